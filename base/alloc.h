@@ -1,0 +1,52 @@
+/* alloc.h - all heap memory goes through here, so that tests can fail the n-th call.
+ *
+ * Thread-safe. Memory is released with hrf_free(); aligned memory too. Sizes are bytes;
+ * the array forms check the product for overflow and return NULL on it.
+ */
+#ifndef HRF_BASE_ALLOC_H
+#define HRF_BASE_ALLOC_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void *hrf_alloc(size_t n_bytes);
+void *hrf_calloc(size_t count, size_t size); /* zeroed */
+void *hrf_alloc_array(size_t count, size_t size);
+void *hrf_realloc_array(void *old, size_t count, size_t size); /* old stays valid on failure */
+void *hrf_alloc_aligned(size_t n_bytes, size_t alignment);     /* alignment: a power of two */
+char *hrf_strdup(const char *text);                            /* NULL in, NULL out */
+char *hrf_strndup(const char *text, size_t n_bytes);
+char *hrf_format(const char *format, ...) HRF_PRINTF(1, 2); /* NULL when memory ran out */
+void hrf_free(void *memory);                                /* NULL is fine */
+
+/* Grows *items (elements of `size` bytes) to hold at least `need`; doubles. */
+HRF_CHECKED enum hrf_status hrf_array_reserve(void **items, size_t *capacity, size_t need,
+                                              size_t size, struct hrf_error *err);
+
+/* The n-th allocation from now (1 = the next) and all after it fail; 0 = never. For tests. */
+void hrf_alloc_fail_after(int64_t n_calls);
+int64_t hrf_alloc_count(void); /* calls since hrf_alloc_fail_after() */
+
+/* Locals that own something. `HRF_AUTO(hrf_plan) plan = NULL;` destroys it on every return;
+ * ownership leaves by assigning it out and setting the local to NULL. */
+#define HRF_AUTO(type) __attribute__((cleanup(type##_cleanup))) struct type *
+#define HRF_DEFINE_AUTO(type)                                                                      \
+    static inline void type##_cleanup(struct type **object)                                        \
+    {                                                                                              \
+        type##_destroy(*object);                                                                   \
+    }
+/* For structs in the caller's storage that have init/release. */
+#define HRF_AUTO_RELEASE(type) __attribute__((cleanup(type##_release))) struct type
+#define HRF_AUTO_FREE          __attribute__((cleanup(hrf_free_cleanup)))
+#define HRF_AUTO_CLOSE         __attribute__((cleanup(hrf_close_cleanup)))
+
+static inline void hrf_free_cleanup(void *object)
+{
+    hrf_free(*(void **)object);
+}
+void hrf_close_cleanup(int *fd); /* closes when >= 0 */
+
+#endif

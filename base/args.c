@@ -1,0 +1,232 @@
+#include "base/args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Levenshtein distance; words of 63 bytes or more are never near. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b), row[64];
+    if (n >= 64 || m >= 64)
+        return 64;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t above = row[j];
+            row[j] = min3(row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+const char *hrf_nearest_word(const char *word, const char *const words[])
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(word) / 3 + 1;
+    for (size_t i = 0; words[i] != NULL; i++) {
+        size_t d = distance(word, words[i]);
+        if (d < best_distance || (d == best_distance && best == NULL)) {
+            best = words[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+static void print_options(const struct hrf_option *options)
+{
+    printf("\noptions:\n");
+    for (; options->name != NULL; options++) {
+        char left[80];
+        snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument != NULL ? " " : "",
+                 options->argument != NULL ? options->argument : "");
+        printf("  %-28s %s\n", left, options->help);
+    }
+    printf("  %-28s %s\n", "--help", "print this");
+}
+
+static void print_help(const char *program, const struct hrf_command *command,
+                       const struct hrf_option *options)
+{
+    printf("usage: %s %s%s [options]%s%s\n\n%s\n", program, command->name,
+           command->name[0] != '\0' ? "" : "", command->operands[0] != '\0' ? " " : "",
+           command->operands, command->summary);
+    if (command->details != NULL)
+        printf("\n%s\n", command->details);
+    print_options(options);
+}
+
+static struct hrf_args usage_error(const char *program, const struct hrf_command *command,
+                                   const char *what, const char *which)
+{
+    fprintf(stderr, "%s %s: %s '%s'; see '%s %s --help'\n", program, command->name, what, which,
+            program, command->name);
+    return (struct hrf_args){ .done = true, .exit_code = 2 };
+}
+
+static const struct hrf_option *find_option(const struct hrf_option *options, const char *name,
+                                            size_t n)
+{
+    for (; options->name != NULL; options++)
+        if (strlen(options->name) == n && strncmp(options->name, name, n) == 0)
+            return options;
+    return NULL;
+}
+
+static bool store_int(const struct hrf_option *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0')
+        return false;
+    *(int64_t *)option->value = number;
+    return true;
+}
+
+static bool store_real(const struct hrf_option *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0')
+        return false;
+    *(double *)option->value = number;
+    return true;
+}
+
+static bool store_value(const struct hrf_option *option, const char *text)
+{
+    switch (option->type) {
+    case HRF_OPTION_TEXT:
+        *(const char **)option->value = text;
+        return true;
+    case HRF_OPTION_INT:
+        return store_int(option, text);
+    case HRF_OPTION_REAL:
+        return store_real(option, text);
+    case HRF_OPTION_LIST: {
+        struct hrf_option_list *list = option->value;
+        if (list->n_items == HRF_OPTION_LIST_MAX)
+            return false;
+        list->items[list->n_items++] = text;
+        return true;
+    }
+    case HRF_OPTION_FLAG:
+        break;
+    }
+    return false;
+}
+
+static struct hrf_args unknown_option(const char *program, const struct hrf_command *command,
+                                      const struct hrf_option *options, const char *given)
+{
+    const char *names[64] = { "help" };
+    size_t n = 1;
+    for (const struct hrf_option *o = options; o->name != NULL && n < 63; o++)
+        names[n++] = o->name;
+    names[n] = NULL;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    const char *near = hrf_nearest_word(name, names);
+    struct hrf_args args = usage_error(program, command, "unknown option", given);
+    if (near != NULL)
+        fprintf(stderr, "did you mean --%s?\n", near);
+    return args;
+}
+
+struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *command,
+                               const struct hrf_option *options, int argc, char **argv)
+{
+    struct hrf_args args = { .done = false };
+    bool only_operands = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (only_operands || strncmp(word, "--", 2) != 0) {
+            if (args.n_operands == (int)(sizeof args.operands / sizeof args.operands[0]) ||
+                (command->max_operands >= 0 && args.n_operands == command->max_operands))
+                return usage_error(program, command, "one argument too many:", word);
+            args.operands[args.n_operands++] = word;
+            continue;
+        }
+        if (word[2] == '\0') {
+            only_operands = true;
+            continue;
+        }
+        if (strcmp(word, "--help") == 0) {
+            print_help(program, command, options);
+            args.done = true;
+            return args;
+        }
+        size_t n = strcspn(word + 2, "=");
+        const struct hrf_option *option = find_option(options, word + 2, n);
+        const char *value = word[2 + n] == '=' ? word + 3 + n : NULL;
+        if (option == NULL)
+            return unknown_option(program, command, options, word);
+        if (option->type == HRF_OPTION_FLAG) {
+            if (value != NULL)
+                return usage_error(program, command, "takes no value:", word);
+            *(bool *)option->value = true;
+            continue;
+        }
+        if (value == NULL && ++i < argc)
+            value = argv[i];
+        if (value == NULL)
+            return usage_error(program, command, "a value must follow", word);
+        if (!store_value(option, value))
+            return usage_error(program, command, "not a valid value:", value);
+    }
+    if (args.n_operands < command->min_operands)
+        return usage_error(program, command, "it needs", command->operands);
+    return args;
+}
+
+static void print_commands(const char *program, const char *summary,
+                           const struct hrf_command *const commands[])
+{
+    printf("%s - %s\n\nusage: %s COMMAND [options] [operands]\n\ncommands:\n", program, summary,
+           program);
+    for (size_t i = 0; commands[i] != NULL; i++)
+        if (commands[i]->summary != NULL)
+            printf("  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    printf("\n'%s COMMAND --help' tells more of each.\n", program);
+}
+
+int hrf_args_main(const char *program, const char *summary,
+                  const struct hrf_command *const commands[], int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+        print_commands(program, summary, commands);
+        return 0;
+    }
+    for (size_t i = 0; commands[i] != NULL; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i]->run(commands[i], argc - 2, argv + 2);
+    if (argc < 2) {
+        fprintf(stderr, "%s: a command is needed; see '%s --help'\n", program, program);
+        return 2;
+    }
+    const char *names[64];
+    size_t n = 0;
+    for (; commands[n] != NULL && n < 63; n++)
+        names[n] = commands[n]->name;
+    names[n] = NULL;
+    const char *near = hrf_nearest_word(name, names);
+    fprintf(stderr, "%s: unknown command '%s'%s%s%s; see '%s --help'\n", program, name,
+            near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+            near != NULL ? "'?" : "", program);
+    return 2;
+}

@@ -1,0 +1,38 @@
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+int64_t hrf_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+double hrf_clock_seconds(void)
+{
+    return (double)hrf_clock_ns() * 1e-9;
+}
+
+int64_t hrf_clock_wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void hrf_clock_sleep_ms(int64_t ms)
+{
+    struct timespec t = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (ms % 1000) * 1000000 };
+    nanosleep(&t, NULL);
+}
+
+void hrf_clock_iso8601(int64_t wall_ms, char out[24])
+{
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    if (strftime(out, 24, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        out[0] = '\0';
+}

@@ -1,0 +1,14 @@
+/* clock.h - time. Durations come from the monotonic clock; wall time is for people. */
+#ifndef HRF_BASE_CLOCK_H
+#define HRF_BASE_CLOCK_H
+
+#include <stdint.h>
+
+int64_t hrf_clock_ns(void);          /* monotonic */
+double hrf_clock_seconds(void);      /* monotonic */
+int64_t hrf_clock_wall_ms(void);     /* since 1970-01-01 UTC */
+void hrf_clock_sleep_ms(int64_t ms); /* returns early on a signal */
+/* "2026-01-31T23:59:59Z"; out holds at least 21 bytes. */
+void hrf_clock_iso8601(int64_t wall_ms, char out[24]);
+
+#endif

@@ -1,0 +1,322 @@
+#include "base/path.h"
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *hrf_path_join(const char *directory, const char *name)
+{
+    if (name[0] == '/' || directory[0] == '\0')
+        return hrf_strdup(name);
+    size_t n = strlen(directory);
+    return hrf_format("%s%s%s", directory, directory[n - 1] == '/' ? "" : "/", name);
+}
+
+char *hrf_path_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return hrf_strdup(".");
+    return hrf_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+const char *hrf_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static const char *extension_dot(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && dot != name ? dot : name + strlen(name);
+}
+
+char *hrf_path_stem(const char *path)
+{
+    const char *name = hrf_path_name(path);
+    return hrf_strndup(name, (size_t)(extension_dot(name) - name));
+}
+
+char *hrf_path_extension(const char *path)
+{
+    const char *dot = extension_dot(hrf_path_name(path));
+    char *extension = hrf_strdup(*dot != '\0' ? dot + 1 : dot);
+    for (char *c = extension; c != NULL && *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return extension;
+}
+
+bool hrf_path_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+bool hrf_path_is_directory(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int64_t hrf_path_size(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
+}
+
+enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *current = NULL;
+    char *result;
+    if (path[0] == '/') {
+        result = hrf_strdup(path);
+    } else {
+        current = hrf_alloc(4096);
+        if (current != NULL && getcwd(current, 4096) == NULL)
+            return hrf_error_set_errno(err, errno, "cannot find the current directory");
+        result = current != NULL ? hrf_path_join(current, path) : NULL;
+    }
+    if (result == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    *out = result;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *part = hrf_strdup(path);
+    if (part == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    for (char *slash = part + 1;; slash++) {
+        slash = part[0] != '\0' ? strchr(slash, '/') : NULL;
+        if (slash != NULL)
+            *slash = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return hrf_error_set_errno(err, errno, "cannot make the directory '%s'", part);
+        if (slash == NULL)
+            break;
+        *slash = '/';
+    }
+    if (!hrf_path_is_directory(path))
+        return hrf_error_set(err, HRF_E_USER, "'%s' exists and is not a directory", path);
+    return HRF_OK;
+}
+
+static enum hrf_status remove_children(const char *path, DIR *directory, struct hrf_error *err)
+{
+    const struct dirent *entry;
+    while ((entry = readdir(directory)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        HRF_AUTO_FREE char *child = hrf_path_join(path, entry->d_name);
+        if (child == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory to remove '%s'", path);
+        HRF_TRY(hrf_path_remove_tree(child, err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_error *err)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return HRF_OK;
+    if (errno != EISDIR && errno != EPERM)
+        return hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return hrf_error_set_errno(err, errno, "cannot open the directory '%s'", path);
+    enum hrf_status status = remove_children(path, directory, err);
+    closedir(directory);
+    HRF_TRY(status);
+    if (rmdir(path) != 0 && errno != ENOENT)
+        return hrf_error_set_errno(err, errno, "cannot remove the directory '%s'", path);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return hrf_error_set_errno(err, errno, "cannot open the directory '%s'", path);
+    if (fsync(fd) != 0 && errno != EINVAL) /* some network file systems cannot */
+        return hrf_error_set_errno(err, errno, "cannot sync the directory '%s'", path);
+    return HRF_OK;
+}
+
+static enum hrf_status read_all(int fd, const char *path, char *bytes, size_t size, size_t *n,
+                                struct hrf_error *err)
+{
+    *n = 0;
+    while (*n < size) {
+        ssize_t got = read(fd, bytes + *n, size - *n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return hrf_error_set_errno(err, errno, "cannot read '%s'", path);
+        if (got == 0)
+            break;
+        *n += (size_t)got;
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t *n_bytes,
+                              struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hrf_error_set_errno(err, errno, "cannot open '%s'", path);
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return hrf_error_set_errno(err, errno, "cannot stat '%s'", path);
+    if (S_ISDIR(st.st_mode))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is a directory, not a file", path);
+    if (st.st_size < 0 || (uintmax_t)st.st_size > limit)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has %jd bytes, more than the limit of %zu",
+                             path, (intmax_t)st.st_size, limit);
+    size_t size = (size_t)st.st_size;
+    HRF_AUTO_FREE char *bytes = hrf_alloc(size + 1);
+    if (bytes == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the %zu bytes of '%s'", size, path);
+    size_t n = 0;
+    HRF_TRY(read_all(fd, path, bytes, size, &n, err));
+    bytes[n] = '\0';
+    *out = bytes;
+    *n_bytes = n;
+    bytes = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_file_write_all(int fd, const void *bytes, size_t n_bytes, const char *path,
+                                   struct hrf_error *err)
+{
+    const char *at = bytes;
+    while (n_bytes > 0) {
+        ssize_t n = write(fd, at, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return hrf_error_set_errno(err, errno, "cannot write '%s'", path);
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_file_temporary(const char *path, char **temporary, struct hrf_error *err)
+{
+    static _Atomic unsigned serial;
+    char *name = hrf_format("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    *temporary = name;
+    return HRF_OK;
+}
+
+static enum hrf_status commit(const char *temporary, const char *path, struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = open(temporary, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hrf_error_set_errno(err, errno, "cannot open '%s'", temporary);
+    if (fsync(fd) != 0)
+        return hrf_error_set_errno(err, errno, "cannot sync '%s'", temporary);
+    if (rename(temporary, path) != 0)
+        return hrf_error_set_errno(err, errno, "cannot rename '%s' to '%s'", temporary, path);
+    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
+    if (directory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    return hrf_path_sync_directory(directory, err);
+}
+
+enum hrf_status hrf_file_commit(const char *temporary, const char *path, struct hrf_error *err)
+{
+    enum hrf_status status = commit(temporary, path, err);
+    if (status != HRF_OK)
+        unlink(temporary);
+    return status;
+}
+
+static enum hrf_status write_new(const char *path, const void *bytes, size_t n_bytes,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return hrf_error_set_errno(err, errno, "cannot write '%s'", path);
+    return hrf_file_write_all(fd, bytes, n_bytes, path, err);
+}
+
+enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes, size_t n_bytes,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *temporary = NULL;
+    HRF_TRY(hrf_file_temporary(path, &temporary, err));
+    enum hrf_status status = write_new(temporary, bytes, n_bytes, err);
+    if (status != HRF_OK) {
+        unlink(temporary);
+        return status;
+    }
+    return hrf_file_commit(temporary, path, err);
+}
+
+/* Length of the valid UTF-8 sequence at `s` that is not ASCII, or 0. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+               : (s[0] & 0xf0) == 0xe0        ? 3
+               : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                              : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ||
+        (s[0] == 0xc2 && s[1] < 0xa0)) /* overlong, surrogate, out of range, C1 controls */
+        return 0;
+    return n;
+}
+
+char *hrf_text_printable(const char *text)
+{
+    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
+        size_t n = *s >= 0x80 ? utf8_length(s) : 0;
+        if (n > 0 || (*s >= 0x20 && *s < 0x7f)) {
+            hrf_strbuf_add(&out, s, n > 0 ? n : 1);
+            s += n > 0 ? n : 1;
+            continue;
+        }
+        if (*s == '\n' || *s == '\t')
+            hrf_strbuf_adds(&out, *s == '\n' ? "\\n" : "\\t");
+        else
+            hrf_strbuf_addf(&out, "\\x%02x", *s);
+        s++;
+    }
+    return hrf_strbuf_detach(&out);
+}
+
+char *hrf_text_file_name(const char *text)
+{
+    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
+        size_t n = *s >= 0x80 ? utf8_length(s) : 0;
+        bool plain = isalnum(*s) || *s == '_' || *s == '-' ||
+                     (*s == '.' && s != (const unsigned char *)text);
+        if (n > 0 || (*s < 0x80 && plain)) {
+            hrf_strbuf_add(&out, s, n > 0 ? n : 1);
+            s += n > 0 ? n : 1;
+        } else {
+            hrf_strbuf_addf(&out, "%%%02X", *s++);
+        }
+    }
+    return hrf_strbuf_detach(&out);
+}

@@ -1,0 +1,56 @@
+/* path.h - paths and whole files, written so that a crash leaves the old or the new one.
+ *
+ * Names are bytes: nothing here assumes that a path is printable. Strings returned through
+ * `out` are heap strings (hrf_free).
+ */
+#ifndef HRF_BASE_PATH_H
+#define HRF_BASE_PATH_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "a" + "b" -> "a/b"; an absolute `name` is returned as it is. NULL when memory ran out. */
+char *hrf_path_join(const char *directory, const char *name);
+char *hrf_path_directory(const char *path);  /* "a/b" -> "a", "b" -> "." */
+const char *hrf_path_name(const char *path); /* "a/b.tif" -> "b.tif", inside `path` */
+char *hrf_path_stem(const char *path);       /* "a/b.tif" -> "b" */
+char *hrf_path_extension(const char *path);  /* "a/b.TIF" -> "tif", "" when none */
+
+bool hrf_path_exists(const char *path);
+bool hrf_path_is_directory(const char *path);
+int64_t hrf_path_size(const char *path); /* bytes; -1 when it cannot be read */
+HRF_CHECKED enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error *err);
+/* mkdir -p. */
+HRF_CHECKED enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err);
+/* rm -r; a missing path is fine. Does not follow links. */
+HRF_CHECKED enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_error *err);
+/* fsync of a directory, so that a rename in it survives a power cut. */
+HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err);
+
+/* *out gets n_bytes and one NUL after them. Files over `limit` bytes are refused. */
+HRF_CHECKED enum hrf_status hrf_file_read(const char *path, size_t limit, char **out,
+                                          size_t *n_bytes, struct hrf_error *err);
+/* Temporary name beside it, write, fsync, rename, fsync of the directory. */
+HRF_CHECKED enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes,
+                                                  size_t n_bytes, struct hrf_error *err);
+/* The same in three steps, for writers that stream. `temporary` is beside `path`, unique per
+ * process and call; commit renames it, and on failure removes it. */
+HRF_CHECKED enum hrf_status hrf_file_temporary(const char *path, char **temporary,
+                                               struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_file_commit(const char *temporary, const char *path,
+                                            struct hrf_error *err);
+/* write() until done. */
+HRF_CHECKED enum hrf_status hrf_file_write_all(int fd, const void *bytes, size_t n_bytes,
+                                               const char *path, struct hrf_error *err);
+
+/* Any byte string as printable text for messages: control bytes become \n, \t, \xNN;
+ * valid UTF-8 stays. NULL when memory ran out. */
+char *hrf_text_printable(const char *text);
+/* A slide name as a file name: every byte outside [A-Za-z0-9._-] and valid UTF-8 letters
+ * above 0x7f becomes %XX, a leading '.' too; the mapping is one to one. */
+char *hrf_text_file_name(const char *text);
+
+#endif

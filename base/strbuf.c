@@ -1,0 +1,96 @@
+#include "base/strbuf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+char hrf_strbuf_empty[1];
+
+void hrf_strbuf_release(struct hrf_strbuf *buf)
+{
+    if (buf->text != hrf_strbuf_empty)
+        hrf_free(buf->text);
+    *buf = (struct hrf_strbuf)HRF_STRBUF_INIT;
+}
+
+void hrf_strbuf_clear(struct hrf_strbuf *buf)
+{
+    buf->length = 0;
+    if (buf->text != hrf_strbuf_empty)
+        buf->text[0] = '\0';
+}
+
+static bool reserve(struct hrf_strbuf *buf, size_t more)
+{
+    if (buf->failed || more > SIZE_MAX / 2 - buf->length) {
+        buf->failed = true;
+        return false;
+    }
+    void *memory = buf->text == hrf_strbuf_empty ? NULL : buf->text;
+    if (hrf_array_reserve(&memory, &buf->capacity, buf->length + more + 1, 1, NULL) != HRF_OK) {
+        buf->failed = true;
+        return false;
+    }
+    buf->text = memory;
+    return true;
+}
+
+void hrf_strbuf_add(struct hrf_strbuf *buf, const void *bytes, size_t n_bytes)
+{
+    if (n_bytes == 0 || !reserve(buf, n_bytes))
+        return;
+    memcpy(buf->text + buf->length, bytes, n_bytes);
+    buf->length += n_bytes;
+    buf->text[buf->length] = '\0';
+}
+
+void hrf_strbuf_adds(struct hrf_strbuf *buf, const char *text)
+{
+    hrf_strbuf_add(buf, text, strlen(text));
+}
+
+void hrf_strbuf_addc(struct hrf_strbuf *buf, char c)
+{
+    hrf_strbuf_add(buf, &c, 1);
+}
+
+void hrf_strbuf_vaddf(struct hrf_strbuf *buf, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    if (n > 0 && reserve(buf, (size_t)n)) {
+        vsnprintf(buf->text + buf->length, (size_t)n + 1, format, again);
+        buf->length += (size_t)n;
+    }
+    if (n < 0)
+        buf->failed = true;
+    va_end(again);
+}
+
+void hrf_strbuf_addf(struct hrf_strbuf *buf, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hrf_strbuf_vaddf(buf, format, args);
+    va_end(args);
+}
+
+enum hrf_status hrf_strbuf_status(const struct hrf_strbuf *buf, struct hrf_error *err)
+{
+    if (buf->failed)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a text of more than %zu bytes",
+                             buf->length);
+    return HRF_OK;
+}
+
+char *hrf_strbuf_detach(struct hrf_strbuf *buf)
+{
+    char *text = NULL;
+    if (!buf->failed)
+        text = buf->text == hrf_strbuf_empty ? hrf_strdup("") : buf->text;
+    if (text == buf->text)
+        *buf = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    else
+        hrf_strbuf_release(buf);
+    return text;
+}

@@ -1,0 +1,20 @@
+# One interface target carries every compiler flag; each library links it PRIVATE.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+option(HRF_WERROR "Treat warnings as errors" ON)
+set(HRF_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+
+add_library(hrf_flags INTERFACE)
+target_compile_options(hrf_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Wstrict-prototypes
+    -Wmissing-prototypes -Wvla -Wundef -Wwrite-strings
+    $<$<BOOL:${HRF_WERROR}>:-Werror>)
+if(HRF_SANITIZE)
+    # For every target: an uninstrumented library would hide what it does.
+    add_compile_options(-fsanitize=${HRF_SANITIZE} -fno-omit-frame-pointer
+        -fno-sanitize-recover=all)
+    add_link_options(-fsanitize=${HRF_SANITIZE})
+endif()

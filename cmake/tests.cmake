@@ -1,0 +1,44 @@
+# hrf_add_unit_test(NAME LIBS ... [LABELS ...] SOURCES ...): a cmocka program that runs from the
+# repository root, finds the real data in HRF_SHARED_DATA and may skip with exit code 77.
+set(HRF_SHARED_DATA ${PROJECT_SOURCE_DIR}/../shared/data CACHE PATH "Real slides and patches")
+
+set(HRF_TEST_ENVIRONMENT
+    HRF_SHARED_DATA=${HRF_SHARED_DATA}
+    HRF_SOURCE_DIR=${PROJECT_SOURCE_DIR}
+    HRF_BIN_DIR=${PROJECT_BINARY_DIR}/bin)
+
+function(hrf_add_test_command name)
+    cmake_parse_arguments(T "" "" "COMMAND;LABELS" ${ARGN})
+    add_test(NAME ${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
+        ENVIRONMENT "${HRF_TEST_ENVIRONMENT}" TIMEOUT 1200)
+endfunction()
+
+function(hrf_add_unit_test name)
+    cmake_parse_arguments(T "" "" "LIBS;LABELS;SOURCES" ${ARGN})
+    add_executable(${name} ${T_SOURCES})
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_link_libraries(${name} PRIVATE ${T_LIBS} PkgConfig::CMOCKA hrf_flags)
+    if(NOT T_LABELS)
+        set(T_LABELS unit)
+    endif()
+    hrf_add_test_command(${name} COMMAND ${name} LABELS ${T_LABELS})
+endfunction()
+
+# hrf_add_fuzz(NAME LIBS ... SOURCES ... CORPUS dir): `LLVMFuzzerTestOneInput` as a regression
+# program over its corpus (every build), and as a libFuzzer program when HRF_FUZZ is on (clang).
+option(HRF_FUZZ "Build the fuzz entries as libFuzzer programs (clang)" OFF)
+function(hrf_add_fuzz name)
+    cmake_parse_arguments(T "" "CORPUS" "LIBS;SOURCES" ${ARGN})
+    if(HRF_FUZZ)
+        add_executable(${name} ${T_SOURCES})
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    else()
+        add_executable(${name} ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
+        hrf_add_test_command(${name} COMMAND ${name} ${T_CORPUS} LABELS fuzz)
+    endif()
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_link_libraries(${name} PRIVATE ${T_LIBS} hrf_flags)
+endfunction()

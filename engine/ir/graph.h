@@ -1,0 +1,206 @@
+/* graph.h - the network as data: values, nodes and constants. Building one computes nothing.
+ *
+ * Shapes are logical and follow ONNX: rank-4 values are N, C, H, W whatever the memory layout
+ * of a back end is. Nodes stand in topological order: a node's inputs are graph inputs,
+ * constants or outputs of earlier nodes. Values and nodes are named by index, so that a pass
+ * can rewrite a graph without pointers going stale. Not thread-safe while being changed.
+ */
+#ifndef HRF_ENGINE_IR_GRAPH_H
+#define HRF_ENGINE_IR_GRAPH_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HRF_MAX_RANK 6
+#define HRF_MAX_SPATIAL 2
+
+enum hrf_dtype {
+    HRF_DTYPE_NONE,
+    HRF_F32,
+    HRF_F64,
+    HRF_F16,
+    HRF_B16, /* bfloat16 */
+    HRF_S8,
+    HRF_U8,
+    HRF_S32,
+    HRF_S64,
+    HRF_BOOL
+};
+size_t hrf_dtype_size(enum hrf_dtype dtype);
+const char *hrf_dtype_name(enum hrf_dtype dtype);
+
+struct hrf_shape {
+    int32_t rank;
+    int64_t dims[HRF_MAX_RANK];
+};
+int64_t hrf_shape_count(const struct hrf_shape *shape); /* elements; 1 for rank 0 */
+bool hrf_shape_equal(const struct hrf_shape *a, const struct hrf_shape *b);
+/* "1x3x256x256"; out holds at least 128 bytes. */
+void hrf_shape_text(const struct hrf_shape *shape, char out[128]);
+
+/* Operators of the graph. ONNX's names where they are ONNX's; the table in op.c holds name,
+ * input counts and which attributes are used, tied to this enum by a static assert. */
+enum hrf_op {
+    HRF_OP_CONV,
+    HRF_OP_GEMM,
+    HRF_OP_MATMUL,
+    HRF_OP_BATCH_NORM,
+    HRF_OP_RELU,
+    HRF_OP_LEAKY_RELU,
+    HRF_OP_SIGMOID,
+    HRF_OP_TANH,
+    HRF_OP_CLIP,
+    HRF_OP_SOFTMAX,
+    HRF_OP_LOG_SOFTMAX,
+    HRF_OP_ADD,
+    HRF_OP_SUB,
+    HRF_OP_MUL,
+    HRF_OP_DIV,
+    HRF_OP_MAX_POOL,
+    HRF_OP_AVERAGE_POOL,
+    HRF_OP_GLOBAL_AVERAGE_POOL,
+    HRF_OP_GLOBAL_MAX_POOL,
+    HRF_OP_LRN,
+    HRF_OP_CONCAT,
+    HRF_OP_FLATTEN,
+    HRF_OP_RESHAPE,
+    HRF_OP_TRANSPOSE,
+    HRF_OP_SQUEEZE,
+    HRF_OP_UNSQUEEZE,
+    HRF_OP_IDENTITY, /* Dropout becomes this */
+    HRF_OP_PAD,
+    HRF_OP_GATHER,    /* of channels by a constant index, as torchvision's Inception exports it */
+    HRF_OP_SLICE,
+    HRF_OP_REDUCE_MEAN,
+    HRF_OP_CONSTANT, /* folded away by the importer's first pass */
+    HRF_OP_SHAPE,    /* likewise, once shapes are known */
+    HRF_OP_CAST,
+    HRF_N_OPS
+};
+const char *hrf_op_name(enum hrf_op op);
+
+enum hrf_activation { HRF_ACT_NONE, HRF_ACT_RELU, HRF_ACT_CLIP, HRF_ACT_LEAKY_RELU };
+
+/* A window that slides over rows and columns: convolution and pooling. Pads are in px and may
+ * differ on all four sides. */
+struct hrf_window {
+    int64_t kernel[HRF_MAX_SPATIAL], stride[HRF_MAX_SPATIAL], dilation[HRF_MAX_SPATIAL];
+    int64_t pad_begin[HRF_MAX_SPATIAL], pad_end[HRF_MAX_SPATIAL]; /* [0] rows, [1] columns */
+    bool ceil_mode;         /* pooling */
+    bool count_include_pad; /* average pooling */
+};
+
+/* All attributes of all operators; a node uses those that its operator's table entry names. */
+struct hrf_attributes {
+    struct hrf_window window;
+    int64_t group;
+    /* Fused into CONV and GEMM by the passes: y = act(conv(x) + bias + residual). */
+    enum hrf_activation activation;
+    float activation_min, activation_max; /* CLIP */
+    float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta */
+    float epsilon;     /* BATCH_NORM */
+    float bias;        /* LRN's k */
+    int64_t size;      /* LRN's window */
+    bool transpose_a, transpose_b; /* GEMM */
+    int64_t axis;      /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
+    int64_t axes[HRF_MAX_RANK]; /* TRANSPOSE's permutation, SQUEEZE, REDUCE_MEAN, SLICE ... */
+    int32_t n_axes;
+    int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK]; /* SLICE */
+    int64_t pads[2 * HRF_MAX_RANK]; /* PAD: begins, then ends */
+    float value;      /* PAD's constant */
+    bool keep_dims;   /* REDUCE_MEAN */
+    bool allow_zero;  /* RESHAPE */
+    enum hrf_dtype to; /* CAST */
+};
+
+#define HRF_NO_VALUE (-1) /* an optional input that is not there */
+
+struct hrf_node {
+    enum hrf_op op;
+    char *name; /* as in the model file; never NULL, may be made up ("Conv_12") */
+    int32_t *inputs; /* value indices or HRF_NO_VALUE */
+    int32_t n_inputs;
+    int32_t *outputs;
+    int32_t n_outputs;
+    struct hrf_attributes attributes;
+};
+
+/* CONV's inputs: x, weights [M][C/group][kh][kw], bias [M] or none, residual (shape of y) or
+ * none. GEMM's: a, b, bias or none, residual or none. */
+enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
+
+struct hrf_value {
+    char *name;
+    enum hrf_dtype dtype;
+    struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
+    void *data;             /* constants: dense, in shape order; NULL otherwise; heap */
+    int32_t producer;       /* node index; -1 for inputs and constants */
+};
+
+struct hrf_graph {
+    char *name;
+    struct hrf_value *values;
+    int32_t n_values;
+    struct hrf_node *nodes;
+    int32_t n_nodes;
+    int32_t *inputs; /* value indices, without the constants */
+    int32_t n_inputs;
+    int32_t *outputs;
+    int32_t n_outputs;
+    size_t values_capacity, nodes_capacity; /* private */
+};
+
+HRF_CHECKED enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out,
+                                             struct hrf_error *err);
+void hrf_graph_destroy(struct hrf_graph *graph);
+HRF_DEFINE_AUTO(hrf_graph)
+HRF_CHECKED enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph **out,
+                                           struct hrf_error *err);
+
+/* Adds a value; `data` (may be NULL) is copied. *index is its number. */
+HRF_CHECKED enum hrf_status hrf_graph_add_value(struct hrf_graph *graph, const char *name,
+                                                enum hrf_dtype dtype,
+                                                const struct hrf_shape *shape, const void *data,
+                                                int32_t *index, struct hrf_error *err);
+/* Adds a node at the end; its outputs' producer becomes it. */
+HRF_CHECKED enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op,
+                                               const char *name, const int32_t *inputs,
+                                               int32_t n_inputs, const int32_t *outputs,
+                                               int32_t n_outputs,
+                                               const struct hrf_attributes *attributes,
+                                               struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs,
+                                             int32_t n_inputs, const int32_t *outputs,
+                                             int32_t n_outputs, struct hrf_error *err);
+struct hrf_attributes hrf_attributes_default(void); /* strides 1, group 1, alpha 1, ... */
+int32_t hrf_graph_find_value(const struct hrf_graph *graph, const char *name); /* -1: none */
+int32_t hrf_graph_count_uses(const struct hrf_graph *graph, int32_t value); /* outputs count */
+/* Drops nodes whose outputs nobody uses, and values that no node, input or output names.
+ * Renumbers; node order stays. */
+HRF_CHECKED enum hrf_status hrf_graph_compact(struct hrf_graph *graph, struct hrf_error *err);
+/* Every index in range, topological order, one producer each, operator's input counts. */
+HRF_CHECKED enum hrf_status hrf_graph_check(const struct hrf_graph *graph, struct hrf_error *err);
+
+/* Sets every shape and type from the inputs' (which must be fully known). Evaluates the
+ * shape-computing nodes (Shape, Gather, Concat ... of small integer constants) on the way, as
+ * torchvision's exports need. Names the node and the shapes when they do not fit. */
+HRF_CHECKED enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err);
+/* The same for a batch size: sets dim 0 of every graph input first. */
+HRF_CHECKED enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, int32_t input,
+                                                      const struct hrf_shape *shape,
+                                                      struct hrf_error *err);
+
+/* Rows or columns that a window gives for an input of `size`. Source: ONNX Conv, MaxPool,
+ * AveragePool; ceil_mode as PyTorch (a window starting beyond the input does not count). */
+int64_t hrf_window_output(const struct hrf_window *window, int axis, int64_t size);
+/* Multiply-adds x 2 of one node with its present shapes (convolution, GEMM, else 0). */
+double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node);
+/* SHA-256 over structure, attributes and constants; names and order of values do not count. */
+HRF_CHECKED enum hrf_status hrf_graph_hash(const struct hrf_graph *graph, char out[65],
+                                           struct hrf_error *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* session.h - a network made ready on one device: passes, plan, kernels, buffers; then run.
+ *
+ * A session is used by one thread at a time; kernels use `n_threads` threads inside. Shapes are
+ * fixed at creation; a smaller last batch is run by padding (its extra outputs are dropped).
+ */
+#ifndef HRF_ENGINE_RUN_SESSION_H
+#define HRF_ENGINE_RUN_SESSION_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/ir/graph.h"
+
+#include <stdint.h>
+
+struct hrf_session; /* opaque */
+
+struct hrf_session_config {
+    const char *device;    /* "cpu" or "ref" */
+    const char *precision; /* "fp32" */
+    int32_t n_threads;     /* 0 = all that the process may use */
+    int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
+};
+
+struct hrf_session_memory {
+    int64_t activation_bytes; /* peak of the plan's arena */
+    int64_t weight_bytes;     /* as the kernels hold them */
+    int64_t workspace_bytes;  /* scratch shared by all kernels */
+};
+
+/* `graph` with its input shapes set (hrf_graph_set_input_shape); it is copied. */
+HRF_CHECKED enum hrf_status hrf_session_create(const struct hrf_graph *graph,
+                                               const struct hrf_session_config *config,
+                                               struct hrf_session **out, struct hrf_error *err);
+void hrf_session_destroy(struct hrf_session *session);
+HRF_DEFINE_AUTO(hrf_session)
+
+/* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
+ * Fill it, then run. It belongs to the session and keeps its address. */
+float *hrf_session_input(struct hrf_session *session, int32_t i);
+/* Runs the plan once, synchronously. */
+HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
+/* Graph output i, dense float32; N, H, W, C order for rank 4. Valid until the next run. */
+const float *hrf_session_output(const struct hrf_session *session, int32_t i);
+const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i);
+const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i);
+struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);
+/* Operations (2 x multiply-adds) of one run. */
+double hrf_session_operations(const struct hrf_session *session);
+
+#endif

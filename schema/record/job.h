@@ -1,0 +1,106 @@
+/* job.h - spec.json: all that a job needs to know, written by the orchestrator before it starts.
+ *
+ * A job is a list of tasks of one kind. Every attempt has a directory of its own
+ * (DIR/jobs/<job>.a<attempt>/) that holds the spec, the log, the sentinels and one record per
+ * finished task, so that a late zombie writes where nobody looks any more. Workers write a
+ * task's record as <task id>.rec by temporary name, fsync and rename, the moment it is done:
+ * what an attempt finished before it died is not lost.
+ */
+#ifndef HRF_SCHEMA_RECORD_JOB_H
+#define HRF_SCHEMA_RECORD_JOB_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER };
+
+/* The part of the workflow that a tile task depends on. */
+struct hrf_job_tiler {
+    char *mode; /* "patch" or "slide" */
+    int64_t patch_size, patch_stride;
+    double patch_mpp;
+    char *tissue_method;
+    double min_tissue;
+    int64_t min_patches;
+};
+
+/* The part of it that an infer task depends on. */
+struct hrf_job_engine {
+    char *model_file, *model_sha256;
+    int64_t n_classes;
+    double mean[3], std[3];
+    char *precision, *device;
+    int64_t batch, memory_bytes;
+    int64_t n_threads; /* 0 = all that the process may use */
+};
+
+struct hrf_job_task {
+    char *id;         /* unique in the job, safe as a file name: "t0001" */
+    char *key;        /* content key (SHA-256, hex) */
+    char *slide_name; /* as shown to people; may hold any byte but NUL */
+    char *slide_path;
+    double mpp_override;  /* csv column, um/px; 0 = none */
+    double mpp_fallback;  /* workflow's dataset.mpp, um/px; 0 = none */
+    char *tile_plan;      /* infer: path of the tile plan record; NULL for tile */
+    int64_t first_patch, n_patches; /* infer */
+};
+
+struct hrf_job_spec {
+    char *run_id; /* 32 hex digits, one per run directory */
+    char *job_id; /* safe as a file name */
+    int64_t attempt;
+    enum hrf_job_kind kind;
+    struct hrf_job_tiler tiler;   /* kind tile */
+    struct hrf_job_engine engine; /* kind infer */
+    struct hrf_job_task *tasks;
+    size_t n_tasks;
+};
+
+void hrf_job_spec_destroy(struct hrf_job_spec *spec);
+HRF_DEFINE_AUTO(hrf_job_spec)
+HRF_CHECKED enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *path,
+                                               struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_job_spec_read(const char *path, struct hrf_job_spec **out,
+                                              struct hrf_error *err);
+
+/* <task id>.json beside <task id>.rec: how a task ended, for the ones that made no record and
+ * for the counters of those that did. Also written atomically. */
+enum hrf_task_outcome {
+    HRF_TASK_DONE,      /* the record is there */
+    HRF_TASK_NO_TISSUE, /* tile: a state, not an error; the record is there, with no patches */
+    HRF_TASK_FAILED     /* reason says why; class says whether trying again can help */
+};
+struct hrf_task_status {
+    enum hrf_task_outcome outcome;
+    bool retryable;
+    char *reason;        /* NULL unless failed */
+    char record_sha256[65]; /* of the record's bytes; "" when there is none */
+    int64_t record_bytes;
+    double seconds;
+};
+void hrf_task_status_release(struct hrf_task_status *status);
+/* Writes <id>.rec (when bytes != NULL) and then <id>.json into `directory`. Fills
+ * record_sha256 and record_bytes. Honours the fence: refuses with HRF_E_AGAIN when the file
+ * "revoked" stands in `directory`. */
+HRF_CHECKED enum hrf_status hrf_task_commit(const char *directory, const char *task_id,
+                                            const void *record, size_t n_bytes,
+                                            struct hrf_task_status *status,
+                                            struct hrf_error *err);
+/* HRF_E_AGAIN when there is no status yet; HRF_E_USER when it is damaged or the record does
+ * not match its hash. *record is NULL when the task made none. */
+HRF_CHECKED enum hrf_status hrf_task_collect(const char *directory, const char *task_id,
+                                             struct hrf_task_status *status, char **record,
+                                             size_t *n_bytes, struct hrf_error *err);
+
+/* <task id>.progress: a line "done total" rewritten by the worker every second or so; a hint
+ * for the progress display, never a fact. */
+void hrf_task_progress_write(const char *directory, const char *task_id, int64_t done,
+                             int64_t total);
+bool hrf_task_progress_read(const char *directory, const char *task_id, int64_t *done,
+                            int64_t *total);
+
+#endif

@@ -1,0 +1,44 @@
+/* scores.h - the result of one infer task: class probabilities of a run of patches. */
+#ifndef HRF_SCHEMA_RECORD_SCORES_H
+#define HRF_SCHEMA_RECORD_SCORES_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "schema/record/tile_plan.h"
+
+#include <stdint.h>
+
+/* Where the time of a task went. decode and prepare are summed over the reader threads; the
+ * others are of the compute loop, so that build + compute + wait + write is about `total`. */
+struct hrf_timing {
+    double build;   /* model loaded, planned, kernels made (once per job, on its first task) */
+    double decode;  /* reading and decompressing, all reader threads together */
+    double prepare; /* resample, normalise, lay out; all reader threads together */
+    double compute;
+    double wait;    /* compute waited for patches */
+    double write;
+    double total;   /* wall */
+};
+
+struct hrf_scores {
+    char *task_key;  /* content key of the task that this answers */
+    char *tile_plan; /* hash of the tile plan */
+    char *precision; /* "fp32" */
+    char *device;    /* "cpu" */
+    char *host;
+    int64_t first_patch, n_patches; /* a range of the tile plan's patches */
+    int32_t n_classes;
+    float *probabilities; /* [n_patches][n_classes] */
+    struct hrf_timing timing;
+    int64_t peak_memory_bytes; /* activations, weights and workspace, by the plan */
+    int32_t n_threads, n_readers;
+};
+
+void hrf_scores_destroy(struct hrf_scores *scores);
+HRF_DEFINE_AUTO(hrf_scores)
+HRF_CHECKED enum hrf_status hrf_scores_encode(const struct hrf_scores *scores,
+                                              struct hrf_bytes *out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes, const char *where,
+                                              struct hrf_scores **out, struct hrf_error *err);
+
+#endif

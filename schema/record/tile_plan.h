@@ -1,0 +1,73 @@
+/* tile_plan.h - what the tiler found in one slide: its resolution, tissue and list of patches.
+ *
+ * Written by a tile job, imported into the run store, read by the engine and the report.
+ * Coordinates are level-0 pixels of the slide, x to the right, y down. Patches are ordered x
+ * outer, y fastest (the order of WSInfer's CSV). Immutable once written.
+ */
+#ifndef HRF_SCHEMA_RECORD_TILE_PLAN_H
+#define HRF_SCHEMA_RECORD_TILE_PLAN_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_patch {
+    int32_t x, y; /* top-left, level-0 px */
+};
+
+struct hrf_bytes {
+    unsigned char *data; /* heap */
+    size_t n_bytes;
+};
+
+struct hrf_tile_plan {
+    char *slide_path;
+    char *vendor;    /* OpenSlide's word: "aperio", "generic-tiff", ... */
+    char *quickhash; /* OpenSlide's quickhash-1, "" when it gives none */
+    int64_t width, height; /* level-0 px */
+    int32_t n_levels;
+    double mpp_x, mpp_y; /* um/px at level 0 */
+    char *mpp_source;    /* "file", "tiff-tags", "philips-xml", "csv", "workflow" */
+
+    int64_t patch_size;   /* px that the model sees */
+    double patch_mpp;     /* um/px that the model sees */
+    int64_t patch_stride; /* px at patch_mpp */
+    int64_t patch_width0, patch_height0;   /* extent of a patch in level-0 px */
+    double stride_x0, stride_y0;           /* distance of neighbours in level-0 px */
+    int32_t grid_columns, grid_rows;       /* of the whole grid; patches are a subset */
+    int32_t read_level;      /* the level that patches are read from, then resampled */
+    double read_downsample;  /* of that level */
+
+    char *tissue_method;
+    double tissue_fraction;  /* of the slide's area */
+    double tissue_threshold; /* as found by the method */
+    char *warning;           /* NULL = none; e.g. "only 9 patches of tissue (minimum 16)" */
+
+    int64_t n_patches;
+    struct hrf_patch *patches;
+
+    double thumbnail_downsample;    /* level-0 px per thumbnail px */
+    struct hrf_bytes thumbnail_png; /* RGB, longest side <= 1024 */
+    struct hrf_bytes mask_png;      /* 8-bit gray 0/255, same size as the thumbnail */
+
+    double seconds; /* spent on it; not part of the hash */
+    char hash[HRF_HASH_HEX]; /* names the tiling: geometry, method and patches; not paths or time */
+};
+
+void hrf_tile_plan_destroy(struct hrf_tile_plan *plan);
+HRF_DEFINE_AUTO(hrf_tile_plan)
+/* Fills plan->hash. */
+HRF_CHECKED enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error *err);
+
+HRF_CHECKED enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan,
+                                                 struct hrf_bytes *out, struct hrf_error *err);
+/* Refuses a damaged, truncated or newer record with a text that says which. */
+HRF_CHECKED enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
+                                                 const char *where, struct hrf_tile_plan **out,
+                                                 struct hrf_error *err);
+void hrf_bytes_release(struct hrf_bytes *bytes);
+
+#endif

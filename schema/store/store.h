@@ -1,0 +1,134 @@
+/* store.h - the run store: one SQLite file that knows everything about a run.
+ *
+ * Only the orchestrator opens it for writing (one process: a lease row says which); status,
+ * why and report open it read-only. A tick's changes are one transaction. Records (tile plans,
+ * scores) are kept as blobs, so that the report can be made again from the store alone.
+ * Not thread-safe per object.
+ */
+#ifndef HRF_SCHEMA_STORE_STORE_H
+#define HRF_SCHEMA_STORE_STORE_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "schema/record/scores.h"
+#include "schema/record/tile_plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_store; /* opaque */
+
+/* Where a slide stands; exactly one at the end of a run: done, failed, no tissue, excluded. */
+enum hrf_slide_state {
+    HRF_SLIDE_PENDING,
+    HRF_SLIDE_DONE,
+    HRF_SLIDE_FAILED,
+    HRF_SLIDE_NO_TISSUE,
+    HRF_SLIDE_EXCLUDED
+};
+const char *hrf_slide_state_name(enum hrf_slide_state state);
+
+enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSITIVE = 1 };
+
+/* A slide of the cohort, as ingest made it and the run goes on to know it. */
+struct hrf_slide_row {
+    int64_t id;       /* position in the cohort, from 1 */
+    char *name;       /* unique in the cohort: the file's stem, or name.2 ... when taken */
+    char *path;
+    int64_t n_bytes;
+    int64_t mtime_ns;
+    enum hrf_truth truth;
+    char *label_text;   /* as the label file says it ("Tumor,Micro"), NULL = none */
+    char *annotation;   /* path of an ASAP XML, NULL = none */
+    double mpp_csv;     /* 0 = none */
+    enum hrf_slide_state state;
+    char *reason;       /* failed, excluded, or a warning; NULL = none */
+    char *tile_plan_hash; /* NULL until tiled */
+};
+void hrf_slide_row_release(struct hrf_slide_row *row);
+
+struct hrf_slide_rows {
+    struct hrf_slide_row *items;
+    size_t n_items;
+};
+void hrf_slide_rows_release(struct hrf_slide_rows *rows);
+
+/* What aggregate says of a slide at one precision. */
+struct hrf_slide_score {
+    int64_t slide_id;
+    char precision[8];
+    double score;      /* NaN: none (no tissue: the score is 0 and `label` says negative) */
+    bool positive;     /* score >= threshold */
+    int64_t n_patches;
+};
+
+struct hrf_phase_row {
+    char name[16]; /* ingest tile calibrate infer aggregate report */
+    double seconds;
+    bool cached; /* every task of it was found done */
+    int64_t n_tasks, n_cached;
+};
+
+enum hrf_store_mode { HRF_STORE_READ, HRF_STORE_WRITE };
+/* Creates and migrates in write mode. A file of a newer version, a damaged file or a foreign
+ * one is refused with what to do. */
+HRF_CHECKED enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode,
+                                           struct hrf_store **out, struct hrf_error *err);
+void hrf_store_close(struct hrf_store *store);
+static inline void hrf_store_destroy(struct hrf_store *store)
+{
+    hrf_store_close(store);
+}
+HRF_DEFINE_AUTO(hrf_store)
+
+/* One transaction at a time; a failed commit is rolled back. */
+HRF_CHECKED enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf_error *err);
+void hrf_store_rollback(struct hrf_store *store);
+
+/* Small facts of the run: "run_id", "workflow", "created", ...; *out is heap, NULL when unset. */
+HRF_CHECKED enum hrf_status hrf_store_get_fact(struct hrf_store *store, const char *key,
+                                               char **out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_set_fact(struct hrf_store *store, const char *key,
+                                               const char *value, struct hrf_error *err);
+
+/* Slides. put replaces the cohort row with the same id. Rows come in id order. */
+HRF_CHECKED enum hrf_status hrf_store_put_slide(struct hrf_store *store,
+                                                const struct hrf_slide_row *row,
+                                                struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_get_slides(struct hrf_store *store,
+                                                 struct hrf_slide_rows *out,
+                                                 struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_set_slide_state(struct hrf_store *store, int64_t slide_id,
+                                                      enum hrf_slide_state state,
+                                                      const char *reason, struct hrf_error *err);
+
+/* The tile plan of a slide of the present cohort; HRF_E_USER when it has none. */
+HRF_CHECKED enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
+                                                    struct hrf_tile_plan **out,
+                                                    struct hrf_error *err);
+/* Every patch of a slide at a precision, the shards joined in order: first_patch 0, n_patches
+ * those of the tile plan, timing summed. HRF_E_USER when a shard is missing. */
+HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
+                                                 const char *precision, struct hrf_scores **out,
+                                                 struct hrf_error *err);
+
+HRF_CHECKED enum hrf_status hrf_store_put_slide_score(struct hrf_store *store,
+                                                      const struct hrf_slide_score *score,
+                                                      struct hrf_error *err);
+/* *out is a heap array in (precision, slide) order. */
+HRF_CHECKED enum hrf_status hrf_store_get_slide_scores(struct hrf_store *store,
+                                                       const char *precision,
+                                                       struct hrf_slide_score **out,
+                                                       size_t *n_items, struct hrf_error *err);
+
+HRF_CHECKED enum hrf_status hrf_store_put_phase(struct hrf_store *store,
+                                                const struct hrf_phase_row *phase,
+                                                struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_get_phases(struct hrf_store *store,
+                                                 struct hrf_phase_row **out, size_t *n_items,
+                                                 struct hrf_error *err);
+/* Tasks, jobs and attempts: store/tasks.h. */
+
+#endif

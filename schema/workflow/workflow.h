@@ -1,0 +1,170 @@
+/* workflow.h - the workflow file as one typed struct, complete: every default is filled in.
+ *
+ * Made by hrf_workflow_load() from YAML (schema/yaml), written back by hrf_workflow_write() as
+ * the resolved workflow.yaml of a run directory. Immutable after loading; any thread may read.
+ * Paths are absolute after loading (relative ones are relative to the file that names them).
+ */
+#ifndef HRF_SCHEMA_WORKFLOW_WORKFLOW_H
+#define HRF_SCHEMA_WORKFLOW_WORKFLOW_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hrf_layout { HRF_LAYOUT_CAMELYON16, HRF_LAYOUT_FILES, HRF_LAYOUT_CSV };
+enum hrf_split { HRF_SPLIT_TESTING, HRF_SPLIT_TRAINING, HRF_SPLIT_ALL };
+enum hrf_tiler_mode { HRF_TILER_PATCH, HRF_TILER_SLIDE };
+enum hrf_tissue_method { HRF_TISSUE_OTSU, HRF_TISSUE_WSINFER, HRF_TISSUE_CLAM, HRF_TISSUE_NCRF };
+enum hrf_precision { HRF_FP32, HRF_TF32, HRF_FP16, HRF_BF16, HRF_INT8 };
+#define HRF_N_PRECISIONS 5
+enum hrf_fit_method { HRF_FIT_MINMAX, HRF_FIT_PERCENTILE, HRF_FIT_ENTROPY, HRF_FIT_MSE };
+enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
+enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
+enum hrf_score_method {
+    HRF_SCORE_MAX,
+    HRF_SCORE_MEAN,
+    HRF_SCORE_TOP_K_MEAN,
+    HRF_SCORE_PERCENTILE,
+    HRF_SCORE_MAX_SMOOTHED
+};
+
+struct hrf_text_list {
+    char **items; /* heap strings */
+    size_t n_items;
+};
+
+struct hrf_workflow_dataset {
+    enum hrf_layout layout;
+    char *root;                 /* camelyon16; NULL otherwise */
+    enum hrf_split split;       /* camelyon16 */
+    struct hrf_text_list files; /* globs; files */
+    char *csv;                  /* csv; NULL otherwise */
+    struct hrf_text_list exclude; /* slide names (stems) */
+    double mpp;                 /* um/px for slides that carry none; 0 = not given */
+};
+
+struct hrf_workflow_tiler {
+    enum hrf_tiler_mode mode;
+    struct {
+        int64_t size; /* px at `mpp` */
+        double mpp;   /* um/px */
+        int64_t stride;
+    } patch;
+    struct {
+        int64_t size; /* px at `mpp`, square, padded with white */
+        double mpp;
+    } slide;
+    struct {
+        enum hrf_tissue_method method;
+        double min_tissue;   /* fraction of a patch's area, 0..1 */
+        int64_t min_patches; /* a slide with fewer is kept with a warning */
+    } tissue;
+};
+
+struct hrf_workflow_model {
+    char *file;
+    struct hrf_text_list classes; /* one per output of the head */
+    char *positive;               /* one of classes */
+    struct {
+        double mean[3], std[3]; /* of RGB scaled to 0..1 */
+    } input;
+};
+
+struct hrf_workflow_calibrate {
+    int64_t samples;
+    enum hrf_fit_method method;
+    int64_t seed;
+};
+
+struct hrf_workflow_engine {
+    enum hrf_device device;
+    int64_t batch;
+    int64_t memory_bytes; /* per rank; 0 = no limit given */
+    struct {
+        int64_t data, spatial_rows, spatial_cols, stages, microbatches; /* spatial: N = rows N */
+        bool is_auto;
+    } parallel;
+};
+
+struct hrf_workflow_executor {
+    enum hrf_executor_type type;
+    int64_t patches_per_job;
+    int64_t max_jobs;
+    int64_t retries;
+    struct {
+        char *partition, *account, *time; /* NULL = not given */
+        int64_t nodes, ranks_per_node, cpus_per_rank, gpus_per_rank;
+        int64_t mem_per_node_bytes; /* 0 = not given */
+    } slurm;
+};
+
+struct hrf_workflow_aggregate {
+    enum hrf_score_method slide_score;
+    int64_t top_k;     /* top_k_mean */
+    double percentile; /* percentile, 0..100 */
+    double threshold;  /* score >= threshold is positive */
+};
+
+struct hrf_workflow_report {
+    bool heatmaps, geojson, csv, html;
+};
+
+struct hrf_workflow {
+    char *path; /* of the file it came from, absolute */
+    char *name;
+    struct hrf_workflow_dataset dataset;
+    struct hrf_workflow_tiler tiler;
+    struct hrf_workflow_model model;
+    enum hrf_precision precision[HRF_N_PRECISIONS]; /* the first is the reference */
+    size_t n_precisions;
+    struct hrf_workflow_calibrate calibrate;
+    struct hrf_workflow_engine engine;
+    struct hrf_workflow_executor executor;
+    struct hrf_workflow_aggregate aggregate;
+    struct hrf_workflow_report report;
+    char *cache; /* directory shared between runs; NULL = $XDG_CACHE_HOME/hires-flow */
+};
+
+/* All that is wrong with a file, in file order. `text` is printable: one finding per line,
+ * "file:line:column: what is wrong; what would be right". */
+struct hrf_findings {
+    size_t n_errors, n_warnings;
+    struct hrf_strbuf text;
+};
+void hrf_findings_release(struct hrf_findings *findings);
+
+/* `overrides`: n texts "key.path=value" from --set, checked like the file ("--set key.path").
+ * HRF_E_USER with *findings filled when the file has errors; *findings may also hold warnings
+ * on success. Files that the workflow names (the model) are checked for existence. */
+HRF_CHECKED enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
+                                              size_t n_overrides, struct hrf_workflow **out,
+                                              struct hrf_findings *findings,
+                                              struct hrf_error *err);
+/* The same from memory; `path` names the text in messages and anchors relative paths. */
+HRF_CHECKED enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char *path,
+                                               const char *const overrides[], size_t n_overrides,
+                                               struct hrf_workflow **out,
+                                               struct hrf_findings *findings,
+                                               struct hrf_error *err);
+void hrf_workflow_destroy(struct hrf_workflow *workflow);
+HRF_DEFINE_AUTO(hrf_workflow)
+
+/* The resolved form: every key, absolute paths; loads back to an equal struct. */
+void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
+/* JSON Schema (draft 2020-12) of the file, made from the same tables that check it. */
+HRF_CHECKED enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out,
+                                                     struct hrf_error *err);
+/* What this build cannot run yet, one sentence per line naming the key and its value; empty
+ * when it can run all of it. `run` refuses a workflow for which this is not empty. */
+void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
+
+const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
+const char *hrf_score_method_name(enum hrf_score_method method);
+const char *hrf_tissue_method_name(enum hrf_tissue_method method);
+const char *hrf_device_name(enum hrf_device device);
+
+#endif

@@ -1,0 +1,83 @@
+/* replay.c - a fuzz entry as a plain regression program: runs it over every file of a corpus,
+ * and over every prefix-truncated and bit-flipped form of the small ones. */
+#include "base/path.h"
+
+#include "base/alloc.h"
+#include "base/random.h"
+
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { N_MUTATIONS = 300, SMALL_BYTES = 1 << 16 };
+
+/* A copy of exactly n bytes, so that a sanitizer sees the first byte read beyond. */
+static void run_one(const char *bytes, size_t n)
+{
+    uint8_t *exact = hrf_alloc(n);
+    if (exact == NULL)
+        return;
+    memcpy(exact, bytes, n);
+    LLVMFuzzerTestOneInput(exact, n);
+    hrf_free(exact);
+}
+
+static void run_mutations(char *bytes, size_t n, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    for (int i = 0; i < N_MUTATIONS; i++) {
+        size_t at = (size_t)hrf_random_below(&random, (int64_t)n);
+        if (i % 3 == 0) {
+            run_one(bytes, at);
+            continue;
+        }
+        char old = bytes[at];
+        bytes[at] = i % 3 == 1 ? (char)(old ^ (1 << hrf_random_below(&random, 8)))
+                               : (char)hrf_random_below(&random, 256);
+        run_one(bytes, n);
+        bytes[at] = old;
+    }
+}
+
+static int run_file(const char *path, uint64_t seed)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n = 0;
+    struct hrf_error err;
+    if (hrf_file_read(path, (size_t)64 << 20, &bytes, &n, &err) != HRF_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    run_one(bytes, n);
+    if (n > 0 && n <= SMALL_BYTES)
+        run_mutations(bytes, n, seed);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s CORPUS_DIRECTORY\n", argv[0]);
+        return 2;
+    }
+    DIR *directory = opendir(argv[1]);
+    if (directory == NULL) {
+        fprintf(stderr, "cannot open the corpus '%s'\n", argv[1]);
+        return 2;
+    }
+    int failed = 0;
+    uint64_t n_files = 0;
+    const struct dirent *entry;
+    while ((entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        HRF_AUTO_FREE char *path = hrf_path_join(argv[1], entry->d_name);
+        failed |= path == NULL || run_file(path, ++n_files) != 0;
+    }
+    closedir(directory);
+    printf("%llu corpus files\n", (unsigned long long)n_files);
+    return failed != 0 || n_files == 0;
+}

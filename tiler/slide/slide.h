@@ -1,0 +1,83 @@
+/* slide.h - one whole-slide image, read through OpenSlide (the only folder that includes it).
+ *
+ * An open slide may be read by any number of threads at once. Pixels are 8-bit RGB, row-major,
+ * composited on white: sparse tiles, transparent pixels and everything outside the image are
+ * white. A slide whose reading fails says so on every later read (OpenSlide's sticky error).
+ */
+#ifndef HRF_TILER_SLIDE_SLIDE_H
+#define HRF_TILER_SLIDE_SLIDE_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct hrf_slide; /* opaque */
+
+#define HRF_SLIDE_MAX_LEVELS 32
+struct hrf_slide_info {
+    char vendor[64];
+    char quickhash[80]; /* "" when OpenSlide gives none */
+    int64_t width, height; /* level-0 px */
+    int32_t n_levels;
+    struct {
+        int64_t width, height;
+        double downsample; /* relative to level 0, as OpenSlide computes it */
+    } level[HRF_SLIDE_MAX_LEVELS];
+};
+
+/* HRF_E_USER: not a slide that can be read, with the reason; HRF_E_EXTERNAL: the file cannot
+ * be opened at all. */
+HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,
+                                           struct hrf_error *err);
+void hrf_slide_close(struct hrf_slide *slide);
+static inline void hrf_slide_destroy(struct hrf_slide *slide)
+{
+    hrf_slide_close(slide);
+}
+HRF_DEFINE_AUTO(hrf_slide)
+const struct hrf_slide_info *hrf_slide_info(const struct hrf_slide *slide);
+
+/* rgb[height][width][3]: the region of `level` whose top-left is (x0, y0) in level-0 px.
+ * Width and height are px of that level. HRF_E_USER when the slide's data is damaged: the text
+ * names the place. */
+HRF_CHECKED enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x0,
+                                           int64_t y0, int64_t width, int64_t height,
+                                           unsigned char *rgb, struct hrf_error *err);
+
+enum hrf_mpp_source {
+    HRF_MPP_NONE,
+    HRF_MPP_FILE,        /* openslide.mpp-x, -y */
+    HRF_MPP_TIFF_TAGS,   /* XResolution, YResolution with a unit */
+    HRF_MPP_PHILIPS_XML, /* DICOM_PIXEL_SPACING */
+    HRF_MPP_CSV,
+    HRF_MPP_WORKFLOW
+};
+const char *hrf_mpp_source_name(enum hrf_mpp_source source);
+
+/* Resolution in um/px at level 0, from the first source that has one, in the order of the enum;
+ * csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
+ * value and source), and so is a slide for which no source has any. */
+HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp,
+                                                 double workflow_mpp, double *mpp_x,
+                                                 double *mpp_y, enum hrf_mpp_source *source,
+                                                 struct hrf_error *err);
+
+/* A square patch as the model sees it: `size` px at `mpp`, top-left (x0, y0) in level-0 px,
+ * read from the best level (the coarsest that is not coarser than wanted, with 2 %% slack) and
+ * resampled by area or bilinear interpolation with pixel centres aligned. */
+struct hrf_patch_reader; /* geometry and scratch of one thread */
+HRF_CHECKED enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x,
+                                                    double mpp_y, int64_t size, double mpp,
+                                                    struct hrf_patch_reader **out,
+                                                    struct hrf_error *err);
+void hrf_patch_reader_destroy(struct hrf_patch_reader *reader);
+HRF_DEFINE_AUTO(hrf_patch_reader)
+/* rgb[size][size][3]. decode_ns and resample_ns (may be NULL) are added to. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                                  int64_t y0, unsigned char *rgb,
+                                                  int64_t *decode_ns, int64_t *resample_ns,
+                                                  struct hrf_error *err);
+int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
+
+#endif
