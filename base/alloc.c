@@ -35,8 +35,9 @@ void *hrf_alloc(size_t n_bytes)
 
 void *hrf_calloc(size_t count, size_t size)
 {
-    return may_allocate() ? calloc(count > 0 ? count : 1, size > 0 ? size : 1)
-                          : NULL; /* ci-allow */
+    if (!may_allocate())
+        return NULL;
+    return calloc(count > 0 ? count : 1, size > 0 ? size : 1); /* ci-allow */
 }
 
 void *hrf_alloc_array(size_t count, size_t size)

@@ -1,0 +1,314 @@
+/* infer.c - `hires-engine infer SPEC.json`: the worker of an infer job.
+ *
+ * For every task of the job: tile plan and slide in, class probabilities of its patches out,
+ * committed as one record the moment they are complete. A slide that cannot be read fails its
+ * own task only. SIGTERM and SIGUSR1 end the job after the present batch with exit code 75.
+ */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "engine/cli/cli.h"
+#include "engine/input/feed.h"
+#include "engine/onnx/onnx.h"
+#include "engine/run/session.h"
+#include "schema/record/job.h"
+#include "schema/record/scores.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
+enum { BATCHES_AHEAD = 4 };   /* in the ring: two readers never wait for one batch */
+
+static volatile sig_atomic_t stop_requested;
+
+static void request_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_requested = 1;
+}
+
+struct job {
+    struct hrf_job_spec *spec;
+    char *directory;
+    struct hrf_graph *graph;
+    struct hrf_session *session; /* made for the first task, used by all of one patch size */
+    int64_t size;
+    double build_seconds;
+    char host[128];
+};
+
+static void job_release(struct job *job)
+{
+    hrf_session_destroy(job->session);
+    hrf_graph_destroy(job->graph);
+    hrf_job_spec_destroy(job->spec);
+    hrf_free(job->directory);
+}
+
+static enum hrf_status load_model(struct job *job, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    char sha256[HRF_HASH_HEX];
+    HRF_TRY(hrf_file_read(engine->model_file, (size_t)2 << 30, &bytes, &n_bytes, err));
+    HRF_TRY(hrf_hash_buffer(bytes, n_bytes, sha256, err));
+    if (strcmp(sha256, engine->model_sha256) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
+                             "expected %.12s...); run again",
+                             engine->model_file, sha256, engine->model_sha256);
+    return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
+}
+
+static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    if (job->session != NULL && job->size == size)
+        return HRF_OK;
+    double start = hrf_clock_seconds();
+    HRF_AUTO(hrf_graph) graph = NULL;
+    hrf_session_destroy(job->session);
+    job->session = NULL;
+    HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, engine->batch, size, err));
+    HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
+    struct hrf_session_config config = {
+        .device = strcmp(engine->device, "auto") == 0 ? "cpu" : engine->device,
+        .precision = engine->precision,
+        .n_threads = (int32_t)engine->n_threads,
+        .memory_limit_bytes = engine->memory_bytes,
+    };
+    HRF_TRY(hrf_session_create(graph, &config, &job->session, err));
+    job->size = size;
+    job->build_seconds += hrf_clock_seconds() - start;
+    return HRF_OK;
+}
+
+static enum hrf_status read_tile_plan(const struct hrf_job_task *task, struct hrf_tile_plan **out,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_TRY(hrf_file_read(task->tile_plan, (size_t)1 << 30, &bytes, &n_bytes, err));
+    HRF_TRY(hrf_tile_plan_decode(bytes, n_bytes, task->tile_plan, &plan, err));
+    if (task->first_patch < 0 || task->n_patches < 0 ||
+        task->first_patch > plan->n_patches - task->n_patches)
+        return hrf_error_set(err, HRF_E_USER,
+                             "task %s asks for patches %lld..%lld of a tile plan that has %lld",
+                             task->id, (long long)task->first_patch,
+                             (long long)(task->first_patch + task->n_patches),
+                             (long long)plan->n_patches);
+    *out = plan;
+    plan = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status new_scores(const struct job *job, const struct hrf_job_task *task,
+                                  const struct hrf_tile_plan *plan, struct hrf_scores **out,
+                                  struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
+    if (scores == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores");
+    scores->task_key = hrf_strdup(task->key);
+    scores->tile_plan = hrf_strdup(plan->hash);
+    scores->precision = hrf_strdup(engine->precision);
+    scores->device = hrf_strdup(strcmp(engine->device, "auto") == 0 ? "cpu" : engine->device);
+    scores->host = hrf_strdup(job->host);
+    scores->first_patch = task->first_patch;
+    scores->n_patches = task->n_patches;
+    scores->n_classes = (int32_t)engine->n_classes;
+    scores->probabilities = hrf_calloc((size_t)(task->n_patches * engine->n_classes),
+                                       sizeof scores->probabilities[0]);
+    if (scores->task_key == NULL || scores->tile_plan == NULL || scores->precision == NULL ||
+        scores->device == NULL || scores->host == NULL || scores->probabilities == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of %lld patches",
+                             (long long)task->n_patches);
+    *out = scores;
+    scores = NULL;
+    return HRF_OK;
+}
+
+/* Feeds one batch through the session and stores the probabilities at their patches. */
+static enum hrf_status run_batch(struct job *job, const struct hrf_feed_batch *batch,
+                                 struct hrf_scores *scores, struct hrf_error *err)
+{
+    const struct hrf_shape *shape = hrf_session_input_shape(job->session, 0);
+    size_t image = (size_t)(hrf_shape_count(shape) / shape->dims[0]);
+    float *input = hrf_session_input(job->session, 0);
+    memcpy(input, batch->pixels, (size_t)batch->n * image * sizeof *input);
+    /* The rest of a short batch repeats finite values; its outputs are dropped. */
+    memset(input + (size_t)batch->n * image, 0,
+           (size_t)(shape->dims[0] - batch->n) * image * sizeof *input);
+    double start = hrf_clock_seconds();
+    HRF_TRY(hrf_session_run(job->session, err));
+    scores->timing.compute += hrf_clock_seconds() - start;
+    const float *output = hrf_session_output(job->session, 0);
+    for (int64_t i = 0; i < batch->n; i++)
+        memcpy(scores->probabilities + batch->patches[i] * scores->n_classes,
+               output + i * scores->n_classes, (size_t)scores->n_classes * sizeof *output);
+    return HRF_OK;
+}
+
+static enum hrf_status score_patches(struct job *job, const struct hrf_job_task *task,
+                                     struct hrf_feed *feed, struct hrf_scores *scores,
+                                     struct hrf_error *err)
+{
+    double shown = 0;
+    for (int64_t done = 0; done < task->n_patches;) {
+        struct hrf_feed_batch batch;
+        HRF_TRY(hrf_feed_next(feed, &batch, err));
+        HRF_TRY(run_batch(job, &batch, scores, err));
+        hrf_crash_point("engine.batch");
+        done += batch.n;
+        double now = hrf_clock_seconds();
+        if (now - shown >= 0.5) {
+            hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
+            shown = now;
+        }
+        if (stop_requested)
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status score_task(struct job *job, const struct hrf_job_task *task,
+                                  struct hrf_scores **out, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    double start = hrf_clock_seconds();
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_slide) slide = NULL;
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_TRY(read_tile_plan(task, &plan, err));
+    HRF_TRY(make_session(job, plan->patch_size, err));
+    HRF_TRY(new_scores(job, task, plan, &scores, err));
+    HRF_TRY(hrf_slide_open(task->slide_path, &slide, err));
+    int32_t n_threads =
+        engine->n_threads > 0 ? (int32_t)engine->n_threads : hrf_process_cpu_count();
+    struct hrf_feed_config config = { .slide = slide,
+                                      .plan = plan,
+                                      .first_patch = task->first_patch,
+                                      .n_patches = task->n_patches,
+                                      .batch = engine->batch,
+                                      .n_readers = n_threads,
+                                      .n_ahead = BATCHES_AHEAD };
+    memcpy(config.mean, engine->mean, sizeof config.mean);
+    memcpy(config.std, engine->std, sizeof config.std);
+    HRF_AUTO(hrf_feed) feed = NULL;
+    HRF_TRY(hrf_feed_create(&config, &feed, err));
+    HRF_TRY(score_patches(job, task, feed, scores, err));
+    struct hrf_feed_times times = hrf_feed_times(feed);
+    struct hrf_session_memory memory = hrf_session_memory(job->session);
+    scores->timing.decode = times.decode;
+    scores->timing.prepare = times.prepare;
+    scores->timing.wait = times.wait;
+    scores->timing.build = job->build_seconds; /* counted once, on the task that needed it */
+    job->build_seconds = 0;
+    scores->timing.total = hrf_clock_seconds() - start;
+    scores->peak_memory_bytes =
+        memory.activation_bytes + memory.weight_bytes + memory.workspace_bytes;
+    scores->n_threads = scores->n_readers = n_threads;
+    *out = scores;
+    scores = NULL;
+    return HRF_OK;
+}
+
+/* Faults of the job rather than of the task: the whole job stops and may be tried again. */
+static bool ends_the_job(enum hrf_status status)
+{
+    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
+}
+
+static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    struct hrf_bytes record = { NULL, 0 };
+    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
+    struct hrf_error cause = { .status = HRF_OK };
+    double start = hrf_clock_seconds();
+    hrf_crash_point("engine.task.begin");
+    enum hrf_status status = score_task(job, task, &scores, &cause);
+    if (status == HRF_OK)
+        status = hrf_scores_encode(scores, &record, &cause);
+    if (ends_the_job(status)) {
+        if (err != NULL)
+            *err = cause;
+        return status;
+    }
+    if (status != HRF_OK) {
+        HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
+        hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, cause.text);
+        outcome.outcome = HRF_TASK_FAILED;
+        outcome.retryable = status != HRF_E_USER && status != HRF_E_UNSUPPORTED;
+        outcome.reason = hrf_strdup(cause.text);
+    }
+    outcome.seconds = hrf_clock_seconds() - start;
+    hrf_crash_point("engine.task.before_commit");
+    status = hrf_task_commit(job->directory, task->id, record.data, record.n_bytes, &outcome, err);
+    hrf_crash_point("engine.task.after_commit");
+    hrf_bytes_release(&record);
+    hrf_task_status_release(&outcome);
+    return status;
+}
+
+static enum hrf_status do_job(struct job *job, const char *spec_path, struct hrf_error *err)
+{
+    job->directory = hrf_path_directory(spec_path);
+    if (job->directory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    hrf_process_host_name(job->host, sizeof job->host);
+    HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
+    if (job->spec->kind != HRF_JOB_INFER)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is not the spec of an infer job", spec_path);
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_TRY(hrf_engine_check_request(engine->device, engine->precision, NULL, err));
+    double start = hrf_clock_seconds();
+    HRF_TRY(load_model(job, err));
+    job->build_seconds = hrf_clock_seconds() - start;
+    for (size_t i = 0; i < job->spec->n_tasks; i++) {
+        if (stop_requested)
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+        HRF_TRY(do_task(job, &job->spec->tasks[i], err));
+    }
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    const struct hrf_option options[] = { { NULL } };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct sigaction action = { .sa_handler = request_stop };
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    struct job job = { .spec = NULL };
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = do_job(&job, args.operands[0], &err);
+    job_release(&job);
+    if (status == HRF_OK)
+        return 0;
+    int code = hrf_engine_fail(command->name, &err);
+    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_NOMEM
+               ? EXIT_TRY_AGAIN
+               : code;
+}
+
+const struct hrf_command hrf_engine_infer = {
+    .name = "infer",
+    .operands = "SPEC.json",
+    .summary = "score the patches of a job (started by hires-flow)",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

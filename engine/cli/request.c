@@ -1,0 +1,180 @@
+/* request.c - what the subcommands share: checking a request, loading a model, its head. */
+#include "engine/cli/cli.h"
+
+#include "base/path.h"
+#include "engine/model/model.h"
+#include "engine/onnx/onnx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int hrf_engine_fail(const char *command, const struct hrf_error *err)
+{
+    fprintf(stderr, "%s %s: %s\n", HRF_ENGINE_PROGRAM, command, err->text);
+    if (err->status == HRF_E_USER || err->status == HRF_E_UNSUPPORTED)
+        return 2;
+    return 1;
+}
+
+static bool is_listed(const char *word, const char *const words[])
+{
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], word) == 0)
+            return true;
+    return false;
+}
+
+static enum hrf_status check_word(const char *option, const char *word, const char *const all[],
+                                  const char *const here[], const char *offer,
+                                  struct hrf_error *err)
+{
+    if (is_listed(word, here))
+        return HRF_OK;
+    if (is_listed(word, all))
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "--%s %s is not in this build; it has: %s",
+                             option, word, offer);
+    const char *near = hrf_nearest_word(word, all);
+    return hrf_error_set(err, HRF_E_USER, "--%s '%s' is not known%s%s%s; this build has: %s",
+                         option, word, near != NULL ? ", did you mean '" : "",
+                         near != NULL ? near : "", near != NULL ? "'?" : "", offer);
+}
+
+/* "spatial=4,stages=2": every part known and, in this build, 1. */
+static enum hrf_status check_layout(const char *layout, struct hrf_error *err)
+{
+    static const char *const parts[] = { "data", "spatial", "stages", "microbatches", NULL };
+    if (layout == NULL || strcmp(layout, "auto") == 0 || strcmp(layout, "single") == 0)
+        return HRF_OK;
+    for (const char *at = layout; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        char part[64];
+        snprintf(part, sizeof part, "%.*s", (int)n, at);
+        at += n + (at[n] == ',');
+        char *equal = strchr(part, '=');
+        if (equal != NULL)
+            *equal = '\0';
+        if (equal == NULL || !is_listed(part, parts))
+            return hrf_error_set(err, HRF_E_USER,
+                                 "--layout '%s': parts are data=N, spatial=N, stages=N and "
+                                 "microbatches=N, joined by commas",
+                                 layout);
+        if (strcmp(equal + 1, "1") != 0)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "--layout %s=%s is not in this build, which runs on one rank",
+                                 part, equal + 1);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
+                                         const char *layout, struct hrf_error *err)
+{
+    static const char *const devices[] = { "auto", "cpu", "ref", "cuda", NULL };
+    static const char *const devices_here[] = { "auto", "cpu", "ref", NULL };
+    static const char *const precisions[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
+    static const char *const precisions_here[] = { "fp32", NULL };
+    HRF_TRY(check_word("device", device, devices, devices_here, "auto, cpu, ref", err));
+    HRF_TRY(check_word("precision", precision, precisions, precisions_here, "fp32", err));
+    return check_layout(layout, err);
+}
+
+enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,
+                                      struct hrf_graph **out, struct hrf_error *err)
+{
+    const char *const *names = hrf_model_names();
+    if (hrf_path_exists(name) || !is_listed(name, names)) {
+        const char *near = hrf_path_exists(name) ? NULL : hrf_nearest_word(name, names);
+        enum hrf_status status = hrf_onnx_read(name, out, err);
+        if (status != HRF_OK && near != NULL)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "'%s' is neither a file nor a built-in model; did you mean "
+                                 "'%s'?",
+                                 name, near);
+        return status;
+    }
+    return hrf_model_make(name, n_classes, size, 1, out, err);
+}
+
+enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,
+                                           struct hrf_error *err)
+{
+    if (graph->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_USER, "the model has %d inputs where one image is fed",
+                             graph->n_inputs);
+    const struct hrf_value *input = &graph->values[graph->inputs[0]];
+    struct hrf_shape shape = input->shape;
+    char text[128];
+    hrf_shape_text(&shape, text);
+    if (shape.rank != 4 || (shape.dims[1] >= 0 && shape.dims[1] != 3))
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's input '%s' is %s; an RGB image batch Nx3xHxW is fed",
+                             input->name, text);
+    for (int axis = 2; axis < 4; axis++) {
+        if (size > 0 && shape.dims[axis] > 0 && shape.dims[axis] != size)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "the model's input '%s' is %s; it cannot take images of "
+                                 "%lldx%lld px",
+                                 input->name, text, (long long)size, (long long)size);
+        if (size > 0)
+            shape.dims[axis] = size;
+        if (shape.dims[axis] <= 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "the model's input '%s' is %s: give the image size", input->name,
+                                 text);
+    }
+    if (shape.dims[0] > 0 && batch > 0 && shape.dims[0] != batch && shape.dims[0] != 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's input '%s' is %s: its batch is fixed, so set the batch "
+                             "to %lld",
+                             input->name, text, (long long)shape.dims[0]);
+    shape.dims[0] = batch > 0 ? batch : 1;
+    shape.dims[1] = 3;
+    return hrf_graph_set_input_shape(graph, 0, &shape, err);
+}
+
+static bool ends_in_probabilities(const struct hrf_graph *graph, int32_t value)
+{
+    for (int32_t at = value; at >= 0 && graph->values[at].producer >= 0;) {
+        const struct hrf_node *node = &graph->nodes[graph->values[at].producer];
+        if (node->op == HRF_OP_SOFTMAX || node->op == HRF_OP_SIGMOID)
+            return true;
+        if (node->op != HRF_OP_IDENTITY && node->op != HRF_OP_FLATTEN &&
+            node->op != HRF_OP_RESHAPE && node->op != HRF_OP_SQUEEZE)
+            return false;
+        at = node->inputs[0];
+    }
+    return false;
+}
+
+enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, int64_t n_classes,
+                                                     struct hrf_error *err)
+{
+    if (graph->n_outputs != 1)
+        return hrf_error_set(err, HRF_E_USER, "the model has %d outputs where one is scored",
+                             graph->n_outputs);
+    int32_t output = graph->outputs[0];
+    struct hrf_shape shape = graph->values[output].shape;
+    int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
+    char text[128];
+    hrf_shape_text(&shape, text);
+    if (shape.rank < 1 || shape.dims[0] != batch ||
+        hrf_shape_count(&shape) != batch * n_classes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' is %s for a batch of %lld; the workflow "
+                             "names %lld classes (model.classes)",
+                             graph->values[output].name, text, (long long)batch,
+                             (long long)n_classes);
+    if (ends_in_probabilities(graph, output))
+        return HRF_OK;
+    int32_t added;
+    HRF_TRY(hrf_graph_add_value(graph, "probabilities", HRF_F32, &shape, NULL, &added, err));
+    struct hrf_attributes attributes = hrf_attributes_default();
+    attributes.axis = 1;
+    HRF_TRY(hrf_graph_add_node(graph, n_classes > 1 ? HRF_OP_SOFTMAX : HRF_OP_SIGMOID,
+                               "hires-flow head", &output, 1, &added, 1, &attributes, err));
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
+    if (inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the model's head");
+    memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
+    return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
+}

@@ -1,0 +1,310 @@
+/* feed.c - see feed.h. One mutex guards everything but the pixels: a reader owns the places
+ * that it claimed, the consumer owns the batch that it was given. */
+#include "engine/input/feed.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Patches that a reader claims at once: enough to stay on one tile, few enough to share a batch. */
+enum { CLAIM = 4 };
+/* Edge of the blocks in which patches are visited, level-0 px: two to four tiles of the usual
+ * 256 or 512 px, so that a block's tiles fit OpenSlide's cache of 32 MB many times over. */
+enum { BLOCK_PX = 1024 };
+
+struct slot {
+    float *pixels;
+    int64_t batch;   /* that it holds, or will hold next */
+    int64_t claimed; /* places given to readers */
+    int64_t filled;  /* places done */
+};
+
+struct hrf_feed {
+    struct hrf_feed_config config;
+    int64_t *order; /* [n_patches]: visiting order -> patch */
+    int64_t n_batches;
+    float table[3][256]; /* per channel: byte -> normalised value */
+    struct slot *slots;
+    pthread_t *threads;
+    int32_t n_threads;
+    pthread_mutex_t lock;
+    pthread_cond_t space, ready; /* readers wait for space, the consumer for a full batch */
+    int64_t next_claim;          /* batch that readers are filling */
+    int64_t next_batch;          /* batch that the consumer gets next */
+    bool stop;
+    enum hrf_status status; /* the first failure */
+    struct hrf_error error;
+    int64_t decode_ns, prepare_ns, wait_ns;
+};
+
+struct claim {
+    struct slot *slot;
+    int64_t batch, first, n; /* places [first, first + n) of the batch */
+};
+
+struct visit {
+    int64_t column, row, index;
+};
+
+static int compare_visits(const void *a, const void *b)
+{
+    const struct visit *u = a, *v = b;
+    if (u->column != v->column)
+        return u->column < v->column ? -1 : 1;
+    if (u->row != v->row)
+        return u->row < v->row ? -1 : 1;
+    return u->index < v->index ? -1 : u->index > v->index;
+}
+
+/* Blocks column by column; within a block the tile plan's order. */
+static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
+{
+    int64_t n = feed->config.n_patches;
+    const struct hrf_patch *patches = feed->config.plan->patches + feed->config.first_patch;
+    HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n, sizeof *visits);
+    feed->order = hrf_alloc_array((size_t)n, sizeof feed->order[0]);
+    if (visits == NULL || feed->order == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to order %lld patches", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        visits[i] = (struct visit){ .column = patches[i].x / BLOCK_PX,
+                                    .row = patches[i].y / BLOCK_PX,
+                                    .index = i };
+    qsort(visits, (size_t)n, sizeof visits[0], compare_visits);
+    for (int64_t i = 0; i < n; i++)
+        feed->order[i] = visits[i].index;
+    return HRF_OK;
+}
+
+static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
+{
+    int64_t left = feed->config.n_patches - batch * feed->config.batch;
+    return left < feed->config.batch ? left : feed->config.batch;
+}
+
+/* Waits for places to fill. False when there is nothing more to do. Called with the lock. */
+static bool take_claim(struct hrf_feed *feed, struct claim *claim)
+{
+    for (;;) {
+        if (feed->stop || feed->next_claim == feed->n_batches)
+            return false;
+        struct slot *slot = &feed->slots[feed->next_claim % feed->config.n_ahead];
+        if (slot->batch == feed->next_claim) {
+            int64_t left = batch_size(feed, slot->batch) - slot->claimed;
+            *claim = (struct claim){ .slot = slot,
+                                     .batch = slot->batch,
+                                     .first = slot->claimed,
+                                     .n = left < CLAIM ? left : CLAIM };
+            slot->claimed += claim->n;
+            if (claim->n == left)
+                feed->next_claim++;
+            return true;
+        }
+        pthread_cond_wait(&feed->space, &feed->lock);
+    }
+}
+
+static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, float *out)
+{
+    int64_t n = feed->config.plan->patch_size * feed->config.plan->patch_size;
+    const float *red = feed->table[0], *green = feed->table[1], *blue = feed->table[2];
+    for (int64_t i = 0; i < n; i++) {
+        out[3 * i] = red[rgb[3 * i]];
+        out[3 * i + 1] = green[rgb[3 * i + 1]];
+        out[3 * i + 2] = blue[rgb[3 * i + 2]];
+    }
+}
+
+static enum hrf_status fill_claim(struct hrf_feed *feed, struct hrf_patch_reader *reader,
+                                  const struct claim *claim, unsigned char *rgb, int64_t *decode_ns,
+                                  int64_t *prepare_ns, struct hrf_error *err)
+{
+    int64_t size = feed->config.plan->patch_size;
+    for (int64_t i = 0; i < claim->n; i++) {
+        int64_t place = claim->first + i;
+        int64_t index = feed->order[claim->batch * feed->config.batch + place];
+        const struct hrf_patch *patch =
+            &feed->config.plan->patches[feed->config.first_patch + index];
+        HRF_TRY(hrf_patch_reader_read(reader, patch->x, patch->y, rgb, decode_ns, prepare_ns, err));
+        int64_t start = hrf_clock_ns();
+        normalise(feed, rgb, claim->slot->pixels + place * size * size * 3);
+        *prepare_ns += hrf_clock_ns() - start;
+    }
+    return HRF_OK;
+}
+
+/* Called with the lock. */
+static void fail(struct hrf_feed *feed, enum hrf_status status, const struct hrf_error *err)
+{
+    if (feed->status == HRF_OK) {
+        feed->status = status;
+        feed->error = *err;
+    }
+    feed->stop = true;
+    pthread_cond_broadcast(&feed->space);
+    pthread_cond_broadcast(&feed->ready);
+}
+
+static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
+{
+    const struct hrf_tile_plan *plan = feed->config.plan;
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_TRY(hrf_patch_reader_create(feed->config.slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
+                                    plan->patch_mpp, &reader, err));
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array(
+        (size_t)(plan->patch_size * plan->patch_size), 3);
+    if (rgb == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",
+                             (long long)plan->patch_size);
+    struct claim claim;
+    pthread_mutex_lock(&feed->lock);
+    while (take_claim(feed, &claim)) {
+        pthread_mutex_unlock(&feed->lock);
+        int64_t decode_ns = 0, prepare_ns = 0;
+        HRF_TRY(fill_claim(feed, reader, &claim, rgb, &decode_ns, &prepare_ns, err));
+        pthread_mutex_lock(&feed->lock);
+        feed->decode_ns += decode_ns;
+        feed->prepare_ns += prepare_ns;
+        claim.slot->filled += claim.n;
+        if (claim.slot->filled == batch_size(feed, claim.batch))
+            pthread_cond_signal(&feed->ready);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return HRF_OK;
+}
+
+static void *reader_main(void *context)
+{
+    struct hrf_feed *feed = context;
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = read_patches(feed, &err);
+    if (status != HRF_OK) {
+        pthread_mutex_lock(&feed->lock);
+        fail(feed, status, &err);
+        pthread_mutex_unlock(&feed->lock);
+    }
+    return NULL;
+}
+
+static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    size_t patch = (size_t)(config->plan->patch_size * config->plan->patch_size * 3);
+    feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
+    feed->threads = hrf_calloc((size_t)config->n_readers, sizeof feed->threads[0]);
+    if (feed->slots == NULL || feed->threads == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the patch feed");
+    for (int32_t i = 0; i < config->n_ahead; i++) {
+        feed->slots[i].batch = i;
+        feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch, sizeof(float));
+        if (feed->slots[i].pixels == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d batches of %lld patches",
+                                 config->n_ahead, (long long)config->batch);
+    }
+    return make_order(feed, err);
+}
+
+static void make_tables(struct hrf_feed *feed)
+{
+    for (int c = 0; c < 3; c++)
+        for (int v = 0; v < 256; v++)
+            feed->table[c][v] = (float)((v / 255.0 - feed->config.mean[c]) / feed->config.std[c]);
+}
+
+enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,
+                                struct hrf_error *err)
+{
+    assert(config->n_readers >= 1 && config->n_ahead >= 2 && config->batch >= 1);
+    assert(config->first_patch >= 0 &&
+           config->first_patch + config->n_patches <= config->plan->n_patches);
+    struct hrf_feed *created = hrf_calloc(1, sizeof *created);
+    if (created == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the patch feed");
+    pthread_mutex_init(&created->lock, NULL);
+    pthread_cond_init(&created->space, NULL);
+    pthread_cond_init(&created->ready, NULL);
+    HRF_AUTO(hrf_feed) feed = created;
+    feed->config = *config;
+    feed->n_batches = (config->n_patches + config->batch - 1) / config->batch;
+    make_tables(feed);
+    HRF_TRY(allocate(feed, err));
+    for (int32_t i = 0; i < config->n_readers; i++) {
+        int native = pthread_create(&feed->threads[i], NULL, reader_main, feed);
+        if (native != 0)
+            return hrf_error_set_errno(err, native, "cannot start reader thread %d", i);
+        feed->n_threads++;
+    }
+    *out = feed;
+    feed = NULL;
+    return HRF_OK;
+}
+
+void hrf_feed_destroy(struct hrf_feed *feed)
+{
+    if (feed == NULL)
+        return;
+    pthread_mutex_lock(&feed->lock);
+    feed->stop = true;
+    pthread_cond_broadcast(&feed->space);
+    pthread_mutex_unlock(&feed->lock);
+    for (int32_t i = 0; i < feed->n_threads; i++)
+        pthread_join(feed->threads[i], NULL);
+    for (int32_t i = 0; feed->slots != NULL && i < feed->config.n_ahead; i++)
+        hrf_free(feed->slots[i].pixels);
+    pthread_cond_destroy(&feed->ready);
+    pthread_cond_destroy(&feed->space);
+    pthread_mutex_destroy(&feed->lock);
+    hrf_free(feed->slots);
+    hrf_free(feed->threads);
+    hrf_free(feed->order);
+    hrf_free(feed);
+}
+
+/* Called with the lock. The slot of the batch before becomes free for the batch n_ahead later. */
+static void give_back(struct hrf_feed *feed)
+{
+    if (feed->next_batch == 0)
+        return;
+    struct slot *slot = &feed->slots[(feed->next_batch - 1) % feed->config.n_ahead];
+    slot->batch = feed->next_batch - 1 + feed->config.n_ahead;
+    slot->claimed = slot->filled = 0;
+    pthread_cond_broadcast(&feed->space);
+}
+
+enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
+                              struct hrf_error *err)
+{
+    *batch = (struct hrf_feed_batch){ .n = 0 };
+    int64_t start = hrf_clock_ns();
+    pthread_mutex_lock(&feed->lock);
+    give_back(feed);
+    if (feed->next_batch < feed->n_batches) {
+        struct slot *slot = &feed->slots[feed->next_batch % feed->config.n_ahead];
+        int64_t n = batch_size(feed, feed->next_batch);
+        while (feed->status == HRF_OK && slot->filled < n)
+            pthread_cond_wait(&feed->ready, &feed->lock);
+        *batch = (struct hrf_feed_batch){ .pixels = slot->pixels,
+                                          .patches = feed->order +
+                                                     feed->next_batch * feed->config.batch,
+                                          .n = n };
+        feed->next_batch++;
+    }
+    enum hrf_status status = feed->status;
+    if (status != HRF_OK && err != NULL)
+        *err = feed->error;
+    feed->wait_ns += hrf_clock_ns() - start;
+    pthread_mutex_unlock(&feed->lock);
+    return status;
+}
+
+struct hrf_feed_times hrf_feed_times(struct hrf_feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    struct hrf_feed_times times = { .decode = (double)feed->decode_ns * 1e-9,
+                                    .prepare = (double)feed->prepare_ns * 1e-9,
+                                    .wait = (double)feed->wait_ns * 1e-9 };
+    pthread_mutex_unlock(&feed->lock);
+    return times;
+}

@@ -1,0 +1,52 @@
+/* feed.h - patches of one slide, read ahead of compute.
+ *
+ * Reader threads decode, resample, normalise and lay out patches as dense float32 NHWC into a
+ * ring of batches; one consumer takes the batches in order. Patches are visited block by block,
+ * so that a compressed tile of the slide is decoded once for all patches that lie on it; which
+ * patch stands where in which batch depends on the patches alone, never on the threads.
+ */
+#ifndef HRF_ENGINE_INPUT_FEED_H
+#define HRF_ENGINE_INPUT_FEED_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "schema/record/tile_plan.h"
+#include "tiler/slide/slide.h"
+
+#include <stdint.h>
+
+struct hrf_feed; /* opaque */
+
+struct hrf_feed_config {
+    struct hrf_slide *slide;          /* borrowed; stays open until the feed is destroyed */
+    const struct hrf_tile_plan *plan; /* borrowed: geometry and patches */
+    int64_t first_patch, n_patches;   /* the range of plan->patches to read */
+    int64_t batch;                    /* patches per batch */
+    double mean[3], std[3];           /* of RGB scaled to 0..1 */
+    int32_t n_readers;                /* >= 1 */
+    int32_t n_ahead;                  /* batches in the ring, >= 2 */
+};
+
+struct hrf_feed_batch {
+    const float *pixels;    /* [n][size][size][3]; valid until the next hrf_feed_next */
+    const int64_t *patches; /* [n]: which patch each is, counted from first_patch */
+    int64_t n;
+};
+
+struct hrf_feed_times {
+    double decode, prepare; /* s, all readers together */
+    double wait;            /* s that the consumer waited */
+};
+
+HRF_CHECKED enum hrf_status hrf_feed_create(const struct hrf_feed_config *config,
+                                            struct hrf_feed **out, struct hrf_error *err);
+/* Stops the readers; waits for the patch each of them is at. */
+void hrf_feed_destroy(struct hrf_feed *feed);
+HRF_DEFINE_AUTO(hrf_feed)
+/* Gives back the previous batch and waits for the next; n is 0 after the last. A patch that
+ * cannot be read ends the feed: the text names slide and place. */
+HRF_CHECKED enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
+                                          struct hrf_error *err);
+struct hrf_feed_times hrf_feed_times(struct hrf_feed *feed);
+
+#endif

@@ -1,0 +1,25 @@
+/* npy.h - NumPy's array files, versions 1 to 3: float32 arrays in and out.
+ *
+ * Source: numpy.lib.format. Little-endian float32 and float64 in C order are read (float64 is
+ * rounded to float32); anything else is refused by name.
+ */
+#ifndef HRF_ENGINE_INPUT_NPY_H
+#define HRF_ENGINE_INPUT_NPY_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/ir/graph.h"
+
+#include <stddef.h>
+
+/* *data: dense, in shape order, owned by the caller (hrf_free). */
+HRF_CHECKED enum hrf_status hrf_npy_parse(const void *bytes, size_t n_bytes, const char *where,
+                                          struct hrf_shape *shape, float **data,
+                                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_npy_read(const char *path, struct hrf_shape *shape, float **data,
+                                         struct hrf_error *err);
+/* Atomic; version 1. */
+HRF_CHECKED enum hrf_status hrf_npy_write(const char *path, const struct hrf_shape *shape,
+                                          const float *data, struct hrf_error *err);
+
+#endif

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Calls that are not used here, each with what to use instead. A line opts out with "ci-allow".
+cd "$(dirname "$0")/../.." || exit 2
+bad=0
+ban() {
+    found=$(git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs grep -nE "(^|[^A-Za-z0-9_.>])($1) ?\(" |
+        grep -vE 'ci-allow|^[^:]*:[0-9]+: \*|^[^:]*:[0-9]+:/\*|tests/lint/')
+    if [ -n "$found" ]; then
+        printf '%s\n  -> %s\n' "$found" "$2"
+        bad=1
+    fi
+}
+ban 'malloc|calloc|realloc|free|strdup|strndup|asprintf|vasprintf' 'base/alloc.h: hrf_alloc, hrf_free, hrf_strdup, hrf_format'
+ban 'strcpy|strcat|strncpy|strncat|sprintf|vsprintf|gets' 'snprintf or base/strbuf.h'
+ban 'atoi|atol|atof|sscanf' 'strtoll, strtod with their checks'
+ban 'strtok|localtime|gmtime|asctime|ctime|strerror' 'the reentrant forms'
+ban 'system|popen|mktemp|tmpnam' 'base/process.h from argv; mkstemp, hrf_file_temporary'
+ban 'rand|srand|random|drand48' 'base/random.h: seeded, the same on every machine'
+ban 'abort|exit' 'a status: libraries never end the process'
+exit $bad
