@@ -1,0 +1,203 @@
+/* Files, processes, hashes, random numbers and crash points. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/hash.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "base/random.h"
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
+    return mkdtemp(directory) != NULL ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
+}
+
+static void paths_are_taken_apart_at_the_last_slash_and_dot(void **state)
+{
+    (void)state;
+    static const char *const cases[][4] = {
+        { "a/b.TIF", "a", "b", "tif" },
+        { "/x", "/", "x", "" },
+        { ".hidden", ".", ".hidden", "" },
+        { "a.b/c.tar.gz", "a.b", "c.tar", "gz" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *parts[3] = { hrf_path_directory(cases[i][0]), hrf_path_stem(cases[i][0]),
+                           hrf_path_extension(cases[i][0]) };
+        for (int k = 0; k < 3; k++) {
+            assert_string_equal(parts[k], cases[i][k + 1]);
+            hrf_free(parts[k]);
+        }
+    }
+}
+
+static void an_atomic_write_leaves_the_old_file_when_it_fails(void **state)
+{
+    (void)state;
+    char path[128], *text = NULL;
+    size_t n = 0;
+    struct hrf_error err = { .status = HRF_OK };
+    snprintf(path, sizeof path, "%s/deep/er/file", directory);
+    assert_int_equal(hrf_file_write_atomic(path, "x", 1, &err), HRF_E_EXTERNAL);
+    char *parent = hrf_path_directory(path);
+    assert_int_equal(hrf_path_make_directories(parent, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(path, "old", 3, NULL), HRF_OK);
+    assert_int_equal(hrf_file_commit("/nonexistent/x", path, &err), HRF_E_EXTERNAL);
+    assert_int_equal(hrf_file_read(path, 10, &text, &n, NULL), HRF_OK);
+    assert_string_equal(text, "old");
+    hrf_free(text);
+    assert_int_equal(hrf_file_read(path, 2, &text, &n, &err), HRF_E_USER);
+    hrf_free(parent);
+}
+
+static void a_process_is_fed_collected_and_judged(void **state)
+{
+    (void)state;
+    struct hrf_strbuf out = HRF_STRBUF_INIT, error = HRF_STRBUF_INIT;
+    struct hrf_process_result result;
+    const char *const argv[] = { "sh", "-c", "cat; echo oops >&2; exit 3", NULL };
+    assert_int_equal(hrf_process_run(argv, NULL, "hello", 10000, 1000, &out, &error, &result, NULL),
+                     HRF_OK);
+    assert_true(result.exited);
+    assert_int_equal(result.exit_code, 3);
+    assert_string_equal(out.text, "hello");
+    assert_string_equal(error.text, "oops\n");
+    hrf_strbuf_release(&out);
+    hrf_strbuf_release(&error);
+}
+
+static void a_deadline_ends_the_children_of_the_child_too(void **state)
+{
+    (void)state;
+    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    struct hrf_process_result result;
+    const char *const argv[] = { "sh", "-c", "sleep 100 & echo $!; wait", NULL };
+    assert_int_equal(hrf_process_run(argv, NULL, NULL, 300, 1000, &out, NULL, &result, NULL),
+                     HRF_OK);
+    assert_true(result.timed_out);
+    pid_t grandchild = (pid_t)strtol(out.text, NULL, 10);
+    assert_true(grandchild > 0);
+    for (int i = 0; i < 500 && hrf_process_start_time(grandchild) != 0; i++)
+        hrf_clock_sleep_ms(10);
+    assert_int_equal(hrf_process_start_time(grandchild), 0);
+    hrf_strbuf_release(&out);
+}
+
+static void a_program_that_is_not_there_is_an_error(void **state)
+{
+    (void)state;
+    struct hrf_process_result result;
+    struct hrf_error err = { .status = HRF_OK };
+    const char *const argv[] = { "/nonexistent/program", NULL };
+    pid_t pid = 0;
+    assert_int_equal(hrf_process_run(argv, NULL, NULL, 1000, 10, NULL, NULL, &result, &err),
+                     HRF_E_EXTERNAL);
+    assert_string_equal(err.text, "cannot start /nonexistent/program: No such file or directory");
+    assert_int_equal(hrf_process_start(argv, NULL, true, &pid, &err), HRF_E_EXTERNAL);
+}
+
+static void a_detached_process_has_an_identity_until_it_ends(void **state)
+{
+    (void)state;
+    char log[128];
+    pid_t pid = 0;
+    snprintf(log, sizeof log, "%s/log", directory);
+    const char *const argv[] = { "sh", "-c", "echo started; sleep 100", NULL };
+    assert_int_equal(hrf_process_start(argv, log, true, &pid, NULL), HRF_OK);
+    uint64_t start = hrf_process_start_time(pid);
+    assert_true(start != 0);
+    kill(-pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(hrf_process_start_time(pid), 0);
+}
+
+static void hashes_know_where_a_field_ends(void **state)
+{
+    (void)state;
+    char a[HRF_HASH_HEX], b[HRF_HASH_HEX];
+    assert_int_equal(hrf_hash_buffer("abc", 3, a, NULL), HRF_OK);
+    assert_string_equal(a, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    static const char *const pairs[2][2] = { { "ab", "c" }, { "a", "bc" } };
+    for (int i = 0; i < 2; i++) {
+        struct hrf_hash *hash = NULL;
+        assert_int_equal(hrf_hash_create(&hash, NULL), HRF_OK);
+        hrf_hash_text(hash, pairs[i][0]);
+        hrf_hash_text(hash, pairs[i][1]);
+        hrf_hash_hex(hash, i == 0 ? a : b);
+        hrf_hash_destroy(hash);
+    }
+    assert_string_not_equal(a, b);
+}
+
+static void random_numbers_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(1234567);
+    assert_true(hrf_random_u64(&random) == 6457827717110365317u); /* splitmix64's own check value */
+    assert_true(hrf_random_u64(&random) == 3203168211198807973u);
+    int seen[5] = { 0 };
+    for (int i = 0; i < 1000; i++)
+        seen[hrf_random_below(&random, 5)]++;
+    for (int i = 0; i < 5; i++)
+        assert_in_range(seen[i], 150, 250);
+}
+
+static void a_crash_point_kills_at_the_pass_asked_for(void **state)
+{
+    (void)state;
+    char list[128], *text = NULL;
+    size_t n = 0;
+    snprintf(list, sizeof list, "%s/list", directory);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("HRF_CRASH_AT", "here:2", 1);
+        setenv("HRF_CRASH_LIST", list, 1);
+        for (int i = 0; i < 5; i++) {
+            hrf_crash_point("elsewhere");
+            hrf_crash_point("here");
+        }
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(hrf_file_read(list, 1000, &text, &n, NULL), HRF_OK);
+    assert_string_equal(text, "elsewhere\nhere\nelsewhere\nhere\n");
+    hrf_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_are_taken_apart_at_the_last_slash_and_dot),
+        cmocka_unit_test(an_atomic_write_leaves_the_old_file_when_it_fails),
+        cmocka_unit_test(a_process_is_fed_collected_and_judged),
+        cmocka_unit_test(a_deadline_ends_the_children_of_the_child_too),
+        cmocka_unit_test(a_program_that_is_not_there_is_an_error),
+        cmocka_unit_test(a_detached_process_has_an_identity_until_it_ends),
+        cmocka_unit_test(hashes_know_where_a_field_ends),
+        cmocka_unit_test(random_numbers_are_the_same_everywhere),
+        cmocka_unit_test(a_crash_point_kills_at_the_pass_asked_for),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

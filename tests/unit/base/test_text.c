@@ -1,0 +1,137 @@
+/* Errors, string buffers, CSV, JSON and nearest words: what turns bytes into messages. */
+#include "base/args.h"
+#include "base/csv.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/strbuf.h"
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static void an_error_keeps_the_outermost_context_first(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_error_set_errno(&err, ENOSPC, "cannot write '%s'", "a"), HRF_E_NOSPACE);
+    assert_string_equal(err.text, "cannot write 'a': No space left on device");
+    assert_int_equal(hrf_error_wrap(&err, HRF_E_NOSPACE, "slide %d", 7), HRF_E_NOSPACE);
+    assert_string_equal(err.text, "slide 7: cannot write 'a': No space left on device");
+    assert_string_equal(err.domain, "errno");
+    assert_int_equal(hrf_error_set(NULL, HRF_E_USER, "nobody listens"), HRF_E_USER);
+}
+
+static void a_buffer_that_ran_out_of_memory_says_so_once_at_the_end(void **state)
+{
+    (void)state;
+    struct hrf_strbuf buf = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&buf, "%d-%s", 5, "x");
+    assert_string_equal(buf.text, "5-x");
+    hrf_alloc_fail_after(1);
+    for (int i = 0; i < 100; i++)
+        hrf_strbuf_adds(&buf, "0123456789");
+    hrf_alloc_fail_after(0);
+    assert_int_equal(hrf_strbuf_status(&buf, NULL), HRF_E_NOMEM);
+    assert_null(hrf_strbuf_detach(&buf));
+    hrf_strbuf_adds(&buf, "usable again");
+    assert_int_equal(hrf_strbuf_status(&buf, NULL), HRF_OK);
+    hrf_strbuf_release(&buf);
+}
+
+static void csv_reads_quotes_newlines_and_crlf(void **state)
+{
+    (void)state;
+    static const char text[] = "\xef\xbb\xbf"
+                               "a,\"b \"\"q\"\"\",\r\n\n\"two\nlines\",x,y\n,last";
+    struct hrf_csv *csv = NULL;
+    assert_int_equal(hrf_csv_parse(text, sizeof text - 1, "t.csv", &csv, NULL), HRF_OK);
+    assert_int_equal(csv->n_rows, 3);
+    assert_int_equal(csv->rows[0].n_fields, 3);
+    assert_string_equal(csv->rows[0].fields[0], "a");
+    assert_string_equal(csv->rows[0].fields[1], "b \"q\"");
+    assert_string_equal(csv->rows[0].fields[2], "");
+    assert_string_equal(csv->rows[1].fields[0], "two\nlines");
+    assert_int_equal(csv->rows[1].line, 3);
+    assert_string_equal(csv->rows[2].fields[1], "last");
+    assert_int_equal(csv->rows[2].line, 5);
+    hrf_csv_destroy(csv);
+}
+
+static void csv_names_the_line_of_an_open_quote(void **state)
+{
+    (void)state;
+    struct hrf_csv *csv = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_csv_parse("a,b\nc,\"d", 8, "t.csv", &csv, &err), HRF_E_USER);
+    assert_string_equal(err.text, "t.csv:2: a quote is opened and never closed");
+    assert_int_equal(hrf_csv_parse("a\0b", 3, "t.csv", &csv, &err), HRF_E_USER);
+    assert_null(csv);
+}
+
+static void json_errors_name_document_key_and_types(void **state)
+{
+    (void)state;
+    json_t *value = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    const char *text;
+    int64_t number = 7;
+    assert_int_equal(hrf_json_parse("{\"a\": 1.5}", 10, "x.json", &value, NULL), HRF_OK);
+    assert_int_equal(hrf_json_get_int(value, "a", "x.json", &number, &err), HRF_E_USER);
+    assert_string_equal(err.text, "x.json: 'a' must be an integer, it is a number");
+    assert_int_equal(number, 7);
+    assert_int_equal(hrf_json_get_text(value, "b", "x.json", &text, &err), HRF_E_USER);
+    assert_string_equal(err.text, "x.json: 'b' must be a string, it is missing");
+    json_decref(value);
+    assert_int_equal(hrf_json_parse("{", 1, "x.json", &value, &err), HRF_E_USER);
+    assert_memory_equal(err.text, "x.json:1:", 9);
+}
+
+static void json_numbers_read_back_exactly_and_nan_is_null(void **state)
+{
+    (void)state;
+    json_t *value = hrf_json_number(0.1);
+    char *text = hrf_json_text(value);
+    assert_true(strtod(text, NULL) == 0.1);
+    hrf_free(text);
+    json_decref(value);
+    value = hrf_json_number(NAN);
+    assert_true(json_is_null(value));
+    json_decref(value);
+}
+
+static void names_of_any_bytes_become_printable_and_safe(void **state)
+{
+    (void)state;
+    char *text = hrf_text_printable("a\n\"\xf0\x9f\x98\x90\xff\x01");
+    assert_string_equal(text, "a\\n\"\xf0\x9f\x98\x90\\xff\\x01");
+    hrf_free(text);
+    text = hrf_text_file_name("../a b\n\xf0\x9f\x98\x90%\xff");
+    assert_string_equal(text, "%2E.%2Fa%20b%0A\xf0\x9f\x98\x90%25%FF");
+    hrf_free(text);
+}
+
+static void the_nearest_word_is_near(void **state)
+{
+    (void)state;
+    static const char *const words[] = { "tiler", "model", "precision", NULL };
+    assert_string_equal(hrf_nearest_word("modle", words), "model");
+    assert_string_equal(hrf_nearest_word("precison", words), "precision");
+    assert_null(hrf_nearest_word("zzzzz", words));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_error_keeps_the_outermost_context_first),
+        cmocka_unit_test(a_buffer_that_ran_out_of_memory_says_so_once_at_the_end),
+        cmocka_unit_test(csv_reads_quotes_newlines_and_crlf),
+        cmocka_unit_test(csv_names_the_line_of_an_open_quote),
+        cmocka_unit_test(json_errors_name_document_key_and_types),
+        cmocka_unit_test(json_numbers_read_back_exactly_and_nan_is_null),
+        cmocka_unit_test(names_of_any_bytes_become_printable_and_safe),
+        cmocka_unit_test(the_nearest_word_is_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
