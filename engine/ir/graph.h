@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HRF_MAX_RANK 6
+#define HRF_MAX_RANK    6
 #define HRF_MAX_SPATIAL 2
 
 enum hrf_dtype {
@@ -37,7 +37,11 @@ struct hrf_shape {
     int32_t rank;
     int64_t dims[HRF_MAX_RANK];
 };
-int64_t hrf_shape_count(const struct hrf_shape *shape); /* elements; 1 for rank 0 */
+/* Elements; 1 for rank 0. -1 when a dim or the rank is not known, or the product is beyond
+ * HRF_MAX_ELEMENTS. */
+int64_t hrf_shape_count(const struct hrf_shape *shape);
+/* Bound on elements of one value: with 8-byte elements still far from overflowing int64_t. */
+#define HRF_MAX_ELEMENTS ((int64_t)1 << 48)
 bool hrf_shape_equal(const struct hrf_shape *a, const struct hrf_shape *b);
 /* "1x3x256x256"; out holds at least 128 bytes. */
 void hrf_shape_text(const struct hrf_shape *shape, char out[128]);
@@ -73,25 +77,31 @@ enum hrf_op {
     HRF_OP_UNSQUEEZE,
     HRF_OP_IDENTITY, /* Dropout becomes this */
     HRF_OP_PAD,
-    HRF_OP_GATHER,    /* of channels by a constant index, as torchvision's Inception exports it */
+    HRF_OP_GATHER, /* of channels by a constant index, as torchvision's Inception exports it */
     HRF_OP_SLICE,
     HRF_OP_REDUCE_MEAN,
     HRF_OP_CONSTANT, /* folded away by the importer's first pass */
     HRF_OP_SHAPE,    /* likewise, once shapes are known */
     HRF_OP_CAST,
+    HRF_OP_CONSTANT_OF_SHAPE, /* of integers, in shape arithmetic only: always folded */
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
 
 enum hrf_activation { HRF_ACT_NONE, HRF_ACT_RELU, HRF_ACT_CLIP, HRF_ACT_LEAKY_RELU };
 
+/* How a window's pads follow from the input's size. Source: ONNX Conv, attribute auto_pad. */
+enum hrf_auto_pad { HRF_PAD_EXPLICIT, HRF_PAD_SAME_UPPER, HRF_PAD_SAME_LOWER, HRF_PAD_VALID };
+
 /* A window that slides over rows and columns: convolution and pooling. Pads are in px and may
  * differ on all four sides. */
 struct hrf_window {
+    /* A kernel of 0 in CONV is "as the weights say"; shape inference sets it. */
     int64_t kernel[HRF_MAX_SPATIAL], stride[HRF_MAX_SPATIAL], dilation[HRF_MAX_SPATIAL];
     int64_t pad_begin[HRF_MAX_SPATIAL], pad_end[HRF_MAX_SPATIAL]; /* [0] rows, [1] columns */
-    bool ceil_mode;         /* pooling */
-    bool count_include_pad; /* average pooling */
+    enum hrf_auto_pad auto_pad; /* not EXPLICIT: shape inference sets the pads from it */
+    bool ceil_mode;             /* pooling */
+    bool count_include_pad;     /* average pooling */
 };
 
 /* All attributes of all operators; a node uses those that its operator's table entry names. */
@@ -106,22 +116,31 @@ struct hrf_attributes {
     float bias;        /* LRN's k */
     int64_t size;      /* LRN's window */
     bool transpose_a, transpose_b; /* GEMM */
-    int64_t axis;      /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
-    int64_t axes[HRF_MAX_RANK]; /* TRANSPOSE's permutation, SQUEEZE, REDUCE_MEAN, SLICE ... */
+    int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
+    /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_MEAN, SLICE, PAD. After
+     * shape inference none is negative, and TRANSPOSE, REDUCE_MEAN and PAD name every axis. */
+    int64_t axes[HRF_MAX_RANK];
     int32_t n_axes;
-    int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK]; /* SLICE */
-    int64_t pads[2 * HRF_MAX_RANK]; /* PAD: begins, then ends */
-    float value;      /* PAD's constant */
-    bool keep_dims;   /* REDUCE_MEAN */
-    bool allow_zero;  /* RESHAPE */
-    enum hrf_dtype to; /* CAST */
+    /* SLICE, along axes[i]; SHAPE: starts[0], ends[0] when n_axes is 1. Slice inference clamps:
+     * element j of axis i is starts[i] + j * steps[i]. */
+    int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
+    int64_t pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; never negative */
+    float value;                    /* PAD's constant */
+    bool keep_dims;                 /* REDUCE_MEAN */
+    bool allow_zero;                /* RESHAPE */
+    enum hrf_dtype to;              /* CAST; the type that CONSTANT_OF_SHAPE gives */
+    int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
+    /* SOFTMAX, LOG_SOFTMAX of opset < 13 work on all axes from `axis` on. Inference refuses
+     * the cases in which that differs from working on `axis` alone. */
+    bool legacy_axis;
 };
 
+/* CLIP without a bound has -FLT_MAX or FLT_MAX there. */
 #define HRF_NO_VALUE (-1) /* an optional input that is not there */
 
 struct hrf_node {
     enum hrf_op op;
-    char *name; /* as in the model file; never NULL, may be made up ("Conv_12") */
+    char *name;      /* as in the model file; never NULL, may be made up ("Conv_12") */
     int32_t *inputs; /* value indices or HRF_NO_VALUE */
     int32_t n_inputs;
     int32_t *outputs;
@@ -138,7 +157,9 @@ struct hrf_value {
     enum hrf_dtype dtype;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
     void *data;             /* constants: dense, in shape order; NULL otherwise; heap */
-    int32_t producer;       /* node index; -1 for inputs and constants */
+    /* Node index; -1 for inputs and constants. A value with both data and a producer is one
+     * that shape inference has computed; hrf_graph_compact() makes it a plain constant. */
+    int32_t producer;
 };
 
 struct hrf_graph {
@@ -163,33 +184,43 @@ HRF_CHECKED enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct
 
 /* Adds a value; `data` (may be NULL) is copied. *index is its number. */
 HRF_CHECKED enum hrf_status hrf_graph_add_value(struct hrf_graph *graph, const char *name,
-                                                enum hrf_dtype dtype,
-                                                const struct hrf_shape *shape, const void *data,
-                                                int32_t *index, struct hrf_error *err);
+                                                enum hrf_dtype dtype, const struct hrf_shape *shape,
+                                                const void *data, int32_t *index,
+                                                struct hrf_error *err);
 /* Adds a node at the end; its outputs' producer becomes it. */
-HRF_CHECKED enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op,
-                                               const char *name, const int32_t *inputs,
-                                               int32_t n_inputs, const int32_t *outputs,
-                                               int32_t n_outputs,
-                                               const struct hrf_attributes *attributes,
-                                               struct hrf_error *err);
+HRF_CHECKED enum hrf_status
+hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, const char *name, const int32_t *inputs,
+                   int32_t n_inputs, const int32_t *outputs, int32_t n_outputs,
+                   const struct hrf_attributes *attributes, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs,
                                              int32_t n_inputs, const int32_t *outputs,
                                              int32_t n_outputs, struct hrf_error *err);
 struct hrf_attributes hrf_attributes_default(void); /* strides 1, group 1, alpha 1, ... */
 int32_t hrf_graph_find_value(const struct hrf_graph *graph, const char *name); /* -1: none */
-int32_t hrf_graph_count_uses(const struct hrf_graph *graph, int32_t value); /* outputs count */
+int32_t hrf_graph_count_uses(const struct hrf_graph *graph, int32_t value);    /* outputs count */
+/* Adds a constant whose `data` (heap, dense) the graph takes over, on success only. */
+HRF_CHECKED enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
+                                                 enum hrf_dtype dtype,
+                                                 const struct hrf_shape *shape, void **data,
+                                                 int32_t *index, struct hrf_error *err);
 /* Drops nodes whose outputs nobody uses, and values that no node, input or output names.
- * Renumbers; node order stays. */
+ * Values that shape inference computed become constants and their nodes go; constant inputs
+ * that are really attributes (SLICE's starts, PAD's pads ...) have been read into the
+ * attributes and go too. Renumbers; node order stays. Call it before compiling, on a copy if
+ * the graph is to be inferred again for other input shapes. */
 HRF_CHECKED enum hrf_status hrf_graph_compact(struct hrf_graph *graph, struct hrf_error *err);
 /* Every index in range, topological order, one producer each, operator's input counts. */
 HRF_CHECKED enum hrf_status hrf_graph_check(const struct hrf_graph *graph, struct hrf_error *err);
 
 /* Sets every shape and type from the inputs' (which must be fully known). Evaluates the
  * shape-computing nodes (Shape, Gather, Concat ... of small integer constants) on the way, as
- * torchvision's exports need. Names the node and the shapes when they do not fit. */
+ * torchvision's exports need; their values get `data` and keep their nodes, so that the graph
+ * can be inferred again for other input shapes. Names the node and the shapes when they do not
+ * fit; shapes of later nodes are then undefined. */
 HRF_CHECKED enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err);
-/* The same for a batch size: sets dim 0 of every graph input first. */
+/* Sets the shape of graph input `input` (0 = the first), rank as the model says. Dims that the
+ * model leaves open and the batch, rows and columns may take any size from 1; others must
+ * agree with the model. Infer again afterwards. */
 HRF_CHECKED enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, int32_t input,
                                                       const struct hrf_shape *shape,
                                                       struct hrf_error *err);
@@ -199,7 +230,8 @@ HRF_CHECKED enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, i
 int64_t hrf_window_output(const struct hrf_window *window, int axis, int64_t size);
 /* Multiply-adds x 2 of one node with its present shapes (convolution, GEMM, else 0). */
 double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node);
-/* SHA-256 over structure, attributes and constants; names and order of values do not count. */
+/* SHA-256 over structure, attributes and constants; names, order of values and the inputs' dims
+ * do not count. Hash the graph as it was read: passes and inference change attributes. */
 HRF_CHECKED enum hrf_status hrf_graph_hash(const struct hrf_graph *graph, char out[65],
                                            struct hrf_error *err);
 

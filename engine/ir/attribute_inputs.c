@@ -1,0 +1,125 @@
+/* Newer opsets pass what used to be attributes as constant inputs; this reads them back. */
+#include "engine/ir/infer_private.h"
+
+#include "engine/ir/op.h"
+
+#include <float.h>
+
+enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
+                                   int64_t *out, int32_t max, int32_t *n)
+{
+    int64_t count = hrf_shape_count(&value->shape);
+    if (value->dtype != HRF_S64 && value->dtype != HRF_S32)
+        return hrf_infer_fail(in, "'%s' holds %s, not integers", value->name,
+                              hrf_dtype_name(value->dtype));
+    if (value->shape.rank > 1 || count < 0 || count > max)
+        return hrf_infer_fail(in, "'%s' is not a list of at most %d numbers", value->name,
+                              (int)max);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = value->dtype == HRF_S64 ? ((const int64_t *)value->data)[i]
+                                         : ((const int32_t *)value->data)[i];
+    *n = (int32_t)count;
+    return HRF_OK;
+}
+
+static enum hrf_status read_float(struct hrf_inference *in, int32_t k, float *out)
+{
+    const struct hrf_value *value = hrf_infer_input(in, k);
+    if (value == NULL)
+        return HRF_OK;
+    if (value->dtype != HRF_F32 || hrf_shape_count(&value->shape) != 1)
+        return hrf_infer_fail(in, "'%s' is not one float32", value->name);
+    *out = *(const float *)value->data;
+    return HRF_OK;
+}
+
+static enum hrf_status read_axes(struct hrf_inference *in, int32_t k)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_value *value = hrf_infer_input(in, k);
+    if (value == NULL)
+        return HRF_OK;
+    return hrf_infer_integers(in, value, a->axes, HRF_MAX_RANK, &a->n_axes);
+}
+
+static void name_first_axes(struct hrf_attributes *a, int32_t n)
+{
+    a->n_axes = n;
+    for (int32_t i = 0; i < n; i++)
+        a->axes[i] = i;
+}
+
+static enum hrf_status read_pad(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_value *pads = hrf_infer_input(in, 1);
+    if (pads == NULL)
+        return HRF_OK;
+    int32_t n;
+    HRF_TRY(hrf_infer_integers(in, pads, a->pads, 2 * HRF_MAX_RANK, &n));
+    HRF_TRY(read_float(in, 2, &a->value));
+    name_first_axes(a, n / 2);
+    HRF_TRY(read_axes(in, 3));
+    if (n != 2 * a->n_axes)
+        return hrf_infer_fail(in, "%d pads do not fit %d axes", (int)n, (int)a->n_axes);
+    return HRF_OK;
+}
+
+static enum hrf_status read_slice(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_value *starts = hrf_infer_input(in, 1), *ends = hrf_infer_input(in, 2);
+    const struct hrf_value *steps = hrf_infer_input(in, 4);
+    if (starts == NULL || ends == NULL)
+        return hrf_infer_fail(in, "needs both starts and ends");
+    int32_t n, n_ends, n_steps;
+    HRF_TRY(hrf_infer_integers(in, starts, a->starts, HRF_MAX_RANK, &n));
+    HRF_TRY(hrf_infer_integers(in, ends, a->ends, HRF_MAX_RANK, &n_ends));
+    name_first_axes(a, n);
+    HRF_TRY(read_axes(in, 3));
+    n_steps = n;
+    for (int32_t i = 0; i < n; i++)
+        a->steps[i] = 1;
+    if (steps != NULL)
+        HRF_TRY(hrf_infer_integers(in, steps, a->steps, HRF_MAX_RANK, &n_steps));
+    if (n_ends != n || a->n_axes != n || n_steps != n)
+        return hrf_infer_fail(in, "%d starts, %d ends, %d axes and %d steps do not fit together",
+                              (int)n, (int)n_ends, (int)a->n_axes, (int)n_steps);
+    return HRF_OK;
+}
+
+static enum hrf_status read_clip(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    HRF_TRY(read_float(in, 1, &a->activation_min));
+    return read_float(in, 2, &a->activation_max);
+}
+
+enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in)
+{
+    int32_t first = hrf_op_info(in->node->op)->first_attribute_input;
+    if (first == 0 || in->node->n_inputs <= first)
+        return HRF_OK;
+    for (int32_t k = first; k < in->node->n_inputs; k++) {
+        const struct hrf_value *value = hrf_infer_input(in, k);
+        if (value != NULL && value->data == NULL)
+            return hrf_infer_fail(in, "'%s' must be known when the model is loaded", value->name);
+    }
+    switch (in->node->op) {
+    case HRF_OP_CLIP:
+        return read_clip(in);
+    case HRF_OP_PAD:
+        return read_pad(in);
+    case HRF_OP_SLICE:
+        return read_slice(in);
+    default: /* SQUEEZE, UNSQUEEZE, REDUCE_MEAN */
+        return read_axes(in, 1);
+    }
+}
+
+enum hrf_status hrf_node_read_attribute_inputs(struct hrf_graph *graph, int32_t node,
+                                               struct hrf_error *err)
+{
+    struct hrf_inference in = { .graph = graph, .node = &graph->nodes[node], .err = err };
+    return hrf_infer_attribute_inputs(&in);
+}

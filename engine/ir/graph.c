@@ -1,0 +1,322 @@
+/* The container: values and nodes, adding to it, copying it. Rewriting is in compact.c. */
+#include "engine/ir/graph.h"
+
+#include "engine/ir/op.h"
+
+#include <assert.h>
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+struct dtype_info {
+    const char *name;
+    size_t size; /* bytes */
+};
+
+static const struct dtype_info dtypes[] = {
+    [HRF_DTYPE_NONE] = { "none", 0 }, [HRF_F32] = { "float32", 4 },  [HRF_F64] = { "float64", 8 },
+    [HRF_F16] = { "float16", 2 },     [HRF_B16] = { "bfloat16", 2 }, [HRF_S8] = { "int8", 1 },
+    [HRF_U8] = { "uint8", 1 },        [HRF_S32] = { "int32", 4 },    [HRF_S64] = { "int64", 8 },
+    [HRF_BOOL] = { "bool", 1 },
+};
+
+size_t hrf_dtype_size(enum hrf_dtype dtype)
+{
+    return dtypes[dtype].size;
+}
+
+const char *hrf_dtype_name(enum hrf_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+int64_t hrf_shape_count(const struct hrf_shape *shape)
+{
+    if (shape->rank < 0)
+        return -1;
+    int64_t count = 1;
+    bool empty = false;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        int64_t dim = shape->dims[i];
+        if (dim < 0)
+            return -1;
+        if (dim == 0) {
+            empty = true;
+            continue;
+        }
+        if (count > HRF_MAX_ELEMENTS / dim)
+            return -1;
+        count *= dim;
+    }
+    return empty ? 0 : count;
+}
+
+bool hrf_shape_equal(const struct hrf_shape *a, const struct hrf_shape *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i])
+            return false;
+    return true;
+}
+
+void hrf_shape_text(const struct hrf_shape *shape, char out[128])
+{
+    if (shape->rank <= 0) {
+        snprintf(out, 128, "%s", shape->rank == 0 ? "scalar" : "unknown");
+        return;
+    }
+    size_t at = 0;
+    for (int32_t i = 0; i < shape->rank && at < 127; i++) {
+        const char *cross = i > 0 ? "x" : "";
+        int n = shape->dims[i] < 0
+                    ? snprintf(out + at, 128 - at, "%s?", cross)
+                    : snprintf(out + at, 128 - at, "%s%lld", cross, (long long)shape->dims[i]);
+        at += (size_t)n;
+    }
+}
+
+struct hrf_attributes hrf_attributes_default(void)
+{
+    struct hrf_attributes a = {
+        .window = { .stride = { 1, 1 }, .dilation = { 1, 1 } },
+        .group = 1,
+        .activation_min = -FLT_MAX,
+        .activation_max = FLT_MAX,
+        .alpha = 1,
+        .beta = 1,
+        .epsilon = 1e-5f,
+        .bias = 1,
+        .to = HRF_DTYPE_NONE,
+    };
+    return a;
+}
+
+static enum hrf_status no_memory(struct hrf_error *err, const char *what)
+{
+    return hrf_error_set(err, HRF_E_NOMEM, "out of memory for %s", what);
+}
+
+enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = hrf_calloc(1, sizeof *graph);
+    if (graph == NULL)
+        return no_memory(err, "a graph");
+    graph->name = hrf_strdup(name != NULL ? name : "");
+    if (graph->name == NULL)
+        return no_memory(err, "a graph's name");
+    *out = graph;
+    graph = NULL;
+    return HRF_OK;
+}
+
+static void release_node(struct hrf_node *node)
+{
+    hrf_free(node->name);
+    hrf_free(node->inputs);
+    hrf_free(node->outputs);
+}
+
+void hrf_graph_destroy(struct hrf_graph *graph)
+{
+    if (graph == NULL)
+        return;
+    for (int32_t i = 0; i < graph->n_values; i++) {
+        hrf_free(graph->values[i].name);
+        hrf_free(graph->values[i].data);
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        release_node(&graph->nodes[i]);
+    hrf_free(graph->values);
+    hrf_free(graph->nodes);
+    hrf_free(graph->inputs);
+    hrf_free(graph->outputs);
+    hrf_free(graph->name);
+    hrf_free(graph);
+}
+
+static enum hrf_status check_shape(const char *name, enum hrf_dtype dtype,
+                                   const struct hrf_shape *shape, bool has_data,
+                                   struct hrf_error *err)
+{
+    if (shape->rank > HRF_MAX_RANK)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "value '%s' has %d dimensions; at most %d are supported", name,
+                             (int)shape->rank, HRF_MAX_RANK);
+    if (!has_data)
+        return HRF_OK;
+    if (hrf_dtype_size(dtype) == 0)
+        return hrf_error_set(err, HRF_E_BUG, "constant '%s' has no type", name);
+    if (hrf_shape_count(shape) < 0) {
+        char text[128];
+        hrf_shape_text(shape, text);
+        return hrf_error_set(err, HRF_E_USER, "constant '%s' has the impossible shape %s", name,
+                             text);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
+                                     enum hrf_dtype dtype, const struct hrf_shape *shape,
+                                     void **data, int32_t *index, struct hrf_error *err)
+{
+    HRF_TRY(check_shape(name, dtype, shape, data != NULL && *data != NULL, err));
+    if (graph->n_values == INT32_MAX)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "graph '%s' has too many values", graph->name);
+    void *items = graph->values;
+    HRF_TRY(hrf_array_reserve(&items, &graph->values_capacity, (size_t)graph->n_values + 1,
+                              sizeof graph->values[0], err));
+    graph->values = items;
+    char *copy = hrf_strdup(name != NULL ? name : "");
+    if (copy == NULL)
+        return no_memory(err, "a value's name");
+    graph->values[graph->n_values] = (struct hrf_value){ .name = copy,
+                                                         .dtype = dtype,
+                                                         .shape = *shape,
+                                                         .data = data != NULL ? *data : NULL,
+                                                         .producer = -1 };
+    if (data != NULL)
+        *data = NULL;
+    *index = graph->n_values++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_graph_add_value(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
+                                    const struct hrf_shape *shape, const void *data, int32_t *index,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE void *copy = NULL;
+    if (data != NULL) {
+        HRF_TRY(check_shape(name, dtype, shape, true, err));
+        size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype);
+        copy = hrf_alloc(n_bytes);
+        if (copy == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "out of memory for the %zu bytes of '%s'",
+                                 n_bytes, name);
+        memcpy(copy, data, n_bytes);
+    }
+    return hrf_graph_take_value(graph, name, dtype, shape, &copy, index, err);
+}
+
+static int32_t *copy_indices(const int32_t *from, int32_t n)
+{
+    int32_t *to = hrf_alloc_array((size_t)n, sizeof *to);
+    if (to != NULL && n > 0)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    return to;
+}
+
+enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, const char *name,
+                                   const int32_t *inputs, int32_t n_inputs, const int32_t *outputs,
+                                   int32_t n_outputs, const struct hrf_attributes *attributes,
+                                   struct hrf_error *err)
+{
+    if (graph->n_nodes == INT32_MAX)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "graph '%s' has too many nodes", graph->name);
+    void *items = graph->nodes;
+    HRF_TRY(hrf_array_reserve(&items, &graph->nodes_capacity, (size_t)graph->n_nodes + 1,
+                              sizeof graph->nodes[0], err));
+    graph->nodes = items;
+    struct hrf_node node = { .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs };
+    node.attributes = attributes != NULL ? *attributes : hrf_attributes_default();
+    node.name = name != NULL && name[0] != '\0'
+                    ? hrf_strdup(name)
+                    : hrf_format("%s_%d", hrf_op_name(op), (int)graph->n_nodes);
+    node.inputs = copy_indices(inputs, n_inputs);
+    node.outputs = copy_indices(outputs, n_outputs);
+    if (node.name == NULL || node.inputs == NULL || node.outputs == NULL) {
+        release_node(&node);
+        return no_memory(err, "a node");
+    }
+    for (int32_t i = 0; i < n_outputs; i++) {
+        assert(outputs[i] >= 0 && outputs[i] < graph->n_values);
+        graph->values[outputs[i]].producer = graph->n_nodes;
+    }
+    graph->nodes[graph->n_nodes++] = node;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs, int32_t n_inputs,
+                                 const int32_t *outputs, int32_t n_outputs, struct hrf_error *err)
+{
+    int32_t *new_inputs = copy_indices(inputs, n_inputs);
+    int32_t *new_outputs = copy_indices(outputs, n_outputs);
+    if (new_inputs == NULL || new_outputs == NULL) {
+        hrf_free(new_inputs);
+        hrf_free(new_outputs);
+        return no_memory(err, "a graph's inputs and outputs");
+    }
+    hrf_free(graph->inputs);
+    hrf_free(graph->outputs);
+    graph->inputs = new_inputs;
+    graph->n_inputs = n_inputs;
+    graph->outputs = new_outputs;
+    graph->n_outputs = n_outputs;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph **out,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_graph_create(graph->name, &copy, err));
+    for (int32_t i = 0; i < graph->n_values; i++) {
+        const struct hrf_value *value = &graph->values[i];
+        int32_t index;
+        HRF_TRY(hrf_graph_add_value(copy, value->name, value->dtype, &value->shape, value->data,
+                                    &index, err));
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        HRF_TRY(hrf_graph_add_node(copy, node->op, node->name, node->inputs, node->n_inputs,
+                                   node->outputs, node->n_outputs, &node->attributes, err));
+    }
+    HRF_TRY(hrf_graph_set_io(copy, graph->inputs, graph->n_inputs, graph->outputs, graph->n_outputs,
+                             err));
+    *out = copy;
+    copy = NULL;
+    return HRF_OK;
+}
+
+int32_t hrf_graph_find_value(const struct hrf_graph *graph, const char *name)
+{
+    for (int32_t i = 0; i < graph->n_values; i++)
+        if (strcmp(graph->values[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+int32_t hrf_graph_count_uses(const struct hrf_graph *graph, int32_t value)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
+            n += graph->nodes[i].inputs[k] == value;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        n += graph->outputs[i] == value;
+    return n;
+}
+
+enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, int32_t input,
+                                          const struct hrf_shape *shape, struct hrf_error *err)
+{
+    if (input < 0 || input >= graph->n_inputs)
+        return hrf_error_set(err, HRF_E_USER, "graph '%s' has %d inputs; there is no input %d",
+                             graph->name, (int)graph->n_inputs, (int)input);
+    struct hrf_value *value = &graph->values[graph->inputs[input]];
+    char have[128], want[128];
+    hrf_shape_text(shape, have);
+    hrf_shape_text(&value->shape, want);
+    bool fits = hrf_shape_count(shape) > 0 &&
+                (value->shape.rank < 0 || value->shape.rank == shape->rank);
+    for (int32_t i = 0; fits && i < value->shape.rank; i++) {
+        bool free_dim = i == 0 || (value->shape.rank == 4 && i >= 2);
+        fits = free_dim || value->shape.dims[i] < 0 || value->shape.dims[i] == shape->dims[i];
+    }
+    if (!fits)
+        return hrf_error_set(err, HRF_E_USER, "input '%s' of the model is %s; %s does not fit",
+                             value->name, want, have);
+    value->shape = *shape;
+    return HRF_OK;
+}

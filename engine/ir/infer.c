@@ -1,0 +1,330 @@
+/* Shape inference: the walk over the nodes, the simple rules, and the shared helpers. */
+#include "engine/ir/infer_private.h"
+
+#include "base/strbuf.h"
+#include "engine/ir/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k)
+{
+    if (k >= in->node->n_inputs || in->node->inputs[k] == HRF_NO_VALUE)
+        return NULL;
+    return &in->graph->values[in->node->inputs[k]];
+}
+
+enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...)
+{
+    if (in->err == NULL)
+        return HRF_E_USER;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    va_list args;
+    va_start(args, format);
+    hrf_strbuf_vaddf(&text, format, args);
+    va_end(args);
+    for (int32_t k = 0; k < in->node->n_inputs && k < 4; k++) {
+        const struct hrf_value *value = hrf_infer_input(in, k);
+        char shape[128] = "none";
+        if (value != NULL)
+            hrf_shape_text(&value->shape, shape);
+        hrf_strbuf_addf(&text, "%s%s", k == 0 ? "; inputs: " : ", ", shape);
+    }
+    return hrf_error_set(in->err, HRF_E_USER, "node '%s' (%s): %s", in->node->name,
+                         hrf_op_name(in->node->op), text.text);
+}
+
+enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t rank)
+{
+    if (*axis < -(int64_t)rank || *axis >= rank)
+        return hrf_infer_fail(in, "axis %lld is outside the %d axes", (long long)*axis, (int)rank);
+    if (*axis < 0)
+        *axis += rank;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_axes(struct hrf_inference *in, int32_t rank)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    if (a->n_axes < 0 || a->n_axes > HRF_MAX_RANK)
+        return hrf_infer_fail(in, "%d axes are too many", (int)a->n_axes);
+    for (int32_t i = 0; i < a->n_axes; i++) {
+        HRF_TRY(hrf_infer_axis(in, &a->axes[i], rank));
+        for (int32_t k = 0; k < i; k++)
+            if (a->axes[k] == a->axes[i])
+                return hrf_infer_fail(in, "axis %lld is named twice", (long long)a->axes[i]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status infer_same(struct hrf_inference *in)
+{
+    in->shape = hrf_infer_input(in, 0)->shape;
+    return HRF_OK;
+}
+
+static enum hrf_status infer_softmax(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    HRF_TRY(infer_same(in));
+    HRF_TRY(hrf_infer_axis(in, &a->axis, in->shape.rank));
+    if (!a->legacy_axis)
+        return HRF_OK;
+    /* Over axes [axis, rank) as one: the same when at most one of them is longer than 1. */
+    int64_t long_axis = a->axis;
+    int n_long = 0;
+    for (int32_t i = (int32_t)a->axis; i < in->shape.rank; i++)
+        if (in->shape.dims[i] > 1) {
+            long_axis = i;
+            n_long++;
+        }
+    if (n_long > 1)
+        return hrf_infer_fail(in,
+                              "before opset 13 this works on axes %lld and after as one, which is "
+                              "not supported; export the model with opset 13 or newer",
+                              (long long)a->axis);
+    a->axis = long_axis;
+    return HRF_OK;
+}
+
+/* numpy's rule. Source: ONNX, "Broadcasting". */
+static bool broadcast(const struct hrf_shape *a, const struct hrf_shape *b, struct hrf_shape *out)
+{
+    out->rank = a->rank > b->rank ? a->rank : b->rank;
+    for (int32_t i = 1; i <= out->rank; i++) {
+        int64_t x = i <= a->rank ? a->dims[a->rank - i] : 1;
+        int64_t y = i <= b->rank ? b->dims[b->rank - i] : 1;
+        if (x != y && x != 1 && y != 1)
+            return false;
+        out->dims[out->rank - i] = x == 1 ? y : x;
+    }
+    return true;
+}
+
+static enum hrf_status infer_binary(struct hrf_inference *in)
+{
+    const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
+    if (a->dtype != b->dtype)
+        return hrf_infer_fail(in, "the inputs' types differ: %s and %s", hrf_dtype_name(a->dtype),
+                              hrf_dtype_name(b->dtype));
+    if (!broadcast(&a->shape, &b->shape, &in->shape))
+        return hrf_infer_fail(in, "the shapes do not broadcast");
+    return HRF_OK;
+}
+
+static enum hrf_status infer_batch_norm(struct hrf_inference *in)
+{
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank < 2)
+        return hrf_infer_fail(in, "there is no channel axis");
+    for (int32_t k = 1; k < 5; k++) {
+        const struct hrf_shape *s = &hrf_infer_input(in, k)->shape;
+        if (s->rank != 1 || s->dims[0] != in->shape.dims[1])
+            return hrf_infer_fail(in, "input %d does not hold one number for each of %lld channels",
+                                  (int)k, (long long)in->shape.dims[1]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status infer_lrn(struct hrf_inference *in)
+{
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank != 4 || in->node->attributes.size < 1)
+        return hrf_infer_fail(in, "needs a rank-4 input and a size of at least 1, got size %lld",
+                              (long long)in->node->attributes.size);
+    return HRF_OK;
+}
+
+static enum hrf_status infer_gemm(struct hrf_inference *in)
+{
+    const struct hrf_attributes *attr = &in->node->attributes;
+    const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
+    if (a->shape.rank != 2 || b->shape.rank != 2)
+        return hrf_infer_fail(in, "needs two matrices");
+    int64_t m = a->shape.dims[attr->transpose_a ? 1 : 0];
+    int64_t ka = a->shape.dims[attr->transpose_a ? 0 : 1];
+    int64_t kb = b->shape.dims[attr->transpose_b ? 1 : 0];
+    int64_t n = b->shape.dims[attr->transpose_b ? 0 : 1];
+    if (ka != kb)
+        return hrf_infer_fail(in, "the inner sizes %lld and %lld differ", (long long)ka,
+                              (long long)kb);
+    in->shape = (struct hrf_shape){ .rank = 2, .dims = { m, n } };
+    for (int32_t k = HRF_CONV_BIAS; k < in->node->n_inputs; k++) {
+        const struct hrf_value *c = hrf_infer_input(in, k);
+        struct hrf_shape sum;
+        if (c != NULL &&
+            (!broadcast(&in->shape, &c->shape, &sum) || !hrf_shape_equal(&sum, &in->shape)))
+            return hrf_infer_fail(in, "input %d does not broadcast to %lldx%lld", (int)k,
+                                  (long long)m, (long long)n);
+    }
+    return HRF_OK;
+}
+
+/* numpy's matmul: the last two axes are matrices, the others broadcast, vectors grow an axis. */
+static enum hrf_status infer_matmul(struct hrf_inference *in)
+{
+    struct hrf_shape a = hrf_infer_input(in, 0)->shape, b = hrf_infer_input(in, 1)->shape;
+    if (a.rank < 1 || b.rank < 1)
+        return hrf_infer_fail(in, "a scalar is not a matrix");
+    bool row = a.rank == 1, column = b.rank == 1;
+    if (row)
+        a = (struct hrf_shape){ .rank = 2, .dims = { 1, a.dims[0] } };
+    if (column)
+        b = (struct hrf_shape){ .rank = 2, .dims = { b.dims[0], 1 } };
+    int64_t m = a.dims[a.rank - 2], ka = a.dims[a.rank - 1];
+    int64_t kb = b.dims[b.rank - 2], n = b.dims[b.rank - 1];
+    a.rank -= 2;
+    b.rank -= 2;
+    if (ka != kb || !broadcast(&a, &b, &in->shape))
+        return hrf_infer_fail(in, "the matrices do not fit: inner sizes %lld and %lld",
+                              (long long)ka, (long long)kb);
+    if (!row)
+        in->shape.dims[in->shape.rank++] = m;
+    if (!column)
+        in->shape.dims[in->shape.rank++] = n;
+    return HRF_OK;
+}
+
+static enum hrf_status infer_constant(struct hrf_inference *in)
+{
+    return hrf_infer_fail(in, "has no value");
+}
+
+static enum hrf_status infer_shape(struct hrf_inference *in)
+{
+    const struct hrf_attributes *a = &in->node->attributes;
+    int64_t rank = hrf_infer_input(in, 0)->shape.rank, begin = 0, end = rank;
+    if (a->n_axes == 1) {
+        begin = a->starts[0] < 0 ? a->starts[0] + rank : a->starts[0];
+        end = a->ends[0] < 0 ? a->ends[0] + rank : a->ends[0];
+        begin = begin < 0 ? 0 : begin > rank ? rank : begin;
+        end = end < begin ? begin : end > rank ? rank : end;
+    }
+    in->dtype = HRF_S64;
+    in->shape = (struct hrf_shape){ .rank = 1, .dims = { end - begin } };
+    return HRF_OK;
+}
+
+static enum hrf_status infer_cast(struct hrf_inference *in)
+{
+    if (hrf_dtype_size(in->node->attributes.to) == 0)
+        return hrf_infer_fail(in, "no type to cast to");
+    HRF_TRY(infer_same(in));
+    in->dtype = in->node->attributes.to;
+    return HRF_OK;
+}
+
+static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
+{
+    const struct hrf_value *shape = hrf_infer_input(in, 0);
+    if (shape->data == NULL)
+        return hrf_infer_fail(in, "the shape must be known when the model is loaded");
+    HRF_TRY(hrf_infer_integers(in, shape, in->shape.dims, HRF_MAX_RANK, &in->shape.rank));
+    for (int32_t i = 0; i < in->shape.rank; i++)
+        if (in->shape.dims[i] < 0)
+            return hrf_infer_fail(in, "the size %lld is negative", (long long)in->shape.dims[i]);
+    in->dtype = in->node->attributes.to;
+    return HRF_OK;
+}
+
+static hrf_infer_rule *const rules[] = {
+    [HRF_OP_CONV] = hrf_infer_conv,
+    [HRF_OP_GEMM] = infer_gemm,
+    [HRF_OP_MATMUL] = infer_matmul,
+    [HRF_OP_BATCH_NORM] = infer_batch_norm,
+    [HRF_OP_RELU] = infer_same,
+    [HRF_OP_LEAKY_RELU] = infer_same,
+    [HRF_OP_SIGMOID] = infer_same,
+    [HRF_OP_TANH] = infer_same,
+    [HRF_OP_CLIP] = infer_same,
+    [HRF_OP_SOFTMAX] = infer_softmax,
+    [HRF_OP_LOG_SOFTMAX] = infer_softmax,
+    [HRF_OP_ADD] = infer_binary,
+    [HRF_OP_SUB] = infer_binary,
+    [HRF_OP_MUL] = infer_binary,
+    [HRF_OP_DIV] = infer_binary,
+    [HRF_OP_MAX_POOL] = hrf_infer_pool,
+    [HRF_OP_AVERAGE_POOL] = hrf_infer_pool,
+    [HRF_OP_GLOBAL_AVERAGE_POOL] = hrf_infer_global_pool,
+    [HRF_OP_GLOBAL_MAX_POOL] = hrf_infer_global_pool,
+    [HRF_OP_LRN] = infer_lrn,
+    [HRF_OP_CONCAT] = hrf_infer_concat,
+    [HRF_OP_FLATTEN] = hrf_infer_flatten,
+    [HRF_OP_RESHAPE] = hrf_infer_reshape,
+    [HRF_OP_TRANSPOSE] = hrf_infer_transpose,
+    [HRF_OP_SQUEEZE] = hrf_infer_squeeze,
+    [HRF_OP_UNSQUEEZE] = hrf_infer_unsqueeze,
+    [HRF_OP_IDENTITY] = infer_same,
+    [HRF_OP_PAD] = hrf_infer_pad,
+    [HRF_OP_GATHER] = hrf_infer_gather,
+    [HRF_OP_SLICE] = hrf_infer_slice,
+    [HRF_OP_REDUCE_MEAN] = hrf_infer_reduce_mean,
+    [HRF_OP_CONSTANT] = infer_constant,
+    [HRF_OP_SHAPE] = infer_shape,
+    [HRF_OP_CAST] = infer_cast,
+    [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
+};
+_Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
+
+/* What is left for a back end to compute must be float32 and not empty. */
+static enum hrf_status check_result(struct hrf_inference *in)
+{
+    int64_t count = hrf_shape_count(&in->shape);
+    char text[128];
+    hrf_shape_text(&in->shape, text);
+    if (in->shape.rank > HRF_MAX_RANK || count < 0)
+        return hrf_infer_fail(in, "the result %s is too large", text);
+    if (in->graph->values[in->node->outputs[0]].data != NULL)
+        return HRF_OK;
+    if (count == 0)
+        return hrf_infer_fail(in, "the result %s is empty", text);
+    if (in->dtype != HRF_F32 || hrf_infer_input(in, 0)->dtype != HRF_F32)
+        return hrf_infer_fail(in, "computes %s from %s; only float32 is supported outside shapes",
+                              hrf_dtype_name(in->dtype),
+                              hrf_dtype_name(hrf_infer_input(in, 0)->dtype));
+    return HRF_OK;
+}
+
+static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node,
+                                  struct hrf_error *err)
+{
+    /* A Constant that the importer filled. */
+    if (node->op == HRF_OP_CONSTANT && graph->values[node->outputs[0]].data != NULL)
+        return HRF_OK;
+    struct hrf_inference in = { .graph = graph, .node = node, .err = err };
+    if (node->n_inputs > 0)
+        in.dtype = hrf_infer_input(&in, 0)->dtype;
+    HRF_TRY(hrf_infer_attribute_inputs(&in));
+    HRF_TRY(rules[node->op](&in));
+    if (in.shape.rank > HRF_MAX_RANK || hrf_shape_count(&in.shape) < 0)
+        return check_result(&in);
+    struct hrf_value *out = &graph->values[node->outputs[0]];
+    out->shape = in.shape;
+    out->dtype = in.dtype;
+    HRF_TRY(hrf_infer_evaluate(&in));
+    return check_result(&in);
+}
+
+enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err)
+{
+    HRF_TRY(hrf_graph_check(graph, err));
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_value *value = &graph->values[graph->inputs[i]];
+        char text[128];
+        hrf_shape_text(&value->shape, text);
+        if (hrf_shape_count(&value->shape) <= 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "input '%s' of the model is %s: give it a full shape first",
+                                 value->name, text);
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        struct hrf_value *out = &graph->values[node->outputs[0]];
+        if (node->op != HRF_OP_CONSTANT) { /* computed for earlier input shapes */
+            hrf_free(out->data);
+            out->data = NULL;
+        }
+        HRF_TRY(infer_node(graph, node, err));
+    }
+    return HRF_OK;
+}

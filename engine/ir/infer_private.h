@@ -1,0 +1,45 @@
+/* infer_private.h - the parts of shape inference; for this folder only.
+ *
+ * A rule sets the node's first output from its inputs, whose shapes are known, and brings the
+ * node's attributes into their final form. It may be called again for other input shapes.
+ */
+#ifndef HRF_ENGINE_IR_INFER_PRIVATE_H
+#define HRF_ENGINE_IR_INFER_PRIVATE_H
+
+#include "engine/ir/graph.h"
+
+struct hrf_inference {
+    struct hrf_graph *graph;
+    struct hrf_node *node;
+    struct hrf_shape shape; /* of output 0: what the rule finds */
+    enum hrf_dtype dtype;   /* likewise; set to input 0's before the rule runs */
+    struct hrf_error *err;
+};
+
+typedef enum hrf_status hrf_infer_rule(struct hrf_inference *in);
+
+hrf_infer_rule hrf_infer_conv, hrf_infer_pool, hrf_infer_global_pool;
+hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer_transpose,
+    hrf_infer_squeeze, hrf_infer_unsqueeze, hrf_infer_pad, hrf_infer_gather, hrf_infer_slice,
+    hrf_infer_reduce_mean;
+
+/* Input k's value; NULL when the node has none there. */
+const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
+/* HRF_E_USER with "node 'x' (Conv): " before the text and the input shapes after it. */
+enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...) HRF_PRINTF(2, 3);
+/* Makes *axis non-negative; `rank` is the number of legal axes. */
+enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t rank);
+/* The same for all of attributes.axes; refuses repeated ones. */
+enum hrf_status hrf_infer_axes(struct hrf_inference *in, int32_t rank);
+
+/* Reads the inputs that are attributes in disguise into the attributes. */
+enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in);
+/* Elements of an int32 or int64 constant, at most `max` of them. */
+enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
+                                   int64_t *out, int32_t max, int32_t *n);
+
+/* Computes output 0 (shape and type set) when it is integer shape arithmetic over known values;
+ * leaves it alone otherwise. */
+enum hrf_status hrf_infer_evaluate(struct hrf_inference *in);
+
+#endif

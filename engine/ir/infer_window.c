@@ -1,0 +1,142 @@
+/* Shape inference for windows: convolution and pooling. */
+#include "engine/ir/infer_private.h"
+
+#include <stdint.h>
+
+static const char *const axis_name[HRF_MAX_SPATIAL] = { "rows", "columns" };
+
+/* Sizes beyond this are not windows; keeps the arithmetic below far from overflow. */
+static const int64_t max_window = (int64_t)1 << 31;
+
+int64_t hrf_window_output(const struct hrf_window *window, int axis, int64_t size)
+{
+    int64_t extent = window->dilation[axis] * (window->kernel[axis] - 1) + 1;
+    int64_t padded = size + window->pad_begin[axis] + window->pad_end[axis];
+    int64_t stride = window->stride[axis];
+    if (padded < extent)
+        return 0;
+    if (!window->ceil_mode)
+        return (padded - extent) / stride + 1;
+    int64_t n = (padded - extent + stride - 1) / stride + 1;
+    if ((n - 1) * stride >= size + window->pad_begin[axis])
+        n--;
+    return n;
+}
+
+static enum hrf_status check_window(struct hrf_inference *in)
+{
+    const struct hrf_window *w = &in->node->attributes.window;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        bool sane = w->kernel[i] >= 1 && w->kernel[i] < max_window && w->stride[i] >= 1 &&
+                    w->stride[i] < max_window && w->dilation[i] >= 1 &&
+                    w->dilation[i] < max_window && w->pad_begin[i] >= 0 &&
+                    w->pad_begin[i] < max_window && w->pad_end[i] >= 0 &&
+                    w->pad_end[i] < max_window;
+        if (!sane)
+            return hrf_infer_fail(in,
+                                  "impossible window along the %s: kernel %lld, stride %lld, "
+                                  "dilation %lld, pads %lld and %lld",
+                                  axis_name[i], (long long)w->kernel[i], (long long)w->stride[i],
+                                  (long long)w->dilation[i], (long long)w->pad_begin[i],
+                                  (long long)w->pad_end[i]);
+    }
+    return HRF_OK;
+}
+
+/* SAME: ceil(size / stride) outputs; the odd pad goes to the end (UPPER) or the begin. */
+static void resolve_auto_pad(struct hrf_window *w, int axis, int64_t size)
+{
+    if (w->auto_pad == HRF_PAD_EXPLICIT)
+        return;
+    int64_t total = 0;
+    if (w->auto_pad != HRF_PAD_VALID) {
+        int64_t n = (size + w->stride[axis] - 1) / w->stride[axis];
+        int64_t extent = w->dilation[axis] * (w->kernel[axis] - 1) + 1;
+        total = (n - 1) * w->stride[axis] + extent - size;
+        total = total < 0 ? 0 : total;
+    }
+    int64_t smaller = total / 2;
+    w->pad_begin[axis] = w->auto_pad == HRF_PAD_SAME_LOWER ? total - smaller : smaller;
+    w->pad_end[axis] = total - w->pad_begin[axis];
+}
+
+static enum hrf_status slide_window(struct hrf_inference *in, const struct hrf_shape *x)
+{
+    struct hrf_window *w = &in->node->attributes.window;
+    HRF_TRY(check_window(in));
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        if (x->dims[2 + i] >= (int64_t)1 << 40)
+            return hrf_infer_fail(in, "%lld %s are too many", (long long)x->dims[2 + i],
+                                  axis_name[i]);
+        resolve_auto_pad(w, i, x->dims[2 + i]);
+        in->shape.dims[2 + i] = hrf_window_output(w, i, x->dims[2 + i]);
+        if (in->shape.dims[2 + i] < 1)
+            return hrf_infer_fail(in, "a window of %lld %s does not fit into %lld",
+                                  (long long)(w->dilation[i] * (w->kernel[i] - 1) + 1),
+                                  axis_name[i], (long long)x->dims[2 + i]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status need_rank_4(struct hrf_inference *in)
+{
+    if (hrf_infer_input(in, 0)->shape.rank == 4)
+        return HRF_OK;
+    return hrf_infer_fail(in, "works on N, C, H, W only");
+}
+
+enum hrf_status hrf_infer_conv(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    HRF_TRY(need_rank_4(in));
+    const struct hrf_shape *x = &hrf_infer_input(in, HRF_CONV_X)->shape;
+    const struct hrf_shape *w = &hrf_infer_input(in, HRF_CONV_WEIGHTS)->shape;
+    if (w->rank != 4 || a->group < 1 || a->group > w->dims[0] || w->dims[0] % a->group != 0 ||
+        x->dims[1] % a->group != 0 || x->dims[1] / a->group != w->dims[1])
+        return hrf_infer_fail(in, "the weights do not fit %lld channels in %lld groups",
+                              (long long)x->dims[1], (long long)a->group);
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        if (a->window.kernel[i] == 0)
+            a->window.kernel[i] = w->dims[2 + i];
+        if (a->window.kernel[i] != w->dims[2 + i])
+            return hrf_infer_fail(in, "kernel_shape says %lld %s, the weights have %lld",
+                                  (long long)a->window.kernel[i], axis_name[i],
+                                  (long long)w->dims[2 + i]);
+    }
+    in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], w->dims[0] } };
+    HRF_TRY(slide_window(in, x));
+    const struct hrf_value *bias = hrf_infer_input(in, HRF_CONV_BIAS);
+    if (bias != NULL && (bias->shape.rank != 1 || bias->shape.dims[0] != w->dims[0]))
+        return hrf_infer_fail(in, "the bias does not hold %lld numbers", (long long)w->dims[0]);
+    const struct hrf_value *residual = hrf_infer_input(in, HRF_CONV_RESIDUAL);
+    if (residual != NULL && !hrf_shape_equal(&residual->shape, &in->shape))
+        return hrf_infer_fail(in, "the residual does not have the result's shape");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_pool(struct hrf_inference *in)
+{
+    HRF_TRY(need_rank_4(in));
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    const struct hrf_window *w = &in->node->attributes.window;
+    in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], x->dims[1] } };
+    HRF_TRY(slide_window(in, x));
+    /* A window that sees padding only has no maximum and no mean. */
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        int64_t extent = w->dilation[i] * (w->kernel[i] - 1) + 1;
+        if (w->pad_begin[i] >= extent || w->pad_end[i] >= extent)
+            return hrf_infer_fail(in, "pads of %lld and %lld %s hide a window of %lld",
+                                  (long long)w->pad_begin[i], (long long)w->pad_end[i],
+                                  axis_name[i], (long long)extent);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_global_pool(struct hrf_inference *in)
+{
+    HRF_TRY(need_rank_4(in));
+    in->shape = hrf_infer_input(in, 0)->shape;
+    in->shape.dims[2] = 1;
+    in->shape.dims[3] = 1;
+    return HRF_OK;
+}

@@ -1,0 +1,152 @@
+/* What a node costs and what a graph is: operation counts and the content hash. */
+#include "engine/ir/op.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM && node->op != HRF_OP_MATMUL)
+        return 0;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    const struct hrf_shape *a = &graph->values[node->inputs[0]].shape;
+    const struct hrf_shape *w = &graph->values[node->inputs[1]].shape;
+    double count = (double)hrf_shape_count(y), inner = 1;
+    if (count < 0 || a->rank < 1 || w->rank < 1)
+        return 0;
+    if (node->op == HRF_OP_CONV)
+        inner = (double)w->dims[1] * (double)w->dims[2] * (double)w->dims[3];
+    else if (node->op == HRF_OP_GEMM)
+        inner = (double)a->dims[node->attributes.transpose_a ? 0 : 1];
+    else
+        inner = (double)a->dims[a->rank - 1];
+    return 2 * count * inner;
+}
+
+static void hash_window(struct hrf_hash *hash, const struct hrf_window *w)
+{
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        hrf_hash_int(hash, w->stride[i]);
+        hrf_hash_int(hash, w->dilation[i]);
+        if (w->auto_pad != HRF_PAD_EXPLICIT)
+            continue;
+        hrf_hash_int(hash, w->pad_begin[i]);
+        hrf_hash_int(hash, w->pad_end[i]);
+    }
+    hrf_hash_int(hash, w->auto_pad);
+    hrf_hash_int(hash, w->ceil_mode);
+    hrf_hash_int(hash, w->count_include_pad);
+}
+
+/* The bits of `uses` in order, so that equal attributes are equal bytes. A convolution's kernel
+ * is in its weights' shape; a slice's starts are in its inputs when it has them. */
+static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    uint32_t uses = hrf_op_info(node->op)->uses;
+    bool in_inputs = node->op == HRF_OP_SLICE && node->n_inputs > 1;
+    if (uses & HRF_USE_WINDOW)
+        hash_window(hash, &a->window);
+    if ((uses & HRF_USE_WINDOW) && node->op != HRF_OP_CONV) {
+        hrf_hash_int(hash, a->window.kernel[0]);
+        hrf_hash_int(hash, a->window.kernel[1]);
+    }
+    if (uses & HRF_USE_GROUP)
+        hrf_hash_int(hash, a->group);
+    if (uses & HRF_USE_ACTIVATION)
+        hrf_hash_int(hash, a->activation);
+    if ((uses & HRF_USE_BOUNDS) || a->activation == HRF_ACT_CLIP) {
+        hrf_hash_double(hash, (double)a->activation_min);
+        hrf_hash_double(hash, (double)a->activation_max);
+    }
+    if ((uses & HRF_USE_ALPHA) || a->activation == HRF_ACT_LEAKY_RELU)
+        hrf_hash_double(hash, (double)a->alpha);
+    if (uses & HRF_USE_BETA)
+        hrf_hash_double(hash, (double)a->beta);
+    if (uses & HRF_USE_EPSILON)
+        hrf_hash_double(hash, (double)a->epsilon);
+    if (uses & HRF_USE_BIAS)
+        hrf_hash_double(hash, (double)a->bias);
+    if (uses & HRF_USE_SIZE)
+        hrf_hash_int(hash, a->size);
+    if (uses & HRF_USE_TRANSPOSE)
+        hrf_hash_int(hash, a->transpose_a + 2 * a->transpose_b);
+    if (uses & HRF_USE_AXIS)
+        hrf_hash_int(hash, a->axis * 2 + a->legacy_axis);
+    if (((uses & HRF_USE_AXES) || (uses & HRF_USE_SLICE)) && !in_inputs) {
+        hrf_hash_int(hash, a->n_axes);
+        hrf_hash_bytes(hash, a->axes, (size_t)a->n_axes * sizeof a->axes[0]);
+    }
+    if ((uses & HRF_USE_SLICE) && !in_inputs) {
+        hrf_hash_bytes(hash, a->starts, (size_t)a->n_axes * sizeof a->starts[0]);
+        hrf_hash_bytes(hash, a->ends, (size_t)a->n_axes * sizeof a->ends[0]);
+        hrf_hash_bytes(hash, a->steps, (size_t)a->n_axes * sizeof a->steps[0]);
+    }
+    if (uses & HRF_USE_PADS) {
+        hrf_hash_bytes(hash, a->pads, 2 * (size_t)a->n_axes * sizeof a->pads[0]);
+        hrf_hash_double(hash, (double)a->value);
+    }
+    if (uses & HRF_USE_KEEP_DIMS)
+        hrf_hash_int(hash, a->keep_dims);
+    if (uses & HRF_USE_ALLOW_ZERO)
+        hrf_hash_int(hash, a->allow_zero);
+    if (uses & HRF_USE_TO)
+        hrf_hash_int(hash, a->to);
+    if (uses & HRF_USE_FILL)
+        hrf_hash_int(hash, a->fill);
+}
+
+static void hash_value(struct hrf_hash *hash, const struct hrf_graph *graph, int32_t index,
+                       const int32_t *position)
+{
+    if (index == HRF_NO_VALUE) {
+        hrf_hash_text(hash, "none");
+        return;
+    }
+    const struct hrf_value *value = &graph->values[index];
+    if (value->data == NULL || value->producer >= 0) { /* by where it comes from */
+        hrf_hash_int(hash, position[index]);
+        return;
+    }
+    hrf_hash_text(hash, "constant");
+    hrf_hash_int(hash, value->dtype);
+    hrf_hash_int(hash, value->shape.rank);
+    for (int32_t i = 0; i < value->shape.rank; i++)
+        hrf_hash_int(hash, value->shape.dims[i]);
+    hrf_hash_field(hash, value->data,
+                   (size_t)hrf_shape_count(&value->shape) * hrf_dtype_size(value->dtype));
+}
+
+enum hrf_status hrf_graph_hash(const struct hrf_graph *graph, char out[65], struct hrf_error *err)
+{
+    _Static_assert(HRF_HASH_HEX == 65, "the length in graph.h");
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_AUTO_FREE int32_t *position = hrf_calloc((size_t)graph->n_values, sizeof *position);
+    if (position == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for hashing '%s'", graph->name);
+    HRF_TRY(hrf_hash_create(&hash, err));
+    int32_t next = 0;
+    hrf_hash_text(hash, "hires-flow graph 1");
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_value *value = &graph->values[graph->inputs[i]];
+        position[graph->inputs[i]] = ++next;
+        hrf_hash_int(hash, value->dtype);
+        hrf_hash_int(hash, value->shape.rank);
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        hrf_hash_text(hash, hrf_op_name(node->op));
+        hash_attributes(hash, node);
+        hrf_hash_int(hash, node->n_inputs);
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            hash_value(hash, graph, node->inputs[k], position);
+        hrf_hash_int(hash, node->n_outputs);
+        for (int32_t k = 0; k < node->n_outputs; k++)
+            position[node->outputs[k]] = ++next;
+    }
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        hash_value(hash, graph, graph->outputs[i], position);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}

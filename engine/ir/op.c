@@ -1,0 +1,69 @@
+#include "engine/ir/op.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define ANY INT32_MAX
+#define ROW(OP, NAME, MIN, MAX, OUT, USES, FIRST)                                                  \
+    [HRF_OP_##OP] = { HRF_OP_##OP, NAME, MIN, MAX, OUT, USES, FIRST }
+
+/* CONV's and GEMM's last input is the residual that the passes add. BATCH_NORM's and DROPOUT's
+ * further outputs exist in training only; MAX_POOL's indices are not computed. */
+static const struct hrf_op_info table[] = {
+    ROW(CONV, "Conv", 2, 4, 1, HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
+    ROW(GEMM, "Gemm", 2, 4, 1,
+        HRF_USE_ALPHA | HRF_USE_BETA | HRF_USE_TRANSPOSE | HRF_USE_ACTIVATION, 0),
+    ROW(MATMUL, "MatMul", 2, 2, 1, 0, 0),
+    ROW(BATCH_NORM, "BatchNormalization", 5, 5, 1, HRF_USE_EPSILON | HRF_USE_ACTIVATION, 0),
+    ROW(RELU, "Relu", 1, 1, 1, 0, 0),
+    ROW(LEAKY_RELU, "LeakyRelu", 1, 1, 1, HRF_USE_ALPHA, 0),
+    ROW(SIGMOID, "Sigmoid", 1, 1, 1, 0, 0),
+    ROW(TANH, "Tanh", 1, 1, 1, 0, 0),
+    ROW(CLIP, "Clip", 1, 3, 1, HRF_USE_BOUNDS, 1),
+    ROW(SOFTMAX, "Softmax", 1, 1, 1, HRF_USE_AXIS, 0),
+    ROW(LOG_SOFTMAX, "LogSoftmax", 1, 1, 1, HRF_USE_AXIS, 0),
+    ROW(ADD, "Add", 2, 2, 1, HRF_USE_ACTIVATION, 0),
+    ROW(SUB, "Sub", 2, 2, 1, 0, 0),
+    ROW(MUL, "Mul", 2, 2, 1, 0, 0),
+    ROW(DIV, "Div", 2, 2, 1, 0, 0),
+    ROW(MAX_POOL, "MaxPool", 1, 1, 1, HRF_USE_WINDOW, 0),
+    ROW(AVERAGE_POOL, "AveragePool", 1, 1, 1, HRF_USE_WINDOW, 0),
+    ROW(GLOBAL_AVERAGE_POOL, "GlobalAveragePool", 1, 1, 1, 0, 0),
+    ROW(GLOBAL_MAX_POOL, "GlobalMaxPool", 1, 1, 1, 0, 0),
+    ROW(LRN, "LRN", 1, 1, 1, HRF_USE_ALPHA | HRF_USE_BETA | HRF_USE_BIAS | HRF_USE_SIZE, 0),
+    ROW(CONCAT, "Concat", 1, ANY, 1, HRF_USE_AXIS, 0),
+    ROW(FLATTEN, "Flatten", 1, 1, 1, HRF_USE_AXIS, 0),
+    ROW(RESHAPE, "Reshape", 2, 2, 1, HRF_USE_ALLOW_ZERO, 0),
+    ROW(TRANSPOSE, "Transpose", 1, 1, 1, HRF_USE_AXES, 0),
+    ROW(SQUEEZE, "Squeeze", 1, 2, 1, HRF_USE_AXES, 1),
+    ROW(UNSQUEEZE, "Unsqueeze", 1, 2, 1, HRF_USE_AXES, 1),
+    ROW(IDENTITY, "Identity", 1, 1, 1, 0, 0),
+    ROW(PAD, "Pad", 1, 4, 1, HRF_USE_AXES | HRF_USE_PADS, 1),
+    ROW(GATHER, "Gather", 2, 2, 1, HRF_USE_AXIS, 0),
+    ROW(SLICE, "Slice", 1, 5, 1, HRF_USE_AXES | HRF_USE_SLICE, 1),
+    ROW(REDUCE_MEAN, "ReduceMean", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),
+    ROW(CONSTANT, "Constant", 0, 0, 1, 0, 0),
+    ROW(SHAPE, "Shape", 1, 1, 1, HRF_USE_SLICE, 0),
+    ROW(CAST, "Cast", 1, 1, 1, HRF_USE_TO, 0),
+    ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", 1, 1, 1, HRF_USE_TO | HRF_USE_FILL, 0),
+};
+_Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");
+
+const struct hrf_op_info *hrf_op_info(enum hrf_op op)
+{
+    assert(op >= 0 && op < HRF_N_OPS && table[op].name != NULL);
+    return &table[op];
+}
+
+const char *hrf_op_name(enum hrf_op op)
+{
+    return hrf_op_info(op)->name;
+}
+
+enum hrf_op hrf_op_find(const char *name)
+{
+    for (int op = 0; op < HRF_N_OPS; op++)
+        if (strcmp(table[op].name, name) == 0)
+            return (enum hrf_op)op;
+    return HRF_N_OPS;
+}
