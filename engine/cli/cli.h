@@ -22,9 +22,8 @@ HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const c
 
 /* Reads an ONNX file, or builds the named architecture when `name` is one of
  * hrf_model_names() and no such file exists. */
-HRF_CHECKED enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes,
-                                                  int64_t size, struct hrf_graph **out,
-                                                  struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,
+                                                  struct hrf_graph **out, struct hrf_error *err);
 
 /* Sets the shape of a model's only input to batch x 3 x size x size (channels as the model
  * says); size 0 keeps the model's own. Names what does not fit. */

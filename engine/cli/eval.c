@@ -80,8 +80,7 @@ static enum hrf_status run_piece(struct hrf_session *session, const float *image
         if (*results == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
     }
-    from_session(hrf_session_output(session, 0), out,
-                 *results + (whole ? 0 : first * per_result));
+    from_session(hrf_session_output(session, 0), out, *results + (whole ? 0 : first * per_result));
     return HRF_OK;
 }
 

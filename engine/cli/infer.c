@@ -100,11 +100,10 @@ static enum hrf_status read_tile_plan(const struct hrf_job_task *task, struct hr
     HRF_TRY(hrf_tile_plan_decode(bytes, n_bytes, task->tile_plan, &plan, err));
     if (task->first_patch < 0 || task->n_patches < 0 ||
         task->first_patch > plan->n_patches - task->n_patches)
-        return hrf_error_set(err, HRF_E_USER,
-                             "task %s asks for patches %lld..%lld of a tile plan that has %lld",
-                             task->id, (long long)task->first_patch,
-                             (long long)(task->first_patch + task->n_patches),
-                             (long long)plan->n_patches);
+        return hrf_error_set(
+            err, HRF_E_USER, "task %s asks for patches %lld..%lld of a tile plan that has %lld",
+            task->id, (long long)task->first_patch,
+            (long long)(task->first_patch + task->n_patches), (long long)plan->n_patches);
     *out = plan;
     plan = NULL;
     return HRF_OK;
@@ -192,8 +191,8 @@ static enum hrf_status score_task(struct job *job, const struct hrf_job_task *ta
     HRF_TRY(make_session(job, plan->patch_size, err));
     HRF_TRY(new_scores(job, task, plan, &scores, err));
     HRF_TRY(hrf_slide_open(task->slide_path, &slide, err));
-    int32_t n_threads =
-        engine->n_threads > 0 ? (int32_t)engine->n_threads : hrf_process_cpu_count();
+    int32_t n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
+                                              : hrf_process_cpu_count();
     struct hrf_feed_config config = { .slide = slide,
                                       .plan = plan,
                                       .first_patch = task->first_patch,
@@ -214,8 +213,8 @@ static enum hrf_status score_task(struct job *job, const struct hrf_job_task *ta
     scores->timing.build = job->build_seconds; /* counted once, on the task that needed it */
     job->build_seconds = 0;
     scores->timing.total = hrf_clock_seconds() - start;
-    scores->peak_memory_bytes =
-        memory.activation_bytes + memory.weight_bytes + memory.workspace_bytes;
+    scores->peak_memory_bytes = memory.activation_bytes + memory.weight_bytes +
+                                memory.workspace_bytes;
     scores->n_threads = scores->n_readers = n_threads;
     *out = scores;
     scores = NULL;

@@ -157,8 +157,7 @@ enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, in
     int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
     char text[128];
     hrf_shape_text(&shape, text);
-    if (shape.rank < 1 || shape.dims[0] != batch ||
-        hrf_shape_count(&shape) != batch * n_classes)
+    if (shape.rank < 1 || shape.dims[0] != batch || hrf_shape_count(&shape) != batch * n_classes)
         return hrf_error_set(err, HRF_E_USER,
                              "the model's output '%s' is %s for a batch of %lld; the workflow "
                              "names %lld classes (model.classes)",

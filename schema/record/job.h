@@ -43,9 +43,9 @@ struct hrf_job_task {
     char *key;        /* content key (SHA-256, hex) */
     char *slide_name; /* as shown to people; may hold any byte but NUL */
     char *slide_path;
-    double mpp_override;  /* csv column, um/px; 0 = none */
-    double mpp_fallback;  /* workflow's dataset.mpp, um/px; 0 = none */
-    char *tile_plan;      /* infer: path of the tile plan record; NULL for tile */
+    double mpp_override;            /* csv column, um/px; 0 = none */
+    double mpp_fallback;            /* workflow's dataset.mpp, um/px; 0 = none */
+    char *tile_plan;                /* infer: path of the tile plan record; NULL for tile */
     int64_t first_patch, n_patches; /* infer */
 };
 
@@ -77,7 +77,7 @@ enum hrf_task_outcome {
 struct hrf_task_status {
     enum hrf_task_outcome outcome;
     bool retryable;
-    char *reason;        /* NULL unless failed */
+    char *reason;           /* NULL unless failed */
     char record_sha256[65]; /* of the record's bytes; "" when there is none */
     int64_t record_bytes;
     double seconds;
@@ -88,8 +88,7 @@ void hrf_task_status_release(struct hrf_task_status *status);
  * "revoked" stands in `directory`. */
 HRF_CHECKED enum hrf_status hrf_task_commit(const char *directory, const char *task_id,
                                             const void *record, size_t n_bytes,
-                                            struct hrf_task_status *status,
-                                            struct hrf_error *err);
+                                            struct hrf_task_status *status, struct hrf_error *err);
 /* HRF_E_AGAIN when there is no status yet; HRF_E_USER when it is damaged or the record does
  * not match its hash. *record is NULL when the task made none. */
 HRF_CHECKED enum hrf_status hrf_task_collect(const char *directory, const char *task_id,

@@ -15,9 +15,9 @@ struct hrf_timing {
     double decode;  /* reading and decompressing, all reader threads together */
     double prepare; /* resample, normalise, lay out; all reader threads together */
     double compute;
-    double wait;    /* compute waited for patches */
+    double wait; /* compute waited for patches */
     double write;
-    double total;   /* wall */
+    double total; /* wall */
 };
 
 struct hrf_scores {

@@ -25,21 +25,21 @@ struct hrf_bytes {
 
 struct hrf_tile_plan {
     char *slide_path;
-    char *vendor;    /* OpenSlide's word: "aperio", "generic-tiff", ... */
-    char *quickhash; /* OpenSlide's quickhash-1, "" when it gives none */
+    char *vendor;          /* OpenSlide's word: "aperio", "generic-tiff", ... */
+    char *quickhash;       /* OpenSlide's quickhash-1, "" when it gives none */
     int64_t width, height; /* level-0 px */
     int32_t n_levels;
     double mpp_x, mpp_y; /* um/px at level 0 */
     char *mpp_source;    /* "file", "tiff-tags", "philips-xml", "csv", "workflow" */
 
-    int64_t patch_size;   /* px that the model sees */
-    double patch_mpp;     /* um/px that the model sees */
-    int64_t patch_stride; /* px at patch_mpp */
-    int64_t patch_width0, patch_height0;   /* extent of a patch in level-0 px */
-    double stride_x0, stride_y0;           /* distance of neighbours in level-0 px */
-    int32_t grid_columns, grid_rows;       /* of the whole grid; patches are a subset */
-    int32_t read_level;      /* the level that patches are read from, then resampled */
-    double read_downsample;  /* of that level */
+    int64_t patch_size;                  /* px that the model sees */
+    double patch_mpp;                    /* um/px that the model sees */
+    int64_t patch_stride;                /* px at patch_mpp */
+    int64_t patch_width0, patch_height0; /* extent of a patch in level-0 px */
+    double stride_x0, stride_y0;         /* distance of neighbours in level-0 px */
+    int32_t grid_columns, grid_rows;     /* of the whole grid; patches are a subset */
+    int32_t read_level;                  /* the level that patches are read from, then resampled */
+    double read_downsample;              /* of that level */
 
     char *tissue_method;
     double tissue_fraction;  /* of the slide's area */
@@ -53,7 +53,7 @@ struct hrf_tile_plan {
     struct hrf_bytes thumbnail_png; /* RGB, longest side <= 1024 */
     struct hrf_bytes mask_png;      /* 8-bit gray 0/255, same size as the thumbnail */
 
-    double seconds; /* spent on it; not part of the hash */
+    double seconds;          /* spent on it; not part of the hash */
     char hash[HRF_HASH_HEX]; /* names the tiling: geometry, method and patches; not paths or time */
 };
 

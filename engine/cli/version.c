@@ -1,0 +1,47 @@
+/* version.c - `hires-engine version`: what this build is and what it runs on. */
+#include "base/process.h"
+#include "engine/cli/cli.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+
+static const char *isa_name(dnnl_cpu_isa_t isa)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } names[] = {
+        { dnnl_cpu_isa_sse41, "SSE4.1" },
+        { dnnl_cpu_isa_avx, "AVX" },
+        { dnnl_cpu_isa_avx2, "AVX2" },
+        { dnnl_cpu_isa_avx512_core, "AVX-512" },
+        { dnnl_cpu_isa_avx512_core_vnni, "AVX-512 VNNI" },
+        { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16" },
+        { dnnl_cpu_isa_avx512_core_amx, "AMX" },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].isa == isa)
+            return names[i].name;
+    return "another instruction set";
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    const struct hrf_option options[] = { { NULL } };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    const dnnl_version_t *dnnl = dnnl_version();
+    printf("hires-engine %s\noneDNN %d.%d.%d on %d cores with %s\ndevices: cpu, ref\n"
+           "precisions: fp32\n",
+           HRF_VERSION, dnnl->major, dnnl->minor, dnnl->patch, hrf_process_cpu_count(),
+           isa_name(dnnl_get_effective_cpu_isa()));
+    return 0;
+}
+
+const struct hrf_command hrf_engine_version = {
+    .name = "version",
+    .operands = "",
+    .summary = "versions, devices and precisions of this build",
+    .run = run,
+};

@@ -1,0 +1,117 @@
+#include "schema/record/scores.h"
+
+#include "schema/record/container.h"
+
+#include <string.h>
+
+#define KIND "scores"
+enum { VERSION = 1 };
+
+void hrf_scores_destroy(struct hrf_scores *scores)
+{
+    if (scores == NULL)
+        return;
+    hrf_free(scores->task_key);
+    hrf_free(scores->tile_plan);
+    hrf_free(scores->precision);
+    hrf_free(scores->device);
+    hrf_free(scores->host);
+    hrf_free(scores->probabilities);
+    hrf_free(scores);
+}
+
+static json_t *timing_json(const struct hrf_timing *timing)
+{
+    return json_pack("{sosososososo so}", "build", hrf_json_number(timing->build), "decode",
+                     hrf_json_number(timing->decode), "prepare", hrf_json_number(timing->prepare),
+                     "compute", hrf_json_number(timing->compute), "wait",
+                     hrf_json_number(timing->wait), "write", hrf_json_number(timing->write),
+                     "total", hrf_json_number(timing->total));
+}
+
+enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_bytes *out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_JSON header = json_pack(
+        "{sososososo sIsIsisI sisi so}", "task_key", hrf_json_bytes(scores->task_key), "tile_plan",
+        hrf_json_bytes(scores->tile_plan), "precision", hrf_json_bytes(scores->precision), "device",
+        hrf_json_bytes(scores->device), "host", hrf_json_bytes(scores->host), "first_patch",
+        (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches, "n_classes",
+        scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes, "n_threads",
+        scores->n_threads, "n_readers", scores->n_readers, "timing", timing_json(&scores->timing));
+    const struct hrf_section section = { "probabilities", scores->probabilities,
+                                         (size_t)(scores->n_patches * scores->n_classes) *
+                                             sizeof scores->probabilities[0] };
+    return hrf_container_encode(KIND, VERSION, header, &section, 1, out, err);
+}
+
+static enum hrf_status read_timing(const json_t *header, const char *where,
+                                   struct hrf_timing *timing, struct hrf_error *err)
+{
+    json_t *object;
+    HRF_TRY(hrf_json_get_object(header, "timing", where, &object, err));
+    HRF_TRY(hrf_json_get_number(object, "build", where, &timing->build, err));
+    HRF_TRY(hrf_json_get_number(object, "decode", where, &timing->decode, err));
+    HRF_TRY(hrf_json_get_number(object, "prepare", where, &timing->prepare, err));
+    HRF_TRY(hrf_json_get_number(object, "compute", where, &timing->compute, err));
+    HRF_TRY(hrf_json_get_number(object, "wait", where, &timing->wait, err));
+    HRF_TRY(hrf_json_get_number(object, "write", where, &timing->write, err));
+    return hrf_json_get_number(object, "total", where, &timing->total, err);
+}
+
+static enum hrf_status read_names(const json_t *header, const char *where,
+                                  struct hrf_scores *scores, struct hrf_error *err)
+{
+    HRF_TRY(hrf_json_get_bytes(header, "task_key", where, &scores->task_key, err));
+    HRF_TRY(hrf_json_get_bytes(header, "tile_plan", where, &scores->tile_plan, err));
+    HRF_TRY(hrf_json_get_bytes(header, "precision", where, &scores->precision, err));
+    HRF_TRY(hrf_json_get_bytes(header, "device", where, &scores->device, err));
+    return hrf_json_get_bytes(header, "host", where, &scores->host, err);
+}
+
+static enum hrf_status decode_scores(const struct hrf_container *container, const char *where,
+                                     struct hrf_scores *scores, struct hrf_error *err)
+{
+    const json_t *header = container->header;
+    int64_t n_classes, n_threads, n_readers;
+    struct hrf_section section;
+    HRF_TRY(read_names(header, where, scores, err));
+    HRF_TRY(hrf_json_get_int(header, "first_patch", where, &scores->first_patch, err));
+    HRF_TRY(hrf_json_get_int(header, "n_patches", where, &scores->n_patches, err));
+    HRF_TRY(hrf_json_get_int(header, "n_classes", where, &n_classes, err));
+    HRF_TRY(hrf_json_get_int(header, "peak_memory_bytes", where, &scores->peak_memory_bytes, err));
+    HRF_TRY(hrf_json_get_int(header, "n_threads", where, &n_threads, err));
+    HRF_TRY(hrf_json_get_int(header, "n_readers", where, &n_readers, err));
+    HRF_TRY(read_timing(header, where, &scores->timing, err));
+    if (scores->first_patch < 0 || scores->n_patches < 0 || scores->n_patches > INT32_MAX ||
+        n_classes < 1 || n_classes > 1 << 16)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches of %lld classes", where,
+                             (long long)scores->n_patches, (long long)n_classes);
+    scores->n_classes = (int32_t)n_classes;
+    scores->n_threads = (int32_t)n_threads;
+    scores->n_readers = (int32_t)n_readers;
+    size_t n_bytes = (size_t)(scores->n_patches * n_classes) * sizeof scores->probabilities[0];
+    HRF_TRY(hrf_container_section(container, "probabilities", n_bytes, where, &section, err));
+    scores->probabilities = hrf_alloc(n_bytes);
+    if (scores->probabilities == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld patches", where,
+                             (long long)scores->n_patches);
+    memcpy(scores->probabilities, section.data, n_bytes);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes, const char *where,
+                                  struct hrf_scores **out, struct hrf_error *err)
+{
+    struct hrf_container container;
+    HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
+    if (scores == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for scores", where);
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, KIND, VERSION, where, &container, err));
+    enum hrf_status status = decode_scores(&container, where, scores, err);
+    hrf_container_release(&container);
+    HRF_TRY(status);
+    *out = scores;
+    scores = NULL;
+    return HRF_OK;
+}

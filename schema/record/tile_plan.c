@@ -1,0 +1,218 @@
+#include "schema/record/tile_plan.h"
+
+#include "schema/record/container.h"
+
+#include <math.h>
+#include <string.h>
+
+#define KIND "tile-plan"
+enum { VERSION = 1 };
+
+void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    hrf_free(plan->slide_path);
+    hrf_free(plan->vendor);
+    hrf_free(plan->quickhash);
+    hrf_free(plan->mpp_source);
+    hrf_free(plan->tissue_method);
+    hrf_free(plan->warning);
+    hrf_free(plan->patches);
+    hrf_bytes_release(&plan->thumbnail_png);
+    hrf_bytes_release(&plan->mask_png);
+    hrf_free(plan);
+}
+
+enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, "hires-flow tiling 1");
+    hrf_hash_int(hash, plan->width);
+    hrf_hash_int(hash, plan->height);
+    hrf_hash_double(hash, plan->mpp_x);
+    hrf_hash_double(hash, plan->mpp_y);
+    hrf_hash_int(hash, plan->patch_size);
+    hrf_hash_double(hash, plan->patch_mpp);
+    hrf_hash_int(hash, plan->patch_stride);
+    hrf_hash_int(hash, plan->read_level);
+    hrf_hash_text(hash, plan->tissue_method);
+    hrf_hash_int(hash, plan->n_patches);
+    for (int64_t i = 0; i < plan->n_patches; i++) {
+        hrf_hash_int(hash, plan->patches[i].x);
+        hrf_hash_int(hash, plan->patches[i].y);
+    }
+    hrf_hash_hex(hash, plan->hash);
+    return HRF_OK;
+}
+
+/* One table says which keys a plan has; the writer and the reader walk it. */
+enum field_type { FIELD_TEXT, FIELD_I64, FIELD_I32, FIELD_REAL };
+static const struct field {
+    const char *key;
+    enum field_type type;
+    size_t offset;
+} fields[] = {
+#define FIELD(name, type)                                                                          \
+    {                                                                                              \
+#name, type, offsetof(struct hrf_tile_plan, name)                                          \
+    }
+    FIELD(slide_path, FIELD_TEXT),
+    FIELD(vendor, FIELD_TEXT),
+    FIELD(quickhash, FIELD_TEXT),
+    FIELD(width, FIELD_I64),
+    FIELD(height, FIELD_I64),
+    FIELD(n_levels, FIELD_I32),
+    FIELD(mpp_x, FIELD_REAL),
+    FIELD(mpp_y, FIELD_REAL),
+    FIELD(mpp_source, FIELD_TEXT),
+    FIELD(patch_size, FIELD_I64),
+    FIELD(patch_mpp, FIELD_REAL),
+    FIELD(patch_stride, FIELD_I64),
+    FIELD(patch_width0, FIELD_I64),
+    FIELD(patch_height0, FIELD_I64),
+    FIELD(stride_x0, FIELD_REAL),
+    FIELD(stride_y0, FIELD_REAL),
+    FIELD(grid_columns, FIELD_I32),
+    FIELD(grid_rows, FIELD_I32),
+    FIELD(read_level, FIELD_I32),
+    FIELD(read_downsample, FIELD_REAL),
+    FIELD(tissue_method, FIELD_TEXT),
+    FIELD(tissue_fraction, FIELD_REAL),
+    FIELD(tissue_threshold, FIELD_REAL),
+    FIELD(warning, FIELD_TEXT),
+    FIELD(n_patches, FIELD_I64),
+    FIELD(thumbnail_downsample, FIELD_REAL),
+    FIELD(seconds, FIELD_REAL),
+#undef FIELD
+};
+enum { N_FIELDS = sizeof fields / sizeof fields[0] };
+
+static json_t *field_value(const struct field *field, const struct hrf_tile_plan *plan)
+{
+    const char *at = (const char *)plan + field->offset;
+    switch (field->type) {
+    case FIELD_TEXT:
+        return hrf_json_bytes(*(char *const *)(const void *)at);
+    case FIELD_I64:
+        return json_integer(*(const int64_t *)(const void *)at);
+    case FIELD_I32:
+        return json_integer(*(const int32_t *)(const void *)at);
+    case FIELD_REAL:
+        return hrf_json_number(*(const double *)(const void *)at);
+    }
+    return NULL;
+}
+
+static enum hrf_status read_field(const struct field *field, const json_t *header,
+                                  const char *where, struct hrf_tile_plan *plan,
+                                  struct hrf_error *err)
+{
+    void *at = (char *)plan + field->offset;
+    int64_t number;
+    switch (field->type) {
+    case FIELD_TEXT:
+        return hrf_json_get_bytes(header, field->key, where, at, err);
+    case FIELD_I64:
+        return hrf_json_get_int(header, field->key, where, at, err);
+    case FIELD_I32:
+        HRF_TRY(hrf_json_get_int(header, field->key, where, &number, err));
+        if (number < INT32_MIN || number > INT32_MAX)
+            return hrf_error_set(err, HRF_E_USER, "%s: '%s' is out of range", where, field->key);
+        *(int32_t *)at = (int32_t)number;
+        return HRF_OK;
+    case FIELD_REAL:
+        return hrf_json_get_number(header, field->key, where, at, err);
+    }
+    return hrf_error_set(err, HRF_E_BUG, "unknown field type");
+}
+
+enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hrf_bytes *out,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO_JSON header = json_object();
+    bool failed = header == NULL;
+    for (size_t i = 0; i < N_FIELDS; i++)
+        failed |= json_object_set_new(header, fields[i].key, field_value(&fields[i], plan)) != 0;
+    failed |= json_object_set_new(header, "hash", json_string(plan->hash)) != 0;
+    if (failed)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
+    const struct hrf_section sections[] = {
+        { "patches", plan->patches, (size_t)plan->n_patches * sizeof plan->patches[0] },
+        { "thumbnail.png", plan->thumbnail_png.data, plan->thumbnail_png.n_bytes },
+        { "mask.png", plan->mask_png.data, plan->mask_png.n_bytes },
+    };
+    return hrf_container_encode(KIND, VERSION, header, sections, 3, out, err);
+}
+
+static enum hrf_status copy_section(const struct hrf_container *container, const char *name,
+                                    const char *where, struct hrf_bytes *out, struct hrf_error *err)
+{
+    struct hrf_section section;
+    HRF_TRY(hrf_container_section(container, name, SIZE_MAX, where, &section, err));
+    out->data = hrf_alloc(section.n_bytes);
+    if (out->data == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for its %s", where, name);
+    memcpy(out->data, section.data, section.n_bytes);
+    out->n_bytes = section.n_bytes;
+    return HRF_OK;
+}
+
+/* What every reader may rely on, so that no reader has to ask. */
+static enum hrf_status check_plan(const struct hrf_tile_plan *plan, const char *where,
+                                  struct hrf_error *err)
+{
+    bool good = plan->slide_path != NULL && plan->vendor != NULL && plan->quickhash != NULL &&
+                plan->mpp_source != NULL && plan->tissue_method != NULL && plan->width > 0 &&
+                plan->height > 0 && plan->mpp_x > 0 && plan->mpp_y > 0 && plan->patch_mpp > 0 &&
+                plan->patch_size > 0 && plan->patch_size <= 1 << 20 && plan->patch_stride > 0 &&
+                plan->patch_width0 > 0 && plan->patch_height0 > 0 && plan->stride_x0 > 0 &&
+                plan->stride_y0 > 0;
+    return good ? HRF_OK
+                : hrf_error_set(err, HRF_E_USER,
+                                "%s: damaged tile plan: a size, resolution or name is missing",
+                                where);
+}
+
+static enum hrf_status decode_plan(const struct hrf_container *container, const char *where,
+                                   struct hrf_tile_plan *plan, struct hrf_error *err)
+{
+    const char *hash;
+    struct hrf_section patches;
+    for (size_t i = 0; i < N_FIELDS; i++)
+        HRF_TRY(read_field(&fields[i], container->header, where, plan, err));
+    HRF_TRY(check_plan(plan, where, err));
+    HRF_TRY(hrf_json_get_text(container->header, "hash", where, &hash, err));
+    if (strlen(hash) != HRF_HASH_HEX - 1)
+        return hrf_error_set(err, HRF_E_USER, "%s: 'hash' is not a SHA-256", where);
+    memcpy(plan->hash, hash, HRF_HASH_HEX);
+    if (plan->n_patches < 0 || plan->n_patches > INT32_MAX)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches", where,
+                             (long long)plan->n_patches);
+    size_t n_bytes = (size_t)plan->n_patches * sizeof plan->patches[0];
+    HRF_TRY(hrf_container_section(container, "patches", n_bytes, where, &patches, err));
+    plan->patches = hrf_alloc(n_bytes);
+    if (plan->patches == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld patches", where,
+                             (long long)plan->n_patches);
+    memcpy(plan->patches, patches.data, n_bytes);
+    HRF_TRY(copy_section(container, "thumbnail.png", where, &plan->thumbnail_png, err));
+    return copy_section(container, "mask.png", where, &plan->mask_png, err);
+}
+
+enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes, const char *where,
+                                     struct hrf_tile_plan **out, struct hrf_error *err)
+{
+    struct hrf_container container;
+    HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for a tile plan", where);
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, KIND, VERSION, where, &container, err));
+    enum hrf_status status = decode_plan(&container, where, plan, err);
+    hrf_container_release(&container);
+    HRF_TRY(status);
+    *out = plan;
+    plan = NULL;
+    return HRF_OK;
+}
