@@ -17,7 +17,7 @@ struct hrf_slide; /* opaque */
 #define HRF_SLIDE_MAX_LEVELS 32
 struct hrf_slide_info {
     char vendor[64];
-    char quickhash[80]; /* "" when OpenSlide gives none */
+    char quickhash[80];    /* "" when OpenSlide gives none */
     int64_t width, height; /* level-0 px */
     int32_t n_levels;
     struct {
@@ -59,8 +59,8 @@ const char *hrf_mpp_source_name(enum hrf_mpp_source source);
  * csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
  * value and source), and so is a slide for which no source has any. */
 HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp,
-                                                 double workflow_mpp, double *mpp_x,
-                                                 double *mpp_y, enum hrf_mpp_source *source,
+                                                 double workflow_mpp, double *mpp_x, double *mpp_y,
+                                                 enum hrf_mpp_source *source,
                                                  struct hrf_error *err);
 
 /* A square patch as the model sees it: `size` px at `mpp`, top-left (x0, y0) in level-0 px,
