@@ -1,0 +1,328 @@
+/* From a model message to a graph: constants, inputs, nodes in order, outputs. */
+#include "engine/onnx/reader_private.h"
+
+#include "base/path.h"
+#include "engine/ir/op.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* protobuf's own limit for one message. */
+static const size_t max_file_bytes = INT_MAX;
+
+enum hrf_status hrf_onnx_lookup(struct hrf_onnx_reader *reader, const char *name, const char *user,
+                                int32_t *out)
+{
+    name = hrf_onnx_text(name);
+    if (name[0] == '\0') {
+        *out = HRF_NO_VALUE;
+        return HRF_OK;
+    }
+    int32_t index = hrf_names_get(&reader->values, name, HRF_NAME_UNKNOWN);
+    if (index == HRF_NAME_REFUSED)
+        return hrf_error_set(reader->err, HRF_E_UNSUPPORTED,
+                             "%s uses '%s', a further output that is not supported", user, name);
+    if (index == HRF_NAME_UNKNOWN)
+        return hrf_error_set(reader->err, HRF_E_USER, "%s uses '%s', which nothing produces", user,
+                             name);
+    *out = index;
+    return HRF_OK;
+}
+
+static enum hrf_status find_opset(const Onnx__ModelProto *model, int64_t *opset,
+                                  struct hrf_error *err)
+{
+    *opset = 0;
+    for (size_t i = 0; i < model->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *id = model->opset_import[i];
+        const char *domain = hrf_onnx_text(id->domain);
+        if (domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0)
+            *opset = id->has_version ? id->version : 0;
+    }
+    if (*opset < HRF_ONNX_MIN_OPSET || *opset > HRF_ONNX_MAX_OPSET)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the model is of ONNX opset %lld; opsets %d to %d can be read: export "
+                             "it again, 13 is a good choice",
+                             (long long)*opset, HRF_ONNX_MIN_OPSET, HRF_ONNX_MAX_OPSET);
+    return HRF_OK;
+}
+
+static enum hrf_status name_value(struct hrf_onnx_reader *reader, const char *name, int32_t index)
+{
+    if (hrf_names_get(&reader->values, name, HRF_NAME_UNKNOWN) != HRF_NAME_UNKNOWN)
+        return hrf_error_set(reader->err, HRF_E_USER, "the name '%s' is given twice", name);
+    return hrf_names_set(&reader->values, name, index, reader->err);
+}
+
+static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
+{
+    const Onnx__GraphProto *proto = reader->proto;
+    if (proto->n_sparse_initializer > 0)
+        return hrf_error_set(reader->err, HRF_E_UNSUPPORTED,
+                             "the model has sparse weights, which are not supported");
+    for (size_t i = 0; i < proto->n_initializer; i++) {
+        const Onnx__TensorProto *tensor = proto->initializer[i];
+        const char *name = hrf_onnx_text(tensor->name);
+        HRF_AUTO_FREE void *data = NULL;
+        enum hrf_dtype dtype;
+        struct hrf_shape shape;
+        int32_t index;
+        if (name[0] == '\0')
+            return hrf_error_set(reader->err, HRF_E_USER, "weight tensor %zu has no name", i);
+        HRF_TRY(hrf_onnx_tensor_data(tensor, name, &dtype, &shape, &data, reader->err));
+        HRF_TRY(
+            hrf_graph_take_value(reader->graph, name, dtype, &shape, &data, &index, reader->err));
+        HRF_TRY(name_value(reader, name, index));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_input_shape(const Onnx__ValueInfoProto *info, enum hrf_dtype *dtype,
+                                        struct hrf_shape *shape, struct hrf_error *err)
+{
+    const char *name = hrf_onnx_text(info->name);
+    const Onnx__TypeProto *type = info->type;
+    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+        type->tensor_type == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "input '%s' is not a tensor", name);
+    const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
+    HRF_TRY(hrf_onnx_dtype(tensor->has_elem_type ? tensor->elem_type : 0, name, dtype, err));
+    *shape = (struct hrf_shape){ .rank = -1 };
+    if (tensor->shape == NULL)
+        return HRF_OK;
+    if (tensor->shape->n_dim > HRF_MAX_RANK)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "input '%s' has %zu dimensions; at most %d are supported", name,
+                             tensor->shape->n_dim, HRF_MAX_RANK);
+    shape->rank = (int32_t)tensor->shape->n_dim;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
+        bool known = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        shape->dims[i] = known ? dim->dim_value : -1;
+        if (known && (dim->dim_value < -1 || dim->dim_value == 0))
+            return hrf_error_set(err, HRF_E_USER, "input '%s' has the impossible dimension %lld",
+                                 name, (long long)dim->dim_value);
+    }
+    return HRF_OK;
+}
+
+/* Old files list the weights among the inputs: those are not inputs. */
+static enum hrf_status read_inputs(struct hrf_onnx_reader *reader, int32_t *inputs,
+                                   int32_t *n_inputs)
+{
+    const Onnx__GraphProto *proto = reader->proto;
+    *n_inputs = 0;
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = hrf_onnx_text(proto->input[i]->name);
+        enum hrf_dtype dtype;
+        struct hrf_shape shape;
+        int32_t index = hrf_names_get(&reader->values, name, HRF_NAME_UNKNOWN);
+        if (name[0] == '\0')
+            return hrf_error_set(reader->err, HRF_E_USER, "graph input %zu has no name", i);
+        if (index >= 0 && reader->graph->values[index].data != NULL)
+            continue;
+        HRF_TRY(read_input_shape(proto->input[i], &dtype, &shape, reader->err));
+        HRF_TRY(hrf_graph_add_value(reader->graph, name, dtype, &shape, NULL, &index, reader->err));
+        HRF_TRY(name_value(reader, name, index));
+        inputs[(*n_inputs)++] = index;
+    }
+    return HRF_OK;
+}
+
+/* Nodes in an order in which every input comes before its use; the file's order where that is
+ * legal already. Kahn's algorithm with the file's order as the tie break. */
+struct sorter {
+    const Onnx__GraphProto *proto;
+    struct hrf_names producers; /* output name -> node index */
+    int32_t *state;             /* 0 new, 1 on the stack, 2 done */
+    int32_t *order, n_order;
+    int32_t *stack;
+    size_t *next_input; /* of each node on the stack */
+};
+
+static void sorter_release(struct sorter *s)
+{
+    hrf_names_release(&s->producers);
+    hrf_free(s->state);
+    hrf_free(s->order);
+    hrf_free(s->stack);
+    hrf_free(s->next_input);
+}
+
+static enum hrf_status sorter_init(struct sorter *s, struct hrf_error *err)
+{
+    size_t n = s->proto->n_node;
+    if (n > INT32_MAX / 2)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "%zu nodes are too many", n);
+    s->state = hrf_calloc(n, sizeof *s->state);
+    s->order = hrf_alloc_array(n, sizeof *s->order);
+    s->stack = hrf_alloc_array(n, sizeof *s->stack);
+    s->next_input = hrf_calloc(n, sizeof *s->next_input);
+    if (s->state == NULL || s->order == NULL || s->stack == NULL || s->next_input == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for sorting %zu nodes", n);
+    for (size_t i = 0; i < n; i++) {
+        const Onnx__NodeProto *node = s->proto->node[i];
+        for (size_t k = 0; k < node->n_output; k++) {
+            const char *name = hrf_onnx_text(node->output[k]);
+            if (name[0] == '\0')
+                continue;
+            if (hrf_names_get(&s->producers, name, -1) >= 0)
+                return hrf_error_set(err, HRF_E_USER, "the value '%s' is produced twice", name);
+            HRF_TRY(hrf_names_set(&s->producers, name, (int32_t)i, err));
+        }
+    }
+    return HRF_OK;
+}
+
+/* Depth first with a stack of our own: a long chain in reverse order must not recurse. */
+static enum hrf_status visit(struct sorter *s, int32_t root, struct hrf_error *err)
+{
+    int32_t n_stack = 0;
+    if (s->state[root] != 0)
+        return HRF_OK;
+    s->stack[n_stack++] = root;
+    s->state[root] = 1;
+    while (n_stack > 0) {
+        int32_t index = s->stack[n_stack - 1];
+        const Onnx__NodeProto *node = s->proto->node[index];
+        int32_t before = -1;
+        while (before < 0 && s->next_input[index] < node->n_input) {
+            const char *name = hrf_onnx_text(node->input[s->next_input[index]++]);
+            before = name[0] != '\0' ? hrf_names_get(&s->producers, name, -1) : -1;
+            if (before >= 0 && s->state[before] == 1)
+                return hrf_error_set(err, HRF_E_USER,
+                                     "the nodes form a cycle: '%s' (%s) needs '%s', which depends "
+                                     "on it",
+                                     hrf_onnx_text(node->name), hrf_onnx_text(node->op_type), name);
+            if (before >= 0 && s->state[before] == 2)
+                before = -1;
+        }
+        if (before >= 0) {
+            s->stack[n_stack++] = before;
+            s->state[before] = 1;
+            continue;
+        }
+        s->state[index] = 2;
+        s->order[s->n_order++] = index;
+        n_stack--;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_nodes(struct hrf_onnx_reader *reader)
+{
+    __attribute__((cleanup(sorter_release))) struct sorter sorter = { .proto = reader->proto };
+    HRF_TRY(sorter_init(&sorter, reader->err));
+    for (size_t i = 0; i < reader->proto->n_node; i++)
+        HRF_TRY(visit(&sorter, (int32_t)i, reader->err));
+    for (int32_t i = 0; i < sorter.n_order; i++)
+        HRF_TRY(hrf_onnx_convert_node(reader, reader->proto->node[sorter.order[i]]));
+    return HRF_OK;
+}
+
+static enum hrf_status read_outputs(struct hrf_onnx_reader *reader, int32_t *outputs)
+{
+    const Onnx__GraphProto *proto = reader->proto;
+    if (proto->n_output == 0)
+        return hrf_error_set(reader->err, HRF_E_USER, "the model has no output");
+    for (size_t i = 0; i < proto->n_output; i++) {
+        char user[64];
+        snprintf(user, sizeof user, "graph output %zu", i);
+        HRF_TRY(hrf_onnx_lookup(reader, proto->output[i]->name, user, &outputs[i]));
+        if (outputs[i] == HRF_NO_VALUE)
+            return hrf_error_set(reader->err, HRF_E_USER, "%s has no name", user);
+    }
+    return HRF_OK;
+}
+
+/* Constant axes, pads and bounds become attributes. SLICE's stay inputs: its attributes are made
+ * anew from them for every input shape. */
+static enum hrf_status absorb_attribute_inputs(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        int32_t first = hrf_op_info(node->op)->first_attribute_input;
+        bool known = first > 0 && node->n_inputs > first && node->op != HRF_OP_SLICE;
+        for (int32_t k = first; known && k < node->n_inputs; k++)
+            known = node->inputs[k] == HRF_NO_VALUE || graph->values[node->inputs[k]].data != NULL;
+        if (!known)
+            continue;
+        HRF_TRY(hrf_node_read_attribute_inputs(graph, i, err));
+        node->n_inputs = first;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_graph(struct hrf_onnx_reader *reader)
+{
+    const Onnx__GraphProto *proto = reader->proto;
+    if (proto->n_input > INT32_MAX || proto->n_output > INT32_MAX)
+        return hrf_error_set(reader->err, HRF_E_UNSUPPORTED, "too many inputs or outputs");
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array(proto->n_input, sizeof *inputs);
+    HRF_AUTO_FREE int32_t *outputs = hrf_alloc_array(proto->n_output, sizeof *outputs);
+    int32_t n_inputs = 0;
+    if (inputs == NULL || outputs == NULL)
+        return hrf_error_set(reader->err, HRF_E_NOMEM, "out of memory for inputs and outputs");
+    HRF_TRY(read_initializers(reader));
+    HRF_TRY(read_inputs(reader, inputs, &n_inputs));
+    HRF_TRY(read_nodes(reader));
+    HRF_TRY(read_outputs(reader, outputs));
+    HRF_TRY(hrf_graph_set_io(reader->graph, inputs, n_inputs, outputs, (int32_t)proto->n_output,
+                             reader->err));
+    HRF_TRY(absorb_attribute_inputs(reader->graph, reader->err));
+    return hrf_graph_check(reader->graph, reader->err);
+}
+
+static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx_info *info,
+                                  struct hrf_graph **out, struct hrf_error *err)
+{
+    info->ir_version = model->has_ir_version ? model->ir_version : 0;
+    snprintf(info->producer, sizeof info->producer, "%s", hrf_onnx_text(model->producer_name));
+    snprintf(info->producer_version, sizeof info->producer_version, "%s",
+             hrf_onnx_text(model->producer_version));
+    if (model->graph == NULL)
+        return hrf_error_set(err, HRF_E_USER, "there is no graph in it: is it an ONNX model?");
+    HRF_TRY(find_opset(model, &info->opset, err));
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_graph_create(hrf_onnx_text(model->graph->name), &graph, err));
+    struct hrf_onnx_reader reader = {
+        .proto = model->graph, .graph = graph, .opset = info->opset, .err = err
+    };
+    enum hrf_status status = read_graph(&reader);
+    hrf_names_release(&reader.values);
+    if (status != HRF_OK)
+        return status;
+    *out = graph;
+    graph = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes, const char *where,
+                                    struct hrf_onnx_info *info, struct hrf_graph **out,
+                                    struct hrf_error *err)
+{
+    ProtobufCMessage *message = NULL;
+    *info = (struct hrf_onnx_info){ 0 };
+    enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, bytes, n_bytes,
+                                             &message, err);
+    if (status == HRF_OK)
+        status = read_model((const Onnx__ModelProto *)message, info, out, err);
+    hrf_onnx_free_message(message);
+    return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "model '%s'", where);
+}
+
+enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
+                               struct hrf_graph **out, struct hrf_error *err)
+{
+    struct hrf_onnx_info info;
+    return hrf_onnx_parse_info(bytes, n_bytes, where, &info, out, err);
+}
+
+enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    HRF_TRY(hrf_file_read(path, max_file_bytes, &bytes, &n_bytes, err));
+    return hrf_onnx_parse(bytes, n_bytes, path, out, err);
+}

@@ -1,0 +1,58 @@
+/* onnx.h - ONNX files to graphs and back.
+ *
+ * Reads opset 7 to 18 of the default domain, one file (no external data), no control flow.
+ * Anything beyond is an error that names the node, the operator, the opset and the attribute;
+ * nothing is ignored silently. Reading checks structure; shapes are checked by
+ * hrf_graph_infer_shapes(). Files are not trusted. Stateless: any thread.
+ *
+ * Newer opsets' constant inputs (axes, pads, min ...) become attributes. Constant nodes and
+ * Identity nodes of constants become values; Dropout becomes IDENTITY; Sum becomes ADDs. Nodes
+ * out of order are sorted. Source: ONNX operator documentation, versions 7 to 18.
+ */
+#ifndef HRF_ENGINE_ONNX_ONNX_H
+#define HRF_ENGINE_ONNX_ONNX_H
+
+#include "engine/ir/graph.h"
+
+#define HRF_ONNX_MIN_OPSET 7
+#define HRF_ONNX_MAX_OPSET 18
+
+/* Who made the file. */
+struct hrf_onnx_info {
+    int64_t ir_version, opset;
+    char producer[64], producer_version[64]; /* cut when longer */
+};
+
+/* *out is owned by the caller. HRF_E_USER: the file is wrong; HRF_E_UNSUPPORTED: it is legal
+ * but beyond us; HRF_E_NOMEM; HRF_E_EXTERNAL: it cannot be read. */
+HRF_CHECKED enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out,
+                                          struct hrf_error *err);
+/* `where` is the name of the bytes in messages. */
+HRF_CHECKED enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
+                                           struct hrf_graph **out, struct hrf_error *err);
+/* The same; *info is filled as far as it was read, also when the rest fails. */
+HRF_CHECKED enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes,
+                                                const char *where, struct hrf_onnx_info *info,
+                                                struct hrf_graph **out, struct hrf_error *err);
+
+/* Writes opset 13 (14 or 15 when a node needs it), float weights as raw data, atomically. Dims
+ * of -1 become symbolic. Reading it back gives a graph of the same hash, unless shapes have been
+ * inferred in between. Graphs with fused nodes are refused: write before the passes. */
+HRF_CHECKED enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
+                                           struct hrf_error *err);
+
+/* One tensor on its own: the .pb files of ONNX's own test data. */
+struct hrf_onnx_tensor {
+    char *name;
+    enum hrf_dtype dtype;
+    struct hrf_shape shape;
+    void *data; /* dense */
+};
+HRF_CHECKED enum hrf_status hrf_onnx_read_tensor(const char *path, struct hrf_onnx_tensor *out,
+                                                 struct hrf_error *err);
+void hrf_onnx_tensor_release(struct hrf_onnx_tensor *tensor);
+
+/* The i-th ONNX operator that can be read, NULL after the last. */
+const char *hrf_onnx_operator(size_t i);
+
+#endif

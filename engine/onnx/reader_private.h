@@ -1,0 +1,50 @@
+/* reader_private.h - the parts of the importer; for this folder only. */
+#ifndef HRF_ENGINE_ONNX_READER_PRIVATE_H
+#define HRF_ENGINE_ONNX_READER_PRIVATE_H
+
+#include "engine/ir/graph.h"
+#include "engine/onnx/names.h"
+#include "engine/onnx/onnx.h"
+
+#include <onnx.pb-c.h>
+
+/* A name that stands for something we do not compute (BatchNormalization's running mean ...). */
+#define HRF_NAME_REFUSED (-2)
+#define HRF_NAME_UNKNOWN (-1)
+
+struct hrf_onnx_reader {
+    const Onnx__GraphProto *proto;
+    struct hrf_graph *graph;
+    struct hrf_names values; /* ONNX name -> value index */
+    int64_t opset;
+    struct hrf_error *err;
+};
+
+/* Unpacks after checking that nesting is sane (the generated reader recurses). `what` names the
+ * kind of message in errors. Free with hrf_onnx_free_message(). */
+HRF_CHECKED enum hrf_status hrf_onnx_unpack(const ProtobufCMessageDescriptor *descriptor,
+                                            const void *bytes, size_t n_bytes,
+                                            ProtobufCMessage **out, struct hrf_error *err);
+void hrf_onnx_free_message(ProtobufCMessage *message);
+
+/* proto2 leaves absent strings NULL. */
+static inline const char *hrf_onnx_text(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+HRF_CHECKED enum hrf_status hrf_onnx_dtype(int32_t type, const char *what, enum hrf_dtype *out,
+                                           struct hrf_error *err);
+/* The elements as a heap block in *data (never NULL on success). */
+HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char *name,
+                                                 enum hrf_dtype *dtype, struct hrf_shape *shape,
+                                                 void **data, struct hrf_error *err);
+
+/* Adds the graph's form of one node. Inputs must be in reader->values already. */
+HRF_CHECKED enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader,
+                                                  const Onnx__NodeProto *node);
+/* Value index of an input or output name; "" gives HRF_NO_VALUE. */
+HRF_CHECKED enum hrf_status hrf_onnx_lookup(struct hrf_onnx_reader *reader, const char *name,
+                                            const char *user, int32_t *out);
+
+#endif

@@ -1,0 +1,193 @@
+/* Tensors: types, raw and typed elements. Little-endian machines only, as ONNX's raw data is. */
+#include "engine/onnx/reader_private.h"
+
+#include "base/path.h"
+
+#include <limits.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "raw_data is little-endian; this reader copies it"
+#endif
+
+enum hrf_status hrf_onnx_dtype(int32_t type, const char *what, enum hrf_dtype *out,
+                               struct hrf_error *err)
+{
+    switch (type) {
+    case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
+        *out = HRF_F32;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
+        *out = HRF_F64;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
+        *out = HRF_F16;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
+        *out = HRF_B16;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT8:
+        *out = HRF_S8;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__UINT8:
+        *out = HRF_U8;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
+        *out = HRF_S32;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
+        *out = HRF_S64;
+        return HRF_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
+        *out = HRF_BOOL;
+        return HRF_OK;
+    default:
+        break;
+    }
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
+        &onnx__tensor_proto__data_type__descriptor, type);
+    return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                         "'%s' has the element type %s (%d), which is not supported", what,
+                         value != NULL ? value->name : "unknown", (int)type);
+}
+
+static enum hrf_status read_shape(const Onnx__TensorProto *tensor, const char *name,
+                                  struct hrf_shape *shape, struct hrf_error *err)
+{
+    if (tensor->n_dims > HRF_MAX_RANK)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tensor '%s' has %zu dimensions; at most %d are supported", name,
+                             tensor->n_dims, HRF_MAX_RANK);
+    *shape = (struct hrf_shape){ .rank = (int32_t)tensor->n_dims };
+    for (size_t i = 0; i < tensor->n_dims; i++) {
+        shape->dims[i] = tensor->dims[i];
+        if (tensor->dims[i] < 0)
+            return hrf_error_set(err, HRF_E_USER, "tensor '%s' has the negative dimension %lld",
+                                 name, (long long)tensor->dims[i]);
+    }
+    if (hrf_shape_count(shape) < 0)
+        return hrf_error_set(err, HRF_E_USER, "tensor '%s' is impossibly large", name);
+    return HRF_OK;
+}
+
+/* int32_data holds every type of 32 bits or less, one element in each number. */
+static void narrow(enum hrf_dtype dtype, const int32_t *from, size_t n, void *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t x = (uint32_t)from[i];
+        switch (hrf_dtype_size(dtype)) {
+        case 4:
+            ((uint32_t *)to)[i] = x;
+            break;
+        case 2:
+            ((uint16_t *)to)[i] = (uint16_t)x;
+            break;
+        default:
+            ((uint8_t *)to)[i] = dtype == HRF_BOOL ? x != 0 : (uint8_t)x;
+        }
+    }
+}
+
+/* How many elements the typed field for `dtype` holds, and where. */
+static size_t typed_count(const Onnx__TensorProto *tensor, enum hrf_dtype dtype,
+                          const void **elements)
+{
+    switch (dtype) {
+    case HRF_F32:
+        *elements = tensor->float_data;
+        return tensor->n_float_data;
+    case HRF_F64:
+        *elements = tensor->double_data;
+        return tensor->n_double_data;
+    case HRF_S64:
+        *elements = tensor->int64_data;
+        return tensor->n_int64_data;
+    default:
+        *elements = NULL;
+        return tensor->n_int32_data;
+    }
+}
+
+static enum hrf_status check_storage(const Onnx__TensorProto *tensor, const char *name,
+                                     struct hrf_error *err)
+{
+    if ((tensor->has_data_location &&
+         tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) ||
+        tensor->n_external_data > 0)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tensor '%s' keeps its data in another file, which is not supported: "
+                             "save the model as one file",
+                             name);
+    if (tensor->segment != NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tensor '%s' is stored in segments, which is not supported", name);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char *name,
+                                     enum hrf_dtype *dtype, struct hrf_shape *shape, void **data,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(check_storage(tensor, name, err));
+    HRF_TRY(hrf_onnx_dtype(tensor->has_data_type ? tensor->data_type : 0, name, dtype, err));
+    HRF_TRY(read_shape(tensor, name, shape, err));
+    size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
+    const void *elements = NULL;
+    size_t have = tensor->has_raw_data ? tensor->raw_data.len / size
+                                       : typed_count(tensor, *dtype, &elements);
+    /* Before allocating: the file has as many bytes as we are about to ask for. */
+    if (have != count || (tensor->has_raw_data && tensor->raw_data.len % size != 0))
+        return hrf_error_set(err, HRF_E_USER,
+                             "tensor '%s' should hold %zu elements of %s but has data for %zu",
+                             name, count, hrf_dtype_name(*dtype), have);
+    HRF_AUTO_FREE void *memory = hrf_alloc(count * size);
+    if (memory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for the %zu bytes of '%s'",
+                             count * size, name);
+    if (count > 0 && tensor->has_raw_data)
+        memcpy(memory, tensor->raw_data.data, count * size);
+    else if (count > 0 && elements != NULL)
+        memcpy(memory, elements, count * size);
+    else if (count > 0)
+        narrow(*dtype, tensor->int32_data, count, memory);
+    *data = memory;
+    memory = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status parse_tensor(const char *bytes, size_t n_bytes, struct hrf_onnx_tensor *out,
+                                    struct hrf_error *err)
+{
+    ProtobufCMessage *message = NULL;
+    HRF_TRY(hrf_onnx_unpack(&onnx__tensor_proto__descriptor, bytes, n_bytes, &message, err));
+    const Onnx__TensorProto *tensor = (const Onnx__TensorProto *)message;
+    struct hrf_onnx_tensor result = { .name = hrf_strdup(hrf_onnx_text(tensor->name)) };
+    enum hrf_status status = result.name == NULL
+                                 ? hrf_error_set(err, HRF_E_NOMEM,
+                                                 "out of memory for a tensor's name")
+                                 : hrf_onnx_tensor_data(tensor, result.name, &result.dtype,
+                                                        &result.shape, &result.data, err);
+    hrf_onnx_free_message(message);
+    if (status == HRF_OK)
+        *out = result;
+    else
+        hrf_free(result.name);
+    return status;
+}
+
+enum hrf_status hrf_onnx_read_tensor(const char *path, struct hrf_onnx_tensor *out,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    HRF_TRY(hrf_file_read(path, INT_MAX, &bytes, &n_bytes, err));
+    enum hrf_status status = parse_tensor(bytes, n_bytes, out, err);
+    return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "tensor file '%s'", path);
+}
+
+void hrf_onnx_tensor_release(struct hrf_onnx_tensor *tensor)
+{
+    hrf_free(tensor->name);
+    hrf_free(tensor->data);
+    *tensor = (struct hrf_onnx_tensor){ 0 };
+}
