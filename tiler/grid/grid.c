@@ -1,0 +1,119 @@
+#include "tiler/grid/grid.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+
+static int64_t count_steps(int64_t extent, int64_t patch, double stride)
+{
+    if (extent < patch)
+        return 0;
+    int64_t n = (int64_t)floor((double)(extent - patch) / stride) + 1;
+    while (n > 0 && llround((double)(n - 1) * stride) + patch > extent)
+        n--; /* the rounded position may pass the edge by half a pixel */
+    while (llround((double)n * stride) + patch <= extent)
+        n++;
+    return n;
+}
+
+static int64_t at_least_one(double value)
+{
+    int64_t n = llround(value);
+    return n > 0 ? n : 1;
+}
+
+enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, double mpp_y,
+                              int64_t size, double mpp, int64_t stride, struct hrf_grid *out,
+                              struct hrf_error *err)
+{
+    struct hrf_grid grid = { .width = width, .height = height };
+    grid.patch_width = at_least_one((double)size * mpp / mpp_x);
+    grid.patch_height = at_least_one((double)size * mpp / mpp_y);
+    grid.stride_x = (double)stride * mpp / mpp_x;
+    grid.stride_y = (double)stride * mpp / mpp_y;
+    if (grid.stride_x < 1 || grid.stride_y < 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a stride of %lld px at %g um/px is under one pixel of the slide",
+                             (long long)stride, mpp);
+    int64_t columns = count_steps(width, grid.patch_width, grid.stride_x);
+    int64_t rows = count_steps(height, grid.patch_height, grid.stride_y);
+    if (columns > 0 && rows > INT32_MAX / columns)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a grid of %lld x %lld patches is more than 2^31; use a larger "
+                             "stride or a coarser mpp",
+                             (long long)columns, (long long)rows);
+    grid.columns = (int32_t)columns;
+    grid.rows = (int32_t)rows;
+    *out = grid;
+    return HRF_OK;
+}
+
+int64_t hrf_grid_x(const struct hrf_grid *grid, int32_t column)
+{
+    return llround((double)column * grid->stride_x);
+}
+
+int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row)
+{
+    return llround((double)row * grid->stride_y);
+}
+
+int32_t hrf_grid_column(const struct hrf_grid *grid, int64_t x)
+{
+    return (int32_t)llround((double)x / grid->stride_x);
+}
+
+int32_t hrf_grid_row(const struct hrf_grid *grid, int64_t y)
+{
+    return (int32_t)llround((double)y / grid->stride_y);
+}
+
+enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_t width, int64_t height,
+                                   struct hrf_mask_sums *out, struct hrf_error *err)
+{
+    int64_t pitch = width + 1;
+    int64_t *sums = hrf_calloc((size_t)(pitch * (height + 1)), sizeof *sums);
+    if (sums == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the sums of a mask");
+    for (int64_t y = 0; y < height; y++) {
+        int64_t row = 0;
+        for (int64_t x = 0; x < width; x++) {
+            row += mask[y * width + x] != 0;
+            sums[(y + 1) * pitch + x + 1] = sums[y * pitch + x + 1] + row;
+        }
+    }
+    *out = (struct hrf_mask_sums){ .width = width, .height = height, .sums = sums };
+    return HRF_OK;
+}
+
+void hrf_mask_sums_release(struct hrf_mask_sums *sums)
+{
+    hrf_free(sums->sums);
+    sums->sums = NULL;
+}
+
+/* Nearest pixel borders of [a, b) of n pixels, at least one pixel wide and inside. */
+static void snap_range(double a, double b, int64_t n, int64_t *low, int64_t *high)
+{
+    *low = llround(a * (double)n);
+    *high = llround(b * (double)n);
+    if (*high > n)
+        *high = n;
+    if (*low >= *high)
+        *low = *high > 0 ? *high - 1 : 0;
+    if (*low < 0)
+        *low = 0;
+    if (*high <= *low)
+        *high = *low + 1;
+}
+
+double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1, double y0,
+                         double y1)
+{
+    int64_t left, right, top, bottom, pitch = sums->width + 1;
+    snap_range(x0, x1, sums->width, &left, &right);
+    snap_range(y0, y1, sums->height, &top, &bottom);
+    int64_t tissue = sums->sums[bottom * pitch + right] - sums->sums[top * pitch + right] -
+                     sums->sums[bottom * pitch + left] + sums->sums[top * pitch + left];
+    return (double)tissue / (double)((right - left) * (bottom - top));
+}

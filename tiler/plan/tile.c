@@ -1,0 +1,204 @@
+#include "tiler/plan/tile.h"
+
+#include "base/clock.h"
+#include "tiler/grid/grid.h"
+#include "tiler/plan/overview.h"
+#include "tiler/tissue/tissue.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double overview_mpp = 8.0;
+enum { THUMBNAIL_SIDE = 1024 };
+
+struct tiling {
+    struct hrf_slide *slide;
+    const struct hrf_job_tiler *params;
+    struct hrf_overview overview;
+    unsigned char *mask;
+    struct hrf_grid grid;
+    struct hrf_tile_plan *plan;
+};
+
+static enum hrf_status copy_text(const char *text, char **out, struct hrf_error *err)
+{
+    *out = hrf_strdup(text);
+    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
+}
+
+static enum hrf_status describe(struct tiling *t, const char *path, double csv_mpp,
+                                double workflow_mpp, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    const struct hrf_slide_info *info = hrf_slide_info(t->slide);
+    enum hrf_mpp_source source;
+    HRF_TRY(hrf_slide_resolution(t->slide, csv_mpp, workflow_mpp, &plan->mpp_x, &plan->mpp_y,
+                                 &source, err));
+    HRF_TRY(copy_text(path, &plan->slide_path, err));
+    HRF_TRY(copy_text(info->vendor, &plan->vendor, err));
+    HRF_TRY(copy_text(info->quickhash, &plan->quickhash, err));
+    HRF_TRY(copy_text(hrf_mpp_source_name(source), &plan->mpp_source, err));
+    HRF_TRY(copy_text(t->params->tissue_method, &plan->tissue_method, err));
+    plan->width = info->width;
+    plan->height = info->height;
+    plan->n_levels = info->n_levels;
+    plan->patch_size = t->params->patch_size;
+    plan->patch_mpp = t->params->patch_mpp;
+    plan->patch_stride = t->params->patch_stride;
+    HRF_TRY(hrf_grid_make(info->width, info->height, plan->mpp_x, plan->mpp_y, plan->patch_size,
+                          plan->patch_mpp, plan->patch_stride, &t->grid, err));
+    plan->patch_width0 = t->grid.patch_width;
+    plan->patch_height0 = t->grid.patch_height;
+    plan->stride_x0 = t->grid.stride_x;
+    plan->stride_y0 = t->grid.stride_y;
+    plan->grid_columns = t->grid.columns;
+    plan->grid_rows = t->grid.rows;
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_TRY(hrf_patch_reader_create(t->slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
+                                    plan->patch_mpp, &reader, err));
+    plan->read_level = hrf_patch_reader_level(reader);
+    plan->read_downsample = info->level[plan->read_level].downsample;
+    return HRF_OK;
+}
+
+static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    struct hrf_mask_sums sums;
+    size_t capacity = 0;
+    hrf_free(plan->patches);
+    plan->patches = NULL;
+    plan->n_patches = 0;
+    HRF_TRY(hrf_mask_sums_make(t->mask, t->overview.width, t->overview.height, &sums, err));
+    enum hrf_status status = HRF_OK;
+    double w = (double)plan->width, h = (double)plan->height;
+    for (int32_t i = 0; i < t->grid.columns && status == HRF_OK; i++) {
+        int64_t x = hrf_grid_x(&t->grid, i);
+        for (int32_t j = 0; j < t->grid.rows && status == HRF_OK; j++) {
+            int64_t y = hrf_grid_y(&t->grid, j);
+            double tissue = hrf_mask_fraction(&sums, (double)x / w,
+                                              (double)(x + t->grid.patch_width) / w, (double)y / h,
+                                              (double)(y + t->grid.patch_height) / h);
+            if (tissue <= 0 || tissue < min_tissue)
+                continue;
+            status = hrf_array_reserve((void **)&plan->patches, &capacity,
+                                       (size_t)plan->n_patches + 1, sizeof plan->patches[0], err);
+            if (status == HRF_OK)
+                plan->patches[plan->n_patches++] = (struct hrf_patch){ .x = (int32_t)x,
+                                                                       .y = (int32_t)y };
+        }
+    }
+    hrf_mask_sums_release(&sums);
+    return status;
+}
+
+static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    struct hrf_tissue_image image = {
+        .rgb = t->overview.rgb,
+        .width = t->overview.width,
+        .height = t->overview.height,
+        .mpp_x = plan->mpp_x * (double)plan->width / (double)t->overview.width,
+        .mpp_y = plan->mpp_y * (double)plan->height / (double)t->overview.height,
+        .level0_mpp = (plan->mpp_x + plan->mpp_y) / 2,
+    };
+    struct hrf_tissue_result result;
+    HRF_TRY(hrf_tissue_detect(&image, plan->tissue_method, relaxed, t->mask, &result, err));
+    plan->tissue_fraction = result.fraction;
+    plan->tissue_threshold = result.threshold;
+    return keep_patches(t, relaxed ? t->params->min_tissue / 2 : t->params->min_tissue, err);
+}
+
+static enum hrf_status warn(struct tiling *t, int64_t strict, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    int64_t minimum = t->params->min_patches;
+    if (t->grid.columns == 0 || t->grid.rows == 0)
+        plan->warning = hrf_format("the slide is %lld x %lld px, smaller than one patch of "
+                                   "%lld x %lld px",
+                                   (long long)plan->width, (long long)plan->height,
+                                   (long long)plan->patch_width0, (long long)plan->patch_height0);
+    else if (plan->n_patches > strict)
+        plan->warning = hrf_format("faint: only %lld patches of tissue (minimum %lld), %lld with "
+                                   "the relaxed threshold, which is used",
+                                   (long long)strict, (long long)minimum,
+                                   (long long)plan->n_patches);
+    else if (plan->n_patches > 0)
+        plan->warning = hrf_format("only %lld patches of tissue (minimum %lld)",
+                                   (long long)plan->n_patches, (long long)minimum);
+    else
+        return HRF_OK;
+    return plan->warning != NULL ? HRF_OK
+                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for a warning");
+}
+
+static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
+{
+    int64_t w = t->overview.width, h = t->overview.height, longest = w > h ? w : h;
+    int64_t width = w, height = h;
+    if (longest > THUMBNAIL_SIDE) {
+        width = w * THUMBNAIL_SIDE / longest;
+        height = h * THUMBNAIL_SIDE / longest;
+        width = width > 0 ? width : 1;
+        height = height > 0 ? height : 1;
+    }
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(width * height), 3);
+    HRF_AUTO_FREE unsigned char *gray = hrf_alloc((size_t)(width * height));
+    if (rgb == NULL || gray == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a thumbnail");
+    HRF_TRY(hrf_image_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
+    HRF_TRY(hrf_image_shrink(t->mask, w, h, 1, width, height, gray, err));
+    for (int64_t i = 0; i < width * height; i++)
+        gray[i] = gray[i] >= 128 ? 255 : 0;
+    t->plan->thumbnail_downsample = (double)t->plan->width / (double)width;
+    HRF_TRY(hrf_image_to_png(rgb, width, height, 3, &t->plan->thumbnail_png, err));
+    return hrf_image_to_png(gray, width, height, 1, &t->plan->mask_png, err);
+}
+
+static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
+                            struct hrf_error *err)
+{
+    HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
+    HRF_TRY(hrf_overview_read(t->slide, t->plan->mpp_x, t->plan->mpp_y, overview_mpp, &t->overview,
+                              err));
+    t->mask = hrf_alloc((size_t)(t->overview.width * t->overview.height));
+    if (t->mask == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tissue mask");
+    HRF_TRY(find_tissue(t, false, err));
+    int64_t strict = t->plan->n_patches;
+    if (strict < t->params->min_patches) {
+        HRF_TRY(find_tissue(t, true, err));
+        if (t->plan->n_patches <= strict) /* no better: what the method itself says stays */
+            HRF_TRY(find_tissue(t, false, err));
+        HRF_TRY(warn(t, strict, err));
+    }
+    HRF_TRY(make_pictures(t, err));
+    return hrf_tile_plan_seal(t->plan, err);
+}
+
+enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *params, double csv_mpp,
+                               double workflow_mpp, struct hrf_tile_plan **out,
+                               struct hrf_error *err)
+{
+    if (strcmp(params->mode, "patch") != 0)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tiler mode '%s' is not in this build, which has 'patch'",
+                             params->mode);
+    double start = hrf_clock_seconds();
+    HRF_AUTO(hrf_slide) slide = NULL;
+    HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
+    HRF_TRY(hrf_slide_open(path, &slide, err));
+    struct tiling t = { .slide = slide, .params = params, .plan = plan };
+    enum hrf_status status = tile(&t, path, csv_mpp, workflow_mpp, err);
+    hrf_overview_release(&t.overview);
+    hrf_free(t.mask);
+    HRF_TRY(status);
+    plan->seconds = hrf_clock_seconds() - start;
+    *out = plan;
+    plan = NULL;
+    return HRF_OK;
+}

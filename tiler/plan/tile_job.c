@@ -1,0 +1,70 @@
+/* tile_job.c - the worker of a tile job. A slide that cannot be used fails its own task only. */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "tiler/plan/tile.h"
+
+#include <stdio.h>
+
+enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
+
+static bool may_be_retried(enum hrf_status status)
+{
+    return status == HRF_E_AGAIN || status == HRF_E_NOMEM || status == HRF_E_EXTERNAL;
+}
+
+static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf_job_task *task,
+                               const char *directory, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct hrf_bytes record = { NULL, 0 };
+    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
+    struct hrf_error cause = { .status = HRF_OK };
+    double start = hrf_clock_seconds();
+    hrf_crash_point("tile.task.begin");
+    enum hrf_status status = hrf_tile_slide(task->slide_path, &spec->tiler, task->mpp_override,
+                                            task->mpp_fallback, &plan, &cause);
+    if (status == HRF_OK)
+        status = hrf_tile_plan_encode(plan, &record, &cause);
+    if (status != HRF_OK) {
+        HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
+        hrf_log_error("tiler", "%s: %s", name != NULL ? name : task->id, cause.text);
+        outcome.outcome = HRF_TASK_FAILED;
+        outcome.retryable = may_be_retried(status);
+        outcome.reason = hrf_strdup(cause.text);
+    } else if (plan->n_patches == 0) {
+        outcome.outcome = HRF_TASK_NO_TISSUE;
+    }
+    outcome.seconds = hrf_clock_seconds() - start;
+    hrf_crash_point("tile.task.before_commit");
+    status = hrf_task_commit(directory, task->id, record.data, record.n_bytes, &outcome, err);
+    hrf_crash_point("tile.task.after_commit");
+    hrf_bytes_release(&record);
+    hrf_task_status_release(&outcome);
+    return status;
+}
+
+static enum hrf_status do_job(const char *spec_path, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_job_spec) spec = NULL;
+    HRF_AUTO_FREE char *directory = hrf_path_directory(spec_path);
+    if (directory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_job_spec_read(spec_path, &spec, err));
+    if (spec->kind != HRF_JOB_TILE)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is not the spec of a tile job", spec_path);
+    for (size_t i = 0; i < spec->n_tasks; i++)
+        HRF_TRY(do_task(spec, &spec->tasks[i], directory, err));
+    return HRF_OK;
+}
+
+int hrf_tile_job(const char *spec_path)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = do_job(spec_path, &err);
+    if (status == HRF_OK)
+        return 0;
+    fprintf(stderr, "tile job: %s\n", err.text);
+    return status == HRF_E_USER || status == HRF_E_BUG ? 1 : EXIT_TRY_AGAIN;
+}
