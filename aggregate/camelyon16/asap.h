@@ -1,0 +1,62 @@
+/* asap.h - lesion outlines in the XML of the ASAP viewer, as CAMELYON16 ships them.
+ *
+ *   ASAP_Annotations/Annotations/Annotation[@Name @Type @PartOfGroup]
+ *       /Coordinates/Coordinate[@Order @X @Y]
+ *
+ * Coordinates are level-0 pixels, x to the right, y down. Groups "_0", "_1", "Tumor" and "None"
+ * are lesions; "_2" and "Exclusion" are cut out of them (healthy tissue inside). The reader is
+ * safe against hostile files: entity declarations are refused, nothing outside the file is
+ * read, depth, size and counts are bounded. Immutable once read.
+ */
+#ifndef HRF_AGGREGATE_CAMELYON16_ASAP_H
+#define HRF_AGGREGATE_CAMELYON16_ASAP_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_point {
+    double x, y; /* level-0 px */
+};
+
+enum hrf_outline_role {
+    HRF_OUTLINE_LESION,
+    HRF_OUTLINE_CUTOUT,
+    HRF_OUTLINE_OTHER /* a group this program does not know: kept, counted as neither */
+};
+
+struct hrf_outline {
+    char *name, *group; /* as in the file; "" when not given */
+    enum hrf_outline_role role;
+    struct hrf_point *points;   /* closed: the last is joined to the first */
+    size_t n_points;            /* >= 3 */
+    struct hrf_point low, high; /* bounding box */
+};
+
+struct hrf_outlines {
+    struct hrf_outline *items;
+    size_t n_items;
+    /* Not areas: dots, point sets, measurements, and shapes of fewer than 3 points. */
+    size_t n_skipped;
+};
+
+/* `where` names the document in messages. HRF_E_USER: not well-formed, not ASAP's form, or over
+ * a limit; the text gives the line. */
+HRF_CHECKED enum hrf_status hrf_outlines_parse(const char *text, size_t n_bytes, const char *where,
+                                               struct hrf_outlines **out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_outlines_read(const char *path, struct hrf_outlines **out,
+                                              struct hrf_error *err);
+void hrf_outlines_destroy(struct hrf_outlines *outlines);
+HRF_DEFINE_AUTO(hrf_outlines)
+
+/* Even-odd rule; a point on an edge belongs to one of the two sides that share it. */
+bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y);
+/* Shoelace formula, level-0 px squared, >= 0. Self-crossing outlines cancel where they cross. */
+double hrf_outline_area(const struct hrf_outline *outline);
+/* In a lesion and in no cut-out. */
+bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, double y);
+
+#endif

@@ -1,0 +1,195 @@
+#include "aggregate/camelyon16/metrics.h"
+
+#include "base/alloc.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Equal elements are the same in every field, so any correct sort gives the same array. */
+static int by_score(const void *a, const void *b)
+{
+    const struct hrf_labelled *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? -1 : 1;
+    return (int)x->positive - (int)y->positive;
+}
+
+/* A copy in rising order, or why there can be no curve. */
+static enum hrf_status sorted_copy(const struct hrf_labelled *items, size_t n,
+                                   struct hrf_labelled **out, size_t *n_positive,
+                                   struct hrf_error *err)
+{
+    size_t positives = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(items[i].score))
+            return hrf_error_set(err, HRF_E_USER, "the score of labelled slide %zu is not a number",
+                                 i + 1);
+        positives += items[i].positive;
+    }
+    if (n == 0)
+        return hrf_error_set(err, HRF_E_USER, "no slide with a label was scored");
+    if (positives == 0 || positives == n)
+        return hrf_error_set(err, HRF_E_USER,
+                             "only one class among the %zu labelled slide%s (all %s)", n,
+                             n == 1 ? "" : "s", positives == 0 ? "negative" : "positive");
+    struct hrf_labelled *sorted = hrf_alloc_array(n, sizeof *sorted);
+    if (sorted == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to sort %zu scores", n);
+    memcpy(sorted, items, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_score);
+    *out = sorted;
+    *n_positive = positives;
+    return HRF_OK;
+}
+
+/* counts[i]: how often sorted[i] is in the sample; NULL = once each. Pairs are counted twice
+ * over, so that a tie is the whole number 1. */
+static double auc_of_sorted(const struct hrf_labelled *sorted, const uint32_t *counts, size_t n)
+{
+    uint64_t twice_wins = 0, negatives = 0, positives = 0;
+    for (size_t i = 0; i < n;) {
+        uint64_t group[2] = { 0, 0 };
+        size_t end = i;
+        for (; end < n && sorted[end].score == sorted[i].score; end++)
+            group[sorted[end].positive] += counts != NULL ? counts[end] : 1;
+        twice_wins += group[1] * (2 * negatives + group[0]);
+        negatives += group[0];
+        positives += group[1];
+        i = end;
+    }
+    return (double)twice_wins / (2.0 * (double)negatives * (double)positives);
+}
+
+enum hrf_status hrf_auc(const struct hrf_labelled *items, size_t n_items, double *out,
+                        struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_labelled *sorted = NULL;
+    size_t n_positive = 0;
+    HRF_TRY(sorted_copy(items, n_items, &sorted, &n_positive, err));
+    *out = auc_of_sorted(sorted, NULL, n_items);
+    return HRF_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *rising, size_t n, double q)
+{
+    double at = q * (double)(n - 1);
+    size_t i = (size_t)floor(at);
+    if (i + 1 >= n)
+        return rising[n - 1];
+    return rising[i] + (rising[i + 1] - rising[i]) * (at - (double)i);
+}
+
+/* Where the positives and the negatives stand in the sorted array: order[0..n_pos) are the
+ * positives, the rest the negatives. */
+static void split_classes(const struct hrf_labelled *sorted, size_t n, size_t n_positive,
+                          size_t *order)
+{
+    size_t p = 0, q = n_positive;
+    for (size_t i = 0; i < n; i++)
+        order[sorted[i].positive ? p++ : q++] = i;
+}
+
+static void resample(struct hrf_random *random, const size_t *order, size_t n, size_t n_positive,
+                     uint32_t *counts)
+{
+    memset(counts, 0, n * sizeof *counts);
+    for (size_t i = 0; i < n_positive; i++)
+        counts[order[hrf_random_below(random, (int64_t)n_positive)]]++;
+    for (size_t i = n_positive; i < n; i++)
+        counts[order[n_positive + (size_t)hrf_random_below(random, (int64_t)(n - n_positive))]]++;
+}
+
+enum hrf_status hrf_auc_interval(const struct hrf_labelled *items, size_t n_items,
+                                 int64_t n_resamples, uint64_t seed, struct hrf_interval *out,
+                                 struct hrf_error *err)
+{
+    if (n_resamples < 1)
+        return hrf_error_set(err, HRF_E_USER, "a bootstrap needs at least 1 resample, not %lld",
+                             (long long)n_resamples);
+    HRF_AUTO_FREE struct hrf_labelled *sorted = NULL;
+    size_t n_positive = 0, n = (size_t)n_resamples;
+    HRF_TRY(sorted_copy(items, n_items, &sorted, &n_positive, err));
+    HRF_AUTO_FREE size_t *order = hrf_alloc_array(n_items, sizeof *order);
+    HRF_AUTO_FREE uint32_t *counts = hrf_alloc_array(n_items, sizeof *counts);
+    HRF_AUTO_FREE double *values = hrf_alloc_array(n, sizeof *values);
+    if (order == NULL || counts == NULL || values == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu resamples of %zu slides", n,
+                             n_items);
+    split_classes(sorted, n_items, n_positive, order);
+    struct hrf_random random = hrf_random_init(seed);
+    for (size_t i = 0; i < n; i++) {
+        resample(&random, order, n_items, n_positive, counts);
+        values[i] = auc_of_sorted(sorted, counts, n_items);
+    }
+    qsort(values, n, sizeof *values, by_value);
+    *out = (struct hrf_interval){ quantile(values, n, 0.025), quantile(values, n, 0.975) };
+    return HRF_OK;
+}
+
+enum hrf_status hrf_roc_curve(const struct hrf_labelled *items, size_t n_items,
+                              struct hrf_roc_point **out, size_t *n_points, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_labelled *sorted = NULL;
+    size_t n_positive = 0;
+    HRF_TRY(sorted_copy(items, n_items, &sorted, &n_positive, err));
+    struct hrf_roc_point *points = hrf_alloc_array(n_items + 1, sizeof *points);
+    if (points == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a curve of %zu points", n_items + 1);
+    points[0] = (struct hrf_roc_point){ 0.0, 0.0, INFINITY };
+    size_t n = 1, count[2] = { 0, 0 };
+    for (size_t i = n_items; i > 0;) {
+        double score = sorted[i - 1].score;
+        for (; i > 0 && sorted[i - 1].score == score; i--)
+            count[sorted[i - 1].positive]++;
+        points[n++] = (struct hrf_roc_point){ (double)count[0] / (double)(n_items - n_positive),
+                                              (double)count[1] / (double)n_positive, score };
+    }
+    *out = points;
+    *n_points = n;
+    return HRF_OK;
+}
+
+struct hrf_confusion hrf_confusion_count(const struct hrf_labelled *items, size_t n_items,
+                                         double threshold)
+{
+    struct hrf_confusion c = { 0 };
+    for (size_t i = 0; i < n_items; i++) {
+        bool called = items[i].score >= threshold;
+        if (items[i].positive)
+            *(called ? &c.true_positive : &c.false_negative) += 1;
+        else
+            *(called ? &c.false_positive : &c.true_negative) += 1;
+    }
+    return c;
+}
+
+static double ratio(int64_t part, int64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : NAN;
+}
+
+double hrf_confusion_accuracy(const struct hrf_confusion *c)
+{
+    return ratio(c->true_positive + c->true_negative,
+                 c->true_positive + c->true_negative + c->false_positive + c->false_negative);
+}
+
+double hrf_confusion_sensitivity(const struct hrf_confusion *c)
+{
+    return ratio(c->true_positive, c->true_positive + c->false_negative);
+}
+
+double hrf_confusion_specificity(const struct hrf_confusion *c)
+{
+    return ratio(c->true_negative, c->true_negative + c->false_positive);
+}

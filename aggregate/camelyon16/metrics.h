@@ -1,0 +1,62 @@
+/* metrics.h - how well slide scores tell positive slides from negative ones.
+ *
+ * Pure arithmetic, exact where it can be: the AUC counts pairs in integers. Formulas: AUC is
+ * the Mann-Whitney statistic with ties worth one half (Hanley and McNeil, Radiology 143, 1982);
+ * its interval is the percentile bootstrap (Efron and Tibshirani 1993, ch. 13), stratified, so
+ * that every resample has the cohort's own numbers of positive and negative slides.
+ */
+#ifndef HRF_AGGREGATE_CAMELYON16_METRICS_H
+#define HRF_AGGREGATE_CAMELYON16_METRICS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A slide whose truth is known. Scores must not be NaN. */
+struct hrf_labelled {
+    double score;
+    bool positive;
+};
+
+struct hrf_interval {
+    double low, high;
+};
+
+#define HRF_BOOTSTRAP_RESAMPLES 2000
+
+/* HRF_E_USER, with a text fit for a report, when there is no slide of one class or a score is
+ * NaN; the order of the items does not matter. */
+HRF_CHECKED enum hrf_status hrf_auc(const struct hrf_labelled *items, size_t n_items, double *out,
+                                    struct hrf_error *err);
+
+/* The 2.5 and 97.5 percentiles (linear between order statistics) of the AUC of `n_resamples`
+ * resamples (>= 1). The same seed and items give the same interval on every machine. A class
+ * of one slide is legal, but says nothing of its own spread. Errors as hrf_auc(). */
+HRF_CHECKED enum hrf_status hrf_auc_interval(const struct hrf_labelled *items, size_t n_items,
+                                             int64_t n_resamples, uint64_t seed,
+                                             struct hrf_interval *out, struct hrf_error *err);
+
+/* The ROC curve from (0,0) to (1,1), one corner per different score, highest first. */
+struct hrf_roc_point {
+    double false_positive_rate, true_positive_rate;
+    double threshold; /* score >= threshold is positive; +inf at (0,0) */
+};
+/* *out is a heap array (hrf_free). Errors as hrf_auc(). */
+HRF_CHECKED enum hrf_status hrf_roc_curve(const struct hrf_labelled *items, size_t n_items,
+                                          struct hrf_roc_point **out, size_t *n_points,
+                                          struct hrf_error *err);
+
+struct hrf_confusion {
+    int64_t true_positive, false_positive, true_negative, false_negative;
+};
+/* score >= threshold is called positive. */
+struct hrf_confusion hrf_confusion_count(const struct hrf_labelled *items, size_t n_items,
+                                         double threshold);
+/* NaN when nothing was counted (no slides; no positive ones; no negative ones). */
+double hrf_confusion_accuracy(const struct hrf_confusion *confusion);
+double hrf_confusion_sensitivity(const struct hrf_confusion *confusion);
+double hrf_confusion_specificity(const struct hrf_confusion *confusion);
+
+#endif
