@@ -1,0 +1,83 @@
+/* builder_private.h - putting a network together layer by layer; for this folder only.
+ *
+ * The first failure sticks: later calls do nothing, and the status is asked for once at the end.
+ * A `struct hrf_layer` travels along with what the next layer must know, including an estimate
+ * of the signal's mean square, from which plausible BatchNorm statistics follow.
+ */
+#ifndef HRF_ENGINE_MODEL_BUILDER_PRIVATE_H
+#define HRF_ENGINE_MODEL_BUILDER_PRIVATE_H
+
+#include "base/random.h"
+#include "engine/ir/graph.h"
+
+struct hrf_builder {
+    struct hrf_graph *graph; /* borrowed */
+    struct hrf_random random;
+    enum hrf_status status;
+    struct hrf_error *err;
+    float epsilon; /* of BatchNorm */
+};
+
+struct hrf_layer {
+    int32_t value;
+    int64_t channels, rows, columns;
+    double square; /* estimated mean square of an element */
+};
+
+/* Kernel, stride and pad along rows and columns. */
+struct hrf_conv_form {
+    int64_t kernel[2], stride, pad[2];
+};
+static inline struct hrf_conv_form hrf_square(int64_t kernel, int64_t stride, int64_t pad)
+{
+    return (struct hrf_conv_form){ { kernel, kernel }, stride, { pad, pad } };
+}
+
+struct hrf_layer hrf_build_input(struct hrf_builder *b, int64_t channels, int64_t size);
+struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                                int64_t channels, struct hrf_conv_form form, bool bias);
+struct hrf_layer hrf_build_batch_norm(struct hrf_builder *b, const char *name, struct hrf_layer x);
+struct hrf_layer hrf_build_relu(struct hrf_builder *b, const char *name, struct hrf_layer x);
+struct hrf_layer hrf_build_add(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                               struct hrf_layer y);
+struct hrf_layer hrf_build_max_pool(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                                    int64_t kernel, int64_t stride, int64_t pad, bool ceil_mode);
+struct hrf_layer hrf_build_average_pool(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                                        int64_t kernel, int64_t stride, int64_t pad,
+                                        bool count_include_pad);
+struct hrf_layer hrf_build_global_pool(struct hrf_builder *b, const char *name, struct hrf_layer x);
+struct hrf_layer hrf_build_concat(struct hrf_builder *b, const char *name,
+                                  const struct hrf_layer *parts, int32_t n_parts);
+struct hrf_layer hrf_build_flatten(struct hrf_builder *b, const char *name, struct hrf_layer x);
+/* `gain`: 2 before a ReLU (He), 1 otherwise. */
+struct hrf_layer hrf_build_linear(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                                  int64_t n_outputs, double gain);
+struct hrf_layer hrf_build_softmax(struct hrf_builder *b, const char *name, struct hrf_layer x);
+/* Names x "output" and makes it the graph's only one. */
+enum hrf_status hrf_build_finish(struct hrf_builder *b, struct hrf_layer x);
+
+/* The architectures: from the input layer to the last one before the output. */
+struct hrf_architecture {
+    const char *name;
+    int64_t size; /* default, px */
+    struct hrf_layer (*build)(struct hrf_builder *b, const struct hrf_architecture *which,
+                              struct hrf_layer x, int64_t n_classes);
+    int depth[4];     /* resnet: blocks of each stage; hires: n */
+    bool bottleneck;  /* resnet */
+    int64_t multiple; /* the image size must be a multiple of this */
+    int64_t least;    /* and at least this */
+};
+struct hrf_layer hrf_build_resnet(struct hrf_builder *b, const struct hrf_architecture *which,
+                                  struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_resnet_v2(struct hrf_builder *b, const struct hrf_architecture *which,
+                                     struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_vgg19(struct hrf_builder *b, const struct hrf_architecture *which,
+                                 struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_alexnet(struct hrf_builder *b, const struct hrf_architecture *which,
+                                   struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_googlenet(struct hrf_builder *b, const struct hrf_architecture *which,
+                                     struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_inception_v3(struct hrf_builder *b, const struct hrf_architecture *which,
+                                        struct hrf_layer x, int64_t n_classes);
+
+#endif
