@@ -1,0 +1,163 @@
+/* cohort.h - everything that the report shows, as plain data.
+ *
+ * hrf_cohort_load() gathers it from the run store; hrf_cohort_finish() computes the figures from
+ * the slides' truths and scores and is pure, so that a cohort can also be made by hand. A figure
+ * that cannot be computed is NaN with a reason beside it, never 0. Immutable once finished.
+ */
+#ifndef HRF_AGGREGATE_STUDY_COHORT_H
+#define HRF_AGGREGATE_STUDY_COHORT_H
+
+#include "aggregate/camelyon16/metrics.h"
+#include "aggregate/slide/score.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "schema/record/scores.h"
+#include "schema/record/tile_plan.h"
+#include "schema/store/store.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A line of the provenance: "model sha256", "12ab...". Borrowed in params, owned in a cohort. */
+struct hrf_named_text {
+    const char *name, *text;
+};
+
+/* What became of the calibration; key NULL: there was none, and reason says why. */
+struct hrf_calibration_facts {
+    const char *key, *method, *reason;
+    bool cached;
+    double seconds;
+    int64_t samples;
+};
+
+/* The parts of a workflow that aggregate and report depend on; all borrowed. */
+struct hrf_aggregate_params {
+    const char *name;           /* of the run */
+    const char *const *classes; /* one per output of the model's head */
+    size_t n_classes;
+    size_t positive;               /* index into classes */
+    const char *const *precisions; /* the first is the reference */
+    size_t n_precisions;
+    struct hrf_slide_rule rule;
+    double threshold; /* score >= threshold is positive */
+    uint64_t seed;    /* of the bootstrap */
+    struct hrf_calibration_facts calibration;
+    const struct hrf_named_text *provenance;
+    size_t n_provenance;
+};
+
+struct hrf_figure {
+    double value; /* NaN: see reason */
+    char *reason; /* NULL when there is a value */
+};
+
+struct hrf_cohort_score {
+    bool known;
+    double value;
+    bool positive;
+};
+
+struct hrf_cohort_slide {
+    int64_t id;
+    char *name, *path;
+    char *file_name; /* hrf_text_file_name(name): its stem below results/ */
+    enum hrf_truth truth;
+    char *label_text, *annotation; /* NULL = none */
+    enum hrf_slide_state state;
+    char *reason;                    /* NULL = none */
+    char *warning;                   /* of the tiler; NULL = none */
+    int64_t width, height;           /* level-0 px; 0 = never opened */
+    double mpp;                      /* mean of x and y, um/px; 0 = unknown */
+    char *mpp_source;                /* NULL = unknown */
+    int64_t n_patches;               /* -1 = not tiled */
+    double tissue_fraction;          /* of the slide's area */
+    struct hrf_cohort_score *scores; /* [n_precisions] */
+};
+
+struct hrf_cohort_precision {
+    char *name;
+    char *device;              /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
+    int64_t n_patches;         /* scored */
+    struct hrf_timing timing;  /* summed over tasks: seconds of jobs, not of the wall */
+    int64_t peak_memory_bytes; /* the largest of any job, by the plan */
+    int32_t n_threads, n_readers;
+
+    /* Against the reference, over the patches that both scored; filled by load. */
+    int64_t n_compared, n_agreed;
+    double max_difference;
+
+    /* Filled by finish. */
+    struct hrf_figure patches_per_second; /* of one job */
+    struct hrf_figure patch_agreement;    /* fraction of patches with the same most likely class */
+    struct hrf_figure max_abs_difference; /* of any class probability */
+    struct hrf_figure slide_auc;
+    struct hrf_interval slide_auc_interval; /* valid when slide_auc is; 95 % */
+    struct hrf_figure slide_accuracy;
+    struct hrf_confusion confusion; /* over the n_labelled slides */
+    size_t n_labelled;              /* scored slides with a truth */
+    size_t *flips;                  /* indices of slides labelled otherwise than the reference */
+    size_t n_flips;
+};
+
+struct hrf_cohort_counts {
+    size_t total, done, failed, no_tissue, excluded, pending;
+};
+
+struct hrf_cohort {
+    char *name;
+    char **classes;
+    size_t n_classes, positive;
+    struct hrf_slide_rule rule;
+    double threshold;
+    uint64_t seed;
+    struct hrf_cohort_slide *slides; /* in cohort order */
+    size_t n_slides;
+    struct hrf_cohort_precision *precisions;
+    size_t n_precisions;
+    struct hrf_phase_row *phases;
+    size_t n_phases;
+    struct hrf_calibration_facts calibration; /* owned texts */
+    struct hrf_named_text *provenance;        /* owned texts */
+    size_t n_provenance;
+    struct hrf_cohort_counts counts; /* filled by finish */
+};
+
+/* A cohort with the params copied in, precisions and classes named, and `n_slides` empty
+ * slides, each with room for its scores. HRF_E_USER when params make no sense. */
+HRF_CHECKED enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params,
+                                              size_t n_slides, struct hrf_cohort **out,
+                                              struct hrf_error *err);
+void hrf_cohort_destroy(struct hrf_cohort *cohort);
+HRF_DEFINE_AUTO(hrf_cohort)
+
+/* Adds what one slide's scores say of a precision: times, memory, and the comparison with
+ * `reference` (NULL: not compared). Call once per slide and precision. HRF_E_USER when the two
+ * do not have the same patches and classes. */
+HRF_CHECKED enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
+                                                  const struct hrf_scores *scores,
+                                                  const struct hrf_scores *reference,
+                                                  struct hrf_error *err);
+/* Counts, rates, agreement, AUC and its interval, accuracy, confusion, flips. Call once. */
+HRF_CHECKED enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err);
+
+/* The whole cohort from the store; one slide's records in memory at a time. Slides without
+ * recorded scores (still pending) have none. */
+HRF_CHECKED enum hrf_status hrf_cohort_load(struct hrf_store *store,
+                                            const struct hrf_aggregate_params *params,
+                                            struct hrf_cohort **out, struct hrf_error *err);
+
+/* One slide's score at one precision from its stored patch scores; it is not put into the
+ * store. A slide whose tile plan has no patches (no tissue) scores 0 and is negative, with
+ * n_patches 0 as the mark. HRF_E_USER when a shard is missing. */
+HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
+                                                const struct hrf_aggregate_params *params,
+                                                int64_t slide_id, const char *precision,
+                                                struct hrf_slide_score *out, struct hrf_error *err);
+
+/* The word for a label in labels.csv and on the page: the positive class; the other class when
+ * there are just two; else "negative". Borrowed from the cohort. */
+const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive);
+
+#endif

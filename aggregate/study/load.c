@@ -1,0 +1,171 @@
+/* load.c - the run store into a cohort, and one slide's score from its stored patches. */
+#include "aggregate/study/cohort.h"
+
+#include "base/path.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum hrf_status no_memory(const char *name, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slide '%s'", name);
+}
+
+static bool copy_text(const char *from, char **to)
+{
+    *to = hrf_strdup(from);
+    return from == NULL || *to != NULL;
+}
+
+static enum hrf_status copy_row(const struct hrf_slide_row *row, struct hrf_cohort_slide *slide,
+                                struct hrf_error *err)
+{
+    slide->id = row->id;
+    slide->truth = row->truth;
+    slide->state = row->state;
+    slide->file_name = hrf_text_file_name(row->name);
+    if (slide->file_name == NULL || !copy_text(row->name, &slide->name) ||
+        !copy_text(row->path, &slide->path) || !copy_text(row->label_text, &slide->label_text) ||
+        !copy_text(row->annotation, &slide->annotation) || !copy_text(row->reason, &slide->reason))
+        return no_memory(row->name, err);
+    return HRF_OK;
+}
+
+static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slide *slide,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    enum hrf_status status = hrf_store_get_tile_plan(store, slide->id, &plan, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "slide '%s'", slide->name);
+    slide->width = plan->width;
+    slide->height = plan->height;
+    slide->mpp = (plan->mpp_x + plan->mpp_y) / 2.0;
+    slide->n_patches = plan->n_patches;
+    slide->tissue_fraction = plan->tissue_fraction;
+    if (!copy_text(plan->mpp_source, &slide->mpp_source) ||
+        !copy_text(plan->warning, &slide->warning))
+        return no_memory(slide->name, err);
+    return HRF_OK;
+}
+
+/* Patch scores of one slide at every precision. */
+static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *cohort,
+                                    const struct hrf_cohort_slide *slide, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) reference = NULL;
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        struct hrf_cohort_precision *precision = &cohort->precisions[i];
+        HRF_AUTO(hrf_scores) scores = NULL;
+        struct hrf_error why = { .status = HRF_OK };
+        enum hrf_status status = hrf_store_get_scores(store, slide->id, precision->name, &scores,
+                                                      &why);
+        if (status == HRF_E_USER) /* not scored (yet) at this precision */
+            continue;
+        if (status == HRF_OK)
+            status = hrf_cohort_add_scores(precision, scores, i == 0 ? scores : reference, &why);
+        if (status != HRF_OK)
+            return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
+        if (i == 0) {
+            reference = scores;
+            scores = NULL;
+        }
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *cohort,
+                                  const struct hrf_slide_row *row, struct hrf_cohort_slide *slide,
+                                  struct hrf_error *err)
+{
+    HRF_TRY(copy_row(row, slide, err));
+    if (row->tile_plan_hash == NULL || row->state == HRF_SLIDE_EXCLUDED)
+        return HRF_OK;
+    HRF_TRY(load_plan(store, slide, err));
+    return row->state == HRF_SLIDE_DONE ? load_patches(store, cohort, slide, err) : HRF_OK;
+}
+
+static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_cohort *cohort,
+                                         size_t index, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_slide_score *scores = NULL;
+    size_t n = 0, at = 0;
+    HRF_TRY(hrf_store_get_slide_scores(store, cohort->precisions[index].name, &scores, &n, err));
+    /* Both are in slide order; a score may belong to a slide that has since left the cohort or
+     * become excluded or failed. */
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        struct hrf_cohort_slide *slide = &cohort->slides[i];
+        while (at < n && scores[at].slide_id < slide->id)
+            at++;
+        bool scored = slide->state == HRF_SLIDE_DONE || slide->state == HRF_SLIDE_NO_TISSUE;
+        if (scored && at < n && scores[at].slide_id == slide->id)
+            slide->scores[index] = (struct hrf_cohort_score){ true, scores[at].score,
+                                                              scores[at].positive };
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status load_all(struct hrf_store *store, struct hrf_cohort *cohort,
+                                const struct hrf_slide_rows *rows, struct hrf_error *err)
+{
+    for (size_t i = 0; i < rows->n_items; i++)
+        HRF_TRY(load_slide(store, cohort, &rows->items[i], &cohort->slides[i], err));
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        HRF_TRY(load_slide_scores(store, cohort, i, err));
+    HRF_TRY(hrf_store_get_phases(store, &cohort->phases, &cohort->n_phases, err));
+    return hrf_cohort_finish(cohort, err);
+}
+
+enum hrf_status hrf_cohort_load(struct hrf_store *store, const struct hrf_aggregate_params *params,
+                                struct hrf_cohort **out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_slide_rows) rows = { 0 };
+    HRF_TRY(hrf_store_get_slides(store, &rows, err));
+    HRF_AUTO(hrf_cohort) cohort = NULL;
+    HRF_TRY(hrf_cohort_create(params, rows.n_items, &cohort, err));
+    HRF_TRY(load_all(store, cohort, &rows, err));
+    *out = cohort;
+    cohort = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status score_patches(struct hrf_store *store,
+                                     const struct hrf_aggregate_params *params,
+                                     const struct hrf_tile_plan *plan, int64_t slide_id,
+                                     const char *precision, double *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
+    if (scores->first_patch != 0 || scores->n_patches != plan->n_patches)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the stored scores are of patches %lld to %lld, the tile plan has "
+                             "%lld",
+                             (long long)scores->first_patch,
+                             (long long)(scores->first_patch + scores->n_patches),
+                             (long long)plan->n_patches);
+    if (scores->n_classes < 1 || params->positive >= (size_t)scores->n_classes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model gave %d classes; the positive one is number %zu",
+                             scores->n_classes, params->positive + 1);
+    return hrf_slide_score_compute(plan, scores->probabilities + params->positive,
+                                   (size_t)scores->n_classes, &params->rule, out, err);
+}
+
+enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
+                                    const struct hrf_aggregate_params *params, int64_t slide_id,
+                                    const char *precision, struct hrf_slide_score *out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
+    struct hrf_slide_score score = { .slide_id = slide_id, .n_patches = plan->n_patches };
+    int n = snprintf(score.precision, sizeof score.precision, "%s", precision);
+    if (n < 0 || (size_t)n >= sizeof score.precision)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is not the name of a precision", precision);
+    if (plan->n_patches > 0) {
+        HRF_TRY(score_patches(store, params, plan, slide_id, precision, &score.score, err));
+        score.positive = score.score >= params->threshold;
+    }
+    *out = score;
+    return HRF_OK;
+}
