@@ -1,0 +1,41 @@
+/* out.h - a file written as a stream: buffered, plain or gzip, there only when it is whole.
+ *
+ * Bytes go to a temporary file beside `path`; commit syncs and renames it, destroy without
+ * commit removes it. Errors stick: after the first one, adding does nothing and commit reports
+ * it. The gzip form holds no time and no name, so that equal content is equal bytes.
+ */
+#ifndef HRF_AGGREGATE_REPORT_OUT_H
+#define HRF_AGGREGATE_REPORT_OUT_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct hrf_out; /* opaque */
+
+enum hrf_out_form { HRF_OUT_PLAIN, HRF_OUT_GZIP };
+HRF_CHECKED enum hrf_status hrf_out_create(const char *path, enum hrf_out_form form,
+                                           struct hrf_out **out, struct hrf_error *err);
+void hrf_out_destroy(struct hrf_out *out);
+HRF_DEFINE_AUTO(hrf_out)
+
+void hrf_out_add(struct hrf_out *out, const void *bytes, size_t n_bytes);
+void hrf_out_adds(struct hrf_out *out, const char *text);
+void hrf_out_addf(struct hrf_out *out, const char *format, ...) HRF_PRINTF(2, 3);
+/* What the page and the tables are made of. */
+void hrf_out_html(struct hrf_out *out, const char *text); /* escaped for text and attributes */
+void hrf_out_json(struct hrf_out *out, const char *text); /* quoted, ASCII only, as Python's json */
+void hrf_out_csv(struct hrf_out *out, const char *text);  /* quoted when RFC 4180 asks for it */
+void hrf_out_url(struct hrf_out *out, const char *path);  /* %XX but for A-Za-z0-9-._~/ */
+void hrf_out_base64(struct hrf_out *out, const void *bytes, size_t n_bytes);
+/* The shortest decimal that reads back as `value`, in the form of Python's repr: "0.5", "1.0",
+ * "3.427372535086404e-12", "nan", "inf". */
+void hrf_out_number(struct hrf_out *out, double value);
+/* The same into a caller's buffer. */
+void hrf_number_text(double value, char text[32]);
+
+/* Ends the file and puts it in place. */
+HRF_CHECKED enum hrf_status hrf_out_commit(struct hrf_out *out, struct hrf_error *err);
+
+#endif

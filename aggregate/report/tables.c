@@ -1,0 +1,149 @@
+#include "aggregate/report/tables.h"
+
+#include "aggregate/report/out.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum hrf_status hrf_report_check_scores(const struct hrf_cohort *cohort,
+                                        const struct hrf_tile_plan *plan,
+                                        const struct hrf_scores *scores, struct hrf_error *err)
+{
+    if (scores->first_patch != 0 || scores->n_patches != plan->n_patches)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the scores are of %lld patches from number %lld on, the tile plan "
+                             "has %lld",
+                             (long long)scores->n_patches, (long long)scores->first_patch,
+                             (long long)plan->n_patches);
+    if (scores->n_classes < 1 || (size_t)scores->n_classes != cohort->n_classes)
+        return hrf_error_set(err, HRF_E_USER, "the scores have %d classes, the workflow names %zu",
+                             scores->n_classes, cohort->n_classes);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    hrf_out_adds(out, "slide,label,score,precision\n");
+    for (size_t p = 0; p < cohort->n_precisions; p++)
+        for (size_t i = 0; i < cohort->n_slides; i++) {
+            const struct hrf_cohort_slide *slide = &cohort->slides[i];
+            if (!slide->scores[p].known)
+                continue;
+            hrf_out_csv(out, slide->name);
+            hrf_out_adds(out, ",");
+            hrf_out_csv(out, hrf_cohort_label(cohort, slide->scores[p].positive));
+            hrf_out_adds(out, ",");
+            hrf_out_number(out, slide->scores[p].value);
+            hrf_out_addf(out, ",%s\n", cohort->precisions[p].name);
+        }
+    return hrf_out_commit(out, err);
+}
+
+static enum hrf_status csv_header(const struct hrf_cohort *cohort, struct hrf_out *out,
+                                  struct hrf_error *err)
+{
+    hrf_out_adds(out, "minx,miny,width,height");
+    for (size_t k = 0; k < cohort->n_classes; k++) {
+        HRF_AUTO_FREE char *column = hrf_format("prob_%s", cohort->classes[k]);
+        if (column == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for the name of a column");
+        hrf_out_adds(out, ",");
+        hrf_out_csv(out, column);
+    }
+    hrf_out_adds(out, "\n");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
+                                     const struct hrf_tile_plan *plan,
+                                     const struct hrf_scores *scores, const char *path,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(hrf_report_check_scores(cohort, plan, scores, err));
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    HRF_TRY(csv_header(cohort, out, err));
+    const float *p = scores->probabilities;
+    for (int64_t i = 0; i < plan->n_patches; i++) {
+        hrf_out_addf(out, "%d,%d,%lld,%lld", plan->patches[i].x, plan->patches[i].y,
+                     (long long)plan->patch_width0, (long long)plan->patch_height0);
+        for (size_t k = 0; k < cohort->n_classes; k++) {
+            hrf_out_adds(out, ",");
+            hrf_out_number(out, (double)*p++);
+        }
+        hrf_out_adds(out, "\n");
+    }
+    return hrf_out_commit(out, err);
+}
+
+/* A version-4, variant-1 UUID from what names the patch. */
+static enum hrf_status patch_id(const char *slide_name, const struct hrf_tile_plan *plan, int64_t i,
+                                char id[37], struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, "hires-flow patch");
+    hrf_hash_text(hash, slide_name);
+    hrf_hash_int(hash, plan->patches[i].x);
+    hrf_hash_int(hash, plan->patches[i].y);
+    hrf_hash_int(hash, plan->patch_width0);
+    hrf_hash_int(hash, plan->patch_height0);
+    char hex[HRF_HASH_HEX];
+    hrf_hash_hex(hash, hex);
+    hex[12] = '4';
+    hex[16] = "89ab"[(hex[16] <= '9' ? hex[16] - '0' : hex[16] - 'a' + 10) & 3];
+    snprintf(id, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+    return HRF_OK;
+}
+
+static void add_ring(struct hrf_out *out, const struct hrf_tile_plan *plan, int64_t i)
+{
+    double x0 = plan->patches[i].x, y0 = plan->patches[i].y;
+    double x1 = x0 + (double)plan->patch_width0, y1 = y0 + (double)plan->patch_height0;
+    hrf_out_addf(out, "[[[%.1f, %.1f], [%.1f, %.1f], [%.1f, %.1f], [%.1f, %.1f], [%.1f, %.1f]]]",
+                 x1, y0, x1, y1, x0, y1, x0, y0, x1, y0);
+}
+
+static enum hrf_status add_feature(struct hrf_out *out, const struct hrf_cohort *cohort,
+                                   const char *slide_name, const struct hrf_tile_plan *plan,
+                                   const struct hrf_scores *scores, int64_t i,
+                                   struct hrf_error *err)
+{
+    char id[37];
+    HRF_TRY(patch_id(slide_name, plan, i, id, err));
+    hrf_out_addf(out, "%s{\"type\": \"Feature\", \"id\": \"%s\", \"geometry\": ", i > 0 ? ", " : "",
+                 id);
+    hrf_out_adds(out, "{\"type\": \"Polygon\", \"coordinates\": ");
+    add_ring(out, plan, i);
+    hrf_out_adds(out, "}, \"properties\": {\"isLocked\": true, \"measurements\": {");
+    for (size_t k = 0; k < cohort->n_classes; k++) {
+        HRF_AUTO_FREE char *name = hrf_format("prob_%s", cohort->classes[k]);
+        if (name == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for the name of a measurement");
+        hrf_out_adds(out, k > 0 ? ", " : "");
+        hrf_out_json(out, name);
+        hrf_out_adds(out, ": ");
+        hrf_out_number(out, (double)scores->probabilities[(size_t)i * cohort->n_classes + k]);
+    }
+    hrf_out_adds(out, "}, \"objectType\": \"tile\"}}");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *cohort, const char *slide_name,
+                                         const struct hrf_tile_plan *plan,
+                                         const struct hrf_scores *scores, const char *path,
+                                         struct hrf_error *err)
+{
+    HRF_TRY(hrf_report_check_scores(cohort, plan, scores, err));
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_GZIP, &out, err));
+    hrf_out_adds(out, "{\"type\": \"FeatureCollection\", \"features\": [");
+    for (int64_t i = 0; i < plan->n_patches; i++)
+        HRF_TRY(add_feature(out, cohort, slide_name, plan, scores, i, err));
+    hrf_out_adds(out, "]}");
+    return hrf_out_commit(out, err);
+}

@@ -1,0 +1,38 @@
+/* tables.h - labels and patch scores as files that other programs read.
+ *
+ * The patch tables have WSInfer's exact forms. CSV: `minx,miny,width,height,prob_<class>...` in
+ * level-0 pixels, one row per patch in the order of the tile plan (x outer, y fastest), each
+ * probability the shortest decimal of the float widened to double, as pandas writes the column
+ * ("3.427372535086404e-12"), lines ended by \n. GeoJSON: what Python's json.dump makes of
+ * WSInfer's features, coordinates as floats ("350.0"), gzipped; ids have the form of a random
+ * UUID but are made from slide and patch by SHA-256, so that they are the same on every run and
+ * at every precision. Bytes depend on nothing else.
+ */
+#ifndef HRF_AGGREGATE_REPORT_TABLES_H
+#define HRF_AGGREGATE_REPORT_TABLES_H
+
+#include "aggregate/study/cohort.h"
+#include "base/error.h"
+
+/* HRF_E_USER when the scores are not those of the plan or have other classes than the cohort. */
+HRF_CHECKED enum hrf_status hrf_report_check_scores(const struct hrf_cohort *cohort,
+                                                    const struct hrf_tile_plan *plan,
+                                                    const struct hrf_scores *scores,
+                                                    struct hrf_error *err);
+
+/* `slide,label,score,precision`: the slides that have a score, precision by precision, in cohort
+ * order. RFC 4180 quoting, lines ended by \n. */
+HRF_CHECKED enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
+                                              struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
+                                                 const struct hrf_tile_plan *plan,
+                                                 const struct hrf_scores *scores, const char *path,
+                                                 struct hrf_error *err);
+/* slide_name: what the ids are made from, beside the patch. */
+HRF_CHECKED enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *cohort,
+                                                     const char *slide_name,
+                                                     const struct hrf_tile_plan *plan,
+                                                     const struct hrf_scores *scores,
+                                                     const char *path, struct hrf_error *err);
+
+#endif
