@@ -1,0 +1,159 @@
+/* backend.h - what a device can do: operators compiled once for their shapes, then run.
+ *
+ * Memory layout, the same for every back end: dense; rank 4 lies in memory as N, H, W, C
+ * although its shape is written N, C, H, W; any other rank lies in the order of its shape.
+ * Weights of a convolution are a constant in ONNX order; a back end packs them as it likes.
+ *
+ * Ownership: the caller owns every buffer that a call names and lends it for the call; a
+ * kernel owns its packed constants. compile() and run() block until done; compile() is the only
+ * place that allocates. A back end and its kernels are used by one thread at a time; inside,
+ * they use `n_threads`.
+ */
+#ifndef HRF_ENGINE_BACKEND_BACKEND_H
+#define HRF_ENGINE_BACKEND_BACKEND_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/ir/graph.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HRF_BUFFER_ALIGNMENT 64 /* bytes: one cache line, one AVX-512 register */
+
+struct hrf_backend; /* each back end's own */
+
+struct hrf_backend_config {
+    int32_t n_threads; /* >= 1 */
+};
+
+/* The pointers of one run. Constants and absent inputs are NULL: the kernel has its own copy.
+ * The output is disjoint from every input, except that it may be exactly the buffer of the
+ * residual of a CONV or GEMM, or of an input of the output's shape of a pointwise operator
+ * (activations, BATCH_NORM, ADD, SUB, MUL, DIV). */
+struct hrf_kernel_call {
+    const float *const *inputs; /* [n_inputs of the node] */
+    float *output;
+    void *workspace; /* at least workspace_bytes, aligned to HRF_BUFFER_ALIGNMENT */
+};
+
+/* One node made ready for its shapes. Back ends put this first in a struct of their own. */
+struct hrf_kernel {
+    enum hrf_status (*run)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
+                           struct hrf_error *err);
+    void (*destroy)(struct hrf_kernel *kernel);
+    const char *implementation; /* "brgconv:avx512_core", "winograd:avx512"; lives as the kernel */
+    size_t workspace_bytes;     /* scratch that any other kernel may use before and after */
+    size_t weight_bytes;        /* packed constants held by the kernel */
+};
+
+struct hrf_backend_ops {
+    const char *name; /* "ref", "cpu" */
+    enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,
+                              struct hrf_error *err);
+    void (*destroy)(struct hrf_backend *backend);
+    /* Asked before planning, shapes known. False sets err: the node, what is not supported and
+     * what would be. A true is a promise that compile() fails for lack of memory only. */
+    bool (*supports_op)(const struct hrf_graph *graph, const struct hrf_node *node,
+                        struct hrf_error *err);
+    enum hrf_status (*compile)(struct hrf_backend *backend, const struct hrf_graph *graph,
+                               const struct hrf_node *node, struct hrf_kernel **out,
+                               struct hrf_error *err);
+    /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */
+    void (*enter)(struct hrf_backend *backend);
+};
+
+/* NULL: there is none of that name; hrf_backend_names() lists them ("ref, cpu"). */
+const struct hrf_backend_ops *hrf_backend_find(const char *name);
+const char *hrf_backend_names(void);
+
+static inline void hrf_kernel_destroy(struct hrf_kernel *kernel)
+{
+    if (kernel != NULL)
+        kernel->destroy(kernel);
+}
+HRF_DEFINE_AUTO(hrf_kernel)
+
+/* ---- layout ---- */
+
+/* Elements between neighbours along each axis of the shape, in the layout above. */
+void hrf_layout_strides(const struct hrf_shape *shape, int64_t strides[HRF_MAX_RANK]);
+/* Between ONNX order and the layout above; the same bytes unless rank is 4. Elements of 4 bytes. */
+void hrf_layout_from_onnx(const struct hrf_shape *shape, const float *onnx, float *out);
+void hrf_layout_to_onnx(const struct hrf_shape *shape, const float *in, float *onnx);
+/* True when reading the elements in order gives the same numbers in both orders. */
+bool hrf_layout_is_onnx(const struct hrf_shape *shape);
+
+/* A walk over a box of up to HRF_MAX_RANK axes in output order, neighbouring axes merged where
+ * all operands allow: strides in elements, the innermost axis last. */
+#define HRF_WALK_MAX_OPERANDS 3
+struct hrf_walk {
+    int32_t rank; /* 1 at least */
+    int64_t dims[HRF_MAX_RANK];
+    int64_t strides[HRF_WALK_MAX_OPERANDS][HRF_MAX_RANK];
+    int32_t n_operands;
+};
+/* `strides[k]` gives operand k's strides per axis of `shape` (0: broadcast). Operand 0
+ * must lie in memory as `shape` does: it is walked through in memory order. */
+void hrf_walk_init(struct hrf_walk *walk, const struct hrf_shape *shape, int32_t n_operands,
+                   const int64_t strides[][HRF_MAX_RANK]);
+/* The same strides for a numpy-like broadcast of `operand` to `to`. */
+void hrf_layout_broadcast_strides(const struct hrf_shape *operand, const struct hrf_shape *to,
+                                  int64_t strides[HRF_MAX_RANK]);
+/* Offsets of the operands at row `row` of the walk: a row is one run along the last axis. */
+void hrf_walk_seek(const struct hrf_walk *walk, int64_t row,
+                   int64_t offsets[HRF_WALK_MAX_OPERANDS]);
+int64_t hrf_walk_rows(const struct hrf_walk *walk);
+
+/* ---- what a kernel keeps of its node ---- */
+
+struct hrf_operand {
+    bool present;
+    enum hrf_dtype dtype;
+    struct hrf_shape shape;
+    void *constant; /* heap copy in the layout above (a convolution's weights: ONNX order); NULL
+                       when it comes at run time */
+};
+
+struct hrf_spec {
+    enum hrf_op op;
+    char *name;
+    struct hrf_attributes attributes;
+    int32_t n_inputs;
+    struct hrf_operand *inputs;
+    struct hrf_operand output;
+};
+HRF_CHECKED enum hrf_status hrf_spec_create(const struct hrf_graph *graph,
+                                            const struct hrf_node *node, struct hrf_spec **out,
+                                            struct hrf_error *err);
+void hrf_spec_destroy(struct hrf_spec *spec);
+HRF_DEFINE_AUTO(hrf_spec)
+static inline bool hrf_spec_has(const struct hrf_spec *spec, int32_t input)
+{
+    return input < spec->n_inputs && spec->inputs[input].present;
+}
+static inline const float *hrf_spec_data(const struct hrf_spec *spec,
+                                         const struct hrf_kernel_call *call, int32_t input)
+{
+    if (!hrf_spec_has(spec, input))
+        return NULL;
+    const void *constant = spec->inputs[input].constant;
+    return constant != NULL ? constant : call->inputs[input];
+}
+size_t hrf_spec_constant_bytes(const struct hrf_spec *spec);
+
+/* What every back end refuses in the same words: types other than float32 at run time, ranks
+ * that the operator has no kernel for, weights that are not constant. */
+HRF_CHECKED enum hrf_status hrf_node_check_common(const struct hrf_graph *graph,
+                                                  const struct hrf_node *node,
+                                                  struct hrf_error *err);
+
+/* A SLICE's range along one axis of the input: first index, step (never 0) and how many. */
+struct hrf_slice_axis {
+    int64_t start, step, count;
+};
+void hrf_slice_resolve(const struct hrf_attributes *attributes, const struct hrf_shape *input,
+                       struct hrf_slice_axis axes[HRF_MAX_RANK]);
+
+#endif

@@ -1,0 +1,269 @@
+/* conv.c - convolution through oneDNN 2.x: NHWC activations, weights packed as oneDNN likes,
+ * bias, residual sum and activation fused as post-ops. The residual is summed in place: when
+ * the plan did not put it into the output's buffer already, it is copied there first. */
+#include "engine/backend/cpu/cpu_private.h"
+
+#include <string.h>
+
+struct conv_kernel {
+    struct hrf_kernel base;
+    struct hrf_spec *spec;
+    struct hrf_backend *backend; /* borrowed: outlives its kernels */
+    dnnl_primitive_t primitive;
+    dnnl_memory_t src, weights, bias, dst, scratchpad;
+    void *packed; /* the weights as the primitive wants them */
+    char implementation[96];
+};
+
+#define CHECK_DNNL(call, name, what)                                                               \
+    do {                                                                                           \
+        dnnl_status_t dnnl_status_ = (call);                                                       \
+        if (dnnl_status_ != dnnl_success)                                                          \
+            return hrf_dnnl_error(err, dnnl_status_, name, what);                                  \
+    } while (0)
+
+struct conv_shapes {
+    dnnl_memory_desc_t src, weights, bias, dst;
+    dnnl_dims_t stride, dilation, pad_begin, pad_end;
+    dnnl_memory_desc_t plain_weights; /* ONNX order, grouped where there are groups */
+};
+
+static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes *s,
+                                struct hrf_error *err)
+{
+    const struct hrf_shape *x = &spec->inputs[HRF_CONV_X].shape, *y = &spec->output.shape;
+    const struct hrf_shape *w = &spec->inputs[HRF_CONV_WEIGHTS].shape;
+    const struct hrf_window *window = &spec->attributes.window;
+    int64_t g = spec->attributes.group;
+    dnnl_dims_t src = { x->dims[0], x->dims[1], x->dims[2], x->dims[3] };
+    dnnl_dims_t dst = { y->dims[0], y->dims[1], y->dims[2], y->dims[3] };
+    dnnl_dims_t plain = { w->dims[0], w->dims[1], w->dims[2], w->dims[3] };
+    dnnl_dims_t grouped = { g, w->dims[0] / g, w->dims[1], w->dims[2], w->dims[3] };
+    dnnl_dims_t bias = { w->dims[0] };
+    for (int i = 0; i < 2; i++) {
+        int64_t span = (w->dims[2 + i] - 1) * window->dilation[i] + 1;
+        s->stride[i] = window->stride[i];
+        s->dilation[i] = window->dilation[i] - 1;
+        s->pad_begin[i] = window->pad_begin[i];
+        /* What the output really covers: rows beyond it are not read. */
+        s->pad_end[i] = (y->dims[2 + i] - 1) * window->stride[i] + span - x->dims[2 + i] -
+                        window->pad_begin[i];
+    }
+    const char *name = spec->name;
+    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->src, 4, src, dnnl_f32, dnnl_nhwc), name, "input");
+    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->dst, 4, dst, dnnl_f32, dnnl_nhwc), name, "output");
+    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a), name, "bias");
+    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain,
+                                            dnnl_f32, dnnl_format_tag_any),
+               name, "weights");
+    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain_weights, g > 1 ? 5 : 4,
+                                            g > 1 ? grouped : plain, dnnl_f32,
+                                            g > 1 ? dnnl_goihw : dnnl_oihw),
+               name, "weights");
+    return HRF_OK;
+}
+
+static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_attributes *a)
+{
+    switch (a->activation) {
+    case HRF_ACT_RELU:
+        return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+    case HRF_ACT_LEAKY_RELU:
+        return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, a->alpha, 0.0f);
+    case HRF_ACT_CLIP:
+        return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip, a->activation_min,
+                                            a->activation_max);
+    case HRF_ACT_NONE:
+        break;
+    }
+    return dnnl_success;
+}
+
+static dnnl_status_t make_attributes(const struct hrf_spec *spec, dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(out);
+    if (status == dnnl_success)
+        status = dnnl_post_ops_create(&ops);
+    if (status == dnnl_success && hrf_spec_has(spec, HRF_CONV_RESIDUAL))
+        status = dnnl_post_ops_append_sum(ops, 1.0f);
+    if (status == dnnl_success)
+        status = append_activation(ops, &spec->attributes);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(*out, ops);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (ops != NULL)
+        dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+static dnnl_status_t make_descriptor(struct hrf_backend *backend, const struct hrf_spec *spec,
+                                     const struct conv_shapes *s, dnnl_primitive_desc_t *out)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
+        &desc, dnnl_forward_inference, dnnl_convolution_direct, &s->src, &s->weights,
+        hrf_spec_has(spec, HRF_CONV_BIAS) ? &s->bias : NULL, &s->dst, s->stride, s->dilation,
+        s->pad_begin, s->pad_end);
+    if (status == dnnl_success)
+        status = make_attributes(spec, &attributes);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(out, &desc, attributes, backend->engine, NULL);
+    if (attributes != NULL)
+        dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+/* Reorders the constant weights once, at compile time. */
+static enum hrf_status pack_weights(struct conv_kernel *kernel, const struct conv_shapes *s,
+                                    const dnnl_memory_desc_t *wanted, struct hrf_error *err)
+{
+    struct hrf_operand *operand = &kernel->spec->inputs[HRF_CONV_WEIGHTS];
+    const char *name = kernel->spec->name;
+    dnnl_memory_t plain = NULL;
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t reorder = NULL;
+    size_t n_bytes = dnnl_memory_desc_get_size(wanted);
+    kernel->packed = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
+    if (kernel->packed == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", name, n_bytes);
+    dnnl_engine_t engine = kernel->backend->engine;
+    dnnl_status_t status = dnnl_memory_create(&kernel->weights, wanted, engine, kernel->packed);
+    if (status == dnnl_success)
+        status = dnnl_memory_create(&plain, &s->plain_weights, engine, operand->constant);
+    if (status == dnnl_success)
+        status = dnnl_reorder_primitive_desc_create(&desc, &s->plain_weights, engine, wanted,
+                                                    engine, NULL);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&reorder, desc);
+    dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, plain }, { DNNL_ARG_TO, kernel->weights } };
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute(reorder, kernel->backend->stream, 2, args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(kernel->backend->stream);
+    if (reorder != NULL)
+        dnnl_primitive_destroy(reorder);
+    if (desc != NULL)
+        dnnl_primitive_desc_destroy(desc);
+    if (plain != NULL)
+        dnnl_memory_destroy(plain);
+    if (status != dnnl_success)
+        return hrf_dnnl_error(err, status, name, "packing its weights");
+    hrf_free(operand->constant); /* the packed copy is the one that is used */
+    operand->constant = NULL;
+    kernel->base.weight_bytes = n_bytes;
+    return HRF_OK;
+}
+
+static enum hrf_status make_memories(struct conv_kernel *kernel, const struct conv_shapes *s,
+                                     dnnl_primitive_desc_t desc, struct hrf_error *err)
+{
+    const char *name = kernel->spec->name, *implementation = "";
+    dnnl_engine_t engine = kernel->backend->engine;
+    const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(
+        desc, dnnl_query_scratchpad_md, 0);
+    CHECK_DNNL(
+        dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&implementation), name,
+        "query");
+    size_t n = strlen(implementation);
+    n = n < sizeof kernel->implementation - 1 ? n : sizeof kernel->implementation - 1;
+    memcpy(kernel->implementation, implementation, n);
+    kernel->base.implementation = kernel->implementation;
+    kernel->base.workspace_bytes = dnnl_memory_desc_get_size(scratchpad);
+    CHECK_DNNL(dnnl_memory_create(&kernel->src, &s->src, engine, DNNL_MEMORY_NONE), name, "input");
+    CHECK_DNNL(dnnl_memory_create(&kernel->dst, &s->dst, engine, DNNL_MEMORY_NONE), name, "output");
+    CHECK_DNNL(dnnl_memory_create(&kernel->scratchpad, scratchpad, engine, DNNL_MEMORY_NONE), name,
+               "scratchpad");
+    if (hrf_spec_has(kernel->spec, HRF_CONV_BIAS))
+        CHECK_DNNL(dnnl_memory_create(&kernel->bias, &s->bias, engine,
+                                      kernel->spec->inputs[HRF_CONV_BIAS].constant),
+                   name, "bias");
+    return HRF_OK;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    struct conv_kernel *kernel = (struct conv_kernel *)base;
+    const struct hrf_spec *spec = kernel->spec;
+    const char *name = spec->name;
+    const float *residual = hrf_spec_data(spec, call, HRF_CONV_RESIDUAL);
+    if (residual != NULL && residual != call->output)
+        memcpy(call->output, residual,
+               (size_t)hrf_shape_count(&spec->output.shape) * sizeof *residual);
+    void *input = (void *)(uintptr_t)hrf_spec_data(spec, call, HRF_CONV_X); /* it is only read */
+    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->src, input), name, "input");
+    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->dst, call->output), name, "output");
+    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->scratchpad, call->workspace), name, "scratch");
+    dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, kernel->src },
+                               { DNNL_ARG_WEIGHTS, kernel->weights },
+                               { DNNL_ARG_DST, kernel->dst },
+                               { DNNL_ARG_SCRATCHPAD, kernel->scratchpad },
+                               { DNNL_ARG_BIAS, kernel->bias } };
+    int n_args = kernel->bias != NULL ? 5 : 4;
+    CHECK_DNNL(dnnl_primitive_execute(kernel->primitive, kernel->backend->stream, n_args, args),
+               name, "running it");
+    CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "running it");
+    return HRF_OK;
+}
+
+static void destroy_memory(dnnl_memory_t memory)
+{
+    if (memory != NULL)
+        dnnl_memory_destroy(memory);
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct conv_kernel *kernel = (struct conv_kernel *)base;
+    destroy_memory(kernel->src);
+    destroy_memory(kernel->weights);
+    destroy_memory(kernel->bias);
+    destroy_memory(kernel->dst);
+    destroy_memory(kernel->scratchpad);
+    if (kernel->primitive != NULL)
+        dnnl_primitive_destroy(kernel->primitive);
+    hrf_free(kernel->packed);
+    hrf_spec_destroy(kernel->spec);
+    hrf_free(kernel);
+}
+
+static enum hrf_status build(struct conv_kernel *kernel, struct hrf_error *err)
+{
+    struct conv_shapes shapes;
+    dnnl_primitive_desc_t desc = NULL;
+    HRF_TRY(describe(kernel->spec, &shapes, err));
+    CHECK_DNNL(make_descriptor(kernel->backend, kernel->spec, &shapes, &desc), kernel->spec->name,
+               "convolution");
+    const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
+    enum hrf_status status = make_memories(kernel, &shapes, desc, err);
+    if (status == HRF_OK)
+        status = pack_weights(kernel, &shapes, wanted, err);
+    if (status == HRF_OK) {
+        dnnl_status_t created = dnnl_primitive_create(&kernel->primitive, desc);
+        if (created != dnnl_success)
+            status = hrf_dnnl_error(err, created, kernel->spec->name, "convolution");
+    }
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                     const struct hrf_node *node, struct hrf_kernel **out,
+                                     struct hrf_error *err)
+{
+    struct conv_kernel *kernel = hrf_calloc(1, sizeof *kernel);
+    if (kernel == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    kernel->base.run = run;
+    kernel->base.destroy = destroy;
+    HRF_AUTO(hrf_kernel) owned = &kernel->base;
+    kernel->backend = backend;
+    HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    HRF_TRY(build(kernel, err));
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

@@ -1,0 +1,155 @@
+#include "engine/backend/cpu/cpu.h"
+
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/move.h"
+
+#include <omp.h>
+
+struct loop_kernel {
+    struct hrf_kernel base;
+    struct hrf_spec *spec;
+    hrf_cpu_function *function;
+};
+
+enum hrf_status hrf_dnnl_error(struct hrf_error *err, dnnl_status_t status, const char *node,
+                               const char *what)
+{
+    enum hrf_status ours = status == dnnl_out_of_memory   ? HRF_E_NOMEM
+                           : status == dnnl_unimplemented ? HRF_E_UNSUPPORTED
+                                                          : HRF_E_EXTERNAL;
+    return hrf_error_set_foreign(err, ours, "onednn", (int)status,
+                                 "node '%s': oneDNN refused it (%s, status %d)", node, what,
+                                 (int)status);
+}
+
+static hrf_cpu_function *find_function(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_GEMM:
+        return hrf_cpu_gemm;
+    case HRF_OP_MATMUL:
+        return hrf_cpu_matmul;
+    case HRF_OP_BATCH_NORM:
+        return hrf_cpu_batch_norm;
+    case HRF_OP_RELU:
+    case HRF_OP_LEAKY_RELU:
+    case HRF_OP_SIGMOID:
+    case HRF_OP_TANH:
+    case HRF_OP_CLIP:
+        return hrf_cpu_unary;
+    case HRF_OP_SOFTMAX:
+    case HRF_OP_LOG_SOFTMAX:
+        return hrf_cpu_softmax;
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+    case HRF_OP_DIV:
+        return hrf_cpu_binary;
+    case HRF_OP_MAX_POOL:
+        return hrf_cpu_max_pool;
+    case HRF_OP_AVERAGE_POOL:
+        return hrf_cpu_average_pool;
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+        return hrf_cpu_global_pool;
+    case HRF_OP_LRN:
+        return hrf_cpu_lrn;
+    case HRF_OP_REDUCE_MEAN:
+        return hrf_cpu_reduce_mean;
+    default:
+        return NULL;
+    }
+}
+
+static void destroy(struct hrf_backend *backend)
+{
+    if (backend == NULL)
+        return;
+    if (backend->stream != NULL)
+        dnnl_stream_destroy(backend->stream);
+    if (backend->engine != NULL)
+        dnnl_engine_destroy(backend->engine);
+    hrf_free(backend);
+}
+
+static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
+                              struct hrf_error *err)
+{
+    struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
+    if (backend == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
+    backend->n_threads = config->n_threads;
+    dnnl_status_t status = dnnl_engine_create(&backend->engine, dnnl_cpu, 0);
+    if (status == dnnl_success)
+        status = dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_in_order);
+    if (status != dnnl_success) {
+        destroy(backend);
+        return hrf_dnnl_error(err, status, "(none)", "starting the CPU engine");
+    }
+    *out = backend;
+    return HRF_OK;
+}
+
+/* OpenMP's thread count belongs to the calling thread, and oneDNN compiles for it. */
+static void enter(struct hrf_backend *backend)
+{
+    omp_set_num_threads(backend->n_threads);
+}
+
+static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
+                        struct hrf_error *err)
+{
+    if (hrf_node_check_common(graph, node, err) != HRF_OK)
+        return false;
+    if (hrf_is_move(node->op) || node->op == HRF_OP_CONV || find_function(node->op) != NULL)
+        return true;
+    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CPU kernel",
+                  node->name, hrf_op_name(node->op));
+    return false;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    struct loop_kernel *kernel = (struct loop_kernel *)base;
+    return kernel->function(kernel->spec, call, err);
+}
+
+static void destroy_kernel(struct hrf_kernel *base)
+{
+    hrf_spec_destroy(((struct loop_kernel *)base)->spec);
+    hrf_free(base);
+}
+
+static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                               const struct hrf_node *node, struct hrf_kernel **out,
+                               struct hrf_error *err)
+{
+    if (node->op == HRF_OP_CONV)
+        return hrf_cpu_conv_compile(backend, graph, node, out, err);
+    if (hrf_is_move(node->op))
+        return hrf_move_compile(graph, node, out, err);
+    HRF_AUTO(hrf_spec) spec = NULL;
+    HRF_TRY(hrf_spec_create(graph, node, &spec, err));
+    struct loop_kernel *kernel = hrf_calloc(1, sizeof *kernel);
+    if (kernel == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    kernel->base = (struct hrf_kernel){ .run = run,
+                                        .destroy = destroy_kernel,
+                                        .implementation = "loop",
+                                        .weight_bytes = hrf_spec_constant_bytes(spec) };
+    kernel->function = find_function(node->op);
+    kernel->spec = spec;
+    spec = NULL;
+    *out = &kernel->base;
+    return HRF_OK;
+}
+
+const struct hrf_backend_ops hrf_backend_cpu = {
+    .name = "cpu",
+    .create = create,
+    .destroy = destroy,
+    .supports_op = supports_op,
+    .compile = compile,
+    .enter = enter,
+};

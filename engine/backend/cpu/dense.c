@@ -1,0 +1,145 @@
+/* dense.c - matrix products through oneDNN's BLAS, LRN, softmax, means. */
+#include "engine/backend/cpu/cpu_private.h"
+
+#include <math.h>
+#include <string.h>
+
+enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                             struct hrf_error *err)
+{
+    const struct hrf_attributes *t = &spec->attributes;
+    const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
+    const float *c = hrf_spec_data(spec, call, 2), *residual = hrf_spec_data(spec, call, 3);
+    int64_t rows = spec->output.shape.dims[0], columns = spec->output.shape.dims[1];
+    int64_t depth = spec->inputs[0].shape.dims[t->transpose_a ? 0 : 1];
+    int64_t cs[HRF_MAX_RANK] = { 0 };
+    float *y = call->output;
+    if (c != NULL)
+        hrf_layout_broadcast_strides(&spec->inputs[2].shape, &spec->output.shape, cs);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            y[i * columns + j] = (residual != NULL ? residual[i * columns + j] : 0) +
+                                 (c != NULL ? t->beta * c[i * cs[0] + j * cs[1]] : 0);
+    dnnl_status_t status = dnnl_sgemm(t->transpose_a ? 'T' : 'N', t->transpose_b ? 'T' : 'N', rows,
+                                      columns, depth, t->alpha, a, t->transpose_a ? rows : depth, b,
+                                      t->transpose_b ? depth : columns, 1.0f, y, columns);
+    if (status != dnnl_success)
+        return hrf_dnnl_error(err, status, spec->name, "matrix product");
+    hrf_cpu_activate(t, y, rows * columns);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                               struct hrf_error *err)
+{
+    const struct hrf_shape *sa = &spec->inputs[0].shape, *sb = &spec->inputs[1].shape;
+    const struct hrf_shape *so = &spec->output.shape;
+    const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
+    int64_t depth = sa->dims[sa->rank - 1];
+    int64_t rows = sa->dims[sa->rank - 2], columns = sb->dims[sb->rank - 1];
+    int64_t a_strides[HRF_MAX_RANK], b_strides[HRF_MAX_RANK];
+    hrf_layout_broadcast_strides(sa, so, a_strides);
+    hrf_layout_broadcast_strides(sb, so, b_strides);
+    int64_t n = hrf_shape_count(so) / (rows * columns);
+    for (int64_t m = 0; m < n; m++) {
+        int64_t rest = m, at_a = 0, at_b = 0;
+        for (int32_t d = so->rank - 3; d >= 0; d--) {
+            at_a += rest % so->dims[d] * a_strides[d];
+            at_b += rest % so->dims[d] * b_strides[d];
+            rest /= so->dims[d];
+        }
+        dnnl_status_t status = dnnl_sgemm('N', 'N', rows, columns, depth, 1.0f, a + at_a, depth,
+                                          b + at_b, columns, 0.0f,
+                                          call->output + m * rows * columns, columns);
+        if (status != dnnl_success)
+            return hrf_dnnl_error(err, status, spec->name, "matrix product");
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                            struct hrf_error *err)
+{
+    (void)err;
+    const struct hrf_attributes *a = &spec->attributes;
+    const float *x = hrf_spec_data(spec, call, 0);
+    int64_t channels = spec->output.shape.dims[1];
+    int64_t pixels = hrf_shape_count(&spec->output.shape) / channels;
+    float factor = a->alpha / (float)a->size;
+#pragma omp parallel for schedule(static)
+    for (int64_t p = 0; p < pixels; p++) {
+        const float *in = x + p * channels;
+        for (int64_t c = 0; c < channels; c++) {
+            int64_t low = c - (a->size - 1) / 2, high = c + a->size / 2;
+            float sum = 0;
+            for (int64_t k = low < 0 ? 0 : low; k <= high && k < channels; k++)
+                sum += in[k] * in[k];
+            call->output[p * channels + c] = in[c] / powf(a->bias + factor * sum, a->beta);
+        }
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
+{
+    (void)err;
+    const float *x = hrf_spec_data(spec, call, 0);
+    const struct hrf_shape *shape = &spec->output.shape;
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_strides(shape, strides);
+    int64_t axis = spec->attributes.axis, n = shape->dims[axis], stride = strides[axis];
+    int64_t lines = hrf_shape_count(shape) / n;
+#pragma omp parallel for schedule(static)
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t first = line / stride * stride * n + line % stride;
+        float high = -INFINITY;
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            high = fmaxf(high, x[first + i * stride]);
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)expf(x[first + i * stride] - high);
+        for (int64_t i = 0; i < n; i++) {
+            float v = x[first + i * stride] - high;
+            call->output[first + i * stride] = spec->op == HRF_OP_SOFTMAX
+                                                   ? (float)((double)expf(v) / sum)
+                                                   : (float)((double)v - log(sum));
+        }
+    }
+    return HRF_OK;
+}
+
+/* Means over any axes: rare and small (a head's global pooling), so one thread and one walk. */
+enum hrf_status hrf_cpu_reduce_mean(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                                    struct hrf_error *err)
+{
+    const float *x = hrf_spec_data(spec, call, 0);
+    const struct hrf_shape *in = &spec->inputs[0].shape;
+    int64_t strides[2][HRF_MAX_RANK], own[HRF_MAX_RANK],
+        n_out = hrf_shape_count(&spec->output.shape);
+    bool is_reduced[HRF_MAX_RANK] = { false };
+    for (int32_t i = 0; i < spec->attributes.n_axes; i++)
+        is_reduced[spec->attributes.axes[i]] = true;
+    hrf_layout_strides(in, strides[0]);
+    hrf_layout_strides(&spec->output.shape, own);
+    for (int32_t i = 0, o = 0; i < in->rank; i++) {
+        strides[1][i] = is_reduced[i] ? 0 : own[o];
+        o += !is_reduced[i] || spec->attributes.keep_dims;
+    }
+    HRF_AUTO_FREE double *sums = hrf_calloc((size_t)n_out, sizeof *sums);
+    if (sums == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "node '%s'", spec->name);
+    struct hrf_walk walk;
+    hrf_walk_init(&walk, in, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
+    int32_t last = walk.rank - 1;
+    for (int64_t row = 0; row < hrf_walk_rows(&walk); row++) {
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        hrf_walk_seek(&walk, row, at);
+        for (int64_t i = 0; i < walk.dims[last]; i++)
+            sums[at[1] + i * walk.strides[1][last]] += (double)x[at[0] + i * walk.strides[0][last]];
+    }
+    double scale = (double)n_out / (double)hrf_shape_count(in);
+    for (int64_t i = 0; i < n_out; i++)
+        call->output[i] = (float)(sums[i] * scale);
+    return HRF_OK;
+}

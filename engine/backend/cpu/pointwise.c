@@ -1,0 +1,155 @@
+/* pointwise.c - operators that read each element once: activations, sums, scale and shift. */
+#include "engine/backend/cpu/cpu_private.h"
+
+#include <math.h>
+
+/* Elements per piece of work: large enough to hide the scheduling, small enough to balance. */
+enum { PIECE = 1 << 14 };
+
+void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n)
+{
+    float low = attributes->activation_min, high = attributes->activation_max;
+    float slope = attributes->alpha;
+    switch (attributes->activation) {
+    case HRF_ACT_RELU:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] > 0 ? x[i] : 0;
+        break;
+    case HRF_ACT_CLIP:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+        break;
+    case HRF_ACT_LEAKY_RELU:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] >= 0 ? x[i] : slope * x[i];
+        break;
+    case HRF_ACT_NONE:
+        break;
+    }
+}
+
+static void unary_piece(const struct hrf_spec *spec, const float *x, float *y, int64_t n)
+{
+    const struct hrf_attributes *a = &spec->attributes;
+    switch (spec->op) {
+    case HRF_OP_RELU:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] > 0 ? x[i] : 0;
+        break;
+    case HRF_OP_LEAKY_RELU:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] >= 0 ? x[i] : a->alpha * x[i];
+        break;
+    case HRF_OP_CLIP:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] < a->activation_min   ? a->activation_min
+                   : x[i] > a->activation_max ? a->activation_max
+                                              : x[i];
+        break;
+    case HRF_OP_TANH:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = tanhf(x[i]);
+        break;
+    default: /* SIGMOID */
+        for (int64_t i = 0; i < n; i++)
+            y[i] = 1.0f / (1.0f + expf(-x[i]));
+        break;
+    }
+}
+
+enum hrf_status hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                              struct hrf_error *err)
+{
+    (void)err;
+    const float *x = hrf_spec_data(spec, call, 0);
+    int64_t n = hrf_shape_count(&spec->output.shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < n; first += PIECE)
+        unary_piece(spec, x + first, call->output + first, n - first < PIECE ? n - first : PIECE);
+    return HRF_OK;
+}
+
+static float binary_one(enum hrf_op op, float a, float b)
+{
+    switch (op) {
+    case HRF_OP_SUB:
+        return a - b;
+    case HRF_OP_MUL:
+        return a * b;
+    case HRF_OP_DIV:
+        return a / b;
+    default:
+        return a + b;
+    }
+}
+
+static void binary_run(enum hrf_op op, const float *a, int64_t sa, const float *b, int64_t sb,
+                       float *y, int64_t sy, int64_t n)
+{
+    if (op == HRF_OP_ADD && sa == 1 && sb == 1 && sy == 1) {
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a[i] + b[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        y[i * sy] = binary_one(op, a[i * sa], b[i * sb]);
+}
+
+enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                               struct hrf_error *err)
+{
+    (void)err;
+    const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
+    const struct hrf_shape *shape = &spec->output.shape;
+    int64_t strides[3][HRF_MAX_RANK];
+    hrf_layout_strides(shape, strides[0]);
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, shape, strides[1]);
+    hrf_layout_broadcast_strides(&spec->inputs[1].shape, shape, strides[2]);
+    struct hrf_walk walk;
+    hrf_walk_init(&walk, shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
+    int32_t last = walk.rank - 1;
+    int64_t n = walk.dims[last], pieces = (n + PIECE - 1) / PIECE;
+    int64_t sy = walk.strides[0][last], sa = walk.strides[1][last], sb = walk.strides[2][last];
+    int64_t total = hrf_walk_rows(&walk) * pieces;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < total; i++) {
+        int64_t at[HRF_WALK_MAX_OPERANDS], first = i % pieces * PIECE;
+        hrf_walk_seek(&walk, i / pieces, at);
+        binary_run(spec->op, a + at[1] + first * sa, sa, b + at[2] + first * sb, sb,
+                   call->output + at[0] + first * sy, sy, n - first < PIECE ? n - first : PIECE);
+    }
+    return HRF_OK;
+}
+
+/* y = act(x * s + t) with s and t per channel, made anew each time: they are a few numbers. */
+enum hrf_status hrf_cpu_batch_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                                   struct hrf_error *err)
+{
+    const struct hrf_shape *shape = &spec->output.shape;
+    int64_t channels = shape->dims[1], n = hrf_shape_count(shape), inner = 1;
+    for (int32_t i = 2; i < shape->rank && shape->rank != 4; i++)
+        inner *= shape->dims[i];
+    const float *x = hrf_spec_data(spec, call, 0), *p[4];
+    for (int32_t i = 0; i < 4; i++) /* scale, bias, mean, variance */
+        p[i] = hrf_spec_data(spec, call, i + 1);
+    HRF_AUTO_FREE float *s = hrf_alloc_array((size_t)channels * 2, sizeof *s);
+    if (s == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "node '%s'", spec->name);
+    float *t = s + channels;
+    for (int64_t c = 0; c < channels; c++) {
+        double scale = (double)p[0][c] / sqrt((double)p[3][c] + (double)spec->attributes.epsilon);
+        s[c] = (float)scale;
+        t[c] = (float)((double)p[1][c] - (double)p[2][c] * scale);
+    }
+    float *y = call->output;
+    int64_t lines = inner > 1 ? n / inner : n / channels;
+#pragma omp parallel for schedule(static)
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t length = inner > 1 ? inner : channels, first = line * length;
+        float one_s = s[line % channels], one_t = t[line % channels];
+        for (int64_t i = 0; i < length; i++)
+            y[first + i] = inner > 1 ? x[first + i] * one_s + one_t : x[first + i] * s[i] + t[i];
+        hrf_cpu_activate(&spec->attributes, y + first, length);
+    }
+    return HRF_OK;
+}

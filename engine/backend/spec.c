@@ -1,0 +1,199 @@
+#include "engine/backend/backend.h"
+#include "engine/ir/op.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static enum hrf_status copy_constant(const struct hrf_value *value, bool keep_order,
+                                     struct hrf_operand *operand, struct hrf_error *err)
+{
+    const size_t n_bytes = (size_t)hrf_shape_count(&value->shape) * hrf_dtype_size(value->dtype);
+    operand->constant = hrf_alloc_aligned(n_bytes > 0 ? n_bytes : 1, HRF_BUFFER_ALIGNMENT);
+    if (operand->constant == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "constant '%s' of %zu bytes", value->name, n_bytes);
+    if (value->dtype == HRF_F32 && !keep_order)
+        hrf_layout_from_onnx(&value->shape, value->data, operand->constant);
+    else
+        memcpy(operand->constant, value->data, n_bytes);
+    return HRF_OK;
+}
+
+static enum hrf_status copy_operands(const struct hrf_graph *graph, const struct hrf_node *node,
+                                     struct hrf_spec *spec, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] == HRF_NO_VALUE)
+            continue;
+        const struct hrf_value *value = &graph->values[node->inputs[i]];
+        struct hrf_operand *operand = &spec->inputs[i];
+        operand->present = true;
+        operand->dtype = value->dtype;
+        operand->shape = value->shape;
+        const bool is_kernel = node->op == HRF_OP_CONV && i == HRF_CONV_WEIGHTS;
+        if (value->data != NULL)
+            HRF_TRY(copy_constant(value, is_kernel, operand, err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_node *node,
+                                struct hrf_spec **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_spec) spec = hrf_calloc(1, sizeof *spec);
+    if (spec == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    spec->op = node->op;
+    spec->attributes = node->attributes;
+    spec->name = hrf_strdup(node->name);
+    spec->inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *spec->inputs);
+    if (spec->name == NULL || spec->inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    spec->n_inputs = node->n_inputs;
+    HRF_TRY(copy_operands(graph, node, spec, err));
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    spec->output = (struct hrf_operand){ .present = true, .dtype = y->dtype, .shape = y->shape };
+    *out = spec;
+    spec = NULL;
+    return HRF_OK;
+}
+
+void hrf_spec_destroy(struct hrf_spec *spec)
+{
+    if (spec == NULL)
+        return;
+    for (int32_t i = 0; i < spec->n_inputs; i++)
+        hrf_free(spec->inputs[i].constant);
+    hrf_free(spec->inputs);
+    hrf_free(spec->name);
+    hrf_free(spec);
+}
+
+size_t hrf_spec_constant_bytes(const struct hrf_spec *spec)
+{
+    size_t n_bytes = 0;
+    for (int32_t i = 0; i < spec->n_inputs; i++)
+        if (spec->inputs[i].constant != NULL)
+            n_bytes += (size_t)hrf_shape_count(&spec->inputs[i].shape) *
+                       hrf_dtype_size(spec->inputs[i].dtype);
+    return n_bytes;
+}
+
+/* Operators whose window slides over rows and columns of N, C, H, W. */
+static bool needs_rank_4(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_CONV:
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+    case HRF_OP_LRN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_foldable_only(enum hrf_op op)
+{
+    return op == HRF_OP_CONSTANT || op == HRF_OP_SHAPE || op == HRF_OP_CONSTANT_OF_SHAPE;
+}
+
+static enum hrf_status check_types(const struct hrf_graph *graph, const struct hrf_node *node,
+                                   struct hrf_error *err)
+{
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] == HRF_NO_VALUE)
+            continue;
+        const struct hrf_value *value = &graph->values[node->inputs[i]];
+        if (value->dtype != HRF_F32 && value->data == NULL)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "node '%s' (%s): input '%s' is %s; only float32 is computed",
+                                 node->name, hrf_op_name(node->op), value->name,
+                                 hrf_dtype_name(value->dtype));
+        if (value->shape.rank < 0)
+            return hrf_error_set(err, HRF_E_BUG, "node '%s': the shape of '%s' is not known",
+                                 node->name, value->name);
+    }
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (y->dtype != HRF_F32)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s' (%s): its output is %s; only float32 is computed",
+                             node->name, hrf_op_name(node->op), hrf_dtype_name(y->dtype));
+    return HRF_OK;
+}
+
+static enum hrf_status check_constants(const struct hrf_graph *graph, const struct hrf_node *node,
+                                       struct hrf_error *err)
+{
+    int32_t first = -1, last = -1; /* inputs that must be constants */
+    if (node->op == HRF_OP_CONV)
+        first = HRF_CONV_WEIGHTS, last = HRF_CONV_BIAS;
+    else if (node->op == HRF_OP_BATCH_NORM)
+        first = 1, last = 4;
+    else if (node->op == HRF_OP_GATHER)
+        first = last = 1;
+    for (int32_t i = first; i >= 0 && i <= last && i < node->n_inputs; i++) {
+        if (node->inputs[i] == HRF_NO_VALUE)
+            continue;
+        const struct hrf_value *value = &graph->values[node->inputs[i]];
+        if (value->data == NULL)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "node '%s' (%s): input '%s' is computed at run time; it must be "
+                                 "a constant of the model",
+                                 node->name, hrf_op_name(node->op), value->name);
+        if (node->op == HRF_OP_GATHER && value->dtype != HRF_S64 && value->dtype != HRF_S32)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s' (Gather): indices are %s",
+                                 node->name, hrf_dtype_name(value->dtype));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struct hrf_node *node,
+                                      struct hrf_error *err)
+{
+    if (is_foldable_only(node->op))
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s' (%s): its value is not constant for these input shapes",
+                             node->name, hrf_op_name(node->op));
+    if (node->n_outputs > 1)
+        for (int32_t i = 1; i < node->n_outputs; i++)
+            if (node->outputs[i] != HRF_NO_VALUE &&
+                hrf_graph_count_uses(graph, node->outputs[i]) > 0)
+                return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                     "node '%s' (%s): its output %" PRId32
+                                     " is used; only the first is computed",
+                                     node->name, hrf_op_name(node->op), i);
+    HRF_TRY(check_types(graph, node, err));
+    HRF_TRY(check_constants(graph, node, err));
+    const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
+    if (needs_rank_4(node->op) && x->rank != 4)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s' (%s): its input has rank %" PRId32
+                             "; only images (rank 4: N, C, H, W) are computed",
+                             node->name, hrf_op_name(node->op), x->rank);
+    return HRF_OK;
+}
+
+void hrf_slice_resolve(const struct hrf_attributes *attributes, const struct hrf_shape *input,
+                       struct hrf_slice_axis axes[HRF_MAX_RANK])
+{
+    for (int32_t i = 0; i < input->rank; i++)
+        axes[i] = (struct hrf_slice_axis){ .start = 0, .step = 1, .count = input->dims[i] };
+    for (int32_t i = 0; i < attributes->n_axes; i++) {
+        const int64_t axis = attributes->axes[i] + (attributes->axes[i] < 0 ? input->rank : 0);
+        const int64_t size = input->dims[axis];
+        const int64_t step = attributes->steps[i] != 0 ? attributes->steps[i] : 1;
+        int64_t start = attributes->starts[i], end = attributes->ends[i];
+        start += start < 0 ? size : 0;
+        end += end < 0 ? size : 0;
+        const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+        start = start < 0 ? 0 : start > high ? high : start;
+        end = end < low ? low : end > size ? size : end;
+        const int64_t span = step > 0 ? end - start : start - end;
+        const int64_t stride = step > 0 ? step : -step;
+        axes[axis] = (struct hrf_slice_axis){
+            .start = start, .step = step, .count = span > 0 ? (span + stride - 1) / stride : 0
+        };
+    }
+}
