@@ -15,9 +15,9 @@
 struct hrf_session; /* opaque */
 
 struct hrf_session_config {
-    const char *device;    /* "cpu" or "ref" */
-    const char *precision; /* "fp32" */
-    int32_t n_threads;     /* 0 = all that the process may use */
+    const char *device;         /* "cpu" or "ref" */
+    const char *precision;      /* "fp32" */
+    int32_t n_threads;          /* 0 = all that the process may use */
     int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
 };
 

@@ -1,0 +1,247 @@
+#include "engine/passes/passes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
+{
+    HRF_TRY(hrf_pass_fold_constants(graph, err));
+    HRF_TRY(hrf_pass_fold_batch_norm(graph, err));
+    /* Activations before residuals: conv + relu + add must not become conv + add + relu. */
+    HRF_TRY(hrf_pass_fuse_activation(graph, err));
+    HRF_TRY(hrf_pass_fuse_residual(graph, err));
+    HRF_TRY(hrf_pass_fuse_activation(graph, err));
+    HRF_TRY(hrf_graph_compact(graph, err));
+    return hrf_graph_check(graph, err);
+}
+
+static void replace_uses(struct hrf_graph *graph, int32_t from, int32_t to)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
+            if (graph->nodes[i].inputs[k] == from)
+                graph->nodes[i].inputs[k] = to;
+}
+
+static bool is_output(const struct hrf_graph *graph, int32_t value)
+{
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == value)
+            return true;
+    return false;
+}
+
+enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        if (node->op == HRF_OP_IDENTITY && !is_output(graph, node->outputs[0]))
+            replace_uses(graph, node->outputs[0], node->inputs[0]);
+    }
+    return hrf_graph_compact(graph, err);
+}
+
+/* The node that makes `value`, when nobody else uses it and it is of that operator. */
+static struct hrf_node *sole_producer(const struct hrf_graph *graph, int32_t value, enum hrf_op op)
+{
+    if (value < 0 || graph->values[value].producer < 0 || graph->values[value].data != NULL)
+        return NULL;
+    struct hrf_node *node = &graph->nodes[graph->values[value].producer];
+    return node->op == op && hrf_graph_count_uses(graph, value) == 1 ? node : NULL;
+}
+
+/* `consumer` becomes what `producer` is, with n_inputs inputs; its output stays its own. The
+ * producer is left without uses and goes with the next compaction. */
+static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_node *producer,
+                                 int32_t n_inputs, struct hrf_error *err)
+{
+    int32_t *inputs = hrf_alloc_array((size_t)n_inputs, sizeof *inputs);
+    if (inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", consumer->name);
+    for (int32_t i = 0; i < n_inputs; i++)
+        inputs[i] = i < producer->n_inputs ? producer->inputs[i] : HRF_NO_VALUE;
+    hrf_free(consumer->inputs);
+    consumer->inputs = inputs;
+    consumer->n_inputs = n_inputs;
+    consumer->op = producer->op;
+    consumer->attributes = producer->attributes;
+    return HRF_OK;
+}
+
+struct fold {
+    const float *scale, *shift, *mean, *variance, *weights, *bias;
+    int64_t n_out, per_out;
+    double epsilon;
+};
+
+static void fold_numbers(const struct fold *f, float *weights, float *bias)
+{
+    for (int64_t m = 0; m < f->n_out; m++) {
+        double s = (double)f->scale[m] / sqrt((double)f->variance[m] + f->epsilon);
+        double b = f->bias != NULL ? (double)f->bias[m] : 0;
+        bias[m] = (float)((b - (double)f->mean[m]) * s + (double)f->shift[m]);
+        for (int64_t k = 0; k < f->per_out; k++)
+            weights[m * f->per_out + k] = (float)((double)f->weights[m * f->per_out + k] * s);
+    }
+}
+
+static const float *constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
+{
+    if (i >= node->n_inputs || node->inputs[i] < 0)
+        return NULL;
+    const struct hrf_value *value = &graph->values[node->inputs[i]];
+    return value->dtype == HRF_F32 ? value->data : NULL;
+}
+
+static bool can_fold(const struct hrf_graph *graph, const struct hrf_node *norm,
+                     const struct hrf_node *conv)
+{
+    for (int32_t i = 1; i <= 4; i++)
+        if (constant(graph, norm, i) == NULL)
+            return false;
+    bool has_bias = conv->n_inputs > HRF_CONV_BIAS && conv->inputs[HRF_CONV_BIAS] >= 0;
+    bool has_residual = conv->n_inputs > HRF_CONV_RESIDUAL && conv->inputs[HRF_CONV_RESIDUAL] >= 0;
+    return constant(graph, conv, HRF_CONV_WEIGHTS) != NULL && !has_residual &&
+           (!has_bias || constant(graph, conv, HRF_CONV_BIAS) != NULL) &&
+           conv->attributes.activation == HRF_ACT_NONE &&
+           norm->attributes.activation == HRF_ACT_NONE;
+}
+
+static enum hrf_status add_constant(struct hrf_graph *graph, const char *name, const char *suffix,
+                                    const struct hrf_shape *shape, const float *data,
+                                    int32_t *index, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
+    if (full == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fold node '%s'", name);
+    return hrf_graph_add_value(graph, full, HRF_F32, shape, data, index, err);
+}
+
+static enum hrf_status fold_one(struct hrf_graph *graph, int32_t norm_index,
+                                const struct hrf_node *conv, struct hrf_error *err)
+{
+    struct hrf_node *norm = &graph->nodes[norm_index];
+    struct hrf_shape shape = graph->values[conv->inputs[HRF_CONV_WEIGHTS]].shape;
+    struct hrf_shape bias_shape = { .rank = 1, .dims = { shape.dims[0] } };
+    struct fold f = { .scale = constant(graph, norm, 1),
+                      .shift = constant(graph, norm, 2),
+                      .mean = constant(graph, norm, 3),
+                      .variance = constant(graph, norm, 4),
+                      .weights = constant(graph, conv, HRF_CONV_WEIGHTS),
+                      .bias = constant(graph, conv, HRF_CONV_BIAS),
+                      .n_out = shape.dims[0],
+                      .per_out = hrf_shape_count(&shape) / shape.dims[0],
+                      .epsilon = (double)norm->attributes.epsilon };
+    HRF_AUTO_FREE float *weights = hrf_alloc_array((size_t)hrf_shape_count(&shape),
+                                                   sizeof *weights);
+    HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)f.n_out, sizeof *bias);
+    if (weights == NULL || bias == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fold node '%s'", norm->name);
+    fold_numbers(&f, weights, bias);
+    int32_t w, b;
+    HRF_TRY(add_constant(graph, norm->name, "weights", &shape, weights, &w, err));
+    HRF_TRY(add_constant(graph, norm->name, "bias", &bias_shape, bias, &b, err));
+    HRF_TRY(take_over(norm, conv, HRF_CONV_BIAS + 1, err));
+    norm->inputs[HRF_CONV_WEIGHTS] = w;
+    norm->inputs[HRF_CONV_BIAS] = b;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *norm = &graph->nodes[i];
+        if (norm->op != HRF_OP_BATCH_NORM)
+            continue;
+        const struct hrf_node *conv = sole_producer(graph, norm->inputs[0], HRF_OP_CONV);
+        if (conv != NULL && can_fold(graph, norm, conv))
+            HRF_TRY(fold_one(graph, i, conv, err));
+    }
+    return hrf_graph_compact(graph, err);
+}
+
+/* The CONV on input `side` of an Add that may take the other side as its residual. */
+static struct hrf_node *residual_producer(const struct hrf_graph *graph, const struct hrf_node *add,
+                                          int32_t side)
+{
+    struct hrf_node *conv = sole_producer(graph, add->inputs[side], HRF_OP_CONV);
+    if (conv == NULL || conv->attributes.activation != HRF_ACT_NONE)
+        return NULL;
+    if (conv->n_inputs > HRF_CONV_RESIDUAL && conv->inputs[HRF_CONV_RESIDUAL] >= 0)
+        return NULL;
+    const struct hrf_value *other = &graph->values[add->inputs[1 - side]];
+    const struct hrf_value *sum = &graph->values[add->outputs[0]];
+    bool same = hrf_shape_equal(&other->shape, &sum->shape) && other->data == NULL &&
+                hrf_shape_equal(&graph->values[add->inputs[side]].shape, &sum->shape);
+    return same && add->inputs[0] != add->inputs[1] ? conv : NULL;
+}
+
+enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *add = &graph->nodes[i];
+        if (add->op != HRF_OP_ADD)
+            continue;
+        struct hrf_node *sides[2] = { residual_producer(graph, add, 0),
+                                      residual_producer(graph, add, 1) };
+        /* Of two, the later one: its sum then happens where the data is still warm. */
+        int32_t side = sides[0] == NULL || (sides[1] != NULL && sides[1] > sides[0]) ? 1 : 0;
+        if (sides[side] == NULL)
+            continue;
+        int32_t other = add->inputs[1 - side];
+        HRF_TRY(take_over(add, sides[side], HRF_CONV_N_INPUTS, err));
+        add->inputs[HRF_CONV_RESIDUAL] = other;
+    }
+    return hrf_graph_compact(graph, err);
+}
+
+static enum hrf_activation activation_of(const struct hrf_node *node)
+{
+    switch (node->op) {
+    case HRF_OP_RELU:
+        return HRF_ACT_RELU;
+    case HRF_OP_CLIP:
+        return HRF_ACT_CLIP;
+    case HRF_OP_LEAKY_RELU:
+        return HRF_ACT_LEAKY_RELU;
+    default:
+        return HRF_ACT_NONE;
+    }
+}
+
+static struct hrf_node *activation_producer(const struct hrf_graph *graph, int32_t value,
+                                            enum hrf_activation activation)
+{
+    static const enum hrf_op ops[] = { HRF_OP_CONV, HRF_OP_BATCH_NORM, HRF_OP_GEMM };
+    size_t n = activation == HRF_ACT_LEAKY_RELU ? 2 : 3; /* GEMM's alpha is its factor */
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_node *node = sole_producer(graph, value, ops[i]);
+        if (node != NULL && node->attributes.activation == HRF_ACT_NONE)
+            return node;
+    }
+    return NULL;
+}
+
+enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        enum hrf_activation activation = activation_of(node);
+        if (activation == HRF_ACT_NONE)
+            continue;
+        const struct hrf_node *producer = activation_producer(graph, node->inputs[0], activation);
+        if (producer == NULL)
+            continue;
+        struct hrf_attributes own = node->attributes;
+        HRF_TRY(take_over(node, producer, producer->n_inputs, err));
+        node->attributes.activation = activation;
+        if (activation == HRF_ACT_CLIP) {
+            node->attributes.activation_min = own.activation_min;
+            node->attributes.activation_max = own.activation_max;
+        } else if (activation == HRF_ACT_LEAKY_RELU) {
+            node->attributes.alpha = own.alpha;
+        }
+    }
+    return hrf_graph_compact(graph, err);
+}

@@ -1,0 +1,28 @@
+/* passes.h - rewriting a graph for execution: the same function, fewer nodes.
+ *
+ * A consumer takes over its producer: BatchNormalization after a convolution becomes that
+ * convolution with other weights, Add becomes it with a residual, Relu becomes it with an
+ * activation. The consumer's place in the order is kept, so that every input is there. A
+ * BatchNormalization before a convolution (pre-activation nets) is not folded: it would be wrong
+ * where the convolution pads. It takes its activation in instead. Shapes must be known.
+ */
+#ifndef HRF_ENGINE_PASSES_PASSES_H
+#define HRF_ENGINE_PASSES_PASSES_H
+
+#include "engine/ir/graph.h"
+
+/* All of the below, in order. */
+HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err);
+
+/* Nodes whose values shape inference has already computed, and Identity, go. */
+HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
+/* BatchNormalization into the CONV before it. */
+HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
+                                                     struct hrf_error *err);
+/* Add into the CONV that feeds it (as its residual), when the other side has the same shape. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err);
+/* Relu, Clip and LeakyRelu into CONV, GEMM (not LeakyRelu) and BATCH_NORM. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
+                                                     struct hrf_error *err);
+
+#endif

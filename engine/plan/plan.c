@@ -1,0 +1,293 @@
+#include "engine/plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hrf_plan_destroy(struct hrf_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    hrf_free(plan->steps);
+    hrf_free(plan->buffer_of);
+    hrf_free(plan->buffers);
+    hrf_free(plan);
+}
+
+bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node *node,
+                            int32_t input)
+{
+    bool allowed = false;
+    switch (node->op) {
+    case HRF_OP_CONV:
+    case HRF_OP_GEMM:
+        allowed = input == HRF_CONV_RESIDUAL;
+        break;
+    case HRF_OP_RELU:
+    case HRF_OP_LEAKY_RELU:
+    case HRF_OP_SIGMOID:
+    case HRF_OP_TANH:
+    case HRF_OP_CLIP:
+    case HRF_OP_BATCH_NORM:
+        allowed = input == 0;
+        break;
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+    case HRF_OP_DIV:
+        /* Both sides the same value: still element by element. */
+        allowed = true;
+        break;
+    default:
+        break;
+    }
+    return allowed && node->inputs[input] >= 0 &&
+           hrf_shape_equal(&graph->values[node->inputs[input]].shape,
+                           &graph->values[node->outputs[0]].shape);
+}
+
+/* When each value is written and read last; -1 and n_steps for inputs and outputs. */
+struct life {
+    int32_t first, last;
+    bool pinned;
+};
+
+static void find_lives(const struct hrf_graph *graph, struct life *lives)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        lives[v] = (struct life){ .first = -2, .last = -2 };
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        lives[graph->inputs[i]] = (struct life){ .first = -1,
+                                                 .last = graph->n_nodes,
+                                                 .pinned = true };
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        for (int32_t k = 0; k < node->n_outputs; k++)
+            if (node->outputs[k] >= 0 && lives[node->outputs[k]].first == -2)
+                lives[node->outputs[k]].first = lives[node->outputs[k]].last = n;
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] >= 0 && lives[node->inputs[k]].last < n)
+                lives[node->inputs[k]].last = n;
+    }
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        lives[graph->outputs[i]].last = graph->n_nodes;
+        lives[graph->outputs[i]].pinned = true;
+    }
+}
+
+static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
+{
+    return graph->values[value].data == NULL && graph->values[value].dtype != HRF_DTYPE_NONE;
+}
+
+/* The input whose buffer step n's output takes over, or -1: it dies here, and nothing else
+ * shares its buffer beyond. */
+static int32_t find_overwritten(const struct hrf_graph *graph, const struct life *lives, int32_t n)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    if (lives[node->outputs[0]].pinned)
+        return -1;
+    for (int32_t k = node->n_inputs - 1; k >= 0; k--) {
+        int32_t value = node->inputs[k];
+        if (value < 0 || !needs_buffer(graph, value) || lives[value].pinned ||
+            lives[value].last != n || !hrf_plan_may_overwrite(graph, node, k))
+            continue;
+        bool elsewhere = false; /* the same value in a place that may not be overwritten */
+        for (int32_t j = 0; j < node->n_inputs; j++)
+            elsewhere |= j != k && node->inputs[j] == value &&
+                         !hrf_plan_may_overwrite(graph, node, j);
+        if (!elsewhere)
+            return value;
+    }
+    return -1;
+}
+
+static int64_t aligned(int64_t n_bytes)
+{
+    return (n_bytes + HRF_PLAN_ALIGNMENT - 1) / HRF_PLAN_ALIGNMENT * HRF_PLAN_ALIGNMENT;
+}
+
+static void add_buffer(struct hrf_plan *plan, const struct hrf_graph *graph,
+                       const struct life *lives, int32_t value)
+{
+    int64_t n_bytes = hrf_shape_count(&graph->values[value].shape) *
+                      (int64_t)hrf_dtype_size(graph->values[value].dtype);
+    plan->buffer_of[value] = plan->n_buffers;
+    plan->buffers[plan->n_buffers++] = (struct hrf_buffer){ .n_bytes = aligned(n_bytes),
+                                                            .first = lives[value].first,
+                                                            .last = lives[value].last };
+}
+
+static void assign_buffers(struct hrf_plan *plan, const struct hrf_graph *graph,
+                           const struct life *lives)
+{
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        add_buffer(plan, graph, lives, graph->inputs[i]);
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        int32_t over = find_overwritten(graph, lives, n);
+        for (int32_t k = 0; k < node->n_outputs; k++) {
+            int32_t value = node->outputs[k];
+            if (value < 0 || !needs_buffer(graph, value))
+                continue;
+            if (k > 0 || over < 0) {
+                add_buffer(plan, graph, lives, value);
+                continue;
+            }
+            plan->buffer_of[value] = plan->buffer_of[over];
+            plan->buffers[plan->buffer_of[over]].last = lives[value].last;
+        }
+    }
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+    const struct hrf_buffer *u = *(const struct hrf_buffer *const *)a;
+    const struct hrf_buffer *v = *(const struct hrf_buffer *const *)b;
+    if (u->n_bytes != v->n_bytes)
+        return u->n_bytes > v->n_bytes ? -1 : 1;
+    return u < v ? -1 : u > v; /* same array: a stable order */
+}
+
+static bool held_together(const struct hrf_buffer *a, const struct hrf_buffer *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Lowest offset at which `buffer` fits between the placed ones that are held with it. */
+static int64_t lowest_gap(struct hrf_buffer *const *placed, int32_t n,
+                          const struct hrf_buffer *buffer)
+{
+    int64_t offset = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int32_t i = 0; i < n; i++) {
+            const struct hrf_buffer *other = placed[i];
+            if (held_together(other, buffer) && offset < other->offset + other->n_bytes &&
+                other->offset < offset + buffer->n_bytes) {
+                offset = other->offset + other->n_bytes;
+                moved = true;
+            }
+        }
+    }
+    return offset;
+}
+
+static enum hrf_status place_buffers(struct hrf_plan *plan, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_buffer **order = hrf_alloc_array((size_t)plan->n_buffers,
+                                                              sizeof(struct hrf_buffer *));
+    if (order == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to place %d buffers", plan->n_buffers);
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        order[i] = &plan->buffers[i];
+    qsort(order, (size_t)plan->n_buffers, sizeof order[0], compare_sizes);
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        order[i]->offset = lowest_gap(order, i, order[i]);
+        int64_t end = order[i]->offset + order[i]->n_bytes;
+        plan->arena_bytes = end > plan->arena_bytes ? end : plan->arena_bytes;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status check_shapes(const struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (hrf_shape_count(&graph->values[v].shape) < 0)
+            return hrf_error_set(err, HRF_E_BUG, "the shape of value '%s' is not known",
+                                 graph->values[v].name);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,
+                                struct hrf_error *err)
+{
+    HRF_TRY(check_shapes(graph, err));
+    size_t n_values = (size_t)graph->n_values;
+    HRF_AUTO(hrf_plan) plan = hrf_calloc(1, sizeof *plan);
+    HRF_AUTO_FREE struct life *lives = hrf_alloc_array(n_values, sizeof *lives);
+    if (plan == NULL || lives == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan");
+    plan->steps = hrf_calloc((size_t)graph->n_nodes, sizeof plan->steps[0]);
+    plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
+    plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
+    if (plan->steps == NULL || plan->buffer_of == NULL || plan->buffers == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan of %d steps", graph->n_nodes);
+    plan->n_values = graph->n_values;
+    plan->n_steps = graph->n_nodes;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        plan->steps[n] = (struct hrf_step){ .kind = HRF_STEP_KERNEL, .node = n };
+    for (size_t v = 0; v < n_values; v++)
+        plan->buffer_of[v] = HRF_NO_BUFFER;
+    find_lives(graph, lives);
+    assign_buffers(plan, graph, lives);
+    HRF_TRY(place_buffers(plan, err));
+    *out = plan;
+    plan = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status check_overlaps(const struct hrf_plan *plan, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const struct hrf_buffer *a = &plan->buffers[i];
+        if (a->offset < 0 || a->offset % HRF_PLAN_ALIGNMENT != 0 ||
+            a->offset + a->n_bytes > plan->arena_bytes)
+            return hrf_error_set(err, HRF_E_BUG, "plan: buffer %d lies outside the arena", i);
+        for (int32_t k = 0; k < i; k++) {
+            const struct hrf_buffer *b = &plan->buffers[k];
+            if (held_together(a, b) && a->offset < b->offset + b->n_bytes &&
+                b->offset < a->offset + a->n_bytes)
+                return hrf_error_set(err, HRF_E_BUG, "plan: buffers %d and %d overlap", k, i);
+        }
+    }
+    return HRF_OK;
+}
+
+/* Plays the plan: holder[b] is the value that buffer b holds at this step. */
+static enum hrf_status check_step(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                  int32_t step, int32_t *holder, struct hrf_error *err)
+{
+    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        int32_t value = node->inputs[k];
+        if (value < 0 || graph->values[value].data != NULL)
+            continue;
+        int32_t buffer = plan->buffer_of[value];
+        if (buffer < 0 || holder[buffer] != value)
+            return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) reads '%s', which is gone",
+                                 step, node->name, graph->values[value].name);
+        if (plan->buffers[buffer].first > step || plan->buffers[buffer].last < step)
+            return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
+                                 graph->values[value].name);
+        if (buffer == plan->buffer_of[node->outputs[0]] && !hrf_plan_may_overwrite(graph, node, k))
+            return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) overwrites '%s'", step,
+                                 node->name, graph->values[value].name);
+    }
+    for (int32_t k = 0; k < node->n_outputs; k++)
+        if (node->outputs[k] >= 0 && plan->buffer_of[node->outputs[k]] >= 0)
+            holder[plan->buffer_of[node->outputs[k]]] = node->outputs[k];
+    return HRF_OK;
+}
+
+enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                               struct hrf_error *err)
+{
+    HRF_TRY(check_overlaps(plan, err));
+    HRF_AUTO_FREE int32_t *holder = hrf_alloc_array((size_t)plan->n_buffers + 1, sizeof *holder);
+    if (holder == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        holder[i] = -1;
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        holder[plan->buffer_of[graph->inputs[i]]] = graph->inputs[i];
+    for (int32_t step = 0; step < plan->n_steps; step++)
+        HRF_TRY(check_step(plan, graph, step, holder, err));
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        int32_t value = graph->outputs[i];
+        if (graph->values[value].data == NULL &&
+            (plan->buffer_of[value] < 0 || holder[plan->buffer_of[value]] != value))
+            return hrf_error_set(err, HRF_E_BUG, "plan: output '%s' is gone at the end",
+                                 graph->values[value].name);
+    }
+    return HRF_OK;
+}

@@ -1,0 +1,58 @@
+/* plan.h - what a rank does, as data: a flat list of steps over buffers at fixed offsets.
+ *
+ * Pure arithmetic over (graph, shapes): no back end, no clock. A value's buffer may be shared
+ * with that of a value which dies where it is made (a residual that is summed in place, a
+ * pointwise operator). Offsets come from one liveness allocator: greedy by size, lowest gap
+ * that fits. Graph inputs and outputs are never shared with anything, so that a session may
+ * hand out their addresses. A checker proves a plan before it runs.
+ */
+#ifndef HRF_ENGINE_PLAN_PLAN_H
+#define HRF_ENGINE_PLAN_PLAN_H
+
+#include "engine/ir/graph.h"
+
+enum hrf_step_kind {
+    HRF_STEP_KERNEL /* run the kernel of `node` */
+};
+
+struct hrf_step {
+    enum hrf_step_kind kind;
+    int32_t node;
+};
+
+#define HRF_NO_BUFFER (-1)
+
+struct hrf_buffer {
+    int64_t offset, n_bytes; /* in the arena; offset is a multiple of HRF_PLAN_ALIGNMENT */
+    int32_t first, last;     /* steps during which it is held; -1 = before, n_steps = after */
+};
+
+enum { HRF_PLAN_ALIGNMENT = 64 };
+
+struct hrf_plan {
+    struct hrf_step *steps;
+    int32_t n_steps;
+    int32_t *buffer_of; /* [n_values]: buffer, or HRF_NO_BUFFER for constants */
+    int32_t n_values;
+    struct hrf_buffer *buffers;
+    int32_t n_buffers;
+    int64_t arena_bytes;
+};
+
+HRF_CHECKED enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,
+                                            struct hrf_error *err);
+void hrf_plan_destroy(struct hrf_plan *plan);
+HRF_DEFINE_AUTO(hrf_plan)
+
+/* Every value is written before it is read, no two buffers that are held at the same time
+ * overlap, and a step writes over an input only where its operator allows it. HRF_E_BUG with the
+ * step and the values otherwise. */
+HRF_CHECKED enum hrf_status hrf_plan_check(const struct hrf_plan *plan,
+                                           const struct hrf_graph *graph, struct hrf_error *err);
+
+/* Whether the operator may write its output over that input (same shape, read element by
+ * element): the residual of CONV and GEMM, pointwise operators. */
+bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node *node,
+                            int32_t input);
+
+#endif

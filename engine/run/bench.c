@@ -1,0 +1,87 @@
+#include "engine/run/bench.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "engine/run/session_private.h"
+
+#include <stdlib.h>
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double u = *(const double *)a, v = *(const double *)b;
+    return u < v ? -1 : u > v;
+}
+
+static double median(double *values, int64_t n)
+{
+    qsort(values, (size_t)n, sizeof values[0], compare_doubles);
+    return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static void fill_inputs(struct hrf_session *session)
+{
+    struct hrf_random random = hrf_random_init(1);
+    for (int32_t i = 0; i < session->graph->n_inputs; i++) {
+        float *x = hrf_session_input(session, i);
+        int64_t n = hrf_shape_count(hrf_session_input_shape(session, i));
+        for (int64_t k = 0; k < n; k++)
+            x[k] = (float)(hrf_random_unit(&random) * 4 - 2);
+    }
+}
+
+static enum hrf_status time_runs(struct hrf_session *session, double *seconds, int64_t n_runs,
+                                 struct hrf_error *err)
+{
+    enum { WARM_UP = 2 };
+    for (int64_t i = -WARM_UP; i < n_runs; i++) {
+        double start = hrf_clock_seconds();
+        HRF_TRY(hrf_session_run(session, err));
+        if (i >= 0)
+            seconds[i] = hrf_clock_seconds() - start;
+    }
+    return HRF_OK;
+}
+
+/* Each convolution again and again by itself, with the buffers and the epilogue that it has. */
+static enum hrf_status time_convolutions(struct hrf_session *session, double *seconds,
+                                         int64_t n_runs, double *sum, struct hrf_error *err)
+{
+    *sum = 0;
+    for (int32_t n = 0; n < session->graph->n_nodes; n++) {
+        if (session->graph->nodes[n].op != HRF_OP_CONV)
+            continue;
+        struct hrf_kernel *kernel = session->kernels[n];
+        for (int64_t i = -1; i < n_runs; i++) {
+            double start = hrf_clock_seconds();
+            HRF_TRY(kernel->run(kernel, &session->calls[n], err));
+            if (i >= 0)
+                seconds[i] = hrf_clock_seconds() - start;
+        }
+        *sum += median(seconds, n_runs);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
+                              const struct hrf_session_config *config, int64_t n_runs,
+                              struct hrf_bench *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
+    double start = hrf_clock_seconds();
+    HRF_TRY(hrf_session_create(graph, config, &session, err));
+    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
+                               .operations = session->operations,
+                               .memory = session->memory,
+                               .n_runs = n_runs };
+    fill_inputs(session);
+    HRF_TRY(time_runs(session, seconds, n_runs, err));
+    bench.median = median(seconds, n_runs);
+    bench.min = seconds[0];
+    bench.max = seconds[n_runs - 1];
+    HRF_TRY(time_convolutions(session, seconds, n_runs, &bench.convolutions, err));
+    *out = bench;
+    return HRF_OK;
+}

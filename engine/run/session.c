@@ -1,0 +1,224 @@
+#include "engine/run/session.h"
+
+#include "base/process.h"
+#include "engine/backend/backend.h"
+#include "engine/passes/passes.h"
+#include "engine/plan/plan.h"
+#include "engine/run/session_private.h"
+
+#include <string.h>
+
+static enum hrf_status check_supported(const struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        if (session->ops->supports_op(graph, &graph->nodes[i], &why))
+            continue;
+        if (err != NULL)
+            *err = why;
+        return why.status;
+    }
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        if (graph->values[graph->inputs[i]].dtype != HRF_F32)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED, "input '%s' is %s; only float32 is fed",
+                                 graph->values[graph->inputs[i]].name,
+                                 hrf_dtype_name(graph->values[graph->inputs[i]].dtype));
+    return HRF_OK;
+}
+
+static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    session->kernels = hrf_calloc((size_t)graph->n_nodes, sizeof(struct hrf_kernel *));
+    if (session->kernels == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d kernels", graph->n_nodes);
+    for (; session->n_kernels < graph->n_nodes; session->n_kernels++) {
+        struct hrf_kernel *kernel = NULL;
+        HRF_TRY(session->ops->compile(session->backend, graph, &graph->nodes[session->n_kernels],
+                                      &kernel, err));
+        session->kernels[session->n_kernels] = kernel;
+        session->memory.weight_bytes += (int64_t)kernel->weight_bytes;
+        if ((int64_t)kernel->workspace_bytes > session->memory.workspace_bytes)
+            session->memory.workspace_bytes = (int64_t)kernel->workspace_bytes;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
+                                   struct hrf_error *err)
+{
+    const struct hrf_session_memory *m = &session->memory;
+    int64_t needed = m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+    if (limit > 0 && needed > limit)
+        return hrf_error_set(err, HRF_E_NOMEM,
+                             "the model needs %.2f GiB (activations %.2f, weights %.2f, workspace "
+                             "%.2f) and engine.memory allows %.2f GiB; use a smaller batch",
+                             (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
+                             (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
+                             (double)limit / 0x1p30);
+    return HRF_OK;
+}
+
+static float *buffer_of(const struct hrf_session *session, int32_t value)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    if (v->data != NULL)
+        return v->data;
+    int32_t buffer = session->plan->buffer_of[value];
+    return (float *)(void *)(session->arena + session->plan->buffers[buffer].offset);
+}
+
+static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    size_t total = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        total += (size_t)graph->nodes[i].n_inputs;
+    session->inputs = hrf_calloc(total + 1, sizeof(const float *));
+    session->calls = hrf_calloc((size_t)graph->n_nodes + 1, sizeof session->calls[0]);
+    if (session->inputs == NULL || session->calls == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", graph->n_nodes);
+    const float **at = session->inputs;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
+                                                      .output = buffer_of(session,
+                                                                          node->outputs[0]),
+                                                      .workspace = session->workspace };
+        for (int32_t k = 0; k < node->n_inputs; k++, at++)
+            if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
+                *at = buffer_of(session, node->inputs[k]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
+{
+    session->memory.activation_bytes = session->plan->arena_bytes;
+    HRF_TRY(check_limit(session, limit, err));
+    size_t arena = (size_t)session->plan->arena_bytes;
+    size_t workspace = (size_t)session->memory.workspace_bytes;
+    session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
+    session->workspace = hrf_alloc_aligned(workspace, HRF_BUFFER_ALIGNMENT);
+    if (session->arena == NULL || session->workspace == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
+                             (double)(arena + workspace) / 0x1p30);
+    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+        memset(hrf_session_input(session, i), 0,
+               (size_t)hrf_shape_count(hrf_session_input_shape(session, i)) * sizeof(float));
+    return bind_inputs(session, err);
+}
+
+static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < session->graph->n_outputs; i++)
+        if (session->graph->values[session->graph->outputs[i]].data != NULL)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "output '%s' is a constant: there is nothing to run",
+                                 session->graph->values[session->graph->outputs[i]].name);
+    return HRF_OK;
+}
+
+static enum hrf_status build(struct hrf_session *session, const struct hrf_graph *graph,
+                             const struct hrf_session_config *config, struct hrf_error *err)
+{
+    struct hrf_backend_config backend = {
+        .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
+    };
+    HRF_TRY(hrf_graph_copy(graph, &session->graph, err));
+    HRF_TRY(hrf_graph_infer_shapes(session->graph, err));
+    for (int32_t i = 0; i < session->graph->n_nodes; i++)
+        session->operations += hrf_node_operations(session->graph, &session->graph->nodes[i]);
+    HRF_TRY(hrf_passes_run(session->graph, err));
+    HRF_TRY(prepare_outputs(session, err));
+    HRF_TRY(check_supported(session, err));
+    HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
+    HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
+    HRF_TRY(session->ops->create(&backend, &session->backend, err));
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    HRF_TRY(compile_kernels(session, err));
+    return allocate(session, config->memory_limit_bytes, err);
+}
+
+enum hrf_status hrf_session_create(const struct hrf_graph *graph,
+                                   const struct hrf_session_config *config,
+                                   struct hrf_session **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_session) session = hrf_calloc(1, sizeof *session);
+    if (session == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a session");
+    session->ops = hrf_backend_find(config->device);
+    if (session->ops == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "device '%s' is not in this build; it has %s",
+                             config->device, hrf_backend_names());
+    if (strcmp(config->precision, "fp32") != 0)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "precision '%s' is not in this build, which computes in fp32",
+                             config->precision);
+    HRF_TRY(build(session, graph, config, err));
+    *out = session;
+    session = NULL;
+    return HRF_OK;
+}
+
+void hrf_session_destroy(struct hrf_session *session)
+{
+    if (session == NULL)
+        return;
+    for (int32_t i = 0; i < session->n_kernels; i++)
+        hrf_kernel_destroy(session->kernels[i]);
+    hrf_free(session->kernels);
+    if (session->backend != NULL)
+        session->ops->destroy(session->backend);
+    hrf_free(session->inputs);
+    hrf_free(session->calls);
+    hrf_free(session->arena);
+    hrf_free(session->workspace);
+    hrf_plan_destroy(session->plan);
+    hrf_graph_destroy(session->graph);
+    hrf_free(session);
+}
+
+enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
+{
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        int32_t node = session->plan->steps[i].node;
+        struct hrf_kernel *kernel = session->kernels[node];
+        HRF_TRY(kernel->run(kernel, &session->calls[node], err));
+    }
+    return HRF_OK;
+}
+
+float *hrf_session_input(struct hrf_session *session, int32_t i)
+{
+    return buffer_of(session, session->graph->inputs[i]);
+}
+
+const float *hrf_session_output(const struct hrf_session *session, int32_t i)
+{
+    return buffer_of(session, session->graph->outputs[i]);
+}
+
+const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i)
+{
+    return &session->graph->values[session->graph->inputs[i]].shape;
+}
+
+const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i)
+{
+    return &session->graph->values[session->graph->outputs[i]].shape;
+}
+
+struct hrf_session_memory hrf_session_memory(const struct hrf_session *session)
+{
+    return session->memory;
+}
+
+double hrf_session_operations(const struct hrf_session *session)
+{
+    return session->operations;
+}
