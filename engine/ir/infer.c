@@ -266,6 +266,15 @@ static hrf_infer_rule *const rules[] = {
 };
 _Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 
+/* RESHAPE's shape, GATHER's indices and attributes in disguise are integers by nature. */
+static bool is_number_input(const struct hrf_node *node, int32_t k)
+{
+    int32_t first = hrf_op_info(node->op)->first_attribute_input;
+    if (k > 0 && (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_GATHER))
+        return false;
+    return first == 0 || k < first;
+}
+
 /* What is left for a back end to compute must be float32 and not empty. */
 static enum hrf_status check_result(struct hrf_inference *in)
 {
@@ -278,10 +287,15 @@ static enum hrf_status check_result(struct hrf_inference *in)
         return HRF_OK;
     if (count == 0)
         return hrf_infer_fail(in, "the result %s is empty", text);
-    if (in->dtype != HRF_F32 || hrf_infer_input(in, 0)->dtype != HRF_F32)
-        return hrf_infer_fail(in, "computes %s from %s; only float32 is supported outside shapes",
-                              hrf_dtype_name(in->dtype),
-                              hrf_dtype_name(hrf_infer_input(in, 0)->dtype));
+    if (in->dtype != HRF_F32)
+        return hrf_infer_fail(in, "the result is %s; outside shapes only float32 is supported",
+                              hrf_dtype_name(in->dtype));
+    for (int32_t k = 0; k < in->node->n_inputs; k++) {
+        const struct hrf_value *value = hrf_infer_input(in, k);
+        if (value != NULL && is_number_input(in->node, k) && value->dtype != HRF_F32)
+            return hrf_infer_fail(in, "'%s' is %s; outside shapes only float32 is supported",
+                                  value->name, hrf_dtype_name(value->dtype));
+    }
     return HRF_OK;
 }
 

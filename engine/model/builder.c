@@ -75,7 +75,8 @@ struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct 
         a.window.pad_begin[i] = a.window.pad_end[i] = form.pad[i];
     }
     int32_t inputs[3] = { x.value };
-    inputs[1] = add_constant(b, name, "weight", shape, NORMAL, 0, sqrt(2 / fan_in));
+    inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -sqrt(6 / fan_in),
+                             sqrt(6 / fan_in));
     if (bias)
         inputs[2] = add_constant(b, name, "bias", per_channel, NORMAL, 0, 0.1);
     struct hrf_layer y = { .channels = channels, .square = 2 * x.square + (bias ? 0.01 : 0) };
@@ -200,7 +201,8 @@ struct hrf_layer hrf_build_linear(struct hrf_builder *b, const char *name, struc
     struct hrf_attributes a = hrf_attributes_default();
     a.transpose_b = true;
     int32_t inputs[3] = { x.value };
-    inputs[1] = add_constant(b, name, "weight", shape, NORMAL, 0, sqrt(gain / (double)x.channels));
+    double limit = sqrt(3 * gain / (double)x.channels);
+    inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -limit, limit);
     inputs[2] = add_constant(b, name, "bias", per_output, NORMAL, 0, 0.1);
     x.value = add_node(b, HRF_OP_GEMM, name, inputs, 3, &a);
     x.channels = n_outputs;

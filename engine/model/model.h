@@ -1,7 +1,7 @@
 /* model.h - built-in architectures as graphs, and what a graph costs.
  *
- * Weights are random but seeded and plausible: He initialisation, and BatchNorm statistics that
- * fit the signal's estimated size, so that activations stay of order one through any depth and
+ * Weights are random but seeded and plausible: uniform He initialisation, and BatchNorm statistics
+ * that fit the signal's estimated size, so that activations stay of order one through any depth and
  * folding BatchNorm changes every number. Same name, size, classes and seed: same bytes on
  * every machine. Stateless: any thread.
  *

@@ -1,0 +1,278 @@
+/* Shape inference by value. The whole-file cases are in test_onnx.c. */
+#include "engine/ir/graph.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct hrf_shape unknown = { .rank = -1 };
+
+static struct hrf_shape shape4(int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    return (struct hrf_shape){ .rank = 4, .dims = { n, c, h, w } };
+}
+
+static int32_t value(struct hrf_graph *g, enum hrf_dtype dtype, struct hrf_shape shape,
+                     const void *data)
+{
+    int32_t index;
+    char name[16];
+    snprintf(name, sizeof name, "v%d", (int)g->n_values);
+    assert_int_equal(hrf_graph_add_value(g, name, dtype, &shape, data, &index, NULL), HRF_OK);
+    return index;
+}
+
+static int32_t node(struct hrf_graph *g, enum hrf_op op, const int32_t *inputs, int32_t n,
+                    const struct hrf_attributes *a)
+{
+    int32_t y = value(g, HRF_DTYPE_NONE, unknown, NULL);
+    assert_int_equal(hrf_graph_add_node(g, op, "n", inputs, n, &y, 1, a, NULL), HRF_OK);
+    return y;
+}
+
+/* One node over inputs of the given shapes; the text of its result's shape, or the error. */
+static void infer(enum hrf_op op, const struct hrf_attributes *a, const struct hrf_shape *inputs,
+                  int32_t n, char out[1024])
+{
+    HRF_AUTO(hrf_graph) g = NULL;
+    struct hrf_error err;
+    int32_t in[4];
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    for (int32_t i = 0; i < n; i++)
+        in[i] = value(g, HRF_F32, inputs[i], NULL);
+    int32_t y = node(g, op, in, n, a);
+    assert_int_equal(hrf_graph_set_io(g, in, n, &y, 1, NULL), HRF_OK);
+    if (hrf_graph_infer_shapes(g, &err) != HRF_OK)
+        snprintf(out, 1024, "%s", err.text);
+    else
+        hrf_shape_text(&g->values[y].shape, out);
+}
+
+static void windows_follow_the_formula(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t size, kernel, stride, dilation, begin, end, floor, ceil;
+    } cases[] = {
+        { 224, 7, 2, 1, 3, 3, 112, 113 },
+        { 112, 3, 2, 1, 1, 1, 56, 57 },
+        { 112, 3, 2, 1, 0, 0, 55, 56 },
+        { 7, 3, 1, 2, 0, 0, 3, 3 },
+        { 5, 2, 2, 1, 0, 0, 2, 3 },
+        { 4, 2, 3, 1, 0, 0, 1, 2 },
+        /* With ceil_mode the third window would start beyond the input: it does not count. */
+        { 3, 1, 2, 1, 1, 0, 2, 2 },
+        { 2, 3, 1, 1, 0, 0, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_window w = { .kernel = { cases[i].kernel },
+                                .stride = { cases[i].stride },
+                                .dilation = { cases[i].dilation },
+                                .pad_begin = { cases[i].begin },
+                                .pad_end = { cases[i].end } };
+        assert_int_equal(hrf_window_output(&w, 0, cases[i].size), cases[i].floor);
+        w.ceil_mode = true;
+        assert_int_equal(hrf_window_output(&w, 0, cases[i].size), cases[i].ceil);
+    }
+}
+
+static void convolutions_check_their_weights(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape in[3] = { shape4(2, 6, 9, 11),
+                               shape4(8, 3, 3, 5),
+                               { .rank = 1, .dims = { 8 } } };
+    a.group = 2;
+    infer(HRF_OP_CONV, &a, in, 3, text);
+    assert_string_equal(text, "2x8x7x7");
+    a.group = 4;
+    infer(HRF_OP_CONV, &a, in, 2, text);
+    assert_string_equal(text, "node 'n' (Conv): the weights do not fit 6 channels in 4 groups; "
+                              "inputs: 2x6x9x11, 8x3x3x5");
+    a.group = 2;
+    in[2].dims[0] = 7;
+    infer(HRF_OP_CONV, &a, in, 3, text);
+    assert_non_null(strstr(text, "the bias does not hold 8 numbers"));
+}
+
+static void same_padding_follows_the_size_each_time(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) g = NULL;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    struct hrf_attributes a = hrf_attributes_default();
+    a.window.stride[0] = a.window.stride[1] = 2;
+    a.window.auto_pad = HRF_PAD_SAME_LOWER;
+    int32_t in[2] = { value(g, HRF_F32, shape4(1, 1, 6, 7), NULL),
+                      value(g, HRF_F32, shape4(1, 1, 3, 3), NULL) };
+    int32_t y = node(g, HRF_OP_CONV, in, 2, &a);
+    assert_int_equal(hrf_graph_set_io(g, in, 2, &y, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+    const struct hrf_window *w = &g->nodes[0].attributes.window;
+    assert_int_equal(w->pad_begin[0], 1); /* 6 rows: one pad in all, before them */
+    assert_int_equal(w->pad_end[0], 0);
+    assert_int_equal(w->pad_begin[1], 1); /* 7 columns: one on each side */
+    assert_int_equal(w->pad_end[1], 1);
+    struct hrf_shape other = shape4(1, 1, 7, 6);
+    assert_int_equal(hrf_graph_set_input_shape(g, 0, &other, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+    assert_int_equal(g->nodes[0].attributes.window.pad_end[0], 1);
+    assert_int_equal(g->nodes[0].attributes.window.pad_end[1], 0);
+}
+
+static void matrices_multiply_as_in_numpy(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct hrf_shape in[2] = { { .rank = 4, .dims = { 2, 1, 3, 4 } },
+                               { .rank = 3, .dims = { 5, 4, 6 } } };
+    infer(HRF_OP_MATMUL, NULL, in, 2, text);
+    assert_string_equal(text, "2x5x3x6");
+    in[1] = (struct hrf_shape){ .rank = 1, .dims = { 4 } };
+    infer(HRF_OP_MATMUL, NULL, in, 2, text);
+    assert_string_equal(text, "2x1x3");
+    in[0] = (struct hrf_shape){ .rank = 1, .dims = { 4 } };
+    infer(HRF_OP_MATMUL, NULL, in, 2, text);
+    assert_string_equal(text, "scalar");
+    in[0].dims[0] = 5;
+    infer(HRF_OP_MATMUL, NULL, in, 2, text);
+    assert_non_null(strstr(text, "inner sizes 5 and 4"));
+}
+
+static void gemm_takes_transposed_factors_and_a_broadcast_term(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct hrf_attributes a = hrf_attributes_default();
+    a.transpose_a = a.transpose_b = true;
+    struct hrf_shape in[3] = { { .rank = 2, .dims = { 4, 3 } },
+                               { .rank = 2, .dims = { 5, 4 } },
+                               { .rank = 2, .dims = { 3, 1 } } };
+    infer(HRF_OP_GEMM, &a, in, 3, text);
+    assert_string_equal(text, "3x5");
+    in[2] = (struct hrf_shape){ .rank = 3, .dims = { 1, 3, 5 } };
+    infer(HRF_OP_GEMM, &a, in, 3, text);
+    assert_non_null(strstr(text, "input 2 does not broadcast to 3x5"));
+}
+
+static void layout_operators_move_dimensions(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape in[2] = { shape4(2, 3, 4, 5), shape4(2, 7, 4, 5) };
+    a.axis = -3;
+    infer(HRF_OP_CONCAT, &a, in, 2, text);
+    assert_string_equal(text, "2x10x4x5");
+    a.axis = 2;
+    infer(HRF_OP_CONCAT, &a, in, 2, text);
+    assert_non_null(strstr(text, "input 1 does not fit along axis 2"));
+    infer(HRF_OP_FLATTEN, &a, in, 1, text);
+    assert_string_equal(text, "6x20");
+    a.axis = 4;
+    infer(HRF_OP_FLATTEN, &a, in, 1, text);
+    assert_string_equal(text, "120x1");
+    a.axis = 5;
+    infer(HRF_OP_FLATTEN, &a, in, 1, text);
+    assert_non_null(strstr(text, "axis 5 is outside the 4 axes"));
+    infer(HRF_OP_TRANSPOSE, &a, in, 1, text);
+    assert_string_equal(text, "5x4x3x2");
+    a.n_axes = 4;
+    memcpy(a.axes, (int64_t[]){ 0, 2, 3, 1 }, 4 * sizeof a.axes[0]);
+    infer(HRF_OP_TRANSPOSE, &a, in, 1, text);
+    assert_string_equal(text, "2x4x5x3");
+    a.axes[3] = 0;
+    infer(HRF_OP_TRANSPOSE, &a, in, 1, text);
+    assert_non_null(strstr(text, "axis 0 is named twice"));
+}
+
+static void a_window_inside_its_padding_is_refused(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape in = shape4(1, 1, 8, 8);
+    a.window.kernel[0] = a.window.kernel[1] = 2;
+    a.window.pad_begin[1] = 2;
+    infer(HRF_OP_MAX_POOL, &a, &in, 1, text);
+    assert_non_null(strstr(text, "pads of 2 and 0 columns hide a window of 2"));
+    a.window.pad_begin[1] = 1;
+    infer(HRF_OP_MAX_POOL, &a, &in, 1, text);
+    assert_string_equal(text, "1x1x7x8");
+}
+
+static void sizes_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape in[2] = { shape4(1 << 20, 1, 1 << 20, 1), shape4(1, 1 << 20, 1, 1) };
+    infer(HRF_OP_ADD, NULL, in, 2, text);
+    assert_non_null(strstr(text, "is too large"));
+    in[0] = shape4(1, 1, 8, 8);
+    a.window.kernel[0] = a.window.kernel[1] = 1;
+    a.window.pad_begin[0] = INT64_MAX;
+    infer(HRF_OP_MAX_POOL, &a, in, 1, text);
+    assert_non_null(strstr(text, "impossible window along the rows"));
+}
+
+/* reshape(x, [shape(x)[0], -1]): the batch follows the input each time. */
+static void shape_arithmetic_is_done_again_for_every_input(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) g = NULL;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    struct hrf_shape one = { .rank = 1, .dims = { 1 } };
+    int64_t zero = 0, rest = -1;
+    int32_t x = value(g, HRF_F32, shape4(2, 3, 4, 5), NULL);
+    int32_t s = node(g, HRF_OP_SHAPE, &x, 1, NULL);
+    int32_t n = node(g, HRF_OP_GATHER, (int32_t[]){ s, value(g, HRF_S64, one, &zero) }, 2, NULL);
+    int32_t to = node(g, HRF_OP_CONCAT, (int32_t[]){ n, value(g, HRF_S64, one, &rest) }, 2, NULL);
+    int32_t y = node(g, HRF_OP_RESHAPE, (int32_t[]){ x, to }, 2, NULL);
+    assert_int_equal(hrf_graph_set_io(g, &x, 1, &y, 1, NULL), HRF_OK);
+    for (int64_t batch = 1; batch < 4; batch++) {
+        struct hrf_shape shape = shape4(batch, 3, 4, 5);
+        assert_int_equal(hrf_graph_set_input_shape(g, 0, &shape, NULL), HRF_OK);
+        assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+        assert_int_equal(g->values[y].shape.dims[0], batch);
+        assert_int_equal(g->values[y].shape.dims[1], 60);
+    }
+    assert_int_equal(hrf_graph_compact(g, NULL), HRF_OK);
+    assert_int_equal(g->n_nodes, 1);
+    assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+    assert_int_equal(g->values[g->outputs[0]].shape.dims[0], 3);
+}
+
+static void operations_are_two_for_each_multiply_add(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) g = NULL;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    int32_t in[2] = { value(g, HRF_F32, shape4(2, 8, 5, 6), NULL),
+                      value(g, HRF_F32, shape4(16, 4, 3, 3), NULL) };
+    struct hrf_attributes a = hrf_attributes_default();
+    a.group = 2;
+    int32_t y = node(g, HRF_OP_CONV, in, 2, &a);
+    assert_int_equal(hrf_graph_set_io(g, in, 2, &y, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+    assert_true(hrf_node_operations(g, &g->nodes[0]) == 2.0 * (2 * 16 * 3 * 4) * (4 * 9));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_follow_the_formula),
+        cmocka_unit_test(convolutions_check_their_weights),
+        cmocka_unit_test(same_padding_follows_the_size_each_time),
+        cmocka_unit_test(matrices_multiply_as_in_numpy),
+        cmocka_unit_test(gemm_takes_transposed_factors_and_a_broadcast_term),
+        cmocka_unit_test(layout_operators_move_dimensions),
+        cmocka_unit_test(a_window_inside_its_padding_is_refused),
+        cmocka_unit_test(sizes_that_overflow_are_refused),
+        cmocka_unit_test(shape_arithmetic_is_done_again_for_every_input),
+        cmocka_unit_test(operations_are_two_for_each_multiply_add),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

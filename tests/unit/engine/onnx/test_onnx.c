@@ -1,0 +1,326 @@
+/* Reading and writing ONNX: golden files for every form and every fault (made by
+ * tools/reference/make_onnx_goldens.py), and the round trip. */
+#include "base/path.h"
+#include "engine/ir/op.h"
+#include "engine/onnx/onnx.h"
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *golden(const char *kind, const char *name)
+{
+    char *path = hrf_format("tests/golden/onnx/%s/%s.onnx", kind, name);
+    assert_non_null(path);
+    return path;
+}
+
+static struct hrf_graph *read_good(const char *name, char hash[65])
+{
+    struct hrf_graph *g = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE char *path = golden("good", name);
+    if (hrf_onnx_read(path, &g, &err) != HRF_OK || hrf_graph_hash(g, hash, &err) != HRF_OK)
+        fail_msg("%s: %s", name, err.text);
+    return g;
+}
+
+static const struct {
+    const char *name, *shape; /* of the output for an input of 3x2x5x7 */
+    const char *same_as;      /* another form with the same hash, NULL = none */
+} good[] = {
+    { "conv", "3x4x3x7", NULL },
+    { "conv_new", "3x4x3x5", NULL },
+    { "conv_old", "3x4x3x5", "conv_new" },
+    { "shared_weights", "3x4x3x5", "conv_new" },
+    { "conv_same_upper", "3x4x3x4", NULL },
+    { "conv_same_lower", "3x4x3x4", NULL },
+    { "clip_6", "3x2x5x7", NULL },
+    { "clip_13", "3x2x5x7", "clip_6" },
+    { "clip_13_max_only", "3x2x5x7", NULL },
+    { "pad_2", "3x2x9x13", NULL },
+    { "pad_13", "3x2x9x13", "pad_2" },
+    { "pad_18", "3x2x9x13", NULL },
+    { "pad_by_arithmetic", "3x2x12x10", NULL },
+    { "slice_1", "3x2x4x2", NULL },
+    { "slice_13", "3x2x4x2", "slice_1" },
+    { "slice_reverse", "3x2x5x4", NULL },
+    { "squeeze_11", "3x2x5x7", NULL },
+    { "squeeze_13", "3x2x5x7", "squeeze_11" },
+    { "reduce_mean_11", "3x2", NULL },
+    { "reduce_mean_18", "3x2", "reduce_mean_11" },
+    { "dropout_7", "3x2x5x7", NULL },
+    { "dropout_13", "3x2x5x7", "dropout_7" },
+    { "batch_norm_7", "3x2x5x7", NULL },
+    { "sum_3", "3x2x5x7", NULL },
+    { "constants", "3x2x5x7", NULL },
+    { "view", "3x70", NULL },
+    { "half", "3x1x5x7", NULL },
+    { "softmax_old_on_channels", "3x2x1x1", NULL },
+};
+enum { N_GOOD = sizeof good / sizeof good[0] };
+
+static void old_and_new_forms_give_the_same_graph(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_GOOD; i++) {
+        char hash[65], other[65];
+        HRF_AUTO(hrf_graph) g = read_good(good[i].name, hash);
+        if (good[i].same_as == NULL)
+            continue;
+        HRF_AUTO(hrf_graph) same = read_good(good[i].same_as, other);
+        if (strcmp(hash, other) != 0)
+            fail_msg("%s and %s differ", good[i].name, good[i].same_as);
+    }
+}
+
+static void shapes_are_inferred_by_value(void **state)
+{
+    (void)state;
+    struct hrf_shape image = { .rank = 4, .dims = { 3, 2, 5, 7 } };
+    for (size_t i = 0; i < N_GOOD; i++) {
+        char hash[65], text[128];
+        struct hrf_error err = { .status = HRF_OK };
+        HRF_AUTO(hrf_graph) g = read_good(good[i].name, hash);
+        assert_int_equal(hrf_graph_set_input_shape(g, 0, &image, &err), HRF_OK);
+        if (hrf_graph_infer_shapes(g, &err) != HRF_OK)
+            fail_msg("%s: %s", good[i].name, err.text);
+        hrf_shape_text(&g->values[g->outputs[0]].shape, text);
+        assert_string_equal(text, good[i].shape);
+        /* Compacting leaves nothing of the shape arithmetic, and inference finds the same. */
+        assert_int_equal(hrf_graph_compact(g, &err), HRF_OK);
+        assert_int_equal(hrf_graph_infer_shapes(g, &err), HRF_OK);
+        hrf_shape_text(&g->values[g->outputs[0]].shape, text);
+        assert_string_equal(text, good[i].shape);
+        for (int32_t k = 0; k < g->n_nodes; k++)
+            assert_int_equal(g->values[g->nodes[k].outputs[0]].dtype, HRF_F32);
+    }
+}
+
+/* pad_18's pads become those of pad_2 only when the rank is known. */
+static void pads_of_some_axes_are_completed(void **state)
+{
+    (void)state;
+    char hash[65];
+    struct hrf_shape image = { .rank = 4, .dims = { 3, 2, 5, 7 } };
+    static const int64_t want[] = { 0, 0, 1, 2, 0, 0, 3, 4 };
+    HRF_AUTO(hrf_graph) g = read_good("pad_18", hash);
+    assert_int_equal(hrf_graph_set_input_shape(g, 0, &image, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+    assert_memory_equal(g->nodes[0].attributes.pads, want, sizeof want);
+    assert_true(g->nodes[0].attributes.value == 0.5f);
+}
+
+static void what_is_written_reads_back_the_same(void **state)
+{
+    (void)state;
+    char template[] = "/tmp/hrf-onnx-XXXXXX";
+    assert_non_null(mkdtemp(template));
+    HRF_AUTO_FREE char *path = hrf_path_join(template, "m.onnx");
+    for (size_t i = 0; i < N_GOOD; i++) {
+        char before[65], after[65];
+        struct hrf_error err = { .status = HRF_OK };
+        struct hrf_shape image = { .rank = 4, .dims = { 3, 2, 5, 7 } };
+        HRF_AUTO(hrf_graph) g = read_good(good[i].name, before);
+        HRF_AUTO(hrf_graph) back = NULL;
+        bool needs_shapes = strcmp(good[i].name, "pad_18") == 0 ||
+                            strcmp(good[i].name, "softmax_old_on_channels") == 0;
+        if (needs_shapes) {
+            assert_int_equal(hrf_onnx_write(g, path, &err), HRF_E_UNSUPPORTED);
+            assert_non_null(strstr(err.text, "infer shapes first"));
+            assert_int_equal(hrf_graph_set_input_shape(g, 0, &image, NULL), HRF_OK);
+            assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+        }
+        if (hrf_onnx_write(g, path, &err) != HRF_OK || hrf_onnx_read(path, &back, &err) != HRF_OK)
+            fail_msg("%s: %s", good[i].name, err.text);
+        assert_int_equal(hrf_graph_hash(back, after, &err), HRF_OK);
+        if (!needs_shapes && strcmp(before, after) != 0)
+            fail_msg("%s changes on its way through a file", good[i].name);
+        if (needs_shapes)
+            assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+        assert_int_equal(back->values[back->inputs[0]].shape.dims[0], needs_shapes ? 3 : -1);
+    }
+    assert_int_equal(hrf_path_remove_tree(template, NULL), HRF_OK);
+}
+
+static void fused_graphs_are_not_written(void **state)
+{
+    (void)state;
+    char hash[65];
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) g = read_good("conv", hash);
+    g->nodes[0].attributes.activation = HRF_ACT_RELU;
+    assert_int_equal(hrf_onnx_write(g, "/nowhere/x.onnx", &err), HRF_E_UNSUPPORTED);
+    assert_string_equal(err.text,
+                        "model '/nowhere/x.onnx': node 'the_conv' (Conv) cannot be written as "
+                        "ONNX: the passes have fused it; write the graph before them");
+}
+
+static const struct {
+    const char *name;
+    enum hrf_status status;
+    const char *text; /* the end of the message, after the model's name */
+} bad[] = {
+    { "unknown_operator", HRF_E_UNSUPPORTED,
+      "node 'the_resize' (Resize, opset 13): the operator 'Resize' is not supported; these are: "
+      "Add, " },
+    { "unknown_attribute", HRF_E_UNSUPPORTED,
+      "node 'the_relu' (Relu, opset 13): attribute 'alpha' is not supported; it has none" },
+    { "other_domain", HRF_E_UNSUPPORTED,
+      "operators of the domain 'com.example' are not supported" },
+    { "opset_6", HRF_E_UNSUPPORTED, "the model is of ONNX opset 6; opsets 7 to 18 can be read" },
+    { "opset_19", HRF_E_UNSUPPORTED, "the model is of ONNX opset 19; opsets 7 to 18 can be read" },
+    { "no_opset", HRF_E_UNSUPPORTED, "the model is of ONNX opset 0" },
+    { "no_graph", HRF_E_USER, "there is no graph in it: is it an ONNX model?" },
+    { "not_onnx", HRF_E_USER, "not an ONNX file" },
+    { "cut_short", HRF_E_USER, "not an ONNX file, or cut short" },
+    { "deep_nesting", HRF_E_USER, "not an ONNX file" },
+    { "external_data", HRF_E_UNSUPPORTED,
+      "tensor 'w' keeps its data in another file, which is not supported: save the model as one "
+      "file" },
+    { "data_too_short", HRF_E_USER,
+      "tensor 'w' should hold 72 elements of float32 but has data for 71" },
+    { "huge_tensor", HRF_E_USER, "tensor 'w' is impossibly large" },
+    { "large_claim", HRF_E_USER,
+      "tensor 'w' should hold 1099511627776 elements of float32 but has data for 1" },
+    { "negative_dim", HRF_E_USER, "tensor 'w' has the negative dimension -4" },
+    { "rank_7", HRF_E_UNSUPPORTED, "tensor 'w' has 7 dimensions; at most 6 are supported" },
+    { "string_tensor", HRF_E_UNSUPPORTED, "'w' has the element type STRING (8)" },
+    { "half_weights", HRF_E_USER,
+      "node 'the_conv' (Conv): 'w' is float16; outside shapes only float32 is supported" },
+    { "cycle", HRF_E_USER, "the nodes form a cycle: 'the_relu' (Relu) needs 'a'" },
+    { "produced_twice", HRF_E_USER, "the value 'y' is produced twice" },
+    { "output_is_input", HRF_E_USER, "the nodes form a cycle" },
+    { "weights_twice", HRF_E_USER, "the name 'w' is given twice" },
+    { "missing_input", HRF_E_USER,
+      "node 'the_relu' (Relu) uses 'nowhere', which nothing produces" },
+    { "missing_output", HRF_E_USER, "graph output 0 uses 'z', which nothing produces" },
+    { "no_output", HRF_E_USER, "the model has no output" },
+    { "mask_used", HRF_E_UNSUPPORTED, "uses 'mask', a further output that is not supported" },
+    { "too_many_inputs", HRF_E_USER, "(Relu, opset 13): has 2 inputs; it takes 1 to 1" },
+    { "too_few_inputs", HRF_E_USER, "(Conv, opset 13): has 1 inputs; it takes 2 to 3" },
+    { "hole_in_inputs", HRF_E_USER, "node 'the_conv' (Conv) lacks its input 0" },
+    { "conv_1d", HRF_E_UNSUPPORTED, "attribute 'kernel_shape' has 1 numbers" },
+    { "wrong_attribute_type", HRF_E_USER, "attribute 'group' is not an integer" },
+    { "training_batch_norm", HRF_E_UNSUPPORTED,
+      "training_mode 1 is not supported: export the model for inference" },
+    { "pad_reflect", HRF_E_UNSUPPORTED, "mode 'reflect' is not supported, only 'constant' is" },
+    { "axes_not_constant", HRF_E_USER, "'x' must be known when the model is loaded" },
+    { "zero_dim", HRF_E_USER, "input 'x' has the impossible dimension 0" },
+    { "channels_differ", HRF_E_USER, "the weights do not fit 2 channels in 1 groups" },
+    { "window_too_large", HRF_E_USER, "a window of 9 rows does not fit into 5" },
+    { "impossible_stride", HRF_E_USER, "impossible window along the rows: kernel 2, stride 0" },
+    { "negative_pads", HRF_E_USER, "impossible window along the rows" },
+    { "reshape_does_not_fit", HRF_E_USER, "70 elements do not make 3x11" },
+    { "overflowing_pads", HRF_E_USER, "on axis 0 are not supported" },
+    { "no_broadcast", HRF_E_USER, "the shapes do not broadcast; inputs: 1x2x5x7, 3" },
+    { "gather_outside", HRF_E_USER, "index 2 is outside the 2 of axis 1" },
+    { "softmax_old_over_image", HRF_E_USER, "export the model with opset 13 or newer" },
+    { "integers_computed", HRF_E_USER, "the result is int64; outside shapes only float32" },
+};
+enum { N_BAD = sizeof bad / sizeof bad[0] };
+
+static void every_fault_is_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_BAD; i++) {
+        HRF_AUTO_FREE char *path = golden("bad", bad[i].name);
+        HRF_AUTO(hrf_graph) g = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        struct hrf_shape image = { .rank = 4, .dims = { 1, 2, 5, 7 } };
+        enum hrf_status status = hrf_onnx_read(path, &g, &err);
+        if (status != HRF_OK)
+            assert_null(g);
+        if (status == HRF_OK)
+            status = hrf_graph_set_input_shape(g, 0, &image, &err);
+        if (status == HRF_OK)
+            status = hrf_graph_infer_shapes(g, &err);
+        if (status != bad[i].status || strstr(err.text, bad[i].text) == NULL)
+            fail_msg("%s: %s: %s", bad[i].name, hrf_status_name(status),
+                     status == HRF_OK ? "accepted" : err.text);
+    }
+}
+
+static size_t count_files(const char *directory)
+{
+    size_t n = 0;
+    const struct dirent *entry;
+    DIR *d = opendir(directory);
+    assert_non_null(d);
+    while ((entry = readdir(d)) != NULL)
+        n += entry->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static void every_golden_file_is_used(void **state)
+{
+    (void)state;
+    assert_int_equal(count_files("tests/golden/onnx/good"), N_GOOD);
+    assert_int_equal(count_files("tests/golden/onnx/bad"), N_BAD);
+}
+
+static void a_missing_file_is_not_the_models_fault(void **state)
+{
+    (void)state;
+    struct hrf_graph *g = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_not_equal(hrf_onnx_read("/nowhere/m.onnx", &g, &err), HRF_OK);
+    assert_null(g);
+    assert_non_null(strstr(err.text, "/nowhere/m.onnx"));
+}
+
+static void running_out_of_memory_is_a_status(void **state)
+{
+    (void)state;
+    HRF_AUTO_FREE char *path = golden("good", "pad_by_arithmetic");
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes;
+    assert_int_equal(hrf_file_read(path, 1 << 20, &bytes, &n_bytes, NULL), HRF_OK);
+    enum hrf_status status = HRF_E_NOMEM;
+    for (int64_t n = 1; status != HRF_OK; n++) {
+        struct hrf_graph *g = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        hrf_alloc_fail_after(n);
+        status = hrf_onnx_parse(bytes, n_bytes, "m", &g, &err);
+        hrf_alloc_fail_after(0);
+        hrf_graph_destroy(g);
+        if (status != HRF_OK && status != HRF_E_NOMEM)
+            fail_msg("allocation %lld: %s", (long long)n, err.text);
+        assert_true(n < 5000);
+    }
+}
+
+static void the_makers_name_is_read(void **state)
+{
+    (void)state;
+    HRF_AUTO_FREE char *path = golden("good", "conv");
+    HRF_AUTO_FREE char *bytes = NULL;
+    HRF_AUTO(hrf_graph) g = NULL;
+    size_t n_bytes;
+    struct hrf_onnx_info info;
+    assert_int_equal(hrf_file_read(path, 1 << 20, &bytes, &n_bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_onnx_parse_info(bytes, n_bytes, path, &info, &g, NULL), HRF_OK);
+    assert_string_equal(info.producer, "by hand");
+    assert_int_equal(info.opset, 13);
+    assert_int_equal(info.ir_version, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(old_and_new_forms_give_the_same_graph),
+        cmocka_unit_test(shapes_are_inferred_by_value),
+        cmocka_unit_test(pads_of_some_axes_are_completed),
+        cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(fused_graphs_are_not_written),
+        cmocka_unit_test(every_fault_is_named),
+        cmocka_unit_test(every_golden_file_is_used),
+        cmocka_unit_test(a_missing_file_is_not_the_models_fault),
+        cmocka_unit_test(running_out_of_memory_is_a_status),
+        cmocka_unit_test(the_makers_name_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+#!/usr/bin/python3
+"""Writes tests/golden/onnx: small ONNX files, good ones and one for each fault.
+
+  make_onnx_goldens.py DIR
+
+Needs nothing but Python: the wire format is put down by hand, so that the files can be wrong in
+ways no exporter would make them. test_onnx.c holds what each of them must give.
+"""
+import os
+import struct
+import sys
+
+FLOAT, UINT8, INT64, BOOL, FLOAT16, STRING = 1, 2, 7, 9, 10, 8
+
+
+def varint(value):
+    value &= (1 << 64) - 1
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def num(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def msg(field, *parts):
+    body = b"".join(p.encode() if isinstance(p, str) else p for p in parts)
+    return varint(field << 3 | 2) + varint(len(body)) + body
+
+
+def f32(field, value):
+    return varint(field << 3 | 5) + struct.pack("<f", value)
+
+
+def tensor(name, dims, values, kind=FLOAT, raw=True, extra=b""):
+    body = b"".join(num(1, d) for d in dims) + num(2, kind) + msg(8, name) + extra
+    if values is None:
+        return body
+    code = {FLOAT: "f", INT64: "q", BOOL: "?", UINT8: "B", FLOAT16: "e"}[kind]
+    if raw:
+        return body + msg(9, struct.pack("<%d%s" % (len(values), code), *values))
+    if kind == FLOAT:
+        return body + msg(4, struct.pack("<%df" % len(values), *values))
+    return body + msg(7, *[varint(v) for v in values])
+
+
+def attr(name, value):
+    if isinstance(value, bytes):  # a tensor
+        return msg(5, msg(1, name), num(20, 4), msg(5, value))
+    if isinstance(value, str):
+        return msg(5, msg(1, name), num(20, 3), msg(4, value))
+    if isinstance(value, float):
+        return msg(5, msg(1, name), num(20, 1), f32(2, value))
+    if isinstance(value, int):
+        return msg(5, msg(1, name), num(20, 2), num(3, value))
+    return msg(5, msg(1, name), num(20, 7), *[num(8, v) for v in value])
+
+
+def node(op, inputs, outputs, name=None, domain=b"", raw=b"", **attributes):
+    return msg(1, *[msg(1, i) for i in inputs], *[msg(2, o) for o in outputs],
+               msg(3, name if name is not None else "the_" + op.lower()), msg(4, op),
+               *[attr(k, v) for k, v in attributes.items()], raw, domain)
+
+
+def value(field, name, dims, kind=FLOAT):
+    shape = b"" if dims is None else msg(2, *[
+        msg(1, msg(2, d) if isinstance(d, str) else num(1, d)) for d in dims])
+    return msg(field, msg(1, name), msg(2, msg(1, num(1, kind), shape)))
+
+
+def model(*graph, opset=13, outputs=("y",), inputs=(("x", ["batch", 2, 5, 7]),), weights=(),
+          domain="", extra=b""):
+    body = b"".join(graph) + msg(2, "golden") + b"".join(msg(5, w) for w in weights)
+    body += b"".join(value(11, n, d) for n, d in inputs)
+    body += b"".join(value(12, n, None) for n in outputs)
+    return num(1, 7) + msg(2, "by hand") + msg(8, msg(1, domain), num(2, opset)) + msg(7, body) + extra
+
+
+def ints(name, values):
+    return tensor(name, [len(values)], values, INT64)
+
+
+def scalar(name, number):
+    return tensor(name, [], [number])
+
+
+W = tensor("w", [4, 2, 3, 3], [(i % 7 - 3) / 8 for i in range(72)])
+GOOD = {
+    "conv": model(node("Conv", ["x", "w", "b"], ["y"], kernel_shape=[3, 3], pads=[1, 0, 1, 2],
+                       strides=[2, 1]), weights=[W, tensor("b", [4], [1, 2, 3, 4])]),
+    # The same with typed data, weights among the inputs, defaults left out, nodes out of order.
+    "conv_old": model(node("Relu", ["c"], ["y"]), node("Conv", ["x", "w"], ["c"]), opset=7,
+                      inputs=(("x", ["batch", 2, 5, 7]), ("w", [4, 2, 3, 3])),
+                      weights=[tensor("w", [4, 2, 3, 3], [(i % 7 - 3) / 8 for i in range(72)], raw=False)]),
+    "conv_new": model(node("Conv", ["x", "w"], ["c"]), node("Relu", ["c"], ["y"]), weights=[W]),
+    "conv_same_upper": model(node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2]), weights=[W]),
+    "conv_same_lower": model(node("Conv", ["x", "w"], ["y"], auto_pad="SAME_LOWER", strides=[2, 2]), weights=[W]),
+    "clip_6": model(node("Clip", ["x"], ["y"], min=0.0, max=6.0), opset=7),
+    "clip_13": model(node("Clip", ["x", "lo", "hi"], ["y"]), weights=[scalar("lo", 0.0), scalar("hi", 6.0)]),
+    "clip_13_max_only": model(node("Clip", ["x", "", "hi"], ["y"]), weights=[scalar("hi", 6.0)]),
+    "pad_2": model(node("Pad", ["x"], ["y"], mode="constant", pads=[0, 0, 1, 2, 0, 0, 3, 4], value=0.5), opset=10),
+    "pad_13": model(node("Pad", ["x", "p", "v"], ["y"]), weights=[ints("p", [0, 0, 1, 2, 0, 0, 3, 4]), scalar("v", 0.5)]),
+    "pad_18": model(node("Pad", ["x", "p", "v", "a"], ["y"]), opset=18,
+                    weights=[ints("p", [1, 2, 3, 4]), scalar("v", 0.5), ints("a", [-2, -1])]),
+    "slice_1": model(node("Slice", ["x"], ["y"], axes=[2, 3], starts=[1, -3], ends=[1 << 62, -1]), opset=9),
+    "slice_13": model(node("Slice", ["x", "s", "e", "a"], ["y"]),
+                      weights=[ints("s", [1, -3]), ints("e", [1 << 62, -1]), ints("a", [2, 3])]),
+    "slice_reverse": model(node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
+                           weights=[ints("s", [-1]), ints("e", [-(1 << 62)]), ints("a", [3]), ints("t", [-2])]),
+    "squeeze_11": model(node("Unsqueeze", ["x"], ["u"], axes=[0, 5]), node("Squeeze", ["u"], ["y"], axes=[0, 5]), opset=11),
+    "squeeze_13": model(node("Unsqueeze", ["x", "a"], ["u"]), node("Squeeze", ["u", "a"], ["y"]), weights=[ints("a", [0, 5])]),
+    "reduce_mean_11": model(node("ReduceMean", ["x"], ["y"], axes=[-2, -1], keepdims=0), opset=11),
+    "reduce_mean_18": model(node("ReduceMean", ["x", "a"], ["y"], keepdims=0), opset=18, weights=[ints("a", [-2, -1])]),
+    "dropout_7": model(node("Dropout", ["x"], ["y", "mask"], ratio=0.5), opset=7),
+    "dropout_13": model(node("Dropout", ["x", "r", "t"], ["y"]),
+                        weights=[scalar("r", 0.5), tensor("t", [], [False], BOOL)]),
+    "batch_norm_7": model(node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "", "unused"], epsilon=1e-3,
+                               momentum=0.9, spatial=1), opset=7,
+                          weights=[tensor(n, [2], v) for n, v in
+                                   (("s", [1, 2]), ("b", [0, 1]), ("m", [0, 0]), ("v", [1, 4]))]),
+    # Exporters share equal weights through Identity.
+    "shared_weights": model(node("Identity", ["w"], ["w2"]), node("Conv", ["x", "w2"], ["c"]),
+                            node("Relu", ["c"], ["y"]), weights=[W]),
+    "sum_3": model(node("Sum", ["x", "x", "x"], ["y"])),
+    "constants": model(node("Constant", [], ["k"], value=scalar("", 2.0)), node("Mul", ["x", "k"], ["m"]),
+                       node("Constant", [], ["k2"], value_float=3.0), node("Add", ["m", "k2"], ["y"])),
+    # x.view(x.shape[0], -1) as PyTorch exports it.
+    "view": model(node("Shape", ["x"], ["s"]), node("Constant", [], ["zero"], value=tensor("", [], [0], INT64)),
+                  node("Gather", ["s", "zero"], ["n"], axis=0), node("Unsqueeze", ["n", "ax"], ["n1"]),
+                  node("Concat", ["n1", "rest"], ["to"], axis=0), node("Reshape", ["x", "to"], ["y"]),
+                  weights=[ints("ax", [0]), ints("rest", [-1])]),
+    # The first half of the channels, by shape arithmetic.
+    "half": model(node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["c"], axis=0),
+                  node("Div", ["c", "two"], ["h"]), node("Cast", ["h"], ["h64"], to=INT64),
+                  node("Slice", ["x", "from", "h64", "one"], ["y"]),
+                  weights=[ints("one", [1]), ints("two", [2]), ints("from", [0])]),
+    # Pads in PyTorch's order brought into ONNX's, as its exporter writes it.
+    "pad_by_arithmetic": model(
+        node("ConstantOfShape", ["four"], ["zeros"], value=tensor("", [1], [0], INT64)),
+        node("Concat", ["p", "zeros"], ["all"], axis=0), node("Reshape", ["all", "pairs"], ["m"]),
+        node("Slice", ["m", "last", "before", "axis", "step"], ["r"]), node("Transpose", ["r"], ["t"], perm=[1, 0]),
+        node("Reshape", ["t", "flat"], ["f"]), node("Cast", ["f"], ["pads"], to=INT64),
+        node("Pad", ["x", "pads", "v"], ["y"]),
+        weights=[ints("four", [4]), ints("p", [1, 2, 3, 4]), ints("pairs", [-1, 2]), ints("last", [-1]),
+                 ints("before", [-(1 << 62)]), ints("axis", [0]), ints("step", [-1]), ints("flat", [-1]),
+                 scalar("v", 0.0)]),
+    "softmax_old_on_channels": model(node("GlobalAveragePool", ["x"], ["g"]), node("Softmax", ["g"], ["y"]), opset=9),
+}
+
+external = tensor("w", [4, 2, 3, 3], None, extra=num(14, 1) + msg(13, msg(1, "location"), msg(2, "weights.bin")))
+deep = b""
+for _ in range(3000):
+    deep = msg(6, msg(1, msg(5, deep)))  # a graph with a node with an attribute with a graph ...
+deep = num(1, 7) + msg(7, msg(1, msg(5, deep)))
+conv = node("Conv", ["x", "w"], ["y"])
+relu = node("Relu", ["x"], ["y"])
+BAD = {
+    "unknown_operator": model(node("Resize", ["x"], ["y"])),
+    "unknown_attribute": model(node("Relu", ["x"], ["y"], alpha=1.0)),
+    "other_domain": model(node("Relu", ["x"], ["y"], domain=msg(7, "com.example"))),
+    "opset_6": model(relu, opset=6),
+    "opset_19": model(relu, opset=19),
+    "no_opset": model(relu, domain="com.example"),
+    "no_graph": num(1, 7),
+    "not_onnx": b"This is not an ONNX file.\n",
+    "deep_nesting": deep,
+    "external_data": model(conv, weights=[external]),
+    "data_too_short": model(conv, weights=[tensor("w", [4, 2, 3, 3], [0.0] * 71)]),
+    "huge_tensor": model(conv, weights=[tensor("w", [1 << 40, 1 << 40], [0.0])]),
+    "large_claim": model(conv, weights=[tensor("w", [1 << 40], [0.0])]),
+    "negative_dim": model(conv, weights=[tensor("w", [-4, 2, 3, 3], [0.0])]),
+    "rank_7": model(conv, weights=[tensor("w", [1] * 7, [0.0])]),
+    "string_tensor": model(conv, weights=[tensor("w", [1], None, STRING)]),
+    "half_weights": model(conv, weights=[tensor("w", [4, 2, 3, 3], [0.0] * 72, FLOAT16)]),
+    "cycle": model(node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])),
+    "produced_twice": model(relu, node("Tanh", ["x"], ["y"])),
+    "output_is_input": model(node("Relu", ["x"], ["x"]), outputs=("x",)),
+    "weights_twice": model(conv, weights=[W, W]),
+    "missing_input": model(node("Relu", ["nowhere"], ["y"])),
+    "missing_output": model(relu, outputs=("z",)),
+    "no_output": model(relu, outputs=()),
+    "mask_used": model(node("Dropout", ["x"], ["d", "mask"]), node("Relu", ["mask"], ["y"])),
+    "too_many_inputs": model(node("Relu", ["x", "x"], ["y"])),
+    "too_few_inputs": model(node("Conv", ["x"], ["y"])),
+    "hole_in_inputs": model(node("Conv", ["", "w"], ["y"]), weights=[W]),
+    "conv_1d": model(node("Conv", ["x", "w"], ["y"], kernel_shape=[3]), weights=[W]),
+    "wrong_attribute_type": model(node("Conv", ["x", "w"], ["y"], group=1.0), weights=[W]),
+    "training_batch_norm": model(node("BatchNormalization", ["x", "s", "s", "s", "s"], ["y"], training_mode=1),
+                                 opset=14, weights=[tensor("s", [2], [1, 1])]),
+    "pad_reflect": model(node("Pad", ["x", "p"], ["y"], mode="reflect"), weights=[ints("p", [0] * 8)]),
+    "axes_not_constant": model(node("Squeeze", ["x", "x"], ["y"])),
+    "zero_dim": model(relu, inputs=(("x", [1, 0, 5, 7]),)),
+    # Structure is right, shapes are not: found by inference.
+    "channels_differ": model(conv, weights=[tensor("w", [4, 3, 3, 3], [0.0] * 108)]),
+    "window_too_large": model(node("MaxPool", ["x"], ["y"], kernel_shape=[9, 9])),
+    "impossible_stride": model(node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[0, 1])),
+    "negative_pads": model(node("Conv", ["x", "w"], ["y"], pads=[-1, 0, 0, 0]), weights=[W]),
+    "reshape_does_not_fit": model(node("Reshape", ["x", "s"], ["y"]), weights=[ints("s", [3, 11])]),
+    "overflowing_pads": model(node("Pad", ["x", "p"], ["y"]), weights=[ints("p", [1 << 62] * 8)]),
+    "no_broadcast": model(node("Add", ["x", "k"], ["y"]), weights=[tensor("k", [3], [1, 2, 3])]),
+    "gather_outside": model(node("Gather", ["x", "i"], ["y"], axis=1), weights=[tensor("i", [], [2], INT64)]),
+    "softmax_old_over_image": model(node("Softmax", ["x"], ["y"], axis=1), opset=11),
+    "integers_computed": model(node("Cast", ["x"], ["y"], to=INT64)),
+}
+
+
+def main():
+    directory = sys.argv[1]
+    for kind, files in (("good", GOOD), ("bad", BAD)):
+        os.makedirs(os.path.join(directory, kind), exist_ok=True)
+        for name, data in files.items():
+            with open(os.path.join(directory, kind, name + ".onnx"), "wb") as f:
+                f.write(data)
+    cut = GOOD["conv"]
+    with open(os.path.join(directory, "bad", "cut_short.onnx"), "wb") as f:
+        f.write(cut[:len(cut) // 2])
+
+
+main()

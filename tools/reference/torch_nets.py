@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+"""Whole networks by PyTorch, to check the engine against.
+
+  torch_nets.py list                        names of the networks that `export` knows
+  torch_nets.py export NET DIR              DIR/NET.onnx, NET.input.npy, NET.output.npy: torchvision's
+                                            network, seeded random weights and BatchNorm statistics
+  torch_nets.py run-made NET MODEL.onnx DIR NET.input.npy and NET.output.npy for a file written by
+                                            `model make NET`, computed by PyTorch's own definition
+                                            of the network with the file's weights
+  torch_nets.py compare GOT.npy WANT.npy TOLERANCE
+                                            largest difference over largest value; exit code 1 above
+
+PyTorch 1.13 and torchvision 0.14 (Debian 12: python3-torch, python3-torchvision). The ONNX file is
+read by a small reader here, which shares no code with the engine's.
+"""
+import collections
+import os
+import sys
+import warnings
+
+import numpy as np
+import torch
+import torchvision
+from torch import nn
+
+# Image sizes: small ones, odd where the network allows it, to keep the whole check short.
+SIZES = {
+    "resnet18": (97, 127), "resnet34": (64, 95), "resnet50": (97, 127), "resnet101": (65, 65),
+    "resnet152": (64, 64), "vgg19": (224, 224), "alexnet": (224, 224), "googlenet": (97, 113),
+    "inception_v3": (107, 139),
+}
+
+
+def fill_batch_norm(model):
+    """Random statistics near the true ones, so that activations stay bounded at any depth."""
+    generator = torch.Generator().manual_seed(7)
+
+    def hook(module, inputs):
+        x = inputs[0].detach()
+        deviation = x.std(dim=(0, 2, 3)) + 1e-3
+        c = module.num_features
+        module.running_var.copy_(deviation ** 2 * (0.7 + 0.8 * torch.rand(c, generator=generator)))
+        module.running_mean.copy_(x.mean(dim=(0, 2, 3)) + 0.2 * deviation * torch.randn(c, generator=generator))
+        module.weight.data.copy_(0.5 + torch.rand(c, generator=generator))
+        module.bias.data.copy_(0.2 * torch.randn(c, generator=generator))
+
+    hooks = [m.register_forward_pre_hook(hook) for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    return hooks
+
+
+def make_torchvision(name):
+    torch.manual_seed(3)
+    options = {}
+    if name in ("googlenet", "inception_v3"):
+        options = {"aux_logits": False, "init_weights": False, "transform_input": True}
+    return getattr(torchvision.models, name)(weights=None, num_classes=1000, **options).eval()
+
+
+def example(height, width, batch=2):
+    return torch.randn(batch, 3, height, width, generator=torch.Generator().manual_seed(11))
+
+
+def export(name, directory):
+    model = make_torchvision(name)
+    x = example(*SIZES[name])
+    with torch.no_grad():
+        hooks = fill_batch_norm(model)
+        model(x)
+        for h in hooks:
+            h.remove()
+        y = model(x)
+    # Sizes other than the example's must work too where the network allows them; the adaptive
+    # pooling of VGG and AlexNet can only be exported for fixed rows and columns.
+    fixed = name in ("vgg19", "alexnet")
+    axes = {0: "batch"} if fixed else {0: "batch", 2: "rows", 3: "columns"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, x, os.path.join(directory, name + ".onnx"), opset_version=13,
+                          input_names=["input"], output_names=["output"],
+                          dynamic_axes={"input": axes, "output": {0: "batch"}})
+    save(directory, name, x, y)
+
+
+def save(directory, name, x, y):
+    np.save(os.path.join(directory, name + ".input.npy"), x.numpy())
+    np.save(os.path.join(directory, name + ".output.npy"), y.numpy())
+
+
+# ---- files written by `model make` --------------------------------------------------------------
+
+def fields(data):
+    """(number, value) of a protobuf message; value: int, or memoryview for bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        elif key & 7 == 2:
+            n = varint()
+            yield key >> 3, data[at:at + n]
+            at += n
+        elif key & 7 == 5:
+            yield key >> 3, data[at:at + 4]
+            at += 4
+        else:
+            raise ValueError("wire type %d" % (key & 7))
+
+
+def read_weights(path):
+    """Initializers of an ONNX file in order: name -> float32 array."""
+    weights = collections.OrderedDict()
+    with open(path, "rb") as f:
+        data = memoryview(f.read())
+    graph = next(v for n, v in fields(data) if n == 7)
+    for number, tensor in fields(graph):
+        if number != 5:
+            continue
+        dims, name, raw, kind = [], "", b"", 0
+        for n, v in fields(tensor):
+            if n == 1:
+                dims.append(v)
+            elif n == 2:
+                kind = v
+            elif n == 8:
+                name = bytes(v).decode()
+            elif n == 9:
+                raw = v
+        if kind == 1:
+            weights[name] = torch.from_numpy(np.frombuffer(raw, "<f4").reshape(dims).copy())
+    return weights
+
+
+class BlockV2(nn.Module):
+    """Pre-activation block: [BN ReLU] 3x3, BN ReLU 3x3, BN ReLU 1x1; projection from the raw input."""
+
+    def __init__(self, channels, width, out, stride, first, project):
+        super().__init__()
+        self.bn1 = None if first else nn.BatchNorm2d(channels)
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1)
+        self.bn3 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, out, 1)
+        self.projection = nn.Conv2d(channels, out, 1, stride) if project else None
+
+    def forward(self, x):
+        y = x if self.bn1 is None else torch.relu(self.bn1(x))
+        y = self.conv2(torch.relu(self.bn2(self.conv1(y))))
+        y = self.conv3(torch.relu(self.bn3(y)))
+        return y + (x if self.projection is None else self.projection(x))
+
+
+class ResNetV2(nn.Module):
+    """The Infer-HiRes paper's network of depth 9n + 2 at one image size."""
+
+    def __init__(self, n, size, classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1)
+        self.bn1 = nn.BatchNorm2d(16)
+        channels = 16
+        for s, (width, out) in enumerate([(16, 64), (64, 128), (128, 256)]):
+            blocks = []
+            for i in range(n):
+                stride = 2 if s > 0 and i == 0 else 1
+                blocks.append(BlockV2(channels, width, out, stride, s == 0 and i == 0, i == 0))
+                channels = out
+            setattr(self, "stage%d" % (s + 1), nn.Sequential(*blocks))
+        self.bn2 = nn.BatchNorm2d(256)
+        self.fc = nn.Linear(256 * (size // 32) ** 2, classes)
+
+    def forward(self, x):
+        x = torch.relu(self.bn1(self.conv1(x)))
+        x = self.stage3(self.stage2(self.stage1(x)))
+        x = nn.functional.avg_pool2d(torch.relu(self.bn2(x)), 8)
+        return torch.softmax(self.fc(x.flatten(1)), 1)
+
+
+def made_model(name, weights):
+    if name.startswith("resnet-v2-"):
+        n = (int(name.split("-")[2]) - 2) // 9
+        classes, features = weights["fc.weight"].shape
+        size = int(round((features / 256) ** 0.5)) * 32
+        return ResNetV2(n, size, classes), (size, size)
+    other = name.replace("-", "_")
+    model = make_torchvision(other)
+    if hasattr(model, "transform_input"):
+        model.transform_input = False
+    return model, SIZES[other]
+
+
+def run_made(name, path, directory):
+    weights = read_weights(path)
+    model, size = made_model(name, weights)
+    model.eval()
+    own = model.state_dict()
+    wanted = [k for k in own if not k.endswith("num_batches_tracked")]
+    if name in ("vgg19", "alexnet"):  # torchvision numbers these layers: match by order
+        weights = collections.OrderedDict(zip(wanted, weights.values()))
+    missing = sorted(set(wanted) - set(weights)), sorted(set(weights) - set(wanted))
+    if missing != ([], []):
+        sys.exit("%s: weights do not match PyTorch's: missing %s ..., more %s ..." % (name, missing[0][:3], missing[1][:3]))
+    model.load_state_dict(weights, strict=False)
+    x = example(*size, batch=1)
+    with torch.no_grad():
+        y = model(x)
+    if not (torch.isfinite(y).all() and 1e-6 < y.abs().max() < 1e3):
+        sys.exit("%s: outputs are not plausible: largest %g" % (name, y.abs().max()))
+    save(directory, name, x, y)
+
+
+def compare(got, want, tolerance):
+    a, b = np.load(got), np.load(want)
+    if a.shape != b.shape:
+        sys.exit("%s: shape %s, PyTorch has %s" % (got, a.shape, b.shape))
+    error = float(np.abs(a.astype("f8") - b).max() / np.abs(b).max())
+    print("%-50s relative error %.2e (limit %.0e)" % (os.path.basename(got), error, tolerance))
+    if not error <= tolerance:
+        sys.exit(1)
+
+
+def main(arguments):
+    torch.set_num_threads(2)
+    if arguments[:1] == ["list"]:
+        print("\n".join(SIZES))
+    elif arguments[:1] == ["export"] and len(arguments) == 3:
+        export(arguments[1], arguments[2])
+    elif arguments[:1] == ["run-made"] and len(arguments) == 4:
+        run_made(*arguments[1:])
+    elif arguments[:1] == ["compare"] and len(arguments) == 4:
+        compare(arguments[1], arguments[2], float(arguments[3]))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
