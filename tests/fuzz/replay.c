@@ -35,8 +35,9 @@ static void run_mutations(char *bytes, size_t n, uint64_t seed)
             continue;
         }
         char old = bytes[at];
-        bytes[at] = i % 3 == 1 ? (char)(old ^ (1 << hrf_random_below(&random, 8)))
-                               : (char)hrf_random_below(&random, 256);
+        int changed = i % 3 == 1 ? old ^ (1 << hrf_random_below(&random, 8))
+                                 : (int)hrf_random_below(&random, 256);
+        bytes[at] = (char)changed;
         run_one(bytes, n);
         bytes[at] = old;
     }
