@@ -1,0 +1,109 @@
+/* bench.c - `hires-engine bench`: images per second of a network on a device. */
+#include "engine/run/bench.h"
+#include "base/json.h"
+#include "engine/cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct request {
+    const char *model, *precision, *device, *layout;
+    int64_t size, batch, runs, threads, classes;
+    bool json;
+};
+
+static int64_t total_bytes(const struct hrf_session_memory *m)
+{
+    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+}
+
+static json_t *to_json(const struct request *r, const struct hrf_bench *b)
+{
+    double batch = (double)r->batch;
+    return json_pack(
+        "{sssIsIssssss sosososososo sIsIsososI}", "model", r->model, "size", (json_int_t)r->size,
+        "batch", (json_int_t)r->batch, "precision", r->precision, "device",
+        strcmp(r->device, "auto") == 0 ? "cpu" : r->device, "layout",
+        r->layout != NULL ? r->layout : "single", "images_per_second",
+        hrf_json_number(batch / b->median), "images_per_second_min",
+        hrf_json_number(batch / b->max), "images_per_second_max", hrf_json_number(batch / b->min),
+        "gop_per_image", hrf_json_number(b->operations / batch * 1e-9), "tops",
+        hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
+        hrf_json_number(b->build_seconds), "peak_memory_bytes", (json_int_t)total_bytes(&b->memory),
+        "activation_bytes", (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
+        hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
+        hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs);
+}
+
+static enum hrf_status bench(const struct request *r, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_bench result;
+    HRF_TRY(hrf_engine_check_request(r->device, r->precision, r->layout, err));
+    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    struct hrf_session_config config = {
+        .device = strcmp(r->device, "auto") == 0 ? "cpu" : r->device,
+        .precision = r->precision,
+        .n_threads = (int32_t)r->threads,
+    };
+    HRF_TRY(hrf_bench_run(graph, &config, r->runs, &result, err));
+    if (!r->json) {
+        printf("%s %lldx%lld px, batch %lld, %s: %.2f images/s (%.2f to %.2f), %.2f GOP/image, "
+               "%.1f GOPS, %.2f GiB, %.0f %% of its convolutions alone\n",
+               r->model, (long long)r->size, (long long)r->size, (long long)r->batch, r->precision,
+               (double)r->batch / result.median, (double)r->batch / result.max,
+               (double)r->batch / result.min, result.operations / (double)r->batch * 1e-9,
+               result.operations / result.median * 1e-9,
+               (double)total_bytes(&result.memory) / 0x1p30,
+               100 * result.convolutions / result.median);
+        return HRF_OK;
+    }
+    HRF_AUTO_JSON value = to_json(r, &result);
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    printf("%s\n", text);
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request r = {
+        .precision = "fp32", .device = "auto", .size = 256, .batch = 8, .runs = 10, .classes = 1000
+    };
+    const struct hrf_option options[] = {
+        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
+        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "batch", "N", "images per run (default 8)", HRF_OPTION_INT, &r.batch },
+        { "precision", "P", "fp32", HRF_OPTION_TEXT, &r.precision },
+        { "device", "D", "auto, cpu or ref", HRF_OPTION_TEXT, &r.device },
+        { "layout", "L", "how ranks share the work", HRF_OPTION_TEXT, &r.layout },
+        { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },
+        { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
+        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
+          &r.classes },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status;
+    if (r.model == NULL)
+        status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
+    else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.classes < 1)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--size, --batch, --runs and --classes are at least 1");
+    else
+        status = bench(&r, &err);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}
+
+const struct hrf_command hrf_engine_bench = {
+    .name = "bench",
+    .operands = "",
+    .summary = "measure images per second",
+    .run = run,
+};

@@ -1,0 +1,128 @@
+/* model.c - `hires-engine model make|inspect`. */
+#include "engine/model/model.h"
+#include "base/args.h"
+#include "base/json.h"
+#include "engine/cli/cli.h"
+#include "engine/onnx/onnx.h"
+#include "engine/run/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char details[] =
+    "  model make NAME --output FILE   write a built-in architecture as ONNX\n"
+    "  model inspect FILE|NAME         print layers, shapes, operations and memory";
+
+struct request {
+    const char *output;
+    int64_t classes, size, batch, seed;
+    bool json;
+};
+
+static enum hrf_status make(const char *name, const struct request *request, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    if (request->output == NULL)
+        return hrf_error_set(err, HRF_E_USER, "model make needs --output FILE");
+    HRF_TRY(hrf_model_make(name, request->classes, request->size, (uint64_t)request->seed, &graph,
+                           err));
+    return hrf_onnx_write(graph, request->output, err);
+}
+
+/* What the plan needs to run it, beside what the graph is. */
+static enum hrf_status plan_memory(const struct hrf_graph *graph, struct hrf_session_memory *out,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_session) session = NULL;
+    struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    HRF_TRY(hrf_session_create(graph, &config, &session, err));
+    *out = hrf_session_memory(session);
+    return HRF_OK;
+}
+
+static enum hrf_status print_json(const struct hrf_graph *graph,
+                                  const struct hrf_session_memory *memory, struct hrf_error *err)
+{
+    char *text = NULL;
+    size_t n_bytes = 0;
+    FILE *stream = open_memstream(&text, &n_bytes);
+    if (stream == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to describe the model");
+    enum hrf_status status = hrf_model_inspect_print(graph, true, stream, err);
+    fclose(stream);
+    HRF_AUTO_JSON value = NULL;
+    if (status == HRF_OK)
+        status = hrf_json_parse(text, n_bytes, "model", &value, err);
+    free(text); /* ci-allow: open_memstream's own */
+    HRF_TRY(status);
+    json_object_set_new(value, "memory",
+                        json_pack("{sIsIsI}", "activation_bytes",
+                                  (json_int_t)memory->activation_bytes, "weight_bytes",
+                                  (json_int_t)memory->weight_bytes, "workspace_bytes",
+                                  (json_int_t)memory->workspace_bytes));
+    HRF_AUTO_FREE char *out = hrf_json_text(value);
+    if (out == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to describe the model");
+    printf("%s\n", out);
+    return HRF_OK;
+}
+
+static enum hrf_status inspect(const char *name, const struct request *request,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_session_memory memory;
+    HRF_TRY(hrf_engine_load_model(name, request->classes, request->size, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    HRF_TRY(plan_memory(graph, &memory, err));
+    if (request->json)
+        return print_json(graph, &memory, err);
+    HRF_TRY(hrf_model_inspect_print(graph, false, stdout, err));
+    printf("memory to run it: %.1f MiB activations, %.1f MiB weights, %.1f MiB workspace\n",
+           (double)memory.activation_bytes / 0x1p20, (double)memory.weight_bytes / 0x1p20,
+           (double)memory.workspace_bytes / 0x1p20);
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request request = { .classes = 2, .batch = 1, .seed = 1 };
+    const struct hrf_option options[] = {
+        { "output", "FILE", "make: where the ONNX file goes", HRF_OPTION_TEXT, &request.output },
+        { "classes", "N", "make: outputs of the head (default 2)", HRF_OPTION_INT,
+          &request.classes },
+        { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
+        { "batch", "N", "inspect: images per run (default 1)", HRF_OPTION_INT, &request.batch },
+        { "seed", "N", "make: of the random weights (default 1)", HRF_OPTION_INT, &request.seed },
+        { "json", NULL, "inspect: print JSON", HRF_OPTION_FLAG, &request.json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status;
+    if (request.classes < 1 || request.size < 0 || request.batch < 1)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--classes and --batch are at least 1, --size is in pixels");
+    else if (strcmp(args.operands[0], "make") == 0)
+        status = make(args.operands[1], &request, &err);
+    else if (strcmp(args.operands[0], "inspect") == 0)
+        status = inspect(args.operands[1], &request, &err);
+    else
+        status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make nor inspect",
+                               args.operands[0]);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}
+
+const struct hrf_command hrf_engine_model = {
+    .name = "model",
+    .operands = "make|inspect NAME",
+    .summary = "write a built-in architecture as ONNX, or look into a model",
+    .details = details,
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = run,
+};
