@@ -1,0 +1,28 @@
+/* heatmap.h - the probability map of a slide over its thumbnail.
+ *
+ * Each patch tints its place on the thumbnail by the colour map; the tint grows from faint to
+ * strong with the probability, so that the tissue stays visible where the model saw nothing.
+ * The tissue mask is outlined in gray, lesions of an annotation in black, their cut-outs too.
+ */
+#ifndef HRF_AGGREGATE_REPORT_HEATMAP_H
+#define HRF_AGGREGATE_REPORT_HEATMAP_H
+
+#include "aggregate/camelyon16/asap.h"
+#include "aggregate/report/image.h"
+#include "base/error.h"
+#include "schema/record/scores.h"
+#include "schema/record/tile_plan.h"
+
+#include <stddef.h>
+
+/* scores of exactly the plan's patches; positive: index of the class to show. outlines may be
+ * NULL. HRF_E_USER: the plan's pictures are missing, damaged or of unlike sizes. */
+HRF_CHECKED enum hrf_status hrf_heatmap_draw(const struct hrf_tile_plan *plan,
+                                             const struct hrf_scores *scores, size_t positive,
+                                             const struct hrf_outlines *outlines,
+                                             struct hrf_image *out, struct hrf_error *err);
+/* With a colour bar from 0 to 1 below it, marked at the threshold. */
+HRF_CHECKED enum hrf_status hrf_heatmap_write(const struct hrf_image *map, double threshold,
+                                              const char *path, struct hrf_error *err);
+
+#endif

@@ -1,0 +1,221 @@
+#include "aggregate/report/json.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Takes `value`. jansson fails only when memory is out; the document then says so. */
+static void put(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value) != 0)
+        json_object_set_new(object, "out_of_memory", json_true());
+}
+
+static void put_text(json_t *object, const char *key, const char *text)
+{
+    put(object, key, text != NULL ? hrf_json_string(text) : json_null());
+}
+
+static void put_reason(json_t *object, const char *key, const char *reason)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_reason", key);
+    put_text(object, name, reason);
+}
+
+static void put_figure(json_t *object, const char *key, const struct hrf_figure *figure)
+{
+    put(object, key, hrf_json_number(figure->value));
+    if (isnan(figure->value))
+        put_reason(object, key, figure->reason);
+}
+
+static void put_ratio(json_t *object, const char *key, double value, const char *reason)
+{
+    put(object, key, hrf_json_number(value));
+    if (isnan(value))
+        put_reason(object, key, reason);
+}
+
+static json_t *counts_json(const struct hrf_cohort_counts *counts)
+{
+    json_t *object = json_object();
+    put(object, "total", json_integer((json_int_t)counts->total));
+    put(object, "done", json_integer((json_int_t)counts->done));
+    put(object, "failed", json_integer((json_int_t)counts->failed));
+    put(object, "no_tissue", json_integer((json_int_t)counts->no_tissue));
+    put(object, "excluded", json_integer((json_int_t)counts->excluded));
+    put(object, "pending", json_integer((json_int_t)counts->pending));
+    return object;
+}
+
+static json_t *calibration_json(const struct hrf_calibration_facts *facts)
+{
+    json_t *object = json_object();
+    put_text(object, "key", facts->key);
+    if (facts->key == NULL) {
+        static const char *const keys[] = { "cached", "seconds", "samples", "method" };
+        for (size_t i = 0; i < 4; i++)
+            put(object, keys[i], json_null());
+        put_reason(object, "key", facts->reason != NULL ? facts->reason : "nothing was calibrated");
+        return object;
+    }
+    put(object, "cached", json_boolean(facts->cached));
+    put(object, "seconds", hrf_json_number(facts->seconds));
+    put(object, "samples", json_integer(facts->samples));
+    put_text(object, "method", facts->method);
+    return object;
+}
+
+static json_t *confusion_json(const struct hrf_confusion *c)
+{
+    json_t *object = json_object();
+    put(object, "true_positive", json_integer(c->true_positive));
+    put(object, "false_positive", json_integer(c->false_positive));
+    put(object, "true_negative", json_integer(c->true_negative));
+    put(object, "false_negative", json_integer(c->false_negative));
+    put_ratio(object, "sensitivity", hrf_confusion_sensitivity(c), "no positive slide was scored");
+    put_ratio(object, "specificity", hrf_confusion_specificity(c), "no negative slide was scored");
+    return object;
+}
+
+static json_t *timing_json(const struct hrf_timing *timing)
+{
+    json_t *object = json_object();
+    put(object, "build", hrf_json_number(timing->build));
+    put(object, "decode", hrf_json_number(timing->decode));
+    put(object, "prepare", hrf_json_number(timing->prepare));
+    put(object, "compute", hrf_json_number(timing->compute));
+    put(object, "wait", hrf_json_number(timing->wait));
+    put(object, "write", hrf_json_number(timing->write));
+    put(object, "total", hrf_json_number(timing->total));
+    return object;
+}
+
+static json_t *flips_json(const struct hrf_cohort *cohort, size_t index)
+{
+    const struct hrf_cohort_precision *p = &cohort->precisions[index];
+    json_t *array = json_array();
+    for (size_t i = 0; i < p->n_flips; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[p->flips[i]];
+        json_t *object = json_object();
+        put_text(object, "slide", slide->name);
+        put(object, "score", hrf_json_number(slide->scores[index].value));
+        put_text(object, "label", hrf_cohort_label(cohort, slide->scores[index].positive));
+        put(object, "reference_score", hrf_json_number(slide->scores[0].value));
+        put_text(object, "reference_label", hrf_cohort_label(cohort, slide->scores[0].positive));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static void put_slide_figures(json_t *object, const struct hrf_cohort_precision *p)
+{
+    put_figure(object, "slide_auc", &p->slide_auc);
+    if (isnan(p->slide_auc.value)) {
+        put(object, "slide_auc_ci", json_null());
+        put_reason(object, "slide_auc_ci", p->slide_auc.reason);
+    } else {
+        json_t *interval = json_array();
+        json_array_append_new(interval, hrf_json_number(p->slide_auc_interval.low));
+        json_array_append_new(interval, hrf_json_number(p->slide_auc_interval.high));
+        put(object, "slide_auc_ci", interval);
+    }
+    put_figure(object, "slide_accuracy", &p->slide_accuracy);
+    put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
+    put(object, "confusion", p->n_labelled > 0 ? confusion_json(&p->confusion) : json_null());
+    if (p->n_labelled == 0)
+        put_reason(object, "confusion", p->slide_accuracy.reason);
+}
+
+static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
+{
+    const struct hrf_cohort_precision *p = &cohort->precisions[index];
+    bool scored = p->n_patches > 0;
+    json_t *object = json_object();
+    put_text(object, "precision", p->name);
+    put_text(object, "device", p->device);
+    put(object, "patches", json_integer(p->n_patches));
+    put_ratio(object, "seconds", scored ? p->timing.total : NAN, "no patch was scored");
+    put_figure(object, "patches_per_second", &p->patches_per_second);
+    put_ratio(object, "peak_memory_bytes", NAN, "no patch was scored");
+    if (scored) {
+        put(object, "peak_memory_bytes", json_integer(p->peak_memory_bytes));
+        json_object_del(object, "peak_memory_bytes_reason");
+    }
+    put_figure(object, "patch_agreement", &p->patch_agreement);
+    put_figure(object, "max_abs_difference", &p->max_abs_difference);
+    put(object, "timing", timing_json(&p->timing));
+    put_slide_figures(object, p);
+    put(object, "slide_flips", flips_json(cohort, index));
+    return object;
+}
+
+static json_t *phases_json(const struct hrf_cohort *cohort)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < cohort->n_phases; i++) {
+        json_t *object = json_object();
+        put_text(object, "name", cohort->phases[i].name);
+        put(object, "seconds", hrf_json_number(cohort->phases[i].seconds));
+        put(object, "cached", json_boolean(cohort->phases[i].cached));
+        put(object, "tasks", json_integer(cohort->phases[i].n_tasks));
+        put(object, "cached_tasks", json_integer(cohort->phases[i].n_cached));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+/* Every slide that is not simply done, with its state and why. */
+static json_t *not_done_json(const struct hrf_cohort *cohort)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        if (slide->state == HRF_SLIDE_DONE)
+            continue;
+        json_t *object = json_object();
+        put_text(object, "slide", slide->name);
+        put_text(object, "state", hrf_slide_state_name(slide->state));
+        put_text(object, "reason", slide->reason);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *score_json(const struct hrf_cohort *cohort)
+{
+    json_t *object = json_object();
+    put_text(object, "method", hrf_slide_rule_name(cohort->rule.kind));
+    if (cohort->rule.kind == HRF_SLIDE_RULE_TOP_K_MEAN)
+        put(object, "top_k", json_integer(cohort->rule.top_k));
+    if (cohort->rule.kind == HRF_SLIDE_RULE_PERCENTILE)
+        put(object, "percentile", hrf_json_number(cohort->rule.percentile));
+    put(object, "threshold", hrf_json_number(cohort->threshold));
+    put_text(object, "positive", cohort->classes[cohort->positive]);
+    put(object, "bootstrap_resamples", json_integer(HRF_BOOTSTRAP_RESAMPLES));
+    put(object, "bootstrap_seed", json_integer((json_int_t)cohort->seed));
+    return object;
+}
+
+enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_JSON root = json_object();
+    put(root, "version", json_integer(1));
+    put_text(root, "name", cohort->name);
+    put(root, "slides", counts_json(&cohort->counts));
+    put(root, "slides_not_done", not_done_json(cohort));
+    put(root, "slide_score", score_json(cohort));
+    put(root, "calibration", calibration_json(&cohort->calibration));
+    json_t *precisions = json_array(), *provenance = json_object();
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        json_array_append_new(precisions, precision_json(cohort, i));
+    put(root, "precisions", precisions);
+    put(root, "phases", phases_json(cohort));
+    for (size_t i = 0; i < cohort->n_provenance; i++)
+        put_text(provenance, cohort->provenance[i].name, cohort->provenance[i].text);
+    put(root, "provenance", provenance);
+    return hrf_json_write_file(path, root, err);
+}

@@ -1,0 +1,295 @@
+/* page.c - the page's frame: head, cards, precision table, lists, provenance. */
+#include "aggregate/report/page.h"
+
+#include "aggregate/report/page_private.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, const char *format)
+{
+    if (isnan(figure->value)) {
+        hrf_out_adds(out, "<span class=\"dash\" title=\"");
+        hrf_out_html(out, figure->reason != NULL ? figure->reason : "not known");
+        hrf_out_adds(out, "\">–</span>");
+        return;
+    }
+    if (strcmp(format, "%.4f") == 0)
+        hrf_out_addf(out, "%.4f", figure->value);
+    else if (strcmp(format, "%.1f") == 0)
+        hrf_out_addf(out, "%.1f", figure->value);
+    else
+        hrf_out_addf(out, "%.3g", figure->value);
+}
+
+void hrf_page_seconds(struct hrf_out *out, double seconds)
+{
+    int64_t s = (int64_t)llround(seconds);
+    if (seconds < 60.0)
+        hrf_out_addf(out, seconds < 10.0 ? "%.2f s" : "%.1f s", seconds);
+    else if (s < 3600)
+        hrf_out_addf(out, "%lld min %02lld s", (long long)(s / 60), (long long)(s % 60));
+    else
+        hrf_out_addf(out, "%lld h %02lld min", (long long)(s / 3600), (long long)(s / 60 % 60));
+}
+
+void hrf_page_bytes(struct hrf_out *out, int64_t n_bytes)
+{
+    double value = (double)n_bytes;
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
+    size_t unit = 0;
+    for (; value >= 1000.0 && unit < 4; unit++)
+        value /= 1000.0;
+    hrf_out_addf(out, unit == 0 || value >= 100.0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+void hrf_page_count(struct hrf_out *out, int64_t count)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)count);
+    for (int i = 0; i < n; i++) {
+        hrf_out_add(out, &digits[i], 1);
+        if (i + 1 < n && (n - i - 1) % 3 == 0 && digits[i] != '-')
+            hrf_out_adds(out, ",");
+    }
+}
+
+static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const char *made_at)
+{
+    hrf_out_adds(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                      "<meta name=\"generator\" content=\"hires-flow\">\n<title>");
+    hrf_out_html(out, cohort->name);
+    hrf_out_adds(out, " · hires-flow report</title>\n");
+    hrf_page_style(out);
+    hrf_out_adds(out, "</head><body><main>\n<header><h1>");
+    hrf_out_html(out, cohort->name);
+    hrf_out_addf(out, "</h1><p>%zu slide%s at ", cohort->counts.total,
+                 cohort->counts.total == 1 ? "" : "s");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        hrf_out_addf(out, "%s%s", i > 0 ? ", " : "", cohort->precisions[i].name);
+    hrf_out_addf(out, " · slide score %s, positive from %g · ",
+                 hrf_slide_rule_name(cohort->rule.kind), cohort->threshold);
+    hrf_out_html(out, made_at);
+    hrf_out_adds(out, "</p></header>\n");
+}
+
+static void state_card(struct hrf_out *out, const struct hrf_cohort_counts *c)
+{
+    const struct {
+        const char *name, *colour;
+        size_t count;
+    } states[] = { { "done", "ok", c->done },
+                   { "no tissue", "t0", c->no_tissue },
+                   { "excluded", "line", c->excluded },
+                   { "failed", "pos", c->failed },
+                   { "pending", "warn", c->pending } };
+    hrf_out_addf(out, "<div class=\"card\"><h3>Slides done</h3><b>%zu <small>of %zu</small></b>",
+                 c->done, c->total);
+    hrf_out_adds(out, "<div class=\"stack\">");
+    for (size_t i = 0; i < 5; i++)
+        if (states[i].count > 0)
+            hrf_out_addf(out, "<i style=\"flex:%zu;background:var(--%s)\" title=\"%s\"></i>",
+                         states[i].count, states[i].colour, states[i].name);
+    hrf_out_adds(out, "</div><p>");
+    const char *between = "";
+    for (size_t i = 1; i < 5; i++)
+        if (states[i].count > 0) {
+            hrf_out_addf(out, "%s%zu %s", between, states[i].count, states[i].name);
+            between = ", ";
+        }
+    hrf_out_addf(out, "%s</p></div>\n", between[0] == '\0' ? "none failed, none left out" : "");
+}
+
+static void why(struct hrf_out *out, const struct hrf_figure *figure)
+{
+    hrf_out_adds(out, "<b>–</b><p>");
+    hrf_out_html(out, figure->reason != NULL ? figure->reason : "not known");
+    hrf_out_adds(out, "</p>");
+}
+
+static void metric_cards(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    hrf_out_adds(out, "<div class=\"card\"><h3>Slide AUC</h3>");
+    if (isnan(p->slide_auc.value))
+        why(out, &p->slide_auc);
+    else
+        hrf_out_addf(out, "<b>%.3f</b><p>95 %% interval %.3f to %.3f, %zu labelled slides</p>",
+                     p->slide_auc.value, p->slide_auc_interval.low, p->slide_auc_interval.high,
+                     p->n_labelled);
+    hrf_out_adds(out, "</div>\n<div class=\"card\"><h3>Slide accuracy</h3>");
+    if (isnan(p->slide_accuracy.value))
+        why(out, &p->slide_accuracy);
+    else
+        hrf_out_addf(out, "<b>%.1f <small>%%</small></b><p>%lld of %zu labels as the truth</p>",
+                     100.0 * p->slide_accuracy.value,
+                     (long long)(p->confusion.true_positive + p->confusion.true_negative),
+                     p->n_labelled);
+    hrf_out_adds(out, "</div>\n");
+}
+
+static void speed_card(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    hrf_out_adds(out, "<div class=\"card\"><h3>Patches per second</h3>");
+    if (isnan(p->patches_per_second.value)) {
+        why(out, &p->patches_per_second);
+    } else {
+        hrf_out_addf(out, p->patches_per_second.value < 100.0 ? "<b>%.1f</b><p>" : "<b>%.0f</b><p>",
+                     p->patches_per_second.value);
+        hrf_page_count(out, p->n_patches);
+        hrf_out_addf(out, " patches in ");
+        hrf_page_seconds(out, p->timing.total);
+        hrf_out_adds(out, " on ");
+        hrf_out_html(out, p->device != NULL ? p->device : "an unnamed device");
+        if (p->timing.total > 0.0)
+            hrf_out_addf(out, ", %.0f %% waiting for patches",
+                         100.0 * p->timing.wait / p->timing.total);
+        hrf_out_adds(out, "</p>");
+    }
+    hrf_out_adds(out, "</div>\n");
+}
+
+static void precision_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool reference)
+{
+    hrf_out_addf(out, "<tr><th>%s%s</th><td>", p->name, reference ? " (reference)" : "");
+    hrf_out_html(out, p->device != NULL ? p->device : "–");
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_count(out, p->n_patches);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_seconds(out, p->timing.total);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->patches_per_second, "%.1f");
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_bytes(out, p->peak_memory_bytes);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->patch_agreement, "%.4f");
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->max_abs_difference, "%.3g");
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->slide_auc, "%.4f");
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->slide_accuracy, "%.4f");
+    hrf_out_addf(out, "</td><td class=\"n\">%zu</td></tr>\n", p->n_flips);
+}
+
+static void precision_table(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<section><h2>Precision <small>each against ");
+    hrf_out_html(out, cohort->precisions[0].name);
+    hrf_out_adds(out,
+                 "</small></h2><table><thead><tr><th></th><th>device</th>"
+                 "<th class=\"n\">patches</th><th class=\"n\">job time</th>"
+                 "<th class=\"n\">patches/s</th><th class=\"n\">peak memory</th>"
+                 "<th class=\"n\">patch agreement</th><th class=\"n\">max difference</th>"
+                 "<th class=\"n\">AUC</th><th class=\"n\">accuracy</th><th class=\"n\">label flips"
+                 "</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        precision_row(out, &cohort->precisions[i], i == 0);
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
+/* The slides of one state with their reasons; nothing when there are none. */
+static void state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
+                       enum hrf_slide_state state, size_t count, const char *title,
+                       const char *hint)
+{
+    if (count == 0)
+        return;
+    hrf_out_addf(out, "<section><h2>%s <small>%zu slide%s; %s</small></h2><table><tbody>\n", title,
+                 count, count == 1 ? "" : "s", hint);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        if (slide->state != state)
+            continue;
+        hrf_out_adds(out, "<tr><td class=\"name\">");
+        hrf_out_html(out, slide->name);
+        hrf_out_adds(out, "</td><td>");
+        hrf_out_html(out, slide->reason != NULL ? slide->reason : "");
+        hrf_out_adds(out, "</td></tr>\n");
+    }
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
+static void lists(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    const struct hrf_cohort_counts *c = &cohort->counts;
+    state_list(out, cohort, HRF_SLIDE_FAILED, c->failed, "Failed", "in no figure above");
+    state_list(out, cohort, HRF_SLIDE_PENDING, c->pending, "Pending",
+               "the run is not finished; in no figure above");
+    state_list(out, cohort, HRF_SLIDE_NO_TISSUE, c->no_tissue, "No tissue",
+               "score 0, called negative, counted in the figures");
+    state_list(out, cohort, HRF_SLIDE_EXCLUDED, c->excluded, "Excluded",
+               "by the workflow; in no figure above");
+}
+
+static void fact(struct hrf_out *out, const char *name, const char *text)
+{
+    hrf_out_adds(out, "<dt>");
+    hrf_out_html(out, name);
+    hrf_out_adds(out, "</dt><dd>");
+    hrf_out_html(out, text != NULL ? text : "–");
+    hrf_out_adds(out, "</dd>\n");
+}
+
+static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    const struct hrf_calibration_facts *c = &cohort->calibration;
+    hrf_out_adds(out, "<section><h2>Provenance</h2><dl>\n");
+    for (size_t i = 0; i < cohort->n_provenance; i++)
+        fact(out, cohort->provenance[i].name, cohort->provenance[i].text);
+    if (c->key != NULL) {
+        fact(out, "calibration", c->key);
+        hrf_out_addf(out, "<dt>calibration made</dt><dd>%s, %lld samples, ",
+                     c->cached ? "earlier (found in the store)" : "in this run",
+                     (long long)c->samples);
+        hrf_out_html(out, c->method != NULL ? c->method : "");
+        hrf_out_adds(out, ", ");
+        hrf_page_seconds(out, c->seconds);
+        hrf_out_adds(out, "</dd>\n");
+    } else {
+        fact(out, "calibration", c->reason != NULL ? c->reason : "nothing was calibrated");
+    }
+    hrf_out_addf(out,
+                 "<dt>AUC interval</dt><dd>95 %%, percentile bootstrap, stratified, %d "
+                 "resamples, seed %llu</dd>\n",
+                 HRF_BOOTSTRAP_RESAMPLES, (unsigned long long)cohort->seed);
+    hrf_out_adds(out, "</dl></section>\n");
+}
+
+static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort,
+                            const struct hrf_page_slide *extras, struct hrf_error *err)
+{
+    hrf_out_adds(out, "<div class=\"cards\">\n");
+    state_card(out, &cohort->counts);
+    metric_cards(out, &cohort->precisions[0]);
+    speed_card(out, &cohort->precisions[0]);
+    hrf_out_adds(out, "</div>\n<div class=\"grid\">\n");
+    HRF_TRY(hrf_page_roc(out, cohort, err));
+    hrf_page_histogram(out, cohort);
+    hrf_page_confusion(out, cohort);
+    hrf_out_adds(out, "</div>\n");
+    precision_table(out, cohort);
+    hrf_page_times(out, cohort);
+    hrf_page_slides(out, cohort, extras);
+    lists(out, cohort);
+    provenance(out, cohort);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
+                                const struct hrf_page_slide *extras, const char *made_at,
+                                const char *path, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    head(out, cohort, made_at);
+    HRF_TRY(body(out, cohort, extras, err));
+    hrf_out_adds(out, "<footer>Made by hires-flow. The labels are in "
+                      "<a href=\"../results/labels.csv\">results/labels.csv</a>, the figures in "
+                      "<a href=\"report.json\">report.json</a>. Not for diagnosis.</footer>\n"
+                      "</main>\n");
+    hrf_page_script(out);
+    hrf_out_adds(out, "</body></html>\n");
+    return hrf_out_commit(out, err);
+}

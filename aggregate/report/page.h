@@ -1,0 +1,29 @@
+/* page.h - report/index.html: one self-contained page for people.
+ *
+ * Style, script, charts and thumbnails are inside the page; links lead to the files below
+ * results/. Slide names are data: every text goes through hrf_out_html() or hrf_out_url(). Looks
+ * right in light and dark and works without JavaScript, only sorting and filtering need it.
+ */
+#ifndef HRF_AGGREGATE_REPORT_PAGE_H
+#define HRF_AGGREGATE_REPORT_PAGE_H
+
+#include "aggregate/study/cohort.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+
+/* What was written for a slide, beside the cohort's own facts. */
+struct hrf_page_slide {
+    struct hrf_bytes thumbnail; /* PNG of the reference's heatmap; may be empty */
+    char *note;                 /* e.g. an annotation that could not be read; NULL = none */
+    bool has_csv, has_geojson, has_heatmap;
+    bool has_outlines; /* the heatmap shows lesions */
+};
+
+/* extras[n_slides]; made_at: shown as it is ("2026-01-31T23:59:59Z"). */
+HRF_CHECKED enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
+                                            const struct hrf_page_slide *extras,
+                                            const char *made_at, const char *path,
+                                            struct hrf_error *err);
+
+#endif

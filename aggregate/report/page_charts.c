@@ -1,0 +1,311 @@
+/* page_charts.c - ROC curve, score distribution, confusion matrices and times, as SVG and boxes.
+ *
+ * Charts take their colours from the page's variables, so that one drawing serves light and
+ * dark. Precision i has the colour --s<i>; there are five precisions at most. */
+#include "aggregate/report/page_private.h"
+
+#include <math.h>
+
+/* ---- ROC ---- */
+
+enum { PLOT_LEFT = 40, PLOT_TOP = 8, PLOT_SIDE = 270, PLOT_BOTTOM = PLOT_TOP + PLOT_SIDE };
+
+static void roc_frame(struct hrf_out *out)
+{
+    hrf_out_addf(out, "<svg viewBox=\"0 0 330 318\" role=\"img\" aria-label=\"ROC curve\">"
+                      "<g class=\"axis\" fill=\"none\">");
+    for (int i = 0; i <= 4; i++) {
+        int at = i * PLOT_SIDE / 4;
+        hrf_out_addf(out, "<path d=\"M%d %dv%dM%d %dh%d\"/>", PLOT_LEFT + at, PLOT_TOP, PLOT_SIDE,
+                     PLOT_LEFT, PLOT_BOTTOM - at, PLOT_SIDE);
+    }
+    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/></g>",
+                 PLOT_LEFT, PLOT_BOTTOM, PLOT_LEFT + PLOT_SIDE, PLOT_TOP);
+    for (int i = 0; i <= 4; i += 2) {
+        int at = i * PLOT_SIDE / 4;
+        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>",
+                     PLOT_LEFT + at, PLOT_BOTTOM + 16, i / 4.0);
+        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>", PLOT_LEFT - 7,
+                     PLOT_BOTTOM - at + 4, i / 4.0);
+    }
+    hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">1 − specificity</text>",
+                 PLOT_LEFT + PLOT_SIDE / 2, PLOT_BOTTOM + 33);
+    hrf_out_addf(out,
+                 "<text transform=\"translate(11 %d) rotate(-90)\" "
+                 "text-anchor=\"middle\">sensitivity</text>",
+                 PLOT_TOP + PLOT_SIDE / 2);
+}
+
+static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
+    if (items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the curve of %zu slides",
+                             cohort->n_slides);
+    size_t n = 0, n_points = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        if (slide->scores[index].known && slide->truth != HRF_TRUTH_UNKNOWN)
+            items[n++] = (struct hrf_labelled){ slide->scores[index].value,
+                                                slide->truth == HRF_TRUTH_POSITIVE };
+    }
+    HRF_AUTO_FREE struct hrf_roc_point *points = NULL;
+    HRF_TRY(hrf_roc_curve(items, n, &points, &n_points, err));
+    hrf_out_addf(out,
+                 "<path fill=\"none\" stroke=\"var(--s%zu)\" stroke-width=\"2\" "
+                 "stroke-linejoin=\"round\"%s d=\"",
+                 index, index > 0 ? " stroke-dasharray=\"7 3\"" : "");
+    for (size_t i = 0; i < n_points; i++)
+        hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L',
+                     PLOT_LEFT + PLOT_SIDE * points[i].false_positive_rate,
+                     PLOT_BOTTOM - PLOT_SIDE * points[i].true_positive_rate);
+    hrf_out_adds(out, "\"/>");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
+                             struct hrf_error *err)
+{
+    hrf_out_adds(out, "<section><h2>ROC curve <small>by slide</small></h2>\n");
+    if (isnan(cohort->precisions[0].slide_auc.value)) {
+        hrf_out_adds(out, "<p class=\"none\">No curve: ");
+        hrf_out_html(out, cohort->precisions[0].slide_auc.reason);
+        hrf_out_adds(out, ".</p></section>\n");
+        return HRF_OK;
+    }
+    roc_frame(out);
+    for (size_t i = cohort->n_precisions; i-- > 0;)
+        if (!isnan(cohort->precisions[i].slide_auc.value))
+            HRF_TRY(roc_line(out, cohort, i, err));
+    hrf_out_adds(out, "</svg>\n<ul class=\"key\">");
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        if (isnan(p->slide_auc.value))
+            continue;
+        hrf_out_addf(out,
+                     "<li><i style=\"background:var(--s%zu)\"></i>%s <b>%.4f</b> "
+                     "(%.3f–%.3f)</li>",
+                     i, p->name, p->slide_auc.value, p->slide_auc_interval.low,
+                     p->slide_auc_interval.high);
+    }
+    hrf_out_adds(out, "</ul></section>\n");
+    return HRF_OK;
+}
+
+/* ---- score distribution: positives above the line, negatives below ---- */
+
+enum { N_BINS = 20, HIST_LEFT = 30, HIST_WIDTH = 290, HIST_MIDDLE = 144, HIST_HALF = 126 };
+
+struct histogram {
+    size_t above[N_BINS], below[N_BINS], most;
+    bool labelled;
+};
+
+static struct histogram count_scores(const struct hrf_cohort *cohort)
+{
+    struct histogram h = { .labelled = cohort->precisions[0].n_labelled > 0 };
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        if (!slide->scores[0].known || (h.labelled && slide->truth == HRF_TRUTH_UNKNOWN))
+            continue;
+        double at = fmin(fmax(slide->scores[0].value * N_BINS, 0.0), N_BINS - 1);
+        bool up = !h.labelled || slide->truth == HRF_TRUTH_POSITIVE;
+        size_t *bin = &(up ? h.above : h.below)[(size_t)at];
+        if (++*bin > h.most)
+            h.most = *bin;
+    }
+    return h;
+}
+
+static void bars(struct hrf_out *out, const size_t *bins, size_t most, bool up, const char *what)
+{
+    for (int i = 0; i < N_BINS; i++) {
+        if (bins[i] == 0)
+            continue;
+        double height = fmax(3.0, (double)HIST_HALF * (double)bins[i] / (double)most);
+        double width = (double)HIST_WIDTH / N_BINS;
+        hrf_out_addf(out,
+                     "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" rx=\"2\" "
+                     "fill=\"var(--%s)\"><title>%zu %s, score %.2f–%.2f</title></rect>",
+                     HIST_LEFT + width * i + 1.0, up ? HIST_MIDDLE - 1 - height : HIST_MIDDLE + 1.0,
+                     width - 2.0, height, up ? "pos" : "neg", bins[i], what, (double)i / N_BINS,
+                     (double)(i + 1) / N_BINS);
+    }
+}
+
+static void histogram_axes(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_addf(out, "<path class=\"base\" d=\"M%d %dh%d\"/>", HIST_LEFT, HIST_MIDDLE, HIST_WIDTH);
+    for (int i = 0; i <= 4; i++)
+        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>",
+                     HIST_LEFT + i * HIST_WIDTH / 4, HIST_MIDDLE + HIST_HALF + 18, i / 4.0);
+    hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">slide score</text>",
+                 HIST_LEFT + HIST_WIDTH / 2, HIST_MIDDLE + HIST_HALF + 36);
+    if (cohort->threshold < 0.0 || cohort->threshold > 1.0)
+        return;
+    double x = HIST_LEFT + HIST_WIDTH * cohort->threshold;
+    hrf_out_addf(out,
+                 "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f %dv%d\"/>"
+                 "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">threshold %g</text>",
+                 x, HIST_MIDDLE - HIST_HALF, 2 * HIST_HALF, x, HIST_MIDDLE - HIST_HALF - 6,
+                 cohort->threshold);
+}
+
+void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    struct histogram h = count_scores(cohort);
+    hrf_out_addf(out, "<section><h2>Slide scores <small>%s, %s</small></h2>\n",
+                 h.labelled ? "by truth" : "no labels", cohort->precisions[0].name);
+    if (h.most == 0) {
+        hrf_out_adds(out, "<p class=\"none\">No slide was scored.</p></section>\n");
+        return;
+    }
+    hrf_out_adds(out, "<svg viewBox=\"0 0 330 318\" role=\"img\" "
+                      "aria-label=\"Distribution of slide scores\">");
+    bars(out, h.above, h.most, true, h.labelled ? "truly positive" : "slides");
+    bars(out, h.below, h.most, false, "truly negative");
+    histogram_axes(out, cohort);
+    hrf_out_adds(out, "</svg>\n<ul class=\"key\"><li><i style=\"background:var(--pos)\"></i>");
+    hrf_out_html(out, h.labelled ? hrf_cohort_label(cohort, true) : "all slides");
+    hrf_out_adds(out, h.labelled ? " (truth), above</li>" : "</li>");
+    if (h.labelled) {
+        hrf_out_adds(out, "<li><i style=\"background:var(--neg)\"></i>");
+        hrf_out_html(out, hrf_cohort_label(cohort, false));
+        hrf_out_adds(out, " (truth), below</li>");
+    }
+    hrf_out_addf(out, "<li>tallest bar: %zu slide%s</li></ul></section>\n", h.most,
+                 h.most == 1 ? "" : "s");
+}
+
+/* ---- confusion ---- */
+
+static void cell(struct hrf_out *out, int64_t count, const char *what, bool good)
+{
+    hrf_out_addf(out, "<div class=\"%s\">%lld<small>%s</small></div>",
+                 count == 0 ? ""
+                 : good     ? "good"
+                            : "bad",
+                 (long long)count, what);
+}
+
+static void matrix(struct hrf_out *out, const struct hrf_cohort *cohort,
+                   const struct hrf_cohort_precision *p)
+{
+    const struct hrf_confusion *c = &p->confusion;
+    hrf_out_addf(out, "<div><h3>%s</h3><div class=\"matrix\"><span></span><span>called ", p->name);
+    hrf_out_html(out, hrf_cohort_label(cohort, true));
+    hrf_out_adds(out, "</span><span>called ");
+    hrf_out_html(out, hrf_cohort_label(cohort, false));
+    hrf_out_adds(out, "</span><span class=\"r\">");
+    hrf_out_html(out, hrf_cohort_label(cohort, true));
+    hrf_out_adds(out, "</span>");
+    cell(out, c->true_positive, "true positive", true);
+    cell(out, c->false_negative, "false negative", false);
+    hrf_out_adds(out, "<span class=\"r\">");
+    hrf_out_html(out, hrf_cohort_label(cohort, false));
+    hrf_out_adds(out, "</span>");
+    cell(out, c->false_positive, "false positive", false);
+    cell(out, c->true_negative, "true negative", true);
+    hrf_out_adds(out, "</div><ul class=\"key\">");
+    double sensitivity = hrf_confusion_sensitivity(c), specificity = hrf_confusion_specificity(c);
+    if (!isnan(sensitivity))
+        hrf_out_addf(out, "<li>sensitivity <b>%.3f</b></li>", sensitivity);
+    if (!isnan(specificity))
+        hrf_out_addf(out, "<li>specificity <b>%.3f</b></li>", specificity);
+    hrf_out_adds(out, "</ul></div>");
+}
+
+void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_addf(out, "<section><h2>Confusion <small>at score ≥ %g</small></h2>\n",
+                 cohort->threshold);
+    if (cohort->precisions[0].n_labelled == 0) {
+        hrf_out_adds(out, "<p class=\"none\">None: no slide with a label was scored.</p>");
+    } else {
+        hrf_out_adds(out, "<div class=\"matrices\">");
+        for (size_t i = 0; i < cohort->n_precisions; i++)
+            if (cohort->precisions[i].n_labelled > 0)
+                matrix(out, cohort, &cohort->precisions[i]);
+        hrf_out_adds(out, "</div>");
+    }
+    hrf_out_adds(out, "</section>\n");
+}
+
+/* ---- times ---- */
+
+struct part {
+    const char *name, *colour;
+    double seconds;
+};
+
+static void time_row(struct hrf_out *out, const char *title, const struct part *parts, size_t n)
+{
+    hrf_out_addf(out, "<div class=\"row\"><span>%s</span><div class=\"stack\">", title);
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].seconds > 0.0)
+            hrf_out_addf(out,
+                         "<i style=\"flex:%.6g;background:var(--%s)\" title=\"%s %.3g s\"></i>",
+                         parts[i].seconds, parts[i].colour, parts[i].name, parts[i].seconds);
+    hrf_out_adds(out, "</div></div>");
+}
+
+static void time_key(struct hrf_out *out, const struct part *parts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hrf_out_addf(out, "<li><i style=\"background:var(--%s)\"></i>%s <b>", parts[i].colour,
+                     parts[i].name);
+        hrf_page_seconds(out, parts[i].seconds);
+        hrf_out_adds(out, "</b></li>");
+    }
+}
+
+static void precision_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    const struct hrf_timing *t = &p->timing;
+    const struct part loop[] = { { "build", "t0", t->build },
+                                 { "compute", "t1", t->compute },
+                                 { "wait for patches", "t2", t->wait },
+                                 { "write", "t3", t->write } };
+    const struct part feed[] = { { "decode", "t4", t->decode }, { "prepare", "t5", t->prepare } };
+    hrf_out_addf(out, "<h3>infer, %s<small>%d compute thread%s, %d reader%s per job</small></h3>",
+                 p->name, p->n_threads, p->n_threads == 1 ? "" : "s", p->n_readers,
+                 p->n_readers == 1 ? "" : "s");
+    time_row(out, "compute loop", loop, 4);
+    time_row(out, "reader threads", feed, 2);
+    hrf_out_adds(out, "<ul class=\"key\">");
+    time_key(out, loop, 4);
+    time_key(out, feed, 2);
+    hrf_out_adds(out, "</ul>");
+}
+
+static void phase_times(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    if (cohort->n_phases == 0)
+        return;
+    hrf_out_adds(out, "<h3>phases<small>on the clock</small></h3><table><tbody>");
+    for (size_t i = 0; i < cohort->n_phases; i++) {
+        const struct hrf_phase_row *phase = &cohort->phases[i];
+        hrf_out_adds(out, "<tr><th>");
+        hrf_out_html(out, phase->name);
+        hrf_out_adds(out, "</th><td class=\"n\">");
+        hrf_page_seconds(out, phase->seconds);
+        hrf_out_addf(out, "</td><td>%lld task%s", (long long)phase->n_tasks,
+                     phase->n_tasks == 1 ? "" : "s");
+        if (phase->cached || phase->n_cached > 0)
+            hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
+        hrf_out_adds(out, "</td></tr>");
+    }
+    hrf_out_adds(out, "</tbody></table>");
+}
+
+void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<section class=\"times\"><h2>Where the time went <small>summed over jobs; "
+                      "the two rows of a precision run side by side</small></h2>\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        if (cohort->precisions[i].n_patches > 0)
+            precision_times(out, &cohort->precisions[i]);
+    phase_times(out, cohort);
+    hrf_out_adds(out, "</section>\n");
+}

@@ -1,0 +1,28 @@
+/* page_private.h - the parts of the page; each writes its own element and nothing else. */
+#ifndef HRF_AGGREGATE_REPORT_PAGE_PRIVATE_H
+#define HRF_AGGREGATE_REPORT_PAGE_PRIVATE_H
+
+#include "aggregate/report/out.h"
+#include "aggregate/report/page.h"
+
+void hrf_page_style(struct hrf_out *out);  /* <style> */
+void hrf_page_script(struct hrf_out *out); /* <script> */
+
+HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
+                                         struct hrf_error *err);
+void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
+                     const struct hrf_page_slide *extras);
+
+/* A figure by printf format (one double), or a dash that tells the reason when pointed at. */
+void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, const char *format);
+/* "12.3 s", "4 min 05 s", "3 h 07 min". */
+void hrf_page_seconds(struct hrf_out *out, double seconds);
+/* "1.2 GB" (decimal units). */
+void hrf_page_bytes(struct hrf_out *out, int64_t n_bytes);
+/* "12,345" */
+void hrf_page_count(struct hrf_out *out, int64_t count);
+
+#endif

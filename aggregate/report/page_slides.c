@@ -1,0 +1,210 @@
+/* page_slides.c - the table of all slides, sortable and filterable, with links to their files. */
+#include "aggregate/report/page_private.h"
+
+#include <math.h>
+
+static bool wrong(const struct hrf_cohort_slide *slide, size_t p)
+{
+    return slide->scores[p].known && slide->truth != HRF_TRUTH_UNKNOWN &&
+           slide->scores[p].positive != (slide->truth == HRF_TRUTH_POSITIVE);
+}
+
+static bool flipped(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide)
+{
+    for (size_t p = 1; p < cohort->n_precisions; p++)
+        if (slide->scores[0].known && slide->scores[p].known &&
+            slide->scores[0].positive != slide->scores[p].positive)
+            return true;
+    return false;
+}
+
+static void tools(struct hrf_out *out)
+{
+    hrf_out_adds(
+        out,
+        "<div class=\"tools\"><input id=\"find\" type=\"search\" placeholder=\"Find a slide\" "
+        "aria-label=\"Find a slide\"><select id=\"pick\" aria-label=\"Show\">"
+        "<option value=\"\">all slides</option><option value=\"positive\">called positive</option>"
+        "<option value=\"wrong\">label differs from truth</option>"
+        "<option value=\"flip\">label differs between precisions</option>"
+        "<option value=\"done\">done</option><option value=\"failed\">failed</option>"
+        "<option value=\"no_tissue\">no tissue</option><option value=\"excluded\">excluded</option>"
+        "<option value=\"pending\">pending</option><option value=\"note\">with a note</option>"
+        "</select><output id=\"shown\"></output></div>\n");
+}
+
+static void header(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<table id=\"slides\"><thead><tr><th></th>"
+                      "<th><button>slide</button></th><th><button>state</button></th>"
+                      "<th><button>truth</button></th><th><button>label</button></th>");
+    for (size_t p = 0; p < cohort->n_precisions; p++)
+        hrf_out_addf(out, "<th class=\"n\"><button>score %s</button></th>",
+                     cohort->precisions[p].name);
+    hrf_out_adds(out, "<th class=\"n\"><button>patches</button></th>"
+                      "<th class=\"n\"><button>tissue</button></th><th>files</th></tr></thead>"
+                      "<tbody>\n");
+}
+
+static void file_url(struct hrf_out *out, const struct hrf_cohort *cohort,
+                     const struct hrf_cohort_slide *slide, size_t p, const char *folder,
+                     const char *suffix)
+{
+    hrf_out_adds(out, "../results/");
+    hrf_out_url(out, cohort->precisions[p].name);
+    hrf_out_addf(out, "/%s/", folder);
+    hrf_out_url(out, slide->file_name);
+    hrf_out_adds(out, suffix);
+}
+
+static void thumbnail(struct hrf_out *out, const struct hrf_cohort *cohort,
+                      const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
+{
+    hrf_out_adds(out, "<td class=\"thumb\">");
+    if (extra->thumbnail.n_bytes > 0) {
+        if (extra->has_heatmap) {
+            hrf_out_adds(out, "<a href=\"");
+            file_url(out, cohort, slide, 0, "heatmaps", ".png");
+            hrf_out_adds(out, "\">");
+        }
+        hrf_out_adds(out, "<img loading=\"lazy\" alt=\"heatmap of ");
+        hrf_out_html(out, slide->name);
+        hrf_out_adds(out, "\" src=\"data:image/png;base64,");
+        hrf_out_base64(out, extra->thumbnail.data, extra->thumbnail.n_bytes);
+        hrf_out_addf(out, "\">%s", extra->has_heatmap ? "</a>" : "");
+    }
+    hrf_out_adds(out, "</td>");
+}
+
+static void note(struct hrf_out *out, const char *text, bool warn)
+{
+    if (text == NULL)
+        return;
+    hrf_out_adds(out, warn ? "<div class=\"warn\">" : "<div>");
+    hrf_out_html(out, text);
+    hrf_out_adds(out, "</div>");
+}
+
+static void name_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide,
+                      const struct hrf_page_slide *extra)
+{
+    hrf_out_adds(out, "<td class=\"name\">");
+    hrf_out_html(out, slide->name);
+    if (slide->width > 0)
+        hrf_out_addf(out, "<div>%lld × %lld px, %.3g µm/px</div>", (long long)slide->width,
+                     (long long)slide->height, slide->mpp);
+    note(out, slide->reason, slide->state != HRF_SLIDE_EXCLUDED);
+    note(out, slide->warning, true);
+    note(out, extra->note, true);
+    hrf_out_adds(out, "</td>");
+}
+
+static void state_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide)
+{
+    static const char *const words[] = { "pending", "done", "failed", "no tissue", "excluded" };
+    bool bad = slide->state == HRF_SLIDE_FAILED || slide->state == HRF_SLIDE_PENDING;
+    hrf_out_addf(out, "<td><span class=\"tag%s\">%s</span></td>", bad ? " bad" : "",
+                 words[slide->state]);
+}
+
+static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
+                        const struct hrf_cohort_slide *slide)
+{
+    hrf_out_adds(out, "<td>");
+    if (slide->truth != HRF_TRUTH_UNKNOWN)
+        hrf_out_html(out, hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE));
+    else
+        hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
+    hrf_out_adds(out, "</td><td>");
+    if (slide->scores[0].known) {
+        hrf_out_addf(out, "<span class=\"tag %s\">", slide->scores[0].positive ? "pos" : "neg");
+        hrf_out_html(out, hrf_cohort_label(cohort, slide->scores[0].positive));
+        hrf_out_addf(out, "</span>%s",
+                     wrong(slide, 0) ? " <span class=\"warn\" title=\"differs from the truth\">≠"
+                                       "</span>"
+                                     : "");
+    }
+    hrf_out_adds(out, "</td>");
+}
+
+static void score_cell(struct hrf_out *out, const struct hrf_cohort_score *score)
+{
+    if (!score->known) {
+        hrf_out_adds(out, "<td class=\"n\" data-k=\"\"></td>");
+        return;
+    }
+    double share = fmin(fmax(score->value, 0.0), 1.0);
+    hrf_out_addf(out,
+                 "<td class=\"n\" data-k=\"%.17g\"><div class=\"score\">%.3f<span class=\"meter "
+                 "%s\"><i style=\"width:%.1f%%\"></i></span></div></td>",
+                 score->value, score->value, score->positive ? "pos" : "neg", 100.0 * share);
+}
+
+static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
+                      const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
+{
+    hrf_out_adds(out, "<td>");
+    for (size_t p = 0; p < cohort->n_precisions && slide->scores[p].known; p++) {
+        if (p > 0)
+            hrf_out_adds(out, "<br>");
+        if (cohort->n_precisions > 1)
+            hrf_out_addf(out, "%s: ", cohort->precisions[p].name);
+        if (extra->has_csv) {
+            hrf_out_adds(out, "<a href=\"");
+            file_url(out, cohort, slide, p, "model-outputs-csv", ".csv");
+            hrf_out_adds(out, "\">csv</a> ");
+        }
+        if (extra->has_geojson) {
+            hrf_out_adds(out, "<a href=\"");
+            file_url(out, cohort, slide, p, "model-outputs-geojson", ".geojson.gz");
+            hrf_out_adds(out, "\">geojson</a> ");
+        }
+        if (extra->has_heatmap) {
+            hrf_out_adds(out, "<a href=\"");
+            file_url(out, cohort, slide, p, "heatmaps", ".png");
+            hrf_out_adds(out, "\">heatmap</a>");
+        }
+    }
+    hrf_out_adds(out, "</td>");
+}
+
+static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
+                const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
+{
+    bool noted = slide->warning != NULL || extra->note != NULL;
+    hrf_out_adds(out, "<tr data-n=\"");
+    hrf_out_html(out, slide->name);
+    hrf_out_addf(out, "\" data-s=\"%s%s%s%s%s\">", hrf_slide_state_name(slide->state),
+                 slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
+                 wrong(slide, 0) ? " wrong" : "", flipped(cohort, slide) ? " flip" : "",
+                 noted ? " note" : "");
+    thumbnail(out, cohort, slide, extra);
+    name_cell(out, slide, extra);
+    state_cell(out, slide);
+    label_cells(out, cohort, slide);
+    for (size_t p = 0; p < cohort->n_precisions; p++)
+        score_cell(out, &slide->scores[p]);
+    if (slide->n_patches >= 0) {
+        hrf_out_addf(out, "<td class=\"n\" data-k=\"%lld\">", (long long)slide->n_patches);
+        hrf_page_count(out, slide->n_patches);
+        hrf_out_addf(out, "</td><td class=\"n\" data-k=\"%.6g\">%.1f %%</td>",
+                     slide->tissue_fraction, 100.0 * slide->tissue_fraction);
+    } else {
+        hrf_out_adds(out, "<td class=\"n\" data-k=\"\"></td><td class=\"n\" data-k=\"\"></td>");
+    }
+    file_cell(out, cohort, slide, extra);
+    hrf_out_adds(out, "</tr>\n");
+}
+
+void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
+                     const struct hrf_page_slide *extras)
+{
+    hrf_out_adds(out, "<section><h2>Slides <small>heatmaps: ");
+    hrf_out_addf(out, "%s; dark outlines are annotated lesions</small></h2>\n",
+                 cohort->precisions[0].name);
+    tools(out);
+    header(out, cohort);
+    for (size_t i = 0; i < cohort->n_slides; i++)
+        row(out, cohort, &cohort->slides[i], &extras[i]);
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}

@@ -1,0 +1,130 @@
+/* page_style.c - the page's style sheet and script, line by line as they are sent. */
+#include "aggregate/report/page_private.h"
+
+static const char *const style[] = {
+    ":root{color-scheme:light dark;--bg:#f6f7f9;--panel:#fff;--ink:#16181d;--soft:#5b6270;",
+    "--line:#e1e4ea;--faint:#eff1f5;--accent:#2f6fde;--pos:#c8452f;--neg:#2f78b7;--ok:#2c8a57;",
+    "--warn:#a86a00;--s0:#2f6fde;--s1:#c8452f;--s2:#2c8a57;--s3:#8452c9;--s4:#a86a00;",
+    "--t0:#7b8494;--t1:#2f6fde;--t2:#e0a030;--t3:#35a08a;--t4:#5aa9e6;--t5:#9a7fd1}",
+    "@media(prefers-color-scheme:dark){:root{--bg:#101216;--panel:#181b21;--ink:#e8eaee;",
+    "--soft:#9aa2b1;--line:#2a2f38;--faint:#20242c;--accent:#7aa9ff;--pos:#f0806a;--neg:#6fb2e8;",
+    "--ok:#5cc48d;--warn:#e2ab4d;--s0:#7aa9ff;--s1:#f0806a;--s2:#5cc48d;--s3:#b795f0;--s4:#e2ab4d;",
+    "--t0:#717a89;--t1:#6d9dee;--t2:#d9a443;--t3:#4db39d;--t4:#5aa9e6;--t5:#a68fd6}}",
+    "*{box-sizing:border-box}",
+    "body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,",
+    "'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;-webkit-text-size-adjust:100%}",
+    "main{max-width:1180px;margin:0 auto;padding:32px 24px 56px}",
+    "header{display:flex;flex-wrap:wrap;gap:4px 24px;align-items:baseline;margin-bottom:20px}",
+    "h1{font-size:26px;line-height:1.2;margin:0;letter-spacing:-.01em;overflow-wrap:anywhere}",
+    "h2{font-size:17px;margin:0 0 12px}h2 small{font-weight:400;color:var(--soft);font-size:13px;",
+    "margin-left:8px}",
+    "header p{margin:0;color:var(--soft);flex-basis:100%}",
+    "a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}",
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:14px}",
+    ".card,section{background:var(--panel);border:1px solid var(--line);border-radius:12px}",
+    ".card{padding:16px 18px}.card h3{margin:0;font-size:13px;font-weight:500;color:var(--soft)}",
+    ".card b{display:block;font-size:30px;line-height:1.25;font-weight:600;",
+    "letter-spacing:-.02em;font-variant-numeric:tabular-nums}.card b small{font-size:16px;",
+    "font-weight:500;color:var(--soft);letter-spacing:0}",
+    ".card p{margin:2px 0 0;color:var(--soft);font-size:13px}",
+    "section{padding:20px 22px;margin-top:16px;overflow-x:auto}",
+    ".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(330px,1fr));gap:16px}",
+    ".grid section{min-width:0}",
+    ".stack{display:flex;height:10px;border-radius:5px;overflow:hidden;gap:2px;margin:9px 0 7px}",
+    ".stack i{display:block;min-width:3px}",
+    ".key{display:flex;flex-wrap:wrap;gap:3px 16px;font-size:13px;color:var(--soft);margin:10px 0 "
+    "0;",
+    "padding:0;list-style:none}.key "
+    "i{display:inline-block;width:10px;height:10px;border-radius:3px;",
+    "margin-right:6px}.key b{color:var(--ink);font-weight:600;font-variant-numeric:tabular-nums}",
+    "svg{display:block;width:100%;height:auto;overflow:visible}svg text{fill:var(--soft);",
+    "font-size:11px}.axis{stroke:var(--line)}.base{stroke:var(--soft);stroke-width:1}",
+    "table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}",
+    "th{font-weight:500;color:var(--soft);font-size:13px;text-align:left;white-space:nowrap}",
+    "th,td{padding:7px 12px 7px 0;border-bottom:1px solid var(--line);vertical-align:middle}",
+    "tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}",
+    "td.n,th.n{text-align:right;padding-right:16px}td.name{overflow-wrap:anywhere;min-width:140px}",
+    "td.name div{color:var(--soft);font-size:12.5px;max-width:440px}",
+    "td .warn{color:var(--warn)}",
+    "th button{all:unset;cursor:pointer}th button:hover,th button:focus-visible{color:var(--ink);",
+    "text-decoration:underline}th[aria-sort=ascending] button::after{content:' \\2191'}",
+    "th[aria-sort=descending] button::after{content:' \\2193'}",
+    ".thumb{width:92px}.thumb img{display:block;max-width:80px;max-height:64px;border-radius:5px;",
+    "border:1px solid var(--line);background:#fff}.thumb a:hover img{border-color:var(--accent)}",
+    ".tag{display:inline-block;padding:1px "
+    "9px;border-radius:10px;font-size:12.5px;white-space:nowrap;",
+    "background:var(--faint);color:var(--soft)}",
+    ".tag.pos{background:color-mix(in srgb,var(--pos) 14%,transparent);color:var(--pos)}",
+    ".tag.neg{background:color-mix(in srgb,var(--neg) 14%,transparent);color:var(--neg)}",
+    ".tag.bad{background:color-mix(in srgb,var(--warn) 16%,transparent);color:var(--warn)}",
+    ".score{display:flex;align-items:center;gap:8px;justify-content:flex-end}",
+    ".meter{position:relative;width:64px;height:6px;border-radius:3px;background:var(--line);",
+    "overflow:hidden}.meter i{position:absolute;inset:0 auto 0 0;background:var(--neg)}",
+    ".meter.pos i{background:var(--pos)}",
+    ".tools{display:flex;flex-wrap:wrap;gap:8px;margin:0 0 10px}",
+    ".tools input,.tools select{font:inherit;font-size:14px;padding:6px 10px;border-radius:8px;",
+    "border:1px solid var(--line);background:var(--bg);color:var(--ink)}.tools input{flex:1 1 "
+    "220px}",
+    ".tools output{align-self:center;color:var(--soft);font-size:13px}",
+    ".matrix{display:grid;grid-template-columns:auto 1fr "
+    "1fr;gap:4px;font-size:13px;max-width:330px;",
+    "align-items:stretch}.matrix span{color:var(--soft);align-self:center;text-align:center;",
+    "overflow-wrap:anywhere}.matrix span.r{text-align:right;padding-right:8px}",
+    ".matrix div{border-radius:8px;padding:9px "
+    "6px;text-align:center;font-size:20px;font-weight:600;",
+    "background:var(--faint)}.matrix div small{display:block;font-size:11.5px;font-weight:400;",
+    "color:var(--soft)}.matrix .good{background:color-mix(in srgb,var(--ok) 18%,var(--panel))}",
+    ".matrix .bad{background:color-mix(in srgb,var(--pos) 18%,var(--panel))}",
+    ".matrices{display:flex;flex-wrap:wrap;gap:18px 28px}.matrices h3,.times h3{margin:0 0 6px;",
+    "font-size:13px;font-weight:600}.times h3{margin-top:14px}.times h3 small{font-weight:400;",
+    "color:var(--soft);margin-left:6px}.times h3:first-of-type{margin-top:0}",
+    ".times .stack{height:16px;margin:4px 0}.times .row{display:grid;grid-template-columns:110px "
+    "1fr;",
+    "align-items:center;gap:10px;color:var(--soft);font-size:13px}",
+    ".none{color:var(--soft);margin:0}.dash{color:var(--soft);border-bottom:1px "
+    "dotted;cursor:help}",
+    "dl{display:grid;grid-template-columns:minmax(110px,auto) 1fr;gap:5px 22px;margin:0;",
+    "font-size:14px}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere;font-family:ui-"
+    "monospace,",
+    "SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}",
+    "footer{margin-top:20px;color:var(--soft);font-size:13px}",
+    "@media(max-width:600px){main{padding:18px 12px 40px}section{padding:16px 14px}",
+    ".grid{grid-template-columns:1fr}}",
+    "@media print{body{background:#fff}section,.card{break-inside:avoid}.tools{display:none}}",
+};
+
+static const char *const script[] = {
+    "(()=>{const t=document.getElementById('slides');if(!t)return;const b=t.tBodies[0];",
+    "const all=[...b.rows],text=document.getElementById('find'),",
+    "pick=document.getElementById('pick'),shown=document.getElementById('shown');",
+    "const key=(r,i)=>{const c=r.cells[i],k=c.dataset.k;return k===undefined?c.textContent:",
+    "k===''?null:+k};",
+    "t.querySelectorAll('th button').forEach(button=>{const th=button.parentNode;",
+    "button.addEventListener('click',()=>{const up=th.getAttribute('aria-sort')!=='ascending';",
+    "t.querySelectorAll('th').forEach(h=>h.removeAttribute('aria-sort'));",
+    "th.setAttribute('aria-sort',up?'ascending':'descending');const i=th.cellIndex;",
+    "all.sort((p,q)=>{const x=key(p,i),y=key(q,i);if(x===null||y===null)",
+    "return(x===null)-(y===null);const d=typeof x==='number'?x-y:",
+    "x.localeCompare(y,undefined,{numeric:true});return up?d:-d});b.append(...all)})});",
+    "const filter=()=>{const w=text.value.toLowerCase(),s=pick.value;let n=0;",
+    "all.forEach(r=>{const ok=(!w||r.dataset.n.toLowerCase().includes(w))&&",
+    "(!s||r.dataset.s.split(' ').includes(s));r.hidden=!ok;n+=ok});",
+    "shown.textContent=n+' of '+all.length};",
+    "text.addEventListener('input',filter);pick.addEventListener('change',filter);filter()})();",
+};
+
+void hrf_page_style(struct hrf_out *out)
+{
+    hrf_out_adds(out, "<style>\n");
+    for (size_t i = 0; i < sizeof style / sizeof style[0]; i++)
+        hrf_out_addf(out, "%s\n", style[i]);
+    hrf_out_adds(out, "</style>\n");
+}
+
+void hrf_page_script(struct hrf_out *out)
+{
+    hrf_out_adds(out, "<script>\n");
+    for (size_t i = 0; i < sizeof script / sizeof script[0]; i++)
+        hrf_out_addf(out, "%s\n", script[i]);
+    hrf_out_adds(out, "</script>\n");
+}

@@ -1,0 +1,346 @@
+#include "aggregate/report/report.h"
+
+#include "aggregate/camelyon16/asap.h"
+#include "aggregate/report/heatmap.h"
+#include "aggregate/report/image.h"
+#include "aggregate/report/json.h"
+#include "aggregate/report/page.h"
+#include "aggregate/report/tables.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/path.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, N_FORMS };
+static const struct {
+    const char *folder, *suffix;
+} forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
+                     { "model-outputs-geojson", ".geojson.gz" },
+                     { "heatmaps", ".png" } };
+
+struct writer {
+    const struct hrf_cohort *cohort;
+    const struct hrf_report_source *source;
+    const struct hrf_report_options *options;
+    const char *directory;
+    bool wanted[N_FORMS];
+    struct hrf_page_slide *extras; /* [n_slides] */
+    int32_t thumbnail_side;        /* px */
+};
+
+static enum hrf_status no_memory(struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_NOMEM, "no memory to write the report");
+}
+
+/* ---- folders ---- */
+
+/* "NAME.tmp.PID.N", as hrf_file_temporary() makes them. */
+static bool is_leftover(const char *name)
+{
+    const char *at = name + strlen(name);
+    for (int i = 0; i < 2; i++) {
+        const char *end = at;
+        while (at > name && isdigit((unsigned char)at[-1]))
+            at--;
+        if (at == end || at == name || *--at != '.')
+            return false;
+    }
+    return at - name > 4 && strncmp(at - 4, ".tmp", 4) == 0;
+}
+
+static enum hrf_status remove_leftovers(const char *folder, struct hrf_error *err)
+{
+    DIR *directory = opendir(folder);
+    if (directory == NULL)
+        return hrf_error_set_errno(err, errno, "cannot open the directory '%s'", folder);
+    enum hrf_status status = HRF_OK;
+    const struct dirent *entry;
+    while (status == HRF_OK && (entry = readdir(directory)) != NULL) {
+        if (!is_leftover(entry->d_name))
+            continue;
+        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && errno != ENOENT)
+            status = hrf_error_set_errno(err, errno, "cannot remove '%s/%s'", folder,
+                                         entry->d_name);
+    }
+    closedir(directory);
+    return status;
+}
+
+static enum hrf_status prepare_folder(const char *path, struct hrf_error *err)
+{
+    HRF_TRY(hrf_path_make_directories(path, err));
+    return remove_leftovers(path, err);
+}
+
+static enum hrf_status prepare_folders(const struct writer *w, struct hrf_error *err)
+{
+    static const char *const tops[] = { "results", "report" };
+    for (size_t i = 0; i < 2; i++) {
+        HRF_AUTO_FREE char *path = hrf_path_join(w->directory, tops[i]);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(prepare_folder(path, err));
+    }
+    for (size_t p = 0; p < w->cohort->n_precisions; p++)
+        for (size_t f = 0; f < N_FORMS; f++) {
+            if (!w->wanted[f])
+                continue;
+            HRF_AUTO_FREE char *path = hrf_format("%s/results/%s/%s", w->directory,
+                                                  w->cohort->precisions[p].name, forms[f].folder);
+            if (path == NULL)
+                return no_memory(err);
+            HRF_TRY(prepare_folder(path, err));
+        }
+    return HRF_OK;
+}
+
+static char *slide_path(const struct writer *w, size_t slide, size_t precision, enum form f)
+{
+    return hrf_format("%s/results/%s/%s/%s%s", w->directory, w->cohort->precisions[precision].name,
+                      forms[f].folder, w->cohort->slides[slide].file_name, forms[f].suffix);
+}
+
+/* What an earlier report wrote for a slide or a form that is no longer part of it. */
+static enum hrf_status remove_stale(const struct writer *w, size_t slide, size_t precision,
+                                    bool scored, struct hrf_error *err)
+{
+    for (size_t f = 0; f < N_FORMS; f++) {
+        if (scored && w->wanted[f])
+            continue;
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, (enum form)f);
+        if (path == NULL)
+            return no_memory(err);
+        if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR)
+            return hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
+    }
+    return HRF_OK;
+}
+
+/* ---- one slide ---- */
+
+/* A picture that cannot be made is a note; a disk or memory that is full is a failure. */
+static enum hrf_status note_or_fail(struct hrf_page_slide *extra, enum hrf_status status,
+                                    const char *what, const struct hrf_error *why,
+                                    struct hrf_error *err)
+{
+    if (status != HRF_E_USER && status != HRF_E_EXTERNAL)
+        return hrf_error_set(err, status, "%s: %s", what, why->text);
+    hrf_free(extra->note);
+    extra->note = hrf_format("%s: %s", what, why->text);
+    return extra->note != NULL ? HRF_OK : no_memory(err);
+}
+
+static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
+                                     struct hrf_page_slide *extra, struct hrf_outlines **outlines,
+                                     struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    if (slide->annotation == NULL)
+        return HRF_OK;
+    enum hrf_status status = hrf_outlines_read(slide->annotation, outlines, &why);
+    if (status != HRF_OK)
+        return note_or_fail(extra, status, "no lesion outlines", &why, err);
+    extra->has_outlines = (*outlines)->n_items > 0;
+    return HRF_OK;
+}
+
+/* Colours rounded to 5 bits: half the bytes, and no difference at this size. */
+static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
+                                      struct hrf_page_slide *extra, struct hrf_error *err)
+{
+    struct hrf_image small = { 0 };
+    HRF_TRY(hrf_image_shrink(map, side, &small, err));
+    size_t n = (size_t)small.width * (size_t)small.height * 3;
+    for (size_t i = 0; i < n; i++) {
+        unsigned v = (small.pixels[i] + 4u) >> 3;
+        v = v > 31 ? 31 : v;
+        small.pixels[i] = (unsigned char)(v << 3 | v >> 2);
+    }
+    enum hrf_status status = hrf_image_encode(&small, &extra->thumbnail, err);
+    hrf_image_release(&small);
+    return status;
+}
+
+static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_t precision,
+                                     const struct hrf_tile_plan *plan,
+                                     const struct hrf_scores *scores,
+                                     const struct hrf_outlines *outlines, struct hrf_error *err)
+{
+    struct hrf_page_slide *extra = &w->extras[slide];
+    struct hrf_image map = { 0 };
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_heatmap_draw(plan, scores, w->cohort->positive, outlines, &map,
+                                              &why);
+    if (status != HRF_OK)
+        return note_or_fail(extra, status, "no heatmap", &why, err);
+    HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_HEATMAP);
+    status = path == NULL ? no_memory(err)
+                          : hrf_heatmap_write(&map, w->cohort->threshold, path, err);
+    if (status == HRF_OK && precision == 0 && w->options->html)
+        status = make_thumbnail(&map, w->thumbnail_side, extra, err);
+    extra->has_heatmap |= status == HRF_OK && precision == 0;
+    hrf_image_release(&map);
+    return status;
+}
+
+static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t precision,
+                                    const struct hrf_tile_plan *plan,
+                                    const struct hrf_scores *scores, struct hrf_error *err)
+{
+    struct hrf_page_slide *extra = &w->extras[slide];
+    if (w->wanted[FORM_CSV]) {
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_CSV);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(hrf_report_patch_csv(w->cohort, plan, scores, path, err));
+        extra->has_csv = true;
+    }
+    if (w->wanted[FORM_GEOJSON]) {
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_GEOJSON);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(hrf_report_patch_geojson(w->cohort, w->cohort->slides[slide].name, plan, scores,
+                                         path, err));
+        extra->has_geojson = true;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status write_precision(const struct writer *w, size_t slide, size_t precision,
+                                       const struct hrf_tile_plan *plan,
+                                       const struct hrf_outlines *outlines, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_TRY(w->source->scores(w->source->context, slide, precision, &scores, err));
+    HRF_TRY(hrf_report_check_scores(w->cohort, plan, scores, err));
+    HRF_TRY(write_tables(w, slide, precision, plan, scores, err));
+    if (w->wanted[FORM_HEATMAP])
+        HRF_TRY(write_heatmap(w, slide, precision, plan, scores, outlines, err));
+    return HRF_OK;
+}
+
+static enum hrf_status write_slide(const struct writer *w, size_t index, struct hrf_error *err)
+{
+    const struct hrf_cohort_slide *slide = &w->cohort->slides[index];
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_outlines) outlines = NULL;
+    for (size_t p = 0; p < w->cohort->n_precisions; p++) {
+        /* A slide without tissue has a score, but no patches to list or show. */
+        bool scored = slide->state == HRF_SLIDE_DONE && slide->scores[p].known;
+        HRF_TRY(remove_stale(w, index, p, scored, err));
+        if (!scored || !(w->wanted[FORM_CSV] || w->wanted[FORM_GEOJSON] || w->wanted[FORM_HEATMAP]))
+            continue;
+        if (plan == NULL) {
+            HRF_TRY(w->source->tile_plan(w->source->context, index, &plan, err));
+            if (w->wanted[FORM_HEATMAP])
+                HRF_TRY(read_outlines(slide, &w->extras[index], &outlines, err));
+        }
+        HRF_TRY(write_precision(w, index, p, plan, outlines, err));
+    }
+    hrf_crash_point("report.slide");
+    return HRF_OK;
+}
+
+/* ---- all ---- */
+
+static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *labels = hrf_path_join(w->directory, "results/labels.csv");
+    HRF_AUTO_FREE char *json = hrf_path_join(w->directory, "report/report.json");
+    HRF_AUTO_FREE char *page = hrf_path_join(w->directory, "report/index.html");
+    if (labels == NULL || json == NULL || page == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_report_labels(w->cohort, labels, err));
+    hrf_crash_point("report.labels");
+    HRF_TRY(hrf_report_json(w->cohort, json, err));
+    hrf_crash_point("report.json");
+    if (!w->options->html)
+        return HRF_OK;
+    char now[24];
+    hrf_clock_iso8601(hrf_clock_wall_ms(), now);
+    const char *made_at = w->options->made_at != NULL ? w->options->made_at : now;
+    return hrf_report_page(w->cohort, w->extras, made_at, page, err);
+}
+
+static enum hrf_status write_all(const struct writer *w, struct hrf_error *err)
+{
+    HRF_TRY(prepare_folders(w, err));
+    for (size_t i = 0; i < w->cohort->n_slides; i++) {
+        enum hrf_status status = write_slide(w, i, err);
+        if (status != HRF_OK)
+            return hrf_error_wrap(err, status, "results of the slide '%s'",
+                                  w->cohort->slides[i].name);
+        if (w->options->on_slide != NULL)
+            w->options->on_slide(w->options->on_slide_context, i + 1, w->cohort->n_slides);
+    }
+    return write_cohort(w, err);
+}
+
+/* Thumbnails get smaller as cohorts grow: about 3 MB of them on a page, whatever the number. */
+static int32_t thumbnail_side(size_t n_slides)
+{
+    return n_slides <= 60 ? 160 : n_slides <= 200 ? 112 : 80;
+}
+
+enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
+                                 const struct hrf_report_source *source,
+                                 const struct hrf_report_options *options, const char *directory,
+                                 struct hrf_error *err)
+{
+    struct writer w = { .cohort = cohort,
+                        .source = source,
+                        .options = options,
+                        .directory = directory,
+                        .wanted = { options->csv, options->geojson, options->heatmaps },
+                        .extras = hrf_calloc(cohort->n_slides + 1, sizeof *w.extras),
+                        .thumbnail_side = thumbnail_side(cohort->n_slides) };
+    if (w.extras == NULL)
+        return no_memory(err);
+    enum hrf_status status = write_all(&w, err);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        hrf_free(w.extras[i].thumbnail.data);
+        hrf_free(w.extras[i].note);
+    }
+    hrf_free(w.extras);
+    return status;
+}
+
+/* ---- from the store ---- */
+
+struct store_source {
+    struct hrf_store *store;
+    const struct hrf_cohort *cohort;
+};
+
+static enum hrf_status stored_plan(void *context, size_t slide, struct hrf_tile_plan **out,
+                                   struct hrf_error *err)
+{
+    const struct store_source *source = context;
+    return hrf_store_get_tile_plan(source->store, source->cohort->slides[slide].id, out, err);
+}
+
+static enum hrf_status stored_scores(void *context, size_t slide, size_t precision,
+                                     struct hrf_scores **out, struct hrf_error *err)
+{
+    const struct store_source *source = context;
+    return hrf_store_get_scores(source->store, source->cohort->slides[slide].id,
+                                source->cohort->precisions[precision].name, out, err);
+}
+
+enum hrf_status hrf_report_from_store(struct hrf_store *store,
+                                      const struct hrf_aggregate_params *params,
+                                      const struct hrf_report_options *options,
+                                      const char *directory, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_cohort) cohort = NULL;
+    HRF_TRY(hrf_cohort_load(store, params, &cohort, err));
+    struct store_source context = { store, cohort };
+    const struct hrf_report_source source = { &context, stored_plan, stored_scores };
+    return hrf_report_write(cohort, &source, options, directory, err);
+}

@@ -1,0 +1,47 @@
+/* report.h - everything below results/ and report/ of a run directory, from a cohort.
+ *
+ * results/labels.csv, results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps}/,
+ * report/report.json, report/index.html. Files appear whole (temporary name, sync, rename); made
+ * again from the same cohort they are the same bytes, but for the time on the page. One slide's
+ * records are in memory at a time, plus a bounded thumbnail of each.
+ */
+#ifndef HRF_AGGREGATE_REPORT_REPORT_H
+#define HRF_AGGREGATE_REPORT_REPORT_H
+
+#include "aggregate/study/cohort.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+
+/* Where the records of a slide come from. `slide` and `precision` are indices of the cohort; the
+ * caller destroys what it gets. */
+struct hrf_report_source {
+    void *context;
+    enum hrf_status (*tile_plan)(void *context, size_t slide, struct hrf_tile_plan **out,
+                                 struct hrf_error *err);
+    enum hrf_status (*scores)(void *context, size_t slide, size_t precision,
+                              struct hrf_scores **out, struct hrf_error *err);
+};
+
+struct hrf_report_options {
+    bool heatmaps, geojson, csv, html;
+    const char *made_at; /* shown on the page; NULL = now, UTC */
+    /* Called after each slide; may be NULL. */
+    void (*on_slide)(void *context, size_t done, size_t total);
+    void *on_slide_context;
+};
+
+/* An annotation or picture that cannot be read is a note on its slide, not a failure. Files of
+ * slides that are no longer done, and temporary files of a writer that was killed, are removed. */
+HRF_CHECKED enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
+                                             const struct hrf_report_source *source,
+                                             const struct hrf_report_options *options,
+                                             const char *directory, struct hrf_error *err);
+
+/* Cohort and records from the store: hrf_cohort_load() and hrf_report_write() in one. */
+HRF_CHECKED enum hrf_status hrf_report_from_store(struct hrf_store *store,
+                                                  const struct hrf_aggregate_params *params,
+                                                  const struct hrf_report_options *options,
+                                                  const char *directory, struct hrf_error *err);
+
+#endif
