@@ -33,17 +33,17 @@ enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSIT
 
 /* A slide of the cohort, as ingest made it and the run goes on to know it. */
 struct hrf_slide_row {
-    int64_t id;       /* position in the cohort, from 1 */
-    char *name;       /* unique in the cohort: the file's stem, or name.2 ... when taken */
+    int64_t id; /* position in the cohort, from 1 */
+    char *name; /* unique in the cohort: the file's stem, or name.2 ... when taken */
     char *path;
     int64_t n_bytes;
     int64_t mtime_ns;
     enum hrf_truth truth;
-    char *label_text;   /* as the label file says it ("Tumor,Micro"), NULL = none */
-    char *annotation;   /* path of an ASAP XML, NULL = none */
-    double mpp_csv;     /* 0 = none */
+    char *label_text; /* as the label file says it ("Tumor,Micro"), NULL = none */
+    char *annotation; /* path of an ASAP XML, NULL = none */
+    double mpp_csv;   /* 0 = none */
     enum hrf_slide_state state;
-    char *reason;       /* failed, excluded, or a warning; NULL = none */
+    char *reason;         /* failed, excluded, or a warning; NULL = none */
     char *tile_plan_hash; /* NULL until tiled */
 };
 void hrf_slide_row_release(struct hrf_slide_row *row);
@@ -58,8 +58,8 @@ void hrf_slide_rows_release(struct hrf_slide_rows *rows);
 struct hrf_slide_score {
     int64_t slide_id;
     char precision[8];
-    double score;      /* NaN: none (no tissue: the score is 0 and `label` says negative) */
-    bool positive;     /* score >= threshold */
+    double score;  /* NaN: none (no tissue: the score is 0 and `label` says negative) */
+    bool positive; /* score >= threshold */
     int64_t n_patches;
 };
 
@@ -88,8 +88,8 @@ HRF_CHECKED enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf
 void hrf_store_rollback(struct hrf_store *store);
 
 /* Small facts of the run: "run_id", "workflow", "created", ...; *out is heap, NULL when unset. */
-HRF_CHECKED enum hrf_status hrf_store_get_fact(struct hrf_store *store, const char *key,
-                                               char **out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_get_fact(struct hrf_store *store, const char *key, char **out,
+                                               struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_set_fact(struct hrf_store *store, const char *key,
                                                const char *value, struct hrf_error *err);
 
@@ -98,11 +98,21 @@ HRF_CHECKED enum hrf_status hrf_store_put_slide(struct hrf_store *store,
                                                 const struct hrf_slide_row *row,
                                                 struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_get_slides(struct hrf_store *store,
-                                                 struct hrf_slide_rows *out,
-                                                 struct hrf_error *err);
+                                                 struct hrf_slide_rows *out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_set_slide_state(struct hrf_store *store, int64_t slide_id,
                                                       enum hrf_slide_state state,
                                                       const char *reason, struct hrf_error *err);
+/* The hash of its tiling, as the imported tile plan says; NULL = not tiled. */
+HRF_CHECKED enum hrf_status hrf_store_set_slide_tiling(struct hrf_store *store, int64_t slide_id,
+                                                       const char *tile_plan_hash,
+                                                       struct hrf_error *err);
+/* Forgets the cohort rows and slide scores with an id above `last_id` (0: all of them): the
+ * cohort became smaller. */
+HRF_CHECKED enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64_t last_id,
+                                                  struct hrf_error *err);
+/* Forgets the slide scores of a precision (NULL: all), before they are made anew. */
+HRF_CHECKED enum hrf_status
+hrf_store_clear_slide_scores(struct hrf_store *store, const char *precision, struct hrf_error *err);
 
 /* The tile plan of a slide of the present cohort; HRF_E_USER when it has none. */
 HRF_CHECKED enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
