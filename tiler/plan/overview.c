@@ -48,7 +48,7 @@ static void finish_row(const uint32_t *sums, int64_t n_in, int64_t n_out, int n_
     }
 }
 
-enum hrf_status hrf_image_shrink(const unsigned char *in, int64_t in_width, int64_t in_height,
+enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t in_width, int64_t in_height,
                                  int n_channels, int64_t width, int64_t height, unsigned char *out,
                                  struct hrf_error *err)
 {
@@ -139,7 +139,7 @@ enum hrf_status hrf_overview_read(struct hrf_slide *slide, double mpp_x, double 
     return HRF_OK;
 }
 
-enum hrf_status hrf_image_to_png(const unsigned char *pixels, int64_t width, int64_t height,
+enum hrf_status hrf_overview_png(const unsigned char *pixels, int64_t width, int64_t height,
                                  int n_channels, struct hrf_bytes *out, struct hrf_error *err)
 {
     png_image image = { .version = PNG_IMAGE_VERSION,

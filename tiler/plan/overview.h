@@ -16,12 +16,12 @@ HRF_CHECKED enum hrf_status hrf_overview_read(struct hrf_slide *slide, double mp
                                               struct hrf_error *err);
 void hrf_overview_release(struct hrf_overview *overview);
 /* Area average of an image with n_channels to width x height. */
-HRF_CHECKED enum hrf_status hrf_image_shrink(const unsigned char *in, int64_t in_width,
+HRF_CHECKED enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t in_width,
                                              int64_t in_height, int n_channels, int64_t width,
                                              int64_t height, unsigned char *out,
                                              struct hrf_error *err);
 /* PNG with 1 (gray) or 3 (RGB) channels; heap bytes. */
-HRF_CHECKED enum hrf_status hrf_image_to_png(const unsigned char *pixels, int64_t width,
+HRF_CHECKED enum hrf_status hrf_overview_png(const unsigned char *pixels, int64_t width,
                                              int64_t height, int n_channels, struct hrf_bytes *out,
                                              struct hrf_error *err);
 

@@ -148,13 +148,13 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
     HRF_AUTO_FREE unsigned char *gray = hrf_alloc((size_t)(width * height));
     if (rgb == NULL || gray == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a thumbnail");
-    HRF_TRY(hrf_image_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
-    HRF_TRY(hrf_image_shrink(t->mask, w, h, 1, width, height, gray, err));
+    HRF_TRY(hrf_overview_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
+    HRF_TRY(hrf_overview_shrink(t->mask, w, h, 1, width, height, gray, err));
     for (int64_t i = 0; i < width * height; i++)
         gray[i] = gray[i] >= 128 ? 255 : 0;
     t->plan->thumbnail_downsample = (double)t->plan->width / (double)width;
-    HRF_TRY(hrf_image_to_png(rgb, width, height, 3, &t->plan->thumbnail_png, err));
-    return hrf_image_to_png(gray, width, height, 1, &t->plan->mask_png, err);
+    HRF_TRY(hrf_overview_png(rgb, width, height, 3, &t->plan->thumbnail_png, err));
+    return hrf_overview_png(gray, width, height, 1, &t->plan->mask_png, err);
 }
 
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,

@@ -1,0 +1,400 @@
+#include "schema/store/tasks.h"
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/strbuf.h"
+#include "schema/store/store_private.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *hrf_task_state_name(enum hrf_task_state state)
+{
+    static const char *const names[] = { "pending", "running", "done", "failed" };
+    return names[state];
+}
+
+void hrf_task_rows_release(struct hrf_task_rows *rows)
+{
+    for (size_t i = 0; i < rows->n_items; i++)
+        hrf_free(rows->items[i].reason);
+    hrf_free(rows->items);
+    *rows = (struct hrf_task_rows){ NULL, 0 };
+}
+
+void hrf_attempt_rows_release(struct hrf_attempt_rows *rows)
+{
+    for (size_t i = 0; i < rows->n_items; i++) {
+        hrf_free(rows->items[i].job_id);
+        hrf_free(rows->items[i].directory);
+        hrf_free(rows->items[i].task_ids);
+        hrf_free(rows->items[i].reason);
+    }
+    hrf_free(rows->items);
+    *rows = (struct hrf_attempt_rows){ NULL, 0 };
+}
+
+void hrf_event_rows_release(struct hrf_event_rows *rows)
+{
+    for (size_t i = 0; i < rows->n_items; i++) {
+        hrf_free(rows->items[i].subject);
+        hrf_free(rows->items[i].text);
+    }
+    hrf_free(rows->items);
+    *rows = (struct hrf_event_rows){ NULL, 0 };
+}
+
+/* One statement does the three cases: same place and same key keeps its state unless a result
+ * is known; another key starts anew. */
+static const char plan_sql[] =
+    "INSERT INTO task(kind, key, slide_id, precision, first_patch, n_patches, state, cached) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, "
+    " CASE WHEN EXISTS(SELECT 1 FROM record WHERE key=?2) THEN 2 ELSE 0 END, "
+    " EXISTS(SELECT 1 FROM record WHERE key=?2)) "
+    "ON CONFLICT(kind, slide_id, precision, first_patch) DO UPDATE SET "
+    " state=CASE WHEN excluded.state=2 THEN 2 WHEN key=excluded.key THEN state ELSE 0 END, "
+    " n_attempts=CASE WHEN key=excluded.key THEN n_attempts ELSE 0 END, "
+    " reason=CASE WHEN key=excluded.key AND excluded.state<>2 THEN reason ELSE NULL END, "
+    " cached=excluded.cached, n_patches=excluded.n_patches, key=excluded.key";
+
+static enum hrf_status plan_one(struct hrf_store *store, const struct hrf_task_row *row,
+                                struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store, plan_sql, &s, err));
+    sqlite3_bind_int(s, 1, row->kind);
+    hrf_bind_text(s, 2, row->key);
+    sqlite3_bind_int64(s, 3, row->slide_id);
+    hrf_bind_text(s, 4, row->precision);
+    sqlite3_bind_int64(s, 5, row->first_patch);
+    sqlite3_bind_int64(s, 6, row->n_patches);
+    return hrf_store_finish(store, s, err);
+}
+
+/* Tasks of (slide, kind) whose key is not among the given ones. */
+static enum hrf_status drop_others(struct hrf_store *store, int64_t slide_id,
+                                   enum hrf_task_kind kind, const struct hrf_task_row *rows,
+                                   size_t n_rows, struct hrf_error *err)
+{
+    struct hrf_strbuf sql = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&sql, "DELETE FROM task WHERE slide_id=%lld AND kind=%d AND key NOT IN (",
+                    (long long)slide_id, (int)kind);
+    for (size_t i = 0; i < n_rows; i++)
+        hrf_strbuf_addf(&sql, "%s'%s'", i > 0 ? "," : "", rows[i].key); /* hex: no quoting */
+    hrf_strbuf_adds(&sql, ")");
+    enum hrf_status status = hrf_strbuf_status(&sql, err);
+    if (status == HRF_OK)
+        status = hrf_store_exec(store, sql.text, err);
+    hrf_strbuf_release(&sql);
+    return status;
+}
+
+enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
+                                     enum hrf_task_kind kind, const struct hrf_task_row *rows,
+                                     size_t n_rows, struct hrf_error *err)
+{
+    HRF_TRY(drop_others(store, slide_id, kind, rows, n_rows, err));
+    for (size_t i = 0; i < n_rows; i++)
+        HRF_TRY(plan_one(store, &rows[i], err));
+    return HRF_OK;
+}
+
+static void copy_column(sqlite3_stmt *s, int i, char *out, size_t size)
+{
+    const unsigned char *text = sqlite3_column_text(s, i);
+    snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+}
+
+enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    struct hrf_task_rows rows = { NULL, 0 };
+    size_t capacity = 0;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store,
+                              "SELECT id, kind, key, slide_id, precision, first_patch, n_patches,"
+                              " state, n_attempts, cached, reason FROM task ORDER BY kind, "
+                              "slide_id, precision, first_patch",
+                              &s, err));
+    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
+    while (status == HRF_OK && has_row) {
+        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
+                                   sizeof rows.items[0], err);
+        if (status != HRF_OK)
+            break;
+        struct hrf_task_row *row = &rows.items[rows.n_items++];
+        *row = (struct hrf_task_row){ .id = sqlite3_column_int64(s, 0),
+                                      .kind = (enum hrf_task_kind)sqlite3_column_int(s, 1),
+                                      .slide_id = sqlite3_column_int64(s, 3),
+                                      .first_patch = sqlite3_column_int64(s, 5),
+                                      .n_patches = sqlite3_column_int64(s, 6),
+                                      .state = (enum hrf_task_state)sqlite3_column_int(s, 7),
+                                      .n_attempts = sqlite3_column_int64(s, 8),
+                                      .cached = sqlite3_column_int(s, 9) != 0,
+                                      .reason = hrf_column_text(s, 10) };
+        copy_column(s, 2, row->key, sizeof row->key);
+        copy_column(s, 4, row->precision, sizeof row->precision);
+        status = hrf_store_step(store, s, &has_row, err);
+    }
+    if (status != HRF_OK)
+        hrf_task_rows_release(&rows);
+    else
+        *out = rows;
+    return status;
+}
+
+enum hrf_status hrf_store_set_task(struct hrf_store *store, int64_t task_id,
+                                   enum hrf_task_state state, int64_t n_attempts,
+                                   const char *reason, struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(
+        store, "UPDATE task SET state=?, n_attempts=?, reason=?, cached=0 WHERE id=?", &s, err));
+    sqlite3_bind_int(s, 1, state);
+    sqlite3_bind_int64(s, 2, n_attempts);
+    hrf_bind_text(s, 3, reason);
+    sqlite3_bind_int64(s, 4, task_id);
+    return hrf_store_finish(store, s, err);
+}
+
+enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64_t task_id, const char *key,
+                                      const void *record, size_t n_bytes, bool *is_new,
+                                      struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store, "INSERT OR IGNORE INTO record VALUES(?,?)", &s, err));
+    hrf_bind_text(s, 1, key);
+    sqlite3_bind_blob64(s, 2, record, n_bytes, SQLITE_STATIC);
+    HRF_TRY(hrf_store_finish(store, s, err));
+    *is_new = sqlite3_changes(store->db) > 0;
+    HRF_TRY(hrf_store_prepare(store, "UPDATE task SET state=2, reason=NULL WHERE id=?", &s, err));
+    sqlite3_bind_int64(s, 1, task_id);
+    return hrf_store_finish(store, s, err);
+}
+
+enum hrf_status hrf_store_get_record(struct hrf_store *store, const char *key,
+                                     struct hrf_bytes *out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store, "SELECT bytes FROM record WHERE key=?", &s, err));
+    hrf_bind_text(s, 1, key);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    if (!has_row)
+        return hrf_error_set(err, HRF_E_USER, "the store has no result for the key %.12s...", key);
+    size_t n = (size_t)sqlite3_column_bytes(s, 0);
+    out->data = hrf_alloc(n);
+    if (out->data == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a record of %zu bytes", n);
+    if (n > 0)
+        memcpy(out->data, sqlite3_column_blob(s, 0), n);
+    out->n_bytes = n;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attempt_row *row,
+                                      struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(
+        store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
+    if (row->id > 0)
+        sqlite3_bind_int64(s, 1, row->id);
+    hrf_bind_text(s, 2, row->job_id);
+    sqlite3_bind_int64(s, 3, row->attempt);
+    hrf_bind_text(s, 4, row->directory);
+    sqlite3_bind_int(s, 5, row->kind);
+    sqlite3_bind_int(s, 6, row->state);
+    sqlite3_bind_int64(s, 7, row->pid);
+    sqlite3_bind_int64(s, 8, (int64_t)row->start_time);
+    sqlite3_bind_int64(s, 9, row->submitted_ms);
+    sqlite3_bind_int64(s, 10, row->ended_ms);
+    hrf_bind_text(s, 11, row->task_ids);
+    hrf_bind_text(s, 12, row->reason);
+    HRF_TRY(hrf_store_finish(store, s, err));
+    if (row->id == 0)
+        row->id = sqlite3_last_insert_rowid(store->db);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
+                                       struct hrf_attempt_rows *out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    struct hrf_attempt_rows rows = { NULL, 0 };
+    size_t capacity = 0;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store,
+                              only_open ? "SELECT * FROM attempt WHERE state<>2 ORDER BY id"
+                                        : "SELECT * FROM attempt ORDER BY id",
+                              &s, err));
+    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
+    while (status == HRF_OK && has_row) {
+        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
+                                   sizeof rows.items[0], err);
+        if (status != HRF_OK)
+            break;
+        rows.items[rows.n_items++] = (struct hrf_attempt_row){
+            .id = sqlite3_column_int64(s, 0),
+            .job_id = hrf_column_text(s, 1),
+            .attempt = sqlite3_column_int64(s, 2),
+            .directory = hrf_column_text(s, 3),
+            .kind = (enum hrf_task_kind)sqlite3_column_int(s, 4),
+            .state = (enum hrf_attempt_state)sqlite3_column_int(s, 5),
+            .pid = sqlite3_column_int64(s, 6),
+            .start_time = (uint64_t)sqlite3_column_int64(s, 7),
+            .submitted_ms = sqlite3_column_int64(s, 8),
+            .ended_ms = sqlite3_column_int64(s, 9),
+            .task_ids = hrf_column_text(s, 10),
+            .reason = hrf_column_text(s, 11),
+        };
+        status = hrf_store_step(store, s, &has_row, err);
+    }
+    if (status != HRF_OK)
+        hrf_attempt_rows_release(&rows);
+    else
+        *out = rows;
+    return status;
+}
+
+enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject, const char *text,
+                                    struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(
+        hrf_store_prepare(store, "INSERT INTO event(at_ms, subject, text) VALUES(?,?,?)", &s, err));
+    sqlite3_bind_int64(s, 1, hrf_clock_wall_ms());
+    hrf_bind_text(s, 2, subject);
+    hrf_bind_text(s, 3, text);
+    return hrf_store_finish(store, s, err);
+}
+
+enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
+                                     struct hrf_event_rows *out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    struct hrf_event_rows rows = { NULL, 0 };
+    size_t capacity = 0;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store,
+                              "SELECT at_ms, subject, text FROM event WHERE subject=?1 OR ?1 IS "
+                              "NULL ORDER BY id",
+                              &s, err));
+    hrf_bind_text(s, 1, subject);
+    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
+    while (status == HRF_OK && has_row) {
+        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
+                                   sizeof rows.items[0], err);
+        if (status != HRF_OK)
+            break;
+        rows.items[rows.n_items++] = (struct hrf_event_row){ .at_ms = sqlite3_column_int64(s, 0),
+                                                             .subject = hrf_column_text(s, 1),
+                                                             .text = hrf_column_text(s, 2) };
+        status = hrf_store_step(store, s, &has_row, err);
+    }
+    if (status != HRF_OK)
+        hrf_event_rows_release(&rows);
+    else
+        *out = rows;
+    return status;
+}
+
+enum { HEARTBEAT_LIFE_MS = 90000 };
+
+struct owner {
+    char host[128], boot[40];
+    int64_t pid, beat_ms;
+    uint64_t start_time;
+};
+
+static enum hrf_status read_owner(struct hrf_store *store, struct owner *owner, bool *there,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    HRF_TRY(hrf_store_prepare(store, "SELECT host, boot, pid, start_time, beat_ms FROM lease", &s,
+                              err));
+    HRF_TRY(hrf_store_step(store, s, there, err));
+    if (!*there)
+        return HRF_OK;
+    copy_column(s, 0, owner->host, sizeof owner->host);
+    copy_column(s, 1, owner->boot, sizeof owner->boot);
+    owner->pid = sqlite3_column_int64(s, 2);
+    owner->start_time = (uint64_t)sqlite3_column_int64(s, 3);
+    owner->beat_ms = sqlite3_column_int64(s, 4);
+    return HRF_OK;
+}
+
+static struct owner self(void)
+{
+    struct owner owner = { .pid = getpid(), .beat_ms = hrf_clock_wall_ms() };
+    hrf_process_host_name(owner.host, sizeof owner.host);
+    hrf_process_boot_id(owner.boot);
+    owner.start_time = hrf_process_start_time(getpid());
+    return owner;
+}
+
+static bool is_living(const struct owner *owner)
+{
+    struct owner me = self();
+    if (strcmp(owner->host, me.host) != 0)
+        return me.beat_ms - owner->beat_ms < HEARTBEAT_LIFE_MS;
+    return strcmp(owner->boot, me.boot) == 0 &&
+           hrf_process_start_time((pid_t)owner->pid) == owner->start_time && owner->start_time != 0;
+}
+
+static enum hrf_status write_owner(struct hrf_store *store, struct hrf_error *err)
+{
+    struct owner me = self();
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store, "INSERT OR REPLACE INTO lease VALUES(1,?,?,?,?,?)", &s, err));
+    hrf_bind_text(s, 1, me.host);
+    hrf_bind_text(s, 2, me.boot);
+    sqlite3_bind_int64(s, 3, me.pid);
+    sqlite3_bind_int64(s, 4, (int64_t)me.start_time);
+    sqlite3_bind_int64(s, 5, me.beat_ms);
+    return hrf_store_finish(store, s, err);
+}
+
+enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    struct owner owner;
+    bool there;
+    HRF_TRY(hrf_store_begin(store, err));
+    enum hrf_status status = read_owner(store, &owner, &there, err);
+    if (status == HRF_OK && there && owner.pid != getpid() && is_living(&owner))
+        status = hrf_error_set(err, HRF_E_AGAIN,
+                               "this run is being driven by process %lld on %s; watch it with "
+                               "'hires-flow status DIR --watch' or stop it with 'hires-flow cancel "
+                               "DIR'",
+                               (long long)owner.pid, owner.host);
+    if (status == HRF_OK)
+        status = write_owner(store, err);
+    if (status != HRF_OK) {
+        hrf_store_rollback(store);
+        return status;
+    }
+    return hrf_store_commit(store, err);
+}
+
+enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    return write_owner(store, err);
+}
+
+enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    return hrf_store_exec(store, "DELETE FROM lease", err);
+}
+
+enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid, struct hrf_error *err)
+{
+    struct owner owner;
+    bool there;
+    HRF_TRY(read_owner(store, &owner, &there, err));
+    struct owner me = self();
+    *pid = there && strcmp(owner.host, me.host) == 0 && is_living(&owner) ? owner.pid : 0;
+    return HRF_OK;
+}
