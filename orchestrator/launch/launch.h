@@ -1,16 +1,13 @@
-/* launch.h - the first process of a job: starts its worker, speaks for it, ends with it.
+/* launch.h - the process that a job is: starts the worker, watches it, tells how it ended.
  *
- * `hires-flow launch SPEC.json`. Writes start, beat and done sentinels beside the spec, forwards
- * signals to the worker's process group, ends the worker when the fence file appears, and takes
- * the worker down with itself when it is killed. One per attempt; single-threaded.
- *
- * Environment: HRF_ENGINE names another hires-engine (tests), HRF_BEAT_MS the beat's period.
+ * Writes start.json, beat.json (every 30 s; HRF_BEAT_MS for tests) and done.json beside the
+ * spec; the worker's output goes to `log` there. SIGTERM, SIGINT and SIGUSR1 are passed on. A
+ * file "revoked" beside the spec ends the worker. The worker dies with the launcher.
  */
 #ifndef HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H
 #define HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H
 
-/* Exit code: the worker's; 128 + signal when a signal ended it; 75 when trying again can help and
- * no worker was started, or when the attempt was revoked; 2 for a spec that cannot be used. */
-int hrf_launch_main(const char *spec_path);
+/* Returns the exit code: the worker's, 128 + its signal, or 1 when it could not be started. */
+int hrf_launch(const char *spec_path);
 
 #endif
