@@ -256,9 +256,14 @@ enum hrf_status hrf_store_put_slide_score(struct hrf_store *store,
     return hrf_store_finish(store, s, err);
 }
 
-enum hrf_status hrf_store_clear_slide_scores(struct hrf_store *store, struct hrf_error *err)
+enum hrf_status hrf_store_clear_slide_scores(struct hrf_store *store, const char *precision,
+                                             struct hrf_error *err)
 {
-    return hrf_store_exec(store, "DELETE FROM slide_score", err);
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store, "DELETE FROM slide_score WHERE precision=?1 OR ?1 IS NULL", &s,
+                              err));
+    hrf_bind_text(s, 1, precision);
+    return hrf_store_finish(store, s, err);
 }
 
 enum hrf_status hrf_store_get_slide_scores(struct hrf_store *store, const char *precision,

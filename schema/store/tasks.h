@@ -44,8 +44,8 @@ HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_
                                                  const struct hrf_task_row *rows, size_t n_rows,
                                                  struct hrf_error *err);
 /* Every task, in (kind, slide, precision, first patch) order. */
-HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store,
-                                                struct hrf_task_rows *out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
+                                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_set_task(struct hrf_store *store, int64_t task_id,
                                                enum hrf_task_state state, int64_t n_attempts,
                                                const char *reason, struct hrf_error *err);
@@ -58,15 +58,11 @@ HRF_CHECKED enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64
 /* The result kept by a key; HRF_E_USER when there is none. Heap. */
 HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, const char *key,
                                                  struct hrf_bytes *out, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_store_set_tile_plan_hash(struct hrf_store *store,
-                                                         int64_t slide_id, const char *hash,
-                                                         struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_set_tile_plan_hash(struct hrf_store *store, int64_t slide_id,
+                                                         const char *hash, struct hrf_error *err);
 /* Slides beyond the first n of a cohort that became smaller go, with their tasks. */
 HRF_CHECKED enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64_t n_slides,
                                                   struct hrf_error *err);
-/* Slide scores of precisions and slides that are no longer asked for go. */
-HRF_CHECKED enum hrf_status hrf_store_clear_slide_scores(struct hrf_store *store,
-                                                         struct hrf_error *err);
 
 enum hrf_attempt_state {
     HRF_ATTEMPT_INTENT, /* written before the job is started */
@@ -80,8 +76,8 @@ struct hrf_attempt_row {
     char *directory; /* of the attempt, relative to the run directory */
     enum hrf_task_kind kind;
     enum hrf_attempt_state state;
-    int64_t pid;         /* local executor; 0 = unknown */
-    uint64_t start_time; /* of the process, hrf_process_start_time() */
+    int64_t pid;                    /* local executor; 0 = unknown */
+    uint64_t start_time;            /* of the process, hrf_process_start_time() */
     int64_t submitted_ms, ended_ms; /* wall */
     char *task_ids;                 /* "12 13 14" */
     char *reason;                   /* how it ended; NULL = well, or not yet */
@@ -92,9 +88,8 @@ struct hrf_attempt_rows {
 };
 void hrf_attempt_rows_release(struct hrf_attempt_rows *rows);
 /* Inserts (row->id 0, then set) or updates. */
-HRF_CHECKED enum hrf_status hrf_store_put_attempt(struct hrf_store *store,
-                                                  struct hrf_attempt_row *row,
-                                                  struct hrf_error *err);
+HRF_CHECKED enum hrf_status
+hrf_store_put_attempt(struct hrf_store *store, struct hrf_attempt_row *row, struct hrf_error *err);
 /* only_open: those that have not ended. In id order. */
 HRF_CHECKED enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
                                                    struct hrf_attempt_rows *out,
@@ -114,8 +109,7 @@ HRF_CHECKED enum hrf_status hrf_store_add_event(struct hrf_store *store, const c
                                                 const char *text, struct hrf_error *err);
 /* subject NULL: all. In order of time. */
 HRF_CHECKED enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
-                                                 struct hrf_event_rows *out,
-                                                 struct hrf_error *err);
+                                                 struct hrf_event_rows *out, struct hrf_error *err);
 
 /* The one writer. A dead owner (its process is gone on this host and boot) is taken over; a
  * living one is HRF_E_AGAIN with its pid and host. An owner on another host counts as living
