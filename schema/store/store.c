@@ -133,8 +133,8 @@ enum hrf_status hrf_store_set_slide_state(struct hrf_store *store, int64_t slide
     return hrf_store_finish(store, s, err);
 }
 
-enum hrf_status hrf_store_set_tile_plan_hash(struct hrf_store *store, int64_t slide_id,
-                                             const char *hash, struct hrf_error *err)
+enum hrf_status hrf_store_set_slide_tiling(struct hrf_store *store, int64_t slide_id,
+                                           const char *hash, struct hrf_error *err)
 {
     sqlite3_stmt *s;
     HRF_TRY(hrf_store_prepare(store, "UPDATE slide SET tile_plan_hash=? WHERE id=?", &s, err));

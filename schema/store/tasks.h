@@ -58,11 +58,6 @@ HRF_CHECKED enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64
 /* The result kept by a key; HRF_E_USER when there is none. Heap. */
 HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, const char *key,
                                                  struct hrf_bytes *out, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_store_set_tile_plan_hash(struct hrf_store *store, int64_t slide_id,
-                                                         const char *hash, struct hrf_error *err);
-/* Slides beyond the first n of a cohort that became smaller go, with their tasks. */
-HRF_CHECKED enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64_t n_slides,
-                                                  struct hrf_error *err);
 
 enum hrf_attempt_state {
     HRF_ATTEMPT_INTENT, /* written before the job is started */

@@ -1,0 +1,70 @@
+#include "orchestrator/dag/dag.h"
+
+#include <assert.h>
+
+/* Raised when a task's result changes for the same inputs: every key changes with it. */
+static const char tile_version[] = "hires-flow tile 1";
+static const char infer_version[] = "hires-flow infer 1";
+
+static void hash_slide(struct hrf_hash *hash, const struct hrf_slide_identity *slide)
+{
+    hrf_hash_text(hash, slide->path);
+    hrf_hash_int(hash, slide->n_bytes);
+    hrf_hash_int(hash, slide->mtime_ns);
+}
+
+enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[HRF_HASH_HEX],
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, tile_version);
+    hash_slide(hash, &inputs->slide);
+    hrf_hash_text(hash, inputs->mode);
+    hrf_hash_text(hash, inputs->tissue_method);
+    hrf_hash_int(hash, inputs->size);
+    hrf_hash_int(hash, inputs->stride);
+    hrf_hash_int(hash, inputs->min_patches);
+    hrf_hash_double(hash, inputs->mpp);
+    hrf_hash_double(hash, inputs->min_tissue);
+    hrf_hash_double(hash, inputs->csv_mpp);
+    hrf_hash_double(hash, inputs->workflow_mpp);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char out[HRF_HASH_HEX],
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, infer_version);
+    hash_slide(hash, &inputs->slide);
+    hrf_hash_text(hash, inputs->tiling);
+    hrf_hash_text(hash, inputs->model_sha256);
+    hrf_hash_text(hash, inputs->precision);
+    hrf_hash_text(hash, inputs->device);
+    hrf_hash_int(hash, inputs->n_classes);
+    for (int i = 0; i < 3; i++) {
+        hrf_hash_double(hash, inputs->mean[i]);
+        hrf_hash_double(hash, inputs->std[i]);
+    }
+    hrf_hash_int(hash, inputs->first_patch);
+    hrf_hash_int(hash, inputs->n_patches);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+int64_t hrf_dag_shard_count(int64_t n_patches, int64_t limit)
+{
+    assert(limit >= 1);
+    return (n_patches + limit - 1) / limit;
+}
+
+void hrf_dag_shard(int64_t n_patches, int64_t n_shards, int64_t i, int64_t *first, int64_t *n)
+{
+    assert(n_shards >= 1 && i >= 0 && i < n_shards);
+    int64_t each = n_patches / n_shards, larger = n_patches % n_shards;
+    *first = i * each + (i < larger ? i : larger);
+    *n = each + (i < larger);
+}
