@@ -226,6 +226,7 @@ static void start_child(const char *const argv[], const char *log_path, bool det
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) /* it died before prctl */
             _exit(127);
+        setpgid(0, 0);
     }
     reset_signals();
     int null_fd = open("/dev/null", O_RDONLY);

@@ -1,3 +1,5 @@
+/* launch.c - one loop around one child. Signals are blocked and taken by sigtimedwait, so that
+ * nothing happens between two instructions and nothing is polled faster than twice a second. */
 #include "orchestrator/launch/launch.h"
 
 #include "base/alloc.h"
@@ -14,20 +16,19 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { BEAT_MS = 30000, TICK_MS = 20, KILL_AFTER_MS = 10000 };
-
-static volatile sig_atomic_t pending_signal;
-
-static void remember_signal(int signal_number)
-{
-    pending_signal = signal_number;
-}
+/* FENCE_MS: how late a revoked attempt may notice. KILL_AFTER_MS: what a worker that was asked to
+ * end has left to finish its chunk and commit it. */
+enum { BEAT_MS = 30000, FENCE_MS = 500, KILL_AFTER_MS = 10000 };
+/* For whoever started the launcher; the sentinels tell the rest. 75: EX_TEMPFAIL. */
+enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 
 struct launch {
     struct hrf_job_spec *spec;
-    char *directory, *spec_path, *log, *fence, *program;
+    char *directory, *spec_path, *log, *program;
+    sigset_t signals;
     struct hrf_sentinel sentinel;
 };
 
@@ -37,7 +38,6 @@ static void launch_release(struct launch *l)
     hrf_free(l->directory);
     hrf_free(l->spec_path);
     hrf_free(l->log);
-    hrf_free(l->fence);
     hrf_free(l->program);
 }
 
@@ -49,11 +49,25 @@ static enum hrf_status find_program(struct launch *l, struct hrf_error *err)
     HRF_TRY(hrf_process_self(&self, err));
     if (l->spec->kind == HRF_JOB_TILE)
         l->program = hrf_strdup(self);
-    else if (engine != NULL)
+    else if (engine != NULL && engine[0] != '\0')
         l->program = hrf_strdup(engine);
     else if ((directory = hrf_path_directory(self)) != NULL)
         l->program = hrf_path_join(directory, "hires-engine");
     return l->program != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+}
+
+static void fill_identity(struct launch *l)
+{
+    struct hrf_sentinel *s = &l->sentinel;
+    snprintf(s->run_id, sizeof s->run_id, "%s", l->spec->run_id);
+    snprintf(s->job_id, sizeof s->job_id, "%s", l->spec->job_id);
+    s->attempt = l->spec->attempt;
+    hrf_process_host_name(s->host, sizeof s->host);
+    hrf_process_boot_id(s->boot);
+    s->pid = getpid();
+    s->start_time = hrf_process_start_time(getpid());
+    s->start_ms = hrf_clock_wall_ms();
+    s->exit_code = -1;
 }
 
 static enum hrf_status prepare(struct launch *l, const char *spec_path, struct hrf_error *err)
@@ -61,97 +75,194 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     HRF_TRY(hrf_path_absolute(spec_path, &l->spec_path, err));
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
     l->directory = hrf_path_directory(l->spec_path);
-    if (l->directory == NULL || (l->log = hrf_path_join(l->directory, "log")) == NULL ||
-        (l->fence = hrf_path_join(l->directory, "revoked")) == NULL)
+    if (l->directory == NULL || (l->log = hrf_path_join(l->directory, "log")) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    struct hrf_sentinel *s = &l->sentinel;
-    snprintf(s->run_id, sizeof s->run_id, "%s", l->spec->run_id);
-    s->attempt = l->spec->attempt;
-    hrf_process_host_name(s->host, sizeof s->host);
-    hrf_process_boot_id(s->boot);
-    s->pid = getpid();
-    s->start_time = hrf_process_start_time(getpid());
-    s->start_ms = hrf_clock_wall_ms();
-    return find_program(l, err);
-}
-
-/* Waits for the worker; passes signals on, beats, and ends it when the attempt was given up. */
-static int watch(struct launch *l, pid_t worker)
-{
-    const char *text = getenv("HRF_BEAT_MS");
-    int64_t beat_ns = (text != NULL ? strtoll(text, NULL, 10) : BEAT_MS) * 1000000;
-    int64_t next_beat = hrf_clock_ns() + beat_ns, kill_at = INT64_MAX;
-    int status = 0;
-    while (waitpid(worker, &status, WNOHANG) != worker) {
-        int64_t now = hrf_clock_ns();
-        bool revoked = kill_at == INT64_MAX && hrf_path_exists(l->fence);
-        if (pending_signal != 0 || revoked) {
-            kill(worker, pending_signal == SIGUSR1 ? SIGUSR1 : SIGTERM);
-            if (pending_signal != SIGUSR1)
-                kill_at = now + (int64_t)KILL_AFTER_MS * 1000000;
-            pending_signal = 0;
-        }
-        if (now >= kill_at)
-            kill(worker, SIGKILL);
-        if (now >= next_beat) {
-            struct hrf_error ignored; /* a beat that cannot be written is a beat missed */
-            if (hrf_sentinel_write(l->directory, "beat", &l->sentinel, &ignored) != HRF_OK)
-                fprintf(stderr, "launch: %s\n", ignored.text);
-            next_beat = now + beat_ns;
-        }
-        hrf_clock_sleep_ms(TICK_MS);
-    }
-    return status;
-}
-
-static enum hrf_status run_worker(struct launch *l, int *code, struct hrf_error *err)
-{
-    const char *verb = l->spec->kind == HRF_JOB_TILE ? "tile-job" : "infer";
-    const char *const argv[] = { l->program, verb, l->spec_path, NULL };
-    pid_t worker;
-    hrf_crash_point("launch.before_worker");
-    HRF_TRY(hrf_process_start(argv, l->log, false, &worker, err));
-    hrf_crash_point("launch.after_worker");
-    struct hrf_process_result result = hrf_process_decode(watch(l, worker));
-    struct rusage usage;
-    if (getrusage(RUSAGE_CHILDREN, &usage) == 0)
-        l->sentinel.peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
-    l->sentinel.end_ms = hrf_clock_wall_ms();
-    l->sentinel.exited = result.exited;
-    l->sentinel.exit_code = result.exit_code;
-    l->sentinel.signal = result.signal;
-    *code = result.exited ? result.exit_code : 128 + result.signal;
-    hrf_crash_point("launch.before_done");
-    HRF_TRY(hrf_sentinel_write(l->directory, "done", &l->sentinel, err));
-    hrf_crash_point("launch.after_done");
+    fill_identity(l);
     return HRF_OK;
 }
 
-static enum hrf_status launch(struct launch *l, const char *spec_path, int *code,
-                              struct hrf_error *err)
+static int64_t beat_period_ns(void)
 {
-    HRF_TRY(prepare(l, spec_path, err));
-    hrf_crash_point("launch.before_start");
+    const char *text = getenv("HRF_BEAT_MS");
+    long long ms = text != NULL ? strtoll(text, NULL, 10) : BEAT_MS;
+    return (ms > 0 ? ms : BEAT_MS) * 1000000;
+}
+
+static void beat(struct launch *l)
+{
+    struct hrf_error err;
+    l->sentinel.n_beats++;
+    hrf_crash_point("launch.beat.before");
+    if (hrf_sentinel_write(l->directory, "beat", &l->sentinel, &err) != HRF_OK)
+        fprintf(stderr, "launch: %s\n", err.text); /* a beat missed; the next one may do */
+    hrf_crash_point("launch.beat.after");
+}
+
+/* The next signal within `wait_ns`, 0 when there was none. */
+static int next_signal(const sigset_t *signals, int64_t wait_ns)
+{
+    if (wait_ns < 0)
+        wait_ns = 0;
+    struct timespec wait = { .tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000 };
+    int number = sigtimedwait(signals, NULL, &wait);
+    return number > 0 ? number : 0;
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* True when the worker has ended; it is left unreaped, so that its process group cannot be
+ * another's when what it left behind is killed. */
+static bool has_ended(pid_t worker)
+{
+    siginfo_t info = { .si_pid = 0 };
+    return waitid(P_PID, (id_t)worker, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid == worker;
+}
+
+/* Beats, passes signals on, and ends the worker when the attempt was given up. */
+static void watch(struct launch *l, pid_t worker)
+{
+    int64_t period = beat_period_ns(), next_beat = hrf_clock_ns() + period;
+    int64_t next_look = 0, kill_at = INT64_MAX;
+    while (!has_ended(worker)) {
+        int64_t now = hrf_clock_ns();
+        int ask = 0;
+        if (now >= next_look) {
+            next_look = now + (int64_t)FENCE_MS * 1000000;
+            if (!l->sentinel.was_revoked && hrf_fence_is_set(l->directory)) {
+                l->sentinel.was_revoked = true;
+                ask = SIGTERM;
+            }
+        }
+        if (now >= kill_at) {
+            kill(-worker, SIGKILL);
+            kill_at = now + 1000000000; /* a process in the middle of I/O takes its time */
+        }
+        if (now >= next_beat) {
+            beat(l);
+            next_beat = now + period;
+        }
+        if (ask == 0)
+            ask = next_signal(&l->signals, earliest(earliest(next_beat, next_look), kill_at) - now);
+        if (ask == 0 || ask == SIGCHLD)
+            continue;
+        kill(-worker, ask);
+        l->sentinel.was_asked = true;
+        if (ask != SIGUSR1) /* USR1 is the scheduler's warning; its own kill follows */
+            kill_at = earliest(kill_at, hrf_clock_ns() + (int64_t)KILL_AFTER_MS * 1000000);
+    }
+}
+
+static void count_task(const char *directory, const char *task_id, struct hrf_task_tally *tally)
+{
+    struct hrf_task_status status = { .outcome = HRF_TASK_DONE };
+    HRF_AUTO_FREE char *record = NULL;
+    size_t n_bytes = 0;
+    if (hrf_task_collect(directory, task_id, &status, &record, &n_bytes, NULL) != HRF_OK)
+        tally->n_missing++;
+    else if (status.outcome == HRF_TASK_FAILED)
+        tally->n_failed++;
+    else if (status.outcome == HRF_TASK_NO_TISSUE)
+        tally->n_no_tissue++;
+    else
+        tally->n_done++;
+    hrf_task_status_release(&status);
+}
+
+/* done.json, the last word. Its space was set aside, so a full disk does not stop it. */
+static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
+{
+    struct rusage usage;
+    for (size_t i = 0; i < l->spec->n_tasks; i++)
+        count_task(l->directory, l->spec->tasks[i].id, &l->sentinel.tasks);
+    if (getrusage(RUSAGE_CHILDREN, &usage) == 0)
+        l->sentinel.peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+    l->sentinel.end_ms = hrf_clock_wall_ms();
+    hrf_crash_point("launch.done.before");
+    HRF_TRY(hrf_sentinel_write(l->directory, "done", &l->sentinel, err));
+    hrf_crash_point("launch.done.after");
+    return HRF_OK;
+}
+
+static bool may_help_again(enum hrf_status status)
+{
+    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_NOMEM;
+}
+
+static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_error *err)
+{
+    HRF_TRY(find_program(l, err));
+    const char *verb = l->spec->kind == HRF_JOB_TILE ? "tile-job" : "infer";
+    const char *const argv[] = { l->program, verb, l->spec_path, NULL };
+    hrf_crash_point("launch.worker.before");
+    HRF_TRY(hrf_process_start(argv, l->log, false, worker, err));
+    hrf_crash_point("launch.worker.after");
+    return HRF_OK;
+}
+
+/* Returns the exit code of the launcher. */
+static int run_worker(struct launch *l)
+{
+    struct hrf_sentinel *s = &l->sentinel;
+    struct hrf_error err = { .status = HRF_OK };
+    pid_t worker;
+    enum hrf_status status = start_worker(l, &worker, &err);
+    if (status != HRF_OK) {
+        s->exited = true;
+        s->exit_code = may_help_again(status) ? EXIT_TRY_AGAIN : EXIT_NOT_STARTED;
+        snprintf(s->reason, sizeof s->reason, "%.*s", (int)sizeof s->reason - 1, err.text);
+        return (int)s->exit_code;
+    }
+    int wait_status = 0;
+    watch(l, worker);
+    kill(-worker, SIGKILL); /* what a worker leaves behind ends with it */
+    waitpid(worker, &wait_status, 0);
+    struct hrf_process_result result = hrf_process_decode(wait_status);
+    s->exited = result.exited;
+    s->exit_code = result.exit_code;
+    s->signal = result.signal;
+    if (!result.exited)
+        snprintf(s->reason, sizeof s->reason, "the worker was ended by signal %d%s", result.signal,
+                 s->was_revoked             ? " after this attempt was revoked"
+                 : s->was_asked             ? " after it was asked to end"
+                 : result.signal == SIGKILL ? " (by hand, or the system ran out of memory)"
+                                            : "");
+    return result.exited ? result.exit_code : 128 + result.signal;
+}
+
+static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err)
+{
+    hrf_crash_point("launch.reserve.before");
     HRF_TRY(hrf_sentinel_reserve(l->directory, err));
+    hrf_crash_point("launch.start.before");
     HRF_TRY(hrf_sentinel_write(l->directory, "start", &l->sentinel, err));
-    hrf_crash_point("launch.after_start");
-    return run_worker(l, code, err);
+    hrf_crash_point("launch.start.after");
+    *code = run_worker(l);
+    return write_done(l, err);
 }
 
 int hrf_launch(const char *spec_path)
 {
-    struct sigaction action = { .sa_handler = remember_signal };
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
     struct launch l = { .spec = NULL };
     struct hrf_error err = { .status = HRF_OK };
-    int code = 1;
-    enum hrf_status status = launch(&l, spec_path, &code, &err);
-    launch_release(&l);
+    static const int taken[] = { SIGTERM, SIGINT, SIGUSR1, SIGCHLD };
+    sigemptyset(&l.signals);
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        sigaddset(&l.signals, taken[i]);
+    sigprocmask(SIG_BLOCK, &l.signals, NULL);
+    signal(SIGCHLD, SIG_DFL); /* an ignored SIGCHLD would reap the worker unseen */
+    signal(SIGHUP, SIG_IGN);  /* the login session may go; the job stays */
+    int code = EXIT_UNUSABLE;
+    enum hrf_status status = prepare(&l, spec_path, &err);
+    if (status == HRF_OK)
+        status = launch(&l, &code, &err);
     if (status != HRF_OK) {
         fprintf(stderr, "launch: %s\n", err.text);
-        return 1;
+        code = may_help_again(status) ? EXIT_TRY_AGAIN : EXIT_UNUSABLE;
     }
+    launch_release(&l);
     return code;
 }

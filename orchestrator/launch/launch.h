@@ -1,13 +1,17 @@
 /* launch.h - the process that a job is: starts the worker, watches it, tells how it ended.
  *
  * Writes start.json, beat.json (every 30 s; HRF_BEAT_MS for tests) and done.json beside the
- * spec; the worker's output goes to `log` there. SIGTERM, SIGINT and SIGUSR1 are passed on. A
- * file "revoked" beside the spec ends the worker. The worker dies with the launcher.
+ * spec; the worker's output goes to `log` there. SIGTERM, SIGINT and SIGUSR1 are passed on to
+ * the worker's process group; after the first two it has 10 s. A file "revoked" beside the spec
+ * does the same as SIGTERM, and done.json says so. The worker dies with the launcher, and what a
+ * worker leaves running ends with it. HRF_ENGINE names another hires-engine (tests).
+ * The executor starts it in a session of its own. Single-threaded; blocks its signals.
  */
 #ifndef HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H
 #define HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H
 
-/* Returns the exit code: the worker's, 128 + its signal, or 1 when it could not be started. */
+/* Returns the exit code: the worker's, or 128 + its signal; 127 when it could not be started, 75
+ * when trying again may help (no space, no memory), 2 when the spec cannot be used. */
 int hrf_launch(const char *spec_path);
 
 #endif
