@@ -1,0 +1,173 @@
+/* prepare.c - from the workflow to slides and tasks in the store. */
+#include "base/crash.h"
+#include "base/log.h"
+#include "orchestrator/dag/dag.h"
+#include "orchestrator/ingest/ingest.h"
+#include "orchestrator/run/run_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct hrf_task_row *run_find_task(struct run *run, int64_t task_id)
+{
+    for (size_t i = 0; i < run->tasks.n_items; i++)
+        if (run->tasks.items[i].id == task_id)
+            return &run->tasks.items[i];
+    return NULL;
+}
+
+struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
+{
+    bool there = slide_id >= 1 && (size_t)slide_id <= run->slides.n_items;
+    return there ? &run->slides.items[slide_id - 1] : NULL; /* ids count from 1 */
+}
+
+static struct hrf_slide_identity identity(const struct hrf_slide_row *slide)
+{
+    return (struct hrf_slide_identity){ .path = slide->path,
+                                        .n_bytes = slide->n_bytes,
+                                        .mtime_ns = slide->mtime_ns };
+}
+
+static enum hrf_status plan_tile(struct run *run, const struct hrf_slide_row *slide,
+                                 struct hrf_error *err)
+{
+    const struct hrf_workflow *w = run->workflow;
+    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
+    struct hrf_tile_inputs inputs = { .slide = identity(slide),
+                                      .mode = w->tiler.mode == HRF_TILER_PATCH ? "patch" : "slide",
+                                      .tissue_method = hrf_tissue_method_name(
+                                          w->tiler.tissue.method),
+                                      .size = w->tiler.patch.size,
+                                      .stride = w->tiler.patch.stride,
+                                      .min_patches = w->tiler.tissue.min_patches,
+                                      .mpp = w->tiler.patch.mpp,
+                                      .min_tissue = w->tiler.tissue.min_tissue,
+                                      .csv_mpp = slide->mpp_csv,
+                                      .workflow_mpp = w->dataset.mpp };
+    HRF_TRY(hrf_dag_tile_key(&inputs, row.key, err));
+    return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, &row, 1, err);
+}
+
+static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
+                                  struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_put_slide(run->store, slide, err));
+    if (slide->state == HRF_SLIDE_PENDING)
+        return plan_tile(run, slide, err);
+    HRF_TRY(hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, NULL, 0, err));
+    return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err);
+}
+
+/* What failed in an earlier run is tried again in this one. */
+static enum hrf_status revive(struct run *run, struct hrf_error *err)
+{
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        struct hrf_task_row *task = &run->tasks.items[i];
+        if (task->state == HRF_TASK_BROKEN)
+            HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, 0, NULL, err));
+        else if (task->state == HRF_TASK_PENDING && task->n_attempts > 0)
+            HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, 0, NULL, err));
+    }
+    return run_reload_tasks(run, err);
+}
+
+enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
+{
+    struct hrf_strbuf warnings = HRF_STRBUF_INIT;
+    enum hrf_status status = hrf_ingest(run->workflow, &run->slides, &warnings, err);
+    for (char *line = warnings.text; status == HRF_OK && *line != '\0';) {
+        size_t n = strcspn(line, "\n");
+        hrf_log_warning("ingest", "%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    hrf_strbuf_release(&warnings);
+    HRF_TRY(status);
+    HRF_TRY(hrf_store_begin(run->store, err));
+    HRF_TRY(hrf_store_trim_slides(run->store, (int64_t)run->slides.n_items, err));
+    for (size_t i = 0; i < run->slides.n_items; i++)
+        HRF_TRY(plan_slide(run, &run->slides.items[i], err));
+    HRF_TRY(run_reload_tasks(run, err));
+    HRF_TRY(revive(run, err));
+    for (size_t i = 0; i < run->tasks.n_items; i++)
+        if (run->tasks.items[i].kind == HRF_TASK_TILE &&
+            run->tasks.items[i].state == HRF_TASK_FINISHED)
+            HRF_TRY(run_plan_infer(run, run->tasks.items[i].slide_id, err));
+    HRF_TRY(run_reload_tasks(run, err));
+    hrf_crash_point("run.plan.before_commit");
+    HRF_TRY(hrf_store_commit(run->store, err));
+    hrf_crash_point("run.plan.after_commit");
+    return HRF_OK;
+}
+
+static enum hrf_status shard_rows(struct run *run, const struct hrf_slide_row *slide,
+                                  const struct hrf_tile_plan *plan, struct hrf_task_row *rows,
+                                  int64_t n_shards, struct hrf_error *err)
+{
+    const struct hrf_workflow *w = run->workflow;
+    struct hrf_infer_inputs inputs = { .slide = identity(slide),
+                                       .tiling = plan->hash,
+                                       .model_sha256 = run->model_sha256,
+                                       .device = "cpu",
+                                       .n_classes = (int64_t)w->model.classes.n_items,
+                                       .mean = w->model.input.mean,
+                                       .std = w->model.input.std };
+    for (size_t p = 0; p < w->n_precisions; p++) {
+        inputs.precision = hrf_precision_name(w->precision[p]);
+        for (int64_t i = 0; i < n_shards; i++, rows++) {
+            *rows = (struct hrf_task_row){ .kind = HRF_TASK_INFER, .slide_id = slide->id };
+            snprintf(rows->precision, sizeof rows->precision, "%s", inputs.precision);
+            hrf_dag_shard(plan->n_patches, n_shards, i, &rows->first_patch, &rows->n_patches);
+            inputs.first_patch = rows->first_patch;
+            inputs.n_patches = rows->n_patches;
+            HRF_TRY(hrf_dag_infer_key(&inputs, rows->key, err));
+        }
+    }
+    return HRF_OK;
+}
+
+enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct hrf_slide_row *slide = run_find_slide(run, slide_id);
+    HRF_TRY(hrf_store_get_tile_plan(run->store, slide_id, &plan, err));
+    HRF_TRY(hrf_store_set_slide_tiling(run->store, slide_id, plan->hash, err));
+    if (plan->n_patches == 0) {
+        slide->state = HRF_SLIDE_NO_TISSUE;
+        HRF_TRY(hrf_store_set_slide_state(run->store, slide_id, HRF_SLIDE_NO_TISSUE, plan->warning,
+                                          err));
+        return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, NULL, 0, err);
+    }
+    int64_t n_shards = hrf_dag_shard_count(plan->n_patches,
+                                           run->workflow->executor.patches_per_job);
+    size_t n = (size_t)n_shards * run->workflow->n_precisions;
+    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n, sizeof *rows);
+    if (rows == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan %zu tasks", n);
+    HRF_TRY(shard_rows(run, slide, plan, rows, n_shards, err));
+    return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
+}
+
+enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
+{
+    struct hrf_task_rows fresh = { NULL, 0 };
+    HRF_TRY(hrf_store_get_tasks(run->store, &fresh, err));
+    int64_t *delays = hrf_calloc(fresh.n_items, sizeof *delays);
+    if (delays == NULL) {
+        hrf_task_rows_release(&fresh);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks");
+    }
+    for (size_t i = 0, k = 0; i < fresh.n_items; i++) { /* both in the same order */
+        for (size_t j = k; j < run->tasks.n_items; j++)
+            if (run->tasks.items[j].id == fresh.items[i].id) {
+                delays[i] = run->not_before_ms[j];
+                k = j + 1;
+                break;
+            }
+    }
+    hrf_task_rows_release(&run->tasks);
+    hrf_free(run->not_before_ms);
+    run->tasks = fresh;
+    run->not_before_ms = delays;
+    return HRF_OK;
+}

@@ -1,0 +1,120 @@
+/* report.c - aggregate every slide, then write results/ and report/ from the store. */
+#include "aggregate/report/report.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/hash.h"
+#include "base/process.h"
+#include "orchestrator/run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { N_PROVENANCE = 6 };
+
+struct params {
+    struct hrf_aggregate_params aggregate;
+    const char *precisions[HRF_N_PRECISIONS];
+    struct hrf_named_text provenance[N_PROVENANCE];
+    char model_sha256[HRF_HASH_HEX], host[128];
+};
+
+static enum hrf_slide_rule_kind rule_kind(enum hrf_score_method method)
+{
+    switch (method) {
+    case HRF_SCORE_MAX:
+        return HRF_SLIDE_RULE_MAX;
+    case HRF_SCORE_MEAN:
+        return HRF_SLIDE_RULE_MEAN;
+    case HRF_SCORE_TOP_K_MEAN:
+        return HRF_SLIDE_RULE_TOP_K_MEAN;
+    case HRF_SCORE_PERCENTILE:
+        return HRF_SLIDE_RULE_PERCENTILE;
+    case HRF_SCORE_MAX_SMOOTHED:
+        break;
+    }
+    return HRF_SLIDE_RULE_MAX_SMOOTHED;
+}
+
+static enum hrf_status fill_params(const struct hrf_workflow *w, struct params *p,
+                                   struct hrf_error *err)
+{
+    struct hrf_aggregate_params *a = &p->aggregate;
+    HRF_TRY(hrf_hash_file(w->model.file, p->model_sha256, err));
+    hrf_process_host_name(p->host, sizeof p->host);
+    for (size_t i = 0; i < w->n_precisions; i++)
+        p->precisions[i] = hrf_precision_name(w->precision[i]);
+    a->name = w->name;
+    a->classes = (const char *const *)w->model.classes.items;
+    a->n_classes = w->model.classes.n_items;
+    for (size_t i = 0; i < a->n_classes; i++)
+        if (strcmp(a->classes[i], w->model.positive) == 0)
+            a->positive = i;
+    a->precisions = p->precisions;
+    a->n_precisions = w->n_precisions;
+    a->rule = (struct hrf_slide_rule){ .kind = rule_kind(w->aggregate.slide_score),
+                                       .top_k = w->aggregate.top_k,
+                                       .percentile = w->aggregate.percentile };
+    a->threshold = w->aggregate.threshold;
+    a->seed = 1;
+    a->calibration.reason = "no precision of this run needs one";
+    p->provenance[0] = (struct hrf_named_text){ "hires-flow", HRF_VERSION };
+    p->provenance[1] = (struct hrf_named_text){ "workflow", w->path };
+    p->provenance[2] = (struct hrf_named_text){ "model", w->model.file };
+    p->provenance[3] = (struct hrf_named_text){ "model SHA-256", p->model_sha256 };
+    p->provenance[4] = (struct hrf_named_text){ "host", p->host };
+    p->provenance[5] = (struct hrf_named_text){ "tissue method",
+                                                hrf_tissue_method_name(w->tiler.tissue.method) };
+    a->provenance = p->provenance;
+    a->n_provenance = N_PROVENANCE;
+    return HRF_OK;
+}
+
+static enum hrf_status aggregate(struct hrf_store *store, const struct params *p,
+                                 struct hrf_error *err)
+{
+    struct hrf_slide_rows slides;
+    HRF_TRY(hrf_store_get_slides(store, &slides, err));
+    enum hrf_status status = hrf_store_clear_slide_scores(store, NULL, err);
+    for (size_t i = 0; i < slides.n_items && status == HRF_OK; i++) {
+        enum hrf_slide_state state = slides.items[i].state;
+        if (state != HRF_SLIDE_DONE && state != HRF_SLIDE_NO_TISSUE)
+            continue;
+        for (size_t k = 0; k < p->aggregate.n_precisions && status == HRF_OK; k++) {
+            struct hrf_slide_score score;
+            status = hrf_aggregate_slide(store, &p->aggregate, slides.items[i].id, p->precisions[k],
+                                         &score, err);
+            if (status == HRF_OK)
+                status = hrf_store_put_slide_score(store, &score, err);
+        }
+    }
+    hrf_slide_rows_release(&slides);
+    return status;
+}
+
+static enum hrf_status timed_phase(struct hrf_store *store, const char *name, double start,
+                                   struct hrf_error *err)
+{
+    struct hrf_phase_row row = { .seconds = hrf_clock_seconds() - start, .n_tasks = 1 };
+    snprintf(row.name, sizeof row.name, "%s", name);
+    return hrf_store_put_phase(store, &row, err);
+}
+
+enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_store *store,
+                               const char *directory, bool aggregate_again, struct hrf_error *err)
+{
+    struct params params = { .model_sha256 = "" };
+    double start = hrf_clock_seconds();
+    HRF_TRY(fill_params(workflow, &params, err));
+    if (aggregate_again) {
+        HRF_TRY(hrf_store_begin(store, err));
+        HRF_TRY(aggregate(store, &params, err));
+        HRF_TRY(timed_phase(store, "aggregate", start, err));
+        hrf_crash_point("run.aggregate.before_commit");
+        HRF_TRY(hrf_store_commit(store, err));
+    }
+    struct hrf_report_options options = { .heatmaps = workflow->report.heatmaps,
+                                          .geojson = workflow->report.geojson,
+                                          .csv = workflow->report.csv,
+                                          .html = workflow->report.html };
+    return hrf_report_from_store(store, &params.aggregate, &options, directory, err);
+}

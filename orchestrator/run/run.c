@@ -1,0 +1,324 @@
+/* run.c - the loop: observe, decide, write the intent, act; then aggregate and report. */
+#include "orchestrator/run/run.h"
+
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "orchestrator/run/run_private.h"
+#include "schema/record/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TICK_MS = 25, BEAT_S = 30 };
+
+static volatile sig_atomic_t n_interrupts, n_terminations;
+
+static void count_signal(int signal_number)
+{
+    if (signal_number == SIGINT)
+        n_interrupts++;
+    else
+        n_terminations++;
+}
+
+void hrf_run_catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = count_signal };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+static void run_release(struct run *run)
+{
+    if (run->store != NULL) {
+        struct hrf_error ignored; /* a lease left behind is taken over */
+        if (hrf_store_give_lease(run->store, &ignored) != HRF_OK)
+            hrf_log_debug("run", "%s", ignored.text);
+    }
+    hrf_store_close(run->store);
+    hrf_slide_rows_release(&run->slides);
+    hrf_task_rows_release(&run->tasks);
+    hrf_attempt_rows_release(&run->live);
+    hrf_progress_destroy(run->progress);
+    hrf_free(run->not_before_ms);
+    hrf_free(run->directory);
+}
+
+/* One identity for the life of the directory, and a seed for jitter. */
+static enum hrf_status take_run_id(struct run *run, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *id = NULL;
+    HRF_TRY(hrf_store_get_fact(run->store, "run_id", &id, err));
+    run->random = hrf_random_init((uint64_t)hrf_clock_ns() ^ (uint64_t)getpid() << 40);
+    if (id == NULL) {
+        uint64_t high = hrf_random_u64(&run->random), low = hrf_random_u64(&run->random);
+        id = hrf_format("%016llx%016llx", (unsigned long long)high, (unsigned long long)low);
+        if (id == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a run id");
+        HRF_TRY(hrf_store_set_fact(run->store, "run_id", id, err));
+    }
+    snprintf(run->run_id, sizeof run->run_id, "%s", id);
+    return HRF_OK;
+}
+
+static int64_t environment_ms(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoll(text, NULL, 10) : otherwise;
+}
+
+static enum hrf_status open_run(struct run *run, const char *directory, struct hrf_error *err)
+{
+    HRF_TRY(hrf_path_make_directories(directory, err));
+    HRF_TRY(hrf_path_absolute(directory, &run->directory, err));
+    HRF_AUTO_FREE char *db = hrf_path_join(run->directory, "run.db");
+    HRF_AUTO_FREE char *file = hrf_path_join(run->directory, "workflow.yaml");
+    if (db == NULL || file == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (access(run->directory, W_OK) != 0)
+        return hrf_error_set_errno(err, errno, "cannot write into '%s'", run->directory);
+    HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &run->store, err));
+    enum hrf_status status = hrf_store_take_lease(run->store, err);
+    if (status != HRF_OK) { /* not ours to give back */
+        hrf_store_close(run->store);
+        run->store = NULL;
+        return status;
+    }
+    HRF_TRY(take_run_id(run, err));
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    hrf_workflow_write(run->workflow, &text);
+    status = hrf_strbuf_status(&text, err);
+    if (status == HRF_OK)
+        status = hrf_file_write_atomic(file, text.text, text.length, err);
+    hrf_strbuf_release(&text);
+    HRF_TRY(status);
+    run->policy = (struct hrf_retry_policy){ .retries = run->workflow->executor.retries,
+                                             .base_ms = environment_ms("HRF_RETRY_MS", 2000),
+                                             .max_ms = 600000,
+                                             .lost_limit = 5 };
+    return hrf_hash_file(run->workflow->model.file, run->model_sha256, err);
+}
+
+/* Where each slide stands, from its tasks; every slide ends in exactly one state. */
+static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
+{
+    size_t n = run->slides.n_items;
+    HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
+    HRF_AUTO_FREE const char **broken = hrf_calloc(n + 1, sizeof *broken);
+    if (open_tasks == NULL || broken == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to settle the slides");
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *task = &run->tasks.items[i];
+        open_tasks[task->slide_id] += task->state == HRF_TASK_PENDING ||
+                                      task->state == HRF_TASK_RUNNING;
+        if (task->state == HRF_TASK_BROKEN && broken[task->slide_id] == NULL)
+            broken[task->slide_id] = task->reason != NULL ? task->reason : "unknown";
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_slide_row *slide = &run->slides.items[i];
+        if (slide->state != HRF_SLIDE_PENDING || open_tasks[slide->id] > 0)
+            continue;
+        slide->state = broken[slide->id] != NULL ? HRF_SLIDE_FAILED : HRF_SLIDE_DONE;
+        HRF_TRY(
+            hrf_store_set_slide_state(run->store, slide->id, slide->state, broken[slide->id], err));
+    }
+    return HRF_OK;
+}
+
+static void count_slides(struct run *run)
+{
+    struct hrf_run_summary *s = &run->summary;
+    s->n_slides = (int64_t)run->slides.n_items;
+    s->n_done = s->n_failed = s->n_no_tissue = s->n_excluded = 0;
+    for (size_t i = 0; i < run->slides.n_items; i++) {
+        enum hrf_slide_state state = run->slides.items[i].state;
+        s->n_done += state == HRF_SLIDE_DONE;
+        s->n_failed += state == HRF_SLIDE_FAILED;
+        s->n_no_tissue += state == HRF_SLIDE_NO_TISSUE;
+        s->n_excluded += state == HRF_SLIDE_EXCLUDED;
+    }
+}
+
+/* Patches of running tasks that their workers say are done: a hint. */
+static int64_t hinted_patches(const struct run *run)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < run->live.n_items; i++) {
+        HRF_AUTO_FREE char *directory = run_attempt_path(run, &run->live.items[i], NULL);
+        size_t index = 0;
+        for (const char *at = run->live.items[i].task_ids; *at != '\0' && directory != NULL;
+             index++) {
+            char *next, id[16];
+            int64_t done, total, task_id = strtoll(at, &next, 10);
+            at = next + (*next == ' ');
+            bool running = false;
+            for (size_t k = 0; k < run->tasks.n_items; k++)
+                running |= run->tasks.items[k].id == task_id &&
+                           run->tasks.items[k].state == HRF_TASK_RUNNING;
+            snprintf(id, sizeof id, "t%04zu", index);
+            if (running && hrf_task_progress_read(directory, id, &done, &total))
+                sum += done;
+        }
+    }
+    return sum;
+}
+
+static struct hrf_progress_facts progress_facts(struct run *run)
+{
+    struct hrf_progress_facts f = { .n_jobs = (int64_t)run->live.n_items };
+    count_slides(run);
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *task = &run->tasks.items[i];
+        bool ended = task->state == HRF_TASK_FINISHED || task->state == HRF_TASK_BROKEN;
+        if (task->kind == HRF_TASK_TILE) {
+            f.tile_total++;
+            f.tile_done += ended;
+        } else {
+            f.infer_total += task->n_patches;
+            f.infer_done += ended ? task->n_patches : 0;
+        }
+    }
+    int64_t hinted = hinted_patches(run);
+    f.infer_done += hinted;
+    f.n_slides = run->summary.n_slides;
+    f.n_failed = run->summary.n_failed;
+    f.n_ended = f.n_failed + run->summary.n_done + run->summary.n_no_tissue +
+                run->summary.n_excluded;
+    double first = run->phases[HRF_TASK_INFER].first;
+    double spent = first > 0 ? hrf_clock_seconds() - first : 0;
+    if (spent > 1)
+        f.patches_per_second = (double)(run->patches_done + hinted) / spent;
+    return f;
+}
+
+static bool has_open_tasks(const struct run *run)
+{
+    for (size_t i = 0; i < run->tasks.n_items; i++)
+        if (run->tasks.items[i].state == HRF_TASK_PENDING ||
+            run->tasks.items[i].state == HRF_TASK_RUNNING)
+            return true;
+    return false;
+}
+
+/* True when a signal ends the loop. */
+static bool interrupted(struct run *run, struct hrf_error *err, enum hrf_status *status)
+{
+    if (n_interrupts == 0 && n_terminations == 0)
+        return false;
+    *status = HRF_OK;
+    run->summary.end = HRF_RUN_DETACHED;
+    if (n_terminations == 0 && run->live.n_items > 0) {
+        hrf_log_info("run",
+                     "interrupted: %zu jobs go on by themselves; press Ctrl-C again within "
+                     "3 s to end them",
+                     run->live.n_items);
+        for (int i = 0; i < 150 && n_interrupts < 2; i++)
+            hrf_clock_sleep_ms(20);
+    }
+    if (n_interrupts >= 2) {
+        run->summary.end = HRF_RUN_CANCELLED;
+        *status = run_cancel_all(run, err);
+    }
+    return true;
+}
+
+static enum hrf_status loop(struct run *run, struct hrf_error *err)
+{
+    double next_beat = hrf_clock_seconds() + BEAT_S;
+    enum hrf_status status = HRF_OK;
+    while (has_open_tasks(run) || run->live.n_items > 0) {
+        bool changed = false, submitted = false;
+        if (interrupted(run, err, &status))
+            return status;
+        HRF_TRY(run_observe(run, &changed, err));
+        if (changed) {
+            HRF_TRY(hrf_store_begin(run->store, err));
+            HRF_TRY(settle_slides(run, err));
+            HRF_TRY(hrf_store_commit(run->store, err));
+        }
+        HRF_TRY(run_submit(run, &submitted, err));
+        struct hrf_progress_facts facts = progress_facts(run);
+        hrf_progress_show(run->progress, &facts);
+        if (hrf_clock_seconds() > next_beat) {
+            HRF_TRY(hrf_store_beat_lease(run->store, err));
+            next_beat = hrf_clock_seconds() + BEAT_S;
+        }
+        if (!changed && !submitted)
+            hrf_clock_sleep_ms(TICK_MS);
+    }
+    run->summary.end = HRF_RUN_DONE;
+    return HRF_OK;
+}
+
+static enum hrf_status put_phase(struct run *run, const char *name, double seconds, bool cached,
+                                 int64_t n_tasks, int64_t n_cached, struct hrf_error *err)
+{
+    struct hrf_phase_row row = {
+        .seconds = seconds, .cached = cached, .n_tasks = n_tasks, .n_cached = n_cached
+    };
+    snprintf(row.name, sizeof row.name, "%s", name);
+    return hrf_store_put_phase(run->store, &row, err);
+}
+
+static enum hrf_status record_phases(struct run *run, double ingest_seconds, struct hrf_error *err)
+{
+    static const char *const names[] = { "tile", "infer" };
+    HRF_TRY(put_phase(run, "ingest", ingest_seconds, false, (int64_t)run->slides.n_items, 0, err));
+    for (int kind = 0; kind < 2; kind++) {
+        int64_t n = 0, cached = 0;
+        for (size_t i = 0; i < run->tasks.n_items; i++) {
+            n += (int)run->tasks.items[i].kind == kind;
+            cached += (int)run->tasks.items[i].kind == kind && run->tasks.items[i].cached;
+        }
+        run->summary.n_tasks_cached += cached;
+        const struct run_phase *p = &run->phases[kind];
+        double seconds = p->first > 0 && p->last > p->first ? p->last - p->first : 0;
+        HRF_TRY(put_phase(run, names[kind], seconds, n > 0 && cached == n, n, cached, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status drive(struct run *run, struct hrf_error *err)
+{
+    double start = hrf_clock_seconds();
+    HRF_TRY(run_ingest(run, err));
+    HRF_TRY(run_recover(run, err));
+    double ingest_seconds = hrf_clock_seconds() - start;
+    HRF_TRY(loop(run, err));
+    struct hrf_progress_facts facts = progress_facts(run);
+    hrf_progress_finish(run->progress, &facts);
+    if (run->summary.end != HRF_RUN_DONE)
+        return HRF_OK;
+    HRF_TRY(hrf_store_begin(run->store, err));
+    HRF_TRY(settle_slides(run, err));
+    HRF_TRY(record_phases(run, ingest_seconds, err));
+    HRF_TRY(hrf_store_commit(run->store, err));
+    hrf_crash_point("run.report.before");
+    HRF_TRY(hrf_run_report(run->workflow, run->store, run->directory, true, err));
+    hrf_crash_point("run.report.after");
+    count_slides(run);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directory,
+                        const struct hrf_run_options *options, struct hrf_run_summary *out,
+                        struct hrf_error *err)
+{
+    struct run run = { .workflow = workflow, .executor = &hrf_executor_local };
+    run.progress = hrf_progress_create(options->quiet);
+    enum hrf_status status = open_run(&run, directory, err);
+    if (status == HRF_OK)
+        status = drive(&run, err);
+    if (status == HRF_OK)
+        *out = run.summary;
+    run_release(&run);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* run_private.h - the driver's state, shared by the files of this folder. */
+#ifndef HRF_ORCHESTRATOR_RUN_RUN_PRIVATE_H
+#define HRF_ORCHESTRATOR_RUN_RUN_PRIVATE_H
+
+#include "base/random.h"
+#include "orchestrator/executor/executor.h"
+#include "orchestrator/run/progress.h"
+#include "orchestrator/run/run.h"
+#include "orchestrator/state/state.h"
+#include "schema/store/tasks.h"
+
+struct run_phase {
+    double first, last; /* monotonic seconds of the first submit and the last result; 0 = none */
+};
+
+struct run {
+    const struct hrf_workflow *workflow;
+    char *directory; /* absolute */
+    struct hrf_store *store;
+    const struct hrf_executor_ops *executor;
+    struct hrf_slide_rows slides;
+    struct hrf_task_rows tasks;   /* as the store has them */
+    int64_t *not_before_ms;       /* [tasks.n_items], monotonic */
+    struct hrf_attempt_rows live; /* attempts that have not ended */
+    char run_id[40];
+    char model_sha256[65];
+    struct hrf_random random;
+    struct hrf_retry_policy policy;
+    struct hrf_breaker breaker;
+    struct run_phase phases[2]; /* by hrf_task_kind */
+    struct hrf_progress *progress;
+    int64_t next_job;
+    int64_t patches_done; /* by this driver, for the rate */
+    struct hrf_run_summary summary;
+};
+
+/* prepare.c */
+HRF_CHECKED enum hrf_status run_ingest(struct run *run, struct hrf_error *err);
+HRF_CHECKED enum hrf_status run_plan_infer(struct run *run, int64_t slide_id,
+                                           struct hrf_error *err);
+/* Reads the tasks again after the plan changed; keeps delays. */
+HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err);
+struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
+struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
+
+/* jobs.c */
+HRF_CHECKED enum hrf_status run_recover(struct run *run, struct hrf_error *err);
+HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
+HRF_CHECKED enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err);
+HRF_CHECKED enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err);
+char *run_attempt_path(const struct run *run, const struct hrf_attempt_row *attempt,
+                       const char *name); /* heap; name NULL = the directory */
+
+#endif
