@@ -11,7 +11,7 @@ static const struct hrf_rgb ink = { 30, 30, 34 }, gray = { 110, 110, 118 },
 /* The tint of a probability: never hides the tissue, never too faint to see. */
 static double tint(double p)
 {
-    return 0.28 + 0.50 * p;
+    return 0.10 + 0.68 * p;
 }
 
 static int32_t on_map(double level0, double downsample, int32_t limit)

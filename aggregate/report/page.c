@@ -5,9 +5,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, const char *format)
+void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals)
 {
     if (isnan(figure->value)) {
         hrf_out_adds(out, "<span class=\"dash\" title=\"");
@@ -15,10 +14,8 @@ void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, const
         hrf_out_adds(out, "\">–</span>");
         return;
     }
-    if (strcmp(format, "%.4f") == 0)
-        hrf_out_addf(out, "%.4f", figure->value);
-    else if (strcmp(format, "%.1f") == 0)
-        hrf_out_addf(out, "%.1f", figure->value);
+    if (decimals >= 0)
+        hrf_out_addf(out, "%.*f", decimals, figure->value);
     else
         hrf_out_addf(out, "%.3g", figure->value);
 }
@@ -159,17 +156,17 @@ static void precision_row(struct hrf_out *out, const struct hrf_cohort_precision
     hrf_out_adds(out, "</td><td class=\"n\">");
     hrf_page_seconds(out, p->timing.total);
     hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->patches_per_second, "%.1f");
+    hrf_page_figure(out, &p->patches_per_second, 1);
     hrf_out_adds(out, "</td><td class=\"n\">");
     hrf_page_bytes(out, p->peak_memory_bytes);
     hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->patch_agreement, "%.4f");
+    hrf_page_figure(out, &p->patch_agreement, 4);
     hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->max_abs_difference, "%.3g");
+    hrf_page_figure(out, &p->max_abs_difference, -1);
     hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->slide_auc, "%.4f");
+    hrf_page_figure(out, &p->slide_auc, 4);
     hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->slide_accuracy, "%.4f");
+    hrf_page_figure(out, &p->slide_accuracy, 4);
     hrf_out_addf(out, "</td><td class=\"n\">%zu</td></tr>\n", p->n_flips);
 }
 

@@ -239,15 +239,33 @@ struct part {
     double seconds;
 };
 
-static void time_row(struct hrf_out *out, const char *title, const struct part *parts, size_t n)
+static double sum_of(const struct part *parts, size_t n)
 {
-    hrf_out_addf(out, "<div class=\"row\"><span>%s</span><div class=\"stack\">", title);
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += parts[i].seconds;
+    return sum;
+}
+
+/* `whole`: the seconds that the full width stands for. */
+static void time_bar(struct hrf_out *out, const struct part *parts, size_t n, double whole)
+{
+    hrf_out_adds(out, "<div class=\"stack\">");
     for (size_t i = 0; i < n; i++)
         if (parts[i].seconds > 0.0)
-            hrf_out_addf(out,
-                         "<i style=\"flex:%.6g;background:var(--%s)\" title=\"%s %.3g s\"></i>",
-                         parts[i].seconds, parts[i].colour, parts[i].name, parts[i].seconds);
-    hrf_out_adds(out, "</div></div>");
+            hrf_out_addf(
+                out, "<i style=\"flex:%.6g;background:var(--%s)\" title=\"%s %.3g s\"></i>",
+                parts[i].seconds / whole, parts[i].colour, parts[i].name, parts[i].seconds);
+    hrf_out_addf(out, "<i style=\"flex:%.6g\"></i></div>",
+                 fmax(0.0, 1.0 - sum_of(parts, n) / whole));
+}
+
+static void time_row(struct hrf_out *out, const char *title, const struct part *parts, size_t n,
+                     double whole)
+{
+    hrf_out_addf(out, "<div class=\"row\"><span>%s</span>", title);
+    time_bar(out, parts, n, whole);
+    hrf_out_adds(out, "</div>");
 }
 
 static void time_key(struct hrf_out *out, const struct part *parts, size_t n)
@@ -271,32 +289,39 @@ static void precision_times(struct hrf_out *out, const struct hrf_cohort_precisi
     hrf_out_addf(out, "<h3>infer, %s<small>%d compute thread%s, %d reader%s per job</small></h3>",
                  p->name, p->n_threads, p->n_threads == 1 ? "" : "s", p->n_readers,
                  p->n_readers == 1 ? "" : "s");
-    time_row(out, "compute loop", loop, 4);
-    time_row(out, "reader threads", feed, 2);
+    double whole = fmax(fmax(sum_of(loop, 4), sum_of(feed, 2)), 1e-9);
+    time_row(out, "compute loop", loop, 4, whole);
+    time_row(out, "reader threads", feed, 2, whole);
     hrf_out_adds(out, "<ul class=\"key\">");
     time_key(out, loop, 4);
     time_key(out, feed, 2);
     hrf_out_adds(out, "</ul>");
 }
 
+static void phase_row(struct hrf_out *out, const struct hrf_phase_row *phase, double whole)
+{
+    const struct part part = { phase->name, "t1", phase->seconds };
+    hrf_out_adds(out, "<div class=\"row phase\"><span>");
+    hrf_out_html(out, phase->name);
+    hrf_out_adds(out, "</span>");
+    time_bar(out, &part, 1, whole);
+    hrf_out_adds(out, "<span><b>");
+    hrf_page_seconds(out, phase->seconds);
+    hrf_out_addf(out, "</b>%lld task%s", (long long)phase->n_tasks, phase->n_tasks == 1 ? "" : "s");
+    if (phase->n_cached > 0)
+        hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
+    hrf_out_adds(out, "</span></div>");
+}
+
 static void phase_times(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    if (cohort->n_phases == 0)
-        return;
-    hrf_out_adds(out, "<h3>phases<small>on the clock</small></h3><table><tbody>");
-    for (size_t i = 0; i < cohort->n_phases; i++) {
-        const struct hrf_phase_row *phase = &cohort->phases[i];
-        hrf_out_adds(out, "<tr><th>");
-        hrf_out_html(out, phase->name);
-        hrf_out_adds(out, "</th><td class=\"n\">");
-        hrf_page_seconds(out, phase->seconds);
-        hrf_out_addf(out, "</td><td>%lld task%s", (long long)phase->n_tasks,
-                     phase->n_tasks == 1 ? "" : "s");
-        if (phase->cached || phase->n_cached > 0)
-            hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
-        hrf_out_adds(out, "</td></tr>");
-    }
-    hrf_out_adds(out, "</tbody></table>");
+    double whole = 1e-9;
+    for (size_t i = 0; i < cohort->n_phases; i++)
+        whole = fmax(whole, cohort->phases[i].seconds);
+    if (cohort->n_phases > 0)
+        hrf_out_adds(out, "<h3>phases<small>on the clock</small></h3>");
+    for (size_t i = 0; i < cohort->n_phases; i++)
+        phase_row(out, &cohort->phases[i], whole);
 }
 
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)

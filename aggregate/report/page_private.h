@@ -16,8 +16,9 @@ void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras);
 
-/* A figure by printf format (one double), or a dash that tells the reason when pointed at. */
-void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, const char *format);
+/* A figure with so many decimals (-1: three significant digits), or a dash that tells the reason
+ * when pointed at. */
+void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals);
 /* "12.3 s", "4 min 05 s", "3 h 07 min". */
 void hrf_page_seconds(struct hrf_out *out, double seconds);
 /* "1.2 GB" (decimal units). */

@@ -115,7 +115,7 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
         hrf_out_html(out, hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE));
     else
         hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
-    hrf_out_adds(out, "</td><td>");
+    hrf_out_adds(out, "</td><td class=\"label\">");
     if (slide->scores[0].known) {
         hrf_out_addf(out, "<span class=\"tag %s\">", slide->scores[0].positive ? "pos" : "neg");
         hrf_out_html(out, hrf_cohort_label(cohort, slide->scores[0].positive));
@@ -140,30 +140,33 @@ static void score_cell(struct hrf_out *out, const struct hrf_cohort_score *score
                  score->value, score->value, score->positive ? "pos" : "neg", 100.0 * share);
 }
 
+static void file_link(struct hrf_out *out, const struct hrf_cohort *cohort,
+                      const struct hrf_cohort_slide *slide, size_t p, const char *folder,
+                      const char *suffix, const char *text)
+{
+    hrf_out_adds(out, "<a href=\"");
+    file_url(out, cohort, slide, p, folder, suffix);
+    hrf_out_addf(out, "\">%s</a>", text);
+}
+
 static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
                       const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
 {
-    hrf_out_adds(out, "<td>");
-    for (size_t p = 0; p < cohort->n_precisions && slide->scores[p].known; p++) {
-        if (p > 0)
-            hrf_out_adds(out, "<br>");
+    bool any = extra->has_csv || extra->has_geojson || extra->has_heatmap;
+    hrf_out_adds(out, "<td class=\"files\">");
+    for (size_t p = 0; any && p < cohort->n_precisions; p++) {
+        if (!slide->scores[p].known)
+            continue;
+        hrf_out_adds(out, "<div>");
         if (cohort->n_precisions > 1)
-            hrf_out_addf(out, "%s: ", cohort->precisions[p].name);
-        if (extra->has_csv) {
-            hrf_out_adds(out, "<a href=\"");
-            file_url(out, cohort, slide, p, "model-outputs-csv", ".csv");
-            hrf_out_adds(out, "\">csv</a> ");
-        }
-        if (extra->has_geojson) {
-            hrf_out_adds(out, "<a href=\"");
-            file_url(out, cohort, slide, p, "model-outputs-geojson", ".geojson.gz");
-            hrf_out_adds(out, "\">geojson</a> ");
-        }
-        if (extra->has_heatmap) {
-            hrf_out_adds(out, "<a href=\"");
-            file_url(out, cohort, slide, p, "heatmaps", ".png");
-            hrf_out_adds(out, "\">heatmap</a>");
-        }
+            hrf_out_addf(out, "<span>%s</span>", cohort->precisions[p].name);
+        if (extra->has_csv)
+            file_link(out, cohort, slide, p, "model-outputs-csv", ".csv", "csv");
+        if (extra->has_geojson)
+            file_link(out, cohort, slide, p, "model-outputs-geojson", ".geojson.gz", "geojson");
+        if (extra->has_heatmap)
+            file_link(out, cohort, slide, p, "heatmaps", ".png", "heatmap");
+        hrf_out_adds(out, "</div>");
     }
     hrf_out_adds(out, "</td>");
 }
@@ -174,7 +177,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     bool noted = slide->warning != NULL || extra->note != NULL;
     hrf_out_adds(out, "<tr data-n=\"");
     hrf_out_html(out, slide->name);
-    hrf_out_addf(out, "\" data-s=\"%s%s%s%s%s\">", hrf_slide_state_name(slide->state),
+    hrf_out_addf(out, "\" data-s=\"%s%s%s%s%s\">", hrf_cohort_state_word(slide->state),
                  slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
                  wrong(slide, 0) ? " wrong" : "", flipped(cohort, slide) ? " flip" : "",
                  noted ? " note" : "");

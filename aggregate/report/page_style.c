@@ -13,7 +13,7 @@ static const char *const style[] = {
     "*{box-sizing:border-box}",
     "body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,",
     "'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;-webkit-text-size-adjust:100%}",
-    "main{max-width:1180px;margin:0 auto;padding:32px 24px 56px}",
+    "main{max-width:1240px;margin:0 auto;padding:32px 24px 56px}",
     "header{display:flex;flex-wrap:wrap;gap:4px 24px;align-items:baseline;margin-bottom:20px}",
     "h1{font-size:26px;line-height:1.2;margin:0;letter-spacing:-.01em;overflow-wrap:anywhere}",
     "h2{font-size:17px;margin:0 0 12px}h2 small{font-weight:400;color:var(--soft);font-size:13px;",
@@ -43,9 +43,12 @@ static const char *const style[] = {
     "th{font-weight:500;color:var(--soft);font-size:13px;text-align:left;white-space:nowrap}",
     "th,td{padding:7px 12px 7px 0;border-bottom:1px solid var(--line);vertical-align:middle}",
     "tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}",
-    "td.n,th.n{text-align:right;padding-right:16px}td.name{overflow-wrap:anywhere;min-width:140px}",
+    "td.n,th.n{text-align:right;padding-right:16px;white-space:nowrap}td.name{overflow-wrap:"
+    "anywhere;min-width:140px}",
     "td.name div{color:var(--soft);font-size:12.5px;max-width:440px}",
-    "td .warn{color:var(--warn)}",
+    "td .warn,td.name div.warn{color:var(--warn)}td.files{white-space:nowrap;font-size:13px}",
+    "td.files span{color:var(--soft);display:inline-block;min-width:38px}td.files "
+    "a{margin-right:8px}",
     "th button{all:unset;cursor:pointer}th button:hover,th button:focus-visible{color:var(--ink);",
     "text-decoration:underline}th[aria-sort=ascending] button::after{content:' \\2191'}",
     "th[aria-sort=descending] button::after{content:' \\2193'}",
@@ -81,6 +84,9 @@ static const char *const style[] = {
     ".times .stack{height:16px;margin:4px 0}.times .row{display:grid;grid-template-columns:110px "
     "1fr;",
     "align-items:center;gap:10px;color:var(--soft);font-size:13px}",
+    ".times .row.phase{grid-template-columns:110px 1fr 250px}.row.phase b{color:var(--ink);",
+    "font-weight:600;display:inline-block;min-width:86px;text-align:right;margin-right:12px;",
+    "font-variant-numeric:tabular-nums}",
     ".none{color:var(--soft);margin:0}.dash{color:var(--soft);border-bottom:1px "
     "dotted;cursor:help}",
     "dl{display:grid;grid-template-columns:minmax(110px,auto) 1fr;gap:5px 22px;margin:0;",
@@ -89,7 +95,7 @@ static const char *const style[] = {
     "SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}",
     "footer{margin-top:20px;color:var(--soft);font-size:13px}",
     "@media(max-width:600px){main{padding:18px 12px 40px}section{padding:16px 14px}",
-    ".grid{grid-template-columns:1fr}}",
+    ".grid{grid-template-columns:1fr}.times .row.phase{grid-template-columns:80px 1fr 150px}}",
     "@media print{body{background:#fff}section,.card{break-inside:avoid}.tools{display:none}}",
 };
 

@@ -225,6 +225,23 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
     return HRF_OK;
 }
 
+/* A slide on which no tissue was found is shown as it is, so that one can see why. */
+static enum hrf_status show_empty_slide(const struct writer *w, size_t index, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct hrf_image image = { 0 };
+    struct hrf_error why = { .status = HRF_OK };
+    HRF_TRY(w->source->tile_plan(w->source->context, index, &plan, err));
+    if (plan->thumbnail_png.n_bytes == 0)
+        return HRF_OK;
+    enum hrf_status status = hrf_image_decode(&plan->thumbnail_png, 3, &image, &why);
+    if (status != HRF_OK)
+        return note_or_fail(&w->extras[index], status, "no thumbnail", &why, err);
+    status = make_thumbnail(&image, w->thumbnail_side, &w->extras[index], err);
+    hrf_image_release(&image);
+    return status;
+}
+
 static enum hrf_status write_slide(const struct writer *w, size_t index, struct hrf_error *err)
 {
     const struct hrf_cohort_slide *slide = &w->cohort->slides[index];
@@ -243,6 +260,8 @@ static enum hrf_status write_slide(const struct writer *w, size_t index, struct 
         }
         HRF_TRY(write_precision(w, index, p, plan, outlines, err));
     }
+    if (slide->state == HRF_SLIDE_NO_TISSUE && slide->n_patches >= 0 && w->options->html)
+        HRF_TRY(show_empty_slide(w, index, err));
     hrf_crash_point("report.slide");
     return HRF_OK;
 }
@@ -309,38 +328,4 @@ enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
     }
     hrf_free(w.extras);
     return status;
-}
-
-/* ---- from the store ---- */
-
-struct store_source {
-    struct hrf_store *store;
-    const struct hrf_cohort *cohort;
-};
-
-static enum hrf_status stored_plan(void *context, size_t slide, struct hrf_tile_plan **out,
-                                   struct hrf_error *err)
-{
-    const struct store_source *source = context;
-    return hrf_store_get_tile_plan(source->store, source->cohort->slides[slide].id, out, err);
-}
-
-static enum hrf_status stored_scores(void *context, size_t slide, size_t precision,
-                                     struct hrf_scores **out, struct hrf_error *err)
-{
-    const struct store_source *source = context;
-    return hrf_store_get_scores(source->store, source->cohort->slides[slide].id,
-                                source->cohort->precisions[precision].name, out, err);
-}
-
-enum hrf_status hrf_report_from_store(struct hrf_store *store,
-                                      const struct hrf_aggregate_params *params,
-                                      const struct hrf_report_options *options,
-                                      const char *directory, struct hrf_error *err)
-{
-    HRF_AUTO(hrf_cohort) cohort = NULL;
-    HRF_TRY(hrf_cohort_load(store, params, &cohort, err));
-    struct store_source context = { store, cohort };
-    const struct hrf_report_source source = { &context, stored_plan, stored_scores };
-    return hrf_report_write(cohort, &source, options, directory, err);
 }

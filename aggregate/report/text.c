@@ -181,11 +181,11 @@ void hrf_number_text(double value, char text[32])
         snprintf(text, 32, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return;
     }
-    char raw[40];
+    char raw[32]; /* 24 are enough: "-1.7976931348623157e+308" */
     int digits = shortest(value, raw, sizeof raw);
     int exponent = (int)strtol(strchr(raw, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent >= 16) { /* Python's bounds; "1e-05", never "1.0e-05" */
-        snprintf(text, 32, "%s", raw);
+        memcpy(text, raw, sizeof raw);
         return;
     }
     /* No power of two of this range needs the rounding up, so printing again is the same. */

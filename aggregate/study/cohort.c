@@ -324,6 +324,12 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
     return HRF_OK;
 }
 
+const char *hrf_cohort_state_word(enum hrf_slide_state state)
+{
+    static const char *const words[] = { "pending", "done", "failed", "no_tissue", "excluded" };
+    return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "unknown";
+}
+
 const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive)
 {
     if (positive)

@@ -156,6 +156,8 @@ HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
                                                 int64_t slide_id, const char *precision,
                                                 struct hrf_slide_score *out, struct hrf_error *err);
 
+/* "pending", "done", "failed", "no_tissue", "excluded": the words of report.json. */
+const char *hrf_cohort_state_word(enum hrf_slide_state state);
 /* The word for a label in labels.csv and on the page: the positive class; the other class when
  * there are just two; else "negative". Borrowed from the cohort. */
 const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive);
