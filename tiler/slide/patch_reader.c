@@ -1,48 +1,52 @@
-/* patch_reader.c - patches as the model sees them: the best level, resampled.
- *
- * A patch covers [x0, x0 + size * mpp / mpp_x) of level 0. Output pixel j covers the interval
- * [j, j + 1) * scale of the level, from the patch's own origin in it; where scale >= 1 its value
- * is the area average over that interval (separable), where scale < 1 it is bilinear between
- * pixel centres. At scale 1 and a whole-pixel origin both are the pixel itself.
- */
-#include "tiler/slide/slide_private.h"
+#include "tiler/slide/patch_reader.h"
 
 #include "base/clock.h"
+#include "tiler/slide/slide_private.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 /* A level up to 2 % coarser than wanted is taken: 0.499 um/px serves 0.5, 2.0005 serves 2. */
 static const double level_slack = 1.02;
-/* Scales nearer to 1 than this are 1: 0.25 % over 128 px is a third of a pixel. */
-static const double unit_slack = 0.0025;
 
-enum { MAX_TAPS_RATIO = 64 };
+enum {
+    MAX_REDUCTION = 64,
+    STRIP_PIXELS = 1 << 20 /* of the level, read at once: 4 MiB of ARGB and 3 MiB of RGB */
+};
 
-/* For each output position: where its input begins and with which weights. */
+/* One direction: for each output pixel, where its input begins and with which weights. */
 struct axis {
-    int32_t *first;
-    float *weights; /* [size][n_taps] */
+    double scale; /* level px per output px */
+    double phase; /* from the second input pixel to the patch's origin; what the table is for */
     int32_t n_taps;
-    int64_t extent; /* input pixels */
+    int32_t *first;  /* [size], input pixels from `origin` */
+    float *weights;  /* [size][n_taps], sum 1 */
+    int64_t extent;  /* input pixels at most */
+    double centring; /* not resampled: half of what the extent differs by, in level px */
 };
 
 struct hrf_patch_reader {
     struct hrf_slide *slide;
     int32_t level;
     double downsample;
-    double scale_x, scale_y; /* level px per output px */
     int64_t size;
-    bool is_copy;
+    bool is_copy; /* nothing is resampled */
     struct axis x, y;
-    unsigned char *region; /* [y.extent][x.extent][3] */
-    float *rows;           /* [y.extent][size][3], columns resampled */
+    int64_t strip_rows;
+    uint32_t *argb;       /* [strip_rows][x.extent] */
+    unsigned char *strip; /* the same in RGB */
+    float *ring;          /* [y.n_taps][size][3]: input rows whose columns are resampled */
 };
 
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader)
 {
     return reader->level;
+}
+
+void hrf_patch_reader_scale(const struct hrf_patch_reader *reader, double *scale_x, double *scale_y)
+{
+    *scale_x = reader->is_copy ? 1 : reader->x.scale;
+    *scale_y = reader->is_copy ? 1 : reader->y.scale;
 }
 
 static int32_t best_level(const struct hrf_slide_info *info, double wanted)
@@ -55,51 +59,57 @@ static int32_t best_level(const struct hrf_slide_info *info, double wanted)
     return best;
 }
 
-/* Weight of input pixel `i` (covering [i, i + 1)) for the output that covers [begin, end). */
-static double area_weight(double begin, double end, int64_t i)
+/* Weight of input pixel `i`, which covers [i, i + 1), for the output that covers
+ * [begin, begin + scale). */
+static double tap_weight(double begin, double scale, int64_t i)
 {
-    double low = begin > (double)i ? begin : (double)i;
-    double high = end < (double)(i + 1) ? end : (double)(i + 1);
+    if (scale < 1) { /* a tent around the centre */
+        double weight = 1 - fabs(begin + scale / 2 - 0.5 - (double)i);
+        return weight > 0 ? weight : 0;
+    }
+    double low = fmax(begin, (double)i), high = fmin(begin + scale, (double)(i + 1));
     return high > low ? high - low : 0;
 }
 
-static double tap_weight(double begin, double scale, int64_t i)
+/* First input pixel of output pixel j, counted from the second one read: -1 is the least. */
+static int64_t first_tap(const struct axis *axis, int64_t j)
 {
-    if (scale >= 1)
-        return area_weight(begin, begin + scale, i) / scale;
-    double centre = begin + scale / 2 - 0.5; /* in pixel centres */
-    double weight = 1 - fabs(centre - (double)i);
-    return weight > 0 ? weight : 0;
+    double begin = axis->phase + (double)j * axis->scale;
+    return (int64_t)floor(axis->scale < 1 ? begin + axis->scale / 2 - 0.5 : begin);
 }
 
-static enum hrf_status make_axis(struct axis *axis, int64_t size, double scale,
+/* Fills the table. The phase is in [0, 1) where the level's downsample is a whole number and up
+ * to half a level-0 px outside of that where it is not. */
+static void set_phase(struct axis *axis, int64_t size, double phase)
+{
+    if (axis->phase == phase)
+        return;
+    axis->phase = phase;
+    for (int64_t j = 0; j < size; j++) {
+        float *weights = axis->weights + j * axis->n_taps;
+        int64_t first = first_tap(axis, j);
+        double begin = phase + (double)j * axis->scale, sum = 0;
+        axis->first[j] = (int32_t)(first + 1);
+        for (int32_t t = 0; t < axis->n_taps; t++)
+            sum += tap_weight(begin, axis->scale, first + t);
+        for (int32_t t = 0; t < axis->n_taps; t++)
+            weights[t] = (float)(tap_weight(begin, axis->scale, first + t) / sum);
+    }
+}
+
+static enum hrf_status init_axis(struct axis *axis, int64_t size, double scale,
                                  struct hrf_error *err)
 {
+    axis->scale = scale;
+    axis->centring = (scale - 1) * (double)size / 2;
+    axis->phase = -1; /* no table yet */
     axis->n_taps = scale >= 1 ? (int32_t)ceil(scale) + 1 : 2;
+    axis->extent = (int64_t)ceil((double)size * scale) + axis->n_taps + 4;
     axis->first = hrf_alloc_array((size_t)size, sizeof axis->first[0]);
-    axis->weights = hrf_calloc((size_t)size * (size_t)axis->n_taps, sizeof axis->weights[0]);
+    axis->weights = hrf_alloc_array((size_t)size, (size_t)axis->n_taps * sizeof axis->weights[0]);
     if (axis->first == NULL || axis->weights == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to resample patches of %lld px",
                              (long long)size);
-    axis->extent = (int64_t)ceil((double)size * scale - 1e-6);
-    axis->extent = axis->extent > 0 ? axis->extent : 1;
-    for (int64_t j = 0; j < size; j++) {
-        double begin = (double)j * scale;
-        double low = scale >= 1 ? floor(begin) : floor(begin + scale / 2 - 0.5);
-        int64_t first = (int64_t)low;
-        double sum = 0;
-        axis->first[j] = (int32_t)first;
-        for (int32_t t = 0; t < axis->n_taps; t++) {
-            int64_t i = first + t;
-            double weight = tap_weight(begin, scale, i);
-            if (i < 0 || i >= axis->extent) /* beyond the patch: the nearest pixel inside */
-                weight = scale < 1 ? weight : 0;
-            axis->weights[j * axis->n_taps + t] = (float)weight;
-            sum += weight;
-        }
-        for (int32_t t = 0; t < axis->n_taps; t++)
-            axis->weights[j * axis->n_taps + t] /= (float)sum;
-    }
     return HRF_OK;
 }
 
@@ -111,20 +121,37 @@ void hrf_patch_reader_destroy(struct hrf_patch_reader *reader)
     hrf_free(reader->x.weights);
     hrf_free(reader->y.first);
     hrf_free(reader->y.weights);
-    hrf_free(reader->region);
-    hrf_free(reader->rows);
+    hrf_free(reader->argb);
+    hrf_free(reader->strip);
+    hrf_free(reader->ring);
     hrf_free(reader);
 }
 
-static double snap(double scale)
+static enum hrf_status alloc_scratch(struct hrf_patch_reader *reader, struct hrf_error *err)
 {
-    return fabs(scale - 1) < unit_slack ? 1.0 : scale;
+    int64_t width = reader->x.extent, height = reader->y.extent;
+    int64_t rows = width < STRIP_PIXELS ? STRIP_PIXELS / width : 1;
+    reader->strip_rows = rows < height ? rows : height;
+    size_t n = (size_t)(reader->strip_rows * width);
+    reader->argb = hrf_alloc_array(n, sizeof reader->argb[0]);
+    reader->strip = hrf_alloc_array(n, 3);
+    reader->ring = hrf_alloc_array((size_t)reader->y.n_taps * (size_t)reader->size,
+                                   3 * sizeof reader->ring[0]);
+    if (reader->argb == NULL || reader->strip == NULL || reader->ring == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read patches of %lld px",
+                             (long long)reader->size);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, double mpp_y,
                                         int64_t size, double mpp, struct hrf_patch_reader **out,
                                         struct hrf_error *err)
 {
+    if (size < 1 || size > INT16_MAX || !(mpp > 0) || !(mpp_x > 0) || !(mpp_y > 0))
+        return hrf_error_set(err, HRF_E_USER,
+                             "patches of %lld px at %g um/px from '%s' at %g x %g um/px are not "
+                             "possible; 1 to %d px and resolutions above 0 are",
+                             (long long)size, mpp, slide->shown, mpp_x, mpp_y, INT16_MAX);
     HRF_AUTO(hrf_patch_reader) reader = hrf_calloc(1, sizeof *reader);
     if (reader == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch reader");
@@ -132,86 +159,158 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
     reader->size = size;
     reader->level = best_level(&slide->info, mpp / fmax(mpp_x, mpp_y));
     reader->downsample = slide->info.level[reader->level].downsample;
-    reader->scale_x = snap(mpp / (mpp_x * reader->downsample));
-    reader->scale_y = snap(mpp / (mpp_y * reader->downsample));
-    if (reader->scale_x > MAX_TAPS_RATIO || reader->scale_y > MAX_TAPS_RATIO)
+    double scale_x = mpp / (mpp_x * reader->downsample);
+    double scale_y = mpp / (mpp_y * reader->downsample);
+    if (fmax(scale_x, scale_y) > MAX_REDUCTION)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "'%s' has no level near %g um/px: its coarsest is %g um/px, and "
-                             "reducing more than %d times is refused",
-                             slide->shown, mpp, mpp_x * reader->downsample, MAX_TAPS_RATIO);
-    reader->is_copy = reader->scale_x == 1.0 && reader->scale_y == 1.0;
-    HRF_TRY(make_axis(&reader->x, size, reader->scale_x, err));
-    HRF_TRY(make_axis(&reader->y, size, reader->scale_y, err));
-    reader->region = hrf_alloc_array((size_t)(reader->x.extent * reader->y.extent), 3);
-    reader->rows = hrf_alloc_array((size_t)(reader->y.extent * size), 3 * sizeof reader->rows[0]);
-    if (reader->region == NULL || reader->rows == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for regions of %lld x %lld px",
-                             (long long)reader->x.extent, (long long)reader->y.extent);
+                             "reducing more than %d times is refused; give the slide a pyramid "
+                             "or take a finer tiler.patch.mpp",
+                             slide->shown, mpp, mpp_x * reader->downsample, MAX_REDUCTION);
+    reader->is_copy = fmax(fabs(scale_x - 1), fabs(scale_y - 1)) * (double)size < 1;
+    HRF_TRY(init_axis(&reader->x, size, scale_x, err));
+    HRF_TRY(init_axis(&reader->y, size, scale_y, err));
+    HRF_TRY(alloc_scratch(reader, err));
     *out = reader;
     reader = NULL;
     return HRF_OK;
 }
 
-static int64_t clamp_index(int64_t i, int64_t n)
+static void resample_columns(const struct axis *x, int64_t size, const unsigned char *in,
+                             float *out)
 {
-    return i < 0 ? 0 : i >= n ? n - 1 : i;
-}
-
-static void resample_columns(const struct hrf_patch_reader *reader)
-{
-    const struct axis *x = &reader->x;
-    for (int64_t row = 0; row < reader->y.extent; row++) {
-        const unsigned char *in = reader->region + row * x->extent * 3;
-        float *out = reader->rows + row * reader->size * 3;
-        for (int64_t j = 0; j < reader->size; j++) {
-            float sum[3] = { 0, 0, 0 };
-            for (int32_t t = 0; t < x->n_taps; t++) {
-                float weight = x->weights[j * x->n_taps + t];
-                if (weight == 0)
-                    continue;
-                const unsigned char *p = in + 3 * clamp_index(x->first[j] + t, x->extent);
-                for (int c = 0; c < 3; c++)
-                    sum[c] += weight * (float)p[c];
-            }
-            memcpy(out + 3 * j, sum, sizeof sum);
+    const float *weight = x->weights;
+    for (int64_t j = 0; j < size; j++) {
+        const unsigned char *p = in + 3 * x->first[j];
+        float r = 0, g = 0, b = 0;
+        for (int32_t t = 0; t < x->n_taps; t++, p += 3, weight++) {
+            r += *weight * (float)p[0];
+            g += *weight * (float)p[1];
+            b += *weight * (float)p[2];
         }
+        out[3 * j] = r;
+        out[3 * j + 1] = g;
+        out[3 * j + 2] = b;
     }
 }
 
-static void resample_rows(const struct hrf_patch_reader *reader, unsigned char *rgb)
+/* One output row from the input rows in the ring. */
+static void emit_row(const struct hrf_patch_reader *reader, int64_t j, unsigned char *rgb)
 {
     const struct axis *y = &reader->y;
-    int64_t width = reader->size * 3;
-    for (int64_t j = 0; j < reader->size; j++) {
-        for (int64_t i = 0; i < width; i++) {
-            float sum = 0.5f;
-            for (int32_t t = 0; t < y->n_taps; t++) {
-                float weight = y->weights[j * y->n_taps + t];
-                if (weight != 0)
-                    sum += weight *
-                           reader->rows[clamp_index(y->first[j] + t, y->extent) * width + i];
-            }
-            rgb[j * width + i] = (unsigned char)(sum < 255 ? sum : 255);
+    int64_t width = 3 * reader->size;
+    enum { BLOCK = 192 }; /* values whose sums stay in the nearest cache */
+    for (int64_t begin = 0; begin < width; begin += BLOCK) {
+        int64_t n = width - begin < BLOCK ? width - begin : BLOCK;
+        float sums[BLOCK];
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = 0.5f;
+        for (int32_t t = 0; t < y->n_taps; t++) {
+            float weight = y->weights[j * y->n_taps + t];
+            const float *row = reader->ring + (y->first[j] + t) % y->n_taps * width + begin;
+            if (weight != 0) /* a row of weight 0 may not be in the ring yet */
+                for (int64_t i = 0; i < n; i++)
+                    sums[i] += weight * row[i];
+        }
+        for (int64_t i = 0; i < n; i++)
+            rgb[j * width + begin + i] = (unsigned char)fminf(sums[i], 255);
+    }
+}
+
+/* Last input row that output row j needs. */
+static int64_t last_row(const struct axis *y, int64_t j)
+{
+    int32_t t = y->n_taps - 1;
+    while (t > 0 && y->weights[j * y->n_taps + t] == 0)
+        t--;
+    return y->first[j] + t;
+}
+
+struct region {
+    int64_t x0, y0;        /* its corner in level-0 px */
+    int64_t width, height; /* level px */
+};
+
+static enum hrf_status read_rows(struct hrf_patch_reader *reader, const struct region *region,
+                                 int64_t first, int64_t n, unsigned char *rgb,
+                                 struct hrf_error *err)
+{
+    int64_t y0 = region->y0 + llround((double)first * reader->downsample);
+    return hrf_slide_read_argb(reader->slide, reader->level, region->x0, y0, region->width, n,
+                               reader->argb, rgb, err);
+}
+
+/* Not resampled: the level's pixels nearest to the patch, centre on centre. */
+static enum hrf_status copy_patch(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                                  unsigned char *rgb, int64_t *decode_ns, struct hrf_error *err)
+{
+    int64_t start = hrf_clock_ns(), size = reader->size;
+    double downsample = reader->downsample;
+    double x = floor((double)x0 / downsample + reader->x.centring + 0.5);
+    double y = floor((double)y0 / downsample + reader->y.centring + 0.5);
+    struct region region = { .x0 = llround(x * downsample),
+                             .y0 = llround(y * downsample),
+                             .width = size };
+    for (int64_t row = 0; row < size; row += reader->strip_rows) {
+        int64_t n = size - row < reader->strip_rows ? size - row : reader->strip_rows;
+        HRF_TRY(read_rows(reader, &region, row, n, rgb + 3 * row * size, err));
+    }
+    *decode_ns += hrf_clock_ns() - start;
+    return HRF_OK;
+}
+
+/* Reading begins one level pixel before the one in which `at` lies, at a whole pixel of the level
+ * where there is one (OpenSlide would blur between two), else at the nearest level-0 px. *phase is
+ * what is left from the second pixel read to `at`, in level px. */
+static int64_t read_origin(double downsample, int64_t at, double *phase)
+{
+    double pixel = floor((double)at / downsample + 1e-9);
+    int64_t origin = llround((pixel - 1) * downsample);
+    *phase = (double)(at - origin) / downsample - 1;
+    return origin;
+}
+
+/* Strips of the level pass through the ring of rows; an output row leaves as soon as its last
+ * input row is in. */
+static enum hrf_status resample_patch(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                                      unsigned char *rgb, int64_t *decode_ns, int64_t *resample_ns,
+                                      struct hrf_error *err)
+{
+    int64_t start = hrf_clock_ns(), size = reader->size, done = 0;
+    double phase_x, phase_y;
+    struct region region = { .x0 = read_origin(reader->downsample, x0, &phase_x),
+                             .y0 = read_origin(reader->downsample, y0, &phase_y) };
+    set_phase(&reader->x, size, phase_x);
+    set_phase(&reader->y, size, phase_y);
+    region.width = reader->x.first[size - 1] + reader->x.n_taps;
+    region.height = last_row(&reader->y, size - 1) + 1;
+    for (int64_t row = 0; row < region.height; row += reader->strip_rows) {
+        int64_t rest = region.height - row;
+        int64_t n = rest < reader->strip_rows ? rest : reader->strip_rows;
+        int64_t before = hrf_clock_ns();
+        *resample_ns += before - start;
+        HRF_TRY(read_rows(reader, &region, row, n, reader->strip, err));
+        start = hrf_clock_ns();
+        *decode_ns += start - before;
+        for (int64_t r = row; r < row + n; r++) {
+            resample_columns(&reader->x, size, reader->strip + 3 * (r - row) * region.width,
+                             reader->ring + r % reader->y.n_taps * size * 3);
+            while (done < size && last_row(&reader->y, done) <= r)
+                emit_row(reader, done++, rgb);
         }
     }
+    *resample_ns += hrf_clock_ns() - start;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                       unsigned char *rgb, int64_t *decode_ns, int64_t *resample_ns,
                                       struct hrf_error *err)
 {
-    int64_t start = hrf_clock_ns();
-    unsigned char *region = reader->is_copy ? rgb : reader->region;
-    HRF_TRY(hrf_slide_read(reader->slide, reader->level, x0, y0, reader->x.extent, reader->y.extent,
-                           region, err));
-    int64_t decoded = hrf_clock_ns();
-    if (!reader->is_copy) {
-        resample_columns(reader);
-        resample_rows(reader, rgb);
-    }
-    if (decode_ns != NULL)
-        *decode_ns += decoded - start;
-    if (resample_ns != NULL)
-        *resample_ns += hrf_clock_ns() - decoded;
-    return HRF_OK;
+    int64_t ignored = 0;
+    decode_ns = decode_ns != NULL ? decode_ns : &ignored;
+    resample_ns = resample_ns != NULL ? resample_ns : &ignored;
+    if (reader->is_copy)
+        return copy_patch(reader, x0, y0, rgb, decode_ns, err);
+    return resample_patch(reader, x0, y0, rgb, decode_ns, resample_ns, err);
 }

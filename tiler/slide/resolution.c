@@ -58,38 +58,49 @@ static bool from_tiff_tags(const struct hrf_slide *slide, double *x, double *y)
     return true;
 }
 
-/* Philips writes an XML in ImageDescription with one DICOM_PIXEL_SPACING per level, in mm, row
- * spacing (y) before column spacing (x). Level 0 has the smallest. */
-static bool from_philips_xml(const struct hrf_slide *slide, double *x, double *y)
+/* Two positive numbers, each perhaps in quotes: "0.00022" "0.00023", also as &quot;. */
+static bool two_numbers(const char *text, double out[2])
 {
-    const char *xml = openslide_get_property_value(slide->handle, "tiff.ImageDescription");
-    bool found = false;
-    for (const char *at = xml; at != NULL && (at = strstr(at, "DICOM_PIXEL_SPACING")) != NULL;) {
-        at += strlen("DICOM_PIXEL_SPACING");
-        const char *value = strchr(at, '>');
-        if (value == NULL)
-            break;
-        double spacing[2];
-        int n = 0;
-        for (value++; n < 2; n++) {
-            value += strspn(value, " \t\r\n\"");
-            if (strncmp(value, "&quot;", 6) == 0)
-                value += 6;
-            char *end;
-            spacing[n] = strtod(value, &end);
-            if (end == value || !(spacing[n] > 0))
+    for (int n = 0; n < 2; n++) {
+        for (;;) {
+            text += strspn(text, " \t\r\n\"");
+            if (strncmp(text, "&quot;", 6) != 0)
                 break;
-            value = end + strspn(end, " \t\r\n\"");
-            if (strncmp(value, "&quot;", 6) == 0)
-                value += 6;
+            text += 6;
         }
-        if (n == 2 && (!found || spacing[0] * 1000 < *y)) {
-            *y = spacing[0] * 1000;
-            *x = spacing[1] * 1000;
-            found = true;
-        }
+        char *end;
+        out[n] = strtod(text, &end);
+        if (end == text || !(out[n] > 0 && out[n] < 1e6)) /* false for NaN */
+            return false;
+        text = end;
+    }
+    return true;
+}
+
+bool hrf_philips_spacing(const char *xml, double *mpp_x, double *mpp_y)
+{
+    static const char name[] = "DICOM_PIXEL_SPACING";
+    bool found = false;
+    for (const char *at = xml; at != NULL && (at = strstr(at, name)) != NULL;) {
+        double mm[2]; /* row spacing (y), column spacing (x) */
+        at = strchr(at, '>');
+        if (at == NULL)
+            break;
+        if (!two_numbers(at + 1, mm) || (found && mm[0] * 1000 >= *mpp_y))
+            continue;
+        *mpp_y = mm[0] * 1000;
+        *mpp_x = mm[1] * 1000;
+        found = true;
     }
     return found;
+}
+
+/* OpenSlide gives the slide's own spacing as a property where it knows the format; where it
+ * takes the file for a generic TIFF, the XML is still in ImageDescription. */
+static bool from_philips(const struct hrf_slide *slide, double *x, double *y)
+{
+    return hrf_philips_spacing(openslide_get_property_value(slide->handle, "tiff.ImageDescription"),
+                               x, y);
 }
 
 static enum hrf_status refuse(const struct hrf_slide *slide, double value,
@@ -113,13 +124,13 @@ enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, do
             return refuse(slide, is_sane(x) ? y : x, found, err);
     } else if (from_tiff_tags(slide, &x, &y) && is_sane(x) && is_sane(y)) {
         found = HRF_MPP_TIFF_TAGS; /* an insane one is the 72 dpi of a writer that did not know */
-    } else if (from_philips_xml(slide, &x, &y)) {
+    } else if (from_philips(slide, &x, &y)) {
         found = HRF_MPP_PHILIPS_XML;
         if (!is_sane(x) || !is_sane(y))
             return refuse(slide, is_sane(x) ? y : x, found, err);
-    } else if (csv_mpp > 0 || workflow_mpp > 0) {
-        found = csv_mpp > 0 ? HRF_MPP_CSV : HRF_MPP_WORKFLOW;
-        x = y = csv_mpp > 0 ? csv_mpp : workflow_mpp;
+    } else if (csv_mpp != 0 || workflow_mpp != 0) {
+        found = csv_mpp != 0 ? HRF_MPP_CSV : HRF_MPP_WORKFLOW;
+        x = y = csv_mpp != 0 ? csv_mpp : workflow_mpp;
         if (!is_sane(x))
             return refuse(slide, x, found, err);
     } else {

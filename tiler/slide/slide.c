@@ -6,22 +6,67 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum hrf_status check_file(const char *path, struct hrf_error *err)
+/* A path that leads nowhere is the user's to put right; a file system that fails may recover. */
+static enum hrf_status cannot_open(const char *name, int native, struct hrf_error *err)
+{
+    switch (native) {
+    case ENOENT:
+    case ENOTDIR:
+        return hrf_error_set_foreign(err, HRF_E_USER, "errno", native, "slide '%s' does not exist",
+                                     name);
+    case EACCES:
+    case EPERM:
+        return hrf_error_set_foreign(err, HRF_E_USER, "errno", native,
+                                     "slide '%s' may not be read by this user", name);
+    default:
+        return hrf_error_set_errno(err, native, "cannot open '%s'", name);
+    }
+}
+
+static enum hrf_status check_file(const char *path, const char *name, struct hrf_error *err)
 {
     struct stat st;
-    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    HRF_AUTO_FREE char *shown = hrf_text_printable(path);
-    const char *name = shown != NULL ? shown : "slide";
-    if (fd < 0)
-        return hrf_error_set_errno(err, errno, "cannot open '%s'", name);
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo waits not */
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return cannot_open(name, errno, err);
+    if (S_ISDIR(st.st_mode))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is a folder, not a slide", name);
+    if (!S_ISREG(st.st_mode))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is not a regular file", name);
+    if (st.st_size == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' is empty (0 bytes)", name);
     return HRF_OK;
+}
+
+/* OpenSlide knows no format for the file. A plain picture is the usual reason. */
+static enum hrf_status refuse_unknown(const char *path, const char *name, struct hrf_error *err)
+{
+    static const struct {
+        const char *magic, *word;
+    } pictures[] = { { "II*", "TIFF" },
+                     { "MM", "TIFF" },
+                     { "II+", "BigTIFF" },
+                     { "\x89PNG", "PNG" },
+                     { "\xff\xd8", "JPEG" } };
+    char head[8] = { 0 };
+    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, head, sizeof head - 1) > 0)
+        for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++)
+            if (strncmp(head, pictures[i].magic, strlen(pictures[i].magic)) == 0)
+                return hrf_error_set(err, HRF_E_USER,
+                                     "'%s' is a %s that is not a whole-slide image (OpenSlide %s "
+                                     "reads tiled ones only); convert it to a tiled pyramid, e.g. "
+                                     "with 'vips tiffsave --tile --pyramid'",
+                                     name, pictures[i].word, openslide_get_version());
+    return hrf_error_set(err, HRF_E_USER,
+                         "'%s' is not a whole-slide image: OpenSlide %s knows no format for it",
+                         name, openslide_get_version());
 }
 
 static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
@@ -53,19 +98,21 @@ static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
 
 enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct hrf_error *err)
 {
-    HRF_TRY(check_file(path, err));
     HRF_AUTO(hrf_slide) slide = hrf_calloc(1, sizeof *slide);
     if (slide == NULL || (slide->shown = hrf_text_printable(path)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to open a slide");
+    pthread_mutex_init(&slide->lock, NULL);
+    HRF_TRY(check_file(path, slide->shown, err));
+    hrf_tiff_take_messages();
     slide->handle = openslide_open(path);
     if (slide->handle == NULL)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' is not a whole-slide image that OpenSlide %s can read",
-                             slide->shown, openslide_get_version());
+        return refuse_unknown(path, slide->shown, err);
     const char *error = openslide_get_error(slide->handle);
     if (error != NULL)
-        return hrf_error_set(err, HRF_E_USER, "'%s' cannot be read: %s", slide->shown, error);
+        return hrf_error_set(err, HRF_E_USER, "slide '%s' cannot be opened: %s", slide->shown,
+                             error);
     HRF_TRY(fill_info(slide, err));
+    HRF_TRY(hrf_generic_tiff_load(path, slide, err));
     *out = slide;
     slide = NULL;
     return HRF_OK;
@@ -77,6 +124,9 @@ void hrf_slide_close(struct hrf_slide *slide)
         return;
     if (slide->handle != NULL)
         openslide_close(slide->handle);
+    if (slide->shown != NULL)
+        pthread_mutex_destroy(&slide->lock);
+    hrf_sparse_destroy(slide->sparse);
     hrf_free(slide->shown);
     hrf_free(slide);
 }
@@ -97,11 +147,45 @@ static void composite(const uint32_t *argb, int64_t n, unsigned char *rgb)
     }
 }
 
+/* OpenSlide's error sticks to the handle; the place that we name is the first that failed. */
+static enum hrf_status report_damage(struct hrf_slide *slide, const char *error, int32_t level,
+                                     int64_t x, int64_t y, struct hrf_error *err)
+{
+    pthread_mutex_lock(&slide->lock);
+    const char *detail = hrf_tiff_message();
+    if (slide->damage[0] == '\0')
+        snprintf(slide->damage, sizeof slide->damage, "at x %lld, y %lld, level %d: %s%s%s",
+                 (long long)x, (long long)y, level, error, detail[0] != '\0' ? "; " : "", detail);
+    pthread_mutex_unlock(&slide->lock);
+    return hrf_error_set(err, HRF_E_USER, "slide '%s' is damaged: reading fails %s", slide->shown,
+                         slide->damage);
+}
+
+enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
+                                    int64_t width, int64_t height, uint32_t *argb,
+                                    unsigned char *rgb, struct hrf_error *err)
+{
+    enum hrf_status status;
+    hrf_tiff_take_messages();
+    if (!hrf_sparse_read(slide, level, x0, y0, width, height, argb, &status))
+        openslide_read_region(slide->handle, argb, x0, y0, level, width, height);
+    else if (status != HRF_OK)
+        return hrf_error_set(err, status, "no memory for a tile of '%s'", slide->shown);
+    const char *error = openslide_get_error(slide->handle);
+    if (error != NULL)
+        return report_damage(slide, error, level, x0, y0, err);
+    composite(argb, width * height, rgb);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                int64_t width, int64_t height, unsigned char *rgb,
                                struct hrf_error *err)
 {
     enum { CHUNK_PIXELS = 1 << 20 }; /* 4 MiB of ARGB at a time */
+    if (level < 0 || level >= slide->info.n_levels || width < 1 || height < 1)
+        return hrf_error_set(err, HRF_E_BUG, "slide '%s': a read of %lld x %lld px of level %d",
+                             slide->shown, (long long)width, (long long)height, level);
     int64_t rows = width < CHUNK_PIXELS ? CHUNK_PIXELS / width : 1;
     rows = rows < height ? rows : height;
     HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(rows * width), sizeof *argb);
@@ -111,14 +195,9 @@ enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x
     double downsample = slide->info.level[level].downsample;
     for (int64_t y = 0; y < height; y += rows) {
         int64_t n = height - y < rows ? height - y : rows;
-        int64_t at = y0 + (int64_t)((double)y * downsample + 0.5);
-        openslide_read_region(slide->handle, argb, x0, at, level, width, n);
-        const char *error = openslide_get_error(slide->handle);
-        if (error != NULL)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "'%s' cannot be read at x %lld, y %lld (level %d): %s",
-                                 slide->shown, (long long)x0, (long long)at, level, error);
-        composite(argb, n * width, rgb + y * width * 3);
+        int64_t at = y0 + llround((double)y * downsample);
+        HRF_TRY(
+            hrf_slide_read_argb(slide, level, x0, at, width, n, argb, rgb + y * width * 3, err));
     }
     return HRF_OK;
 }

@@ -2,7 +2,8 @@
  *
  * An open slide may be read by any number of threads at once. Pixels are 8-bit RGB, row-major,
  * composited on white: sparse tiles, transparent pixels and everything outside the image are
- * white. A slide whose reading fails says so on every later read (OpenSlide's sticky error).
+ * white. A slide whose reading fails says so on every later read (OpenSlide's sticky error), and
+ * names the place that failed first.
  */
 #ifndef HRF_TILER_SLIDE_SLIDE_H
 #define HRF_TILER_SLIDE_SLIDE_H
@@ -26,8 +27,8 @@ struct hrf_slide_info {
     } level[HRF_SLIDE_MAX_LEVELS];
 };
 
-/* HRF_E_USER: not a slide that can be read, with the reason; HRF_E_EXTERNAL: the file cannot
- * be opened at all. */
+/* HRF_E_USER: missing, not permitted, not a slide, or a slide that OpenSlide refuses, each said
+ * apart; HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
 HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,
                                            struct hrf_error *err);
 void hrf_slide_close(struct hrf_slide *slide);
@@ -38,9 +39,10 @@ static inline void hrf_slide_destroy(struct hrf_slide *slide)
 HRF_DEFINE_AUTO(hrf_slide)
 const struct hrf_slide_info *hrf_slide_info(const struct hrf_slide *slide);
 
-/* rgb[height][width][3]: the region of `level` whose top-left is (x0, y0) in level-0 px.
- * Width and height are px of that level. HRF_E_USER when the slide's data is damaged: the text
- * names the place. */
+/* rgb[height][width][3]: the region of `level` whose top-left is (x0, y0) in level-0 px, which may
+ * be negative. Width and height are px of that level. Read in pieces of 4 MiB, so memory does not
+ * grow with the region. An origin between two pixels of the level is interpolated by OpenSlide.
+ * HRF_E_USER when the slide's data is damaged: the text names the place. */
 HRF_CHECKED enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x0,
                                            int64_t y0, int64_t width, int64_t height,
                                            unsigned char *rgb, struct hrf_error *err);
@@ -57,27 +59,13 @@ const char *hrf_mpp_source_name(enum hrf_mpp_source source);
 
 /* Resolution in um/px at level 0, from the first source that has one, in the order of the enum;
  * csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
- * value and source), and so is a slide for which no source has any. */
+ * value and source), and so is a slide for which no source has any. Only the TIFF tags are passed
+ * over when they are outside: writers that do not know put 72 dpi (353 um/px) there. */
 HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp,
                                                  double workflow_mpp, double *mpp_x, double *mpp_y,
                                                  enum hrf_mpp_source *source,
                                                  struct hrf_error *err);
 
-/* A square patch as the model sees it: `size` px at `mpp`, top-left (x0, y0) in level-0 px,
- * read from the best level (the coarsest that is not coarser than wanted, with 2 %% slack) and
- * resampled by area or bilinear interpolation with pixel centres aligned. */
-struct hrf_patch_reader; /* geometry and scratch of one thread */
-HRF_CHECKED enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x,
-                                                    double mpp_y, int64_t size, double mpp,
-                                                    struct hrf_patch_reader **out,
-                                                    struct hrf_error *err);
-void hrf_patch_reader_destroy(struct hrf_patch_reader *reader);
-HRF_DEFINE_AUTO(hrf_patch_reader)
-/* rgb[size][size][3]. decode_ns and resample_ns (may be NULL) are added to. */
-HRF_CHECKED enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                                  int64_t y0, unsigned char *rgb,
-                                                  int64_t *decode_ns, int64_t *resample_ns,
-                                                  struct hrf_error *err);
-int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
+#include "tiler/slide/patch_reader.h" /* the patches of a slide */
 
 #endif

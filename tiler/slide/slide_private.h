@@ -5,11 +5,44 @@
 #include "tiler/slide/slide.h"
 
 #include <openslide/openslide.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+struct hrf_sparse; /* which tiles are left out; see generic_tiff.c */
 
 struct hrf_slide {
-    openslide_t *handle;
-    char *shown; /* the path as printable text, for messages */
+    openslide_t *handle;       /* thread-safe */
+    struct hrf_sparse *sparse; /* NULL = none that OpenSlide does not know of */
+    char *shown;               /* the path as printable text, for messages */
     struct hrf_slide_info info;
+    pthread_mutex_t lock; /* guards the writing of `damage` */
+    char damage[512];     /* where and how reading failed first; "" = it did not */
 };
+
+/* hrf_slide_read in one piece, with the caller's scratch: argb[height][width]. */
+HRF_CHECKED enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0,
+                                                int64_t y0, int64_t width, int64_t height,
+                                                uint32_t *argb, unsigned char *rgb,
+                                                struct hrf_error *err);
+
+/* For a generic TIFF: fills slide->sparse, takes levels that come out blank off slide->info.
+ * HRF_E_UNSUPPORTED when level 0 is one of them. */
+HRF_CHECKED enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
+                                                  struct hrf_error *err);
+void hrf_sparse_destroy(struct hrf_sparse *sparse);
+/* Reads the region when it meets a tile that is left out; false: it does not, nothing is done.
+ * The pixels are the level's own, from the nearest one. */
+bool hrf_sparse_read(const struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
+                     int64_t width, int64_t height, uint32_t *argb, enum hrf_status *status);
+
+/* libtiff prints its errors on stderr by itself; from the first call on, the last one of this
+ * thread is kept instead, for our own message. The call forgets it. */
+void hrf_tiff_take_messages(void);
+const char *hrf_tiff_message(void); /* "" = none */
+
+/* um/px of level 0 from the XML that Philips writes into ImageDescription: one
+ * DICOM_PIXEL_SPACING per level, in mm, row spacing (y) before column spacing (x); level 0 has
+ * the smallest. false: none (NULL too), outputs untouched. */
+bool hrf_philips_spacing(const char *xml, double *mpp_x, double *mpp_y);
 
 #endif

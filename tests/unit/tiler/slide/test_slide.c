@@ -1,0 +1,400 @@
+/* Opening, information, resolution and reading of slides, real ones and made ones. */
+#include "base/hash.h"
+#include "base/path.h"
+#include "tests/unit/tiler/pyramid.h"
+#include "tests/unit/unit.h"
+#include "tiler/slide/slide.h"
+#include "tiler/slide/slide_private.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tiffio.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    pyramid_folder(folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    pyramid_remove_folder(folder);
+    return 0;
+}
+
+static void need_real(void)
+{
+    if (!pyramid_has_real()) {
+        print_message("skipped: no real slides in HRF_SHARED_DATA\n");
+        skip();
+    }
+}
+
+static struct hrf_slide *open_slide(const char *path)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_slide *slide = NULL;
+    if (hrf_slide_open(path, &slide, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return slide;
+}
+
+static struct hrf_slide *open_real(const char *name)
+{
+    char path[512];
+    pyramid_real(name, path);
+    return open_slide(path);
+}
+
+static struct hrf_slide *make_slide(const struct pyramid *pyramid, const char *name)
+{
+    char path[128];
+    pyramid_path(folder, name, path);
+    pyramid_write(pyramid, path);
+    return open_slide(path);
+}
+
+/* Opening must fail with this status and a text that holds `word`. */
+static void refused(const char *path, enum hrf_status status, const char *word)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_slide *slide = NULL;
+    assert_int_equal(hrf_slide_open(path, &slide, &err), status);
+    assert_null(slide);
+    if (strstr(err.text, word) == NULL)
+        fail_msg("'%s' does not hold '%s'", err.text, word);
+    if (strstr(err.text, hrf_path_name(path)) == NULL)
+        fail_msg("'%s' does not name the file", err.text);
+}
+
+static void what_is_not_a_slide_is_refused_each_with_its_own_reason(void **state)
+{
+    (void)state;
+    char path[128], real[512];
+    pyramid_path(folder, "nowhere.svs", path);
+    refused(path, HRF_E_USER, "does not exist");
+    refused(folder, HRF_E_USER, "is a folder");
+    pyramid_path(folder, "empty.tif", path);
+    assert_int_equal(hrf_file_write_atomic(path, "", 0, NULL), HRF_OK);
+    refused(path, HRF_E_USER, "is empty (0 bytes)");
+    pyramid_path(folder, "text.svs", path);
+    assert_int_equal(hrf_file_write_atomic(path, "no slide", 8, NULL), HRF_OK);
+    refused(path, HRF_E_USER, "knows no format for it");
+    refused("/dev/null", HRF_E_USER, "is not a regular file");
+    need_real();
+    pyramid_real("broken.svs", real);
+    refused(real, HRF_E_USER, "knows no format for it");
+    pyramid_real("kidney-48-5.tif", real);
+    refused(real, HRF_E_USER, "is a TIFF that is not a whole-slide image");
+    pyramid_real("wsi-blue-pen.png", real);
+    refused(real, HRF_E_USER, "is a PNG that is not a whole-slide image");
+    pyramid_real("unopenable.tiff", real);
+    refused(real, HRF_E_USER, "Unsupported TIFF compression: 52479");
+}
+
+static void running_out_of_memory_while_opening_is_a_status(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 1, .level = { { 64, 64 } } };
+    char path[128];
+    hrf_slide_close(make_slide(&p, "small.tif"));
+    pyramid_path(folder, "small.tif", path);
+    for (int n = 1; n <= 2; n++) {
+        struct hrf_slide *slide = NULL;
+        hrf_alloc_fail_after(n);
+        enum hrf_status status = hrf_slide_open(path, &slide, NULL);
+        hrf_alloc_fail_after(0);
+        assert_int_equal(status, HRF_E_NOMEM);
+        assert_null(slide);
+    }
+}
+
+static void real_slides_say_what_they_are(void **state)
+{
+    (void)state;
+    need_real();
+    HRF_AUTO(hrf_slide) cmu = open_real("cmu-1-small-region.svs");
+    const struct hrf_slide_info *info = hrf_slide_info(cmu);
+    assert_string_equal(info->vendor, "aperio");
+    assert_int_equal(info->width, 2220);
+    assert_int_equal(info->height, 2967);
+    assert_int_equal(info->n_levels, 1);
+    assert_int_equal(strlen(info->quickhash), 64);
+    HRF_AUTO(hrf_slide) tcga = open_real("tcga-cr-7395-01a-01-ts1.svs");
+    info = hrf_slide_info(tcga);
+    assert_int_equal(info->n_levels, 2);
+    assert_int_equal(info->level[1].width, 2221);
+    assert_int_equal(info->level[1].height, 1783);
+    assert_true(fabs(info->level[1].downsample - 2.0005055500659967) < 1e-12);
+}
+
+/* SHA-256 of the whole level as RGB, read in odd strips. */
+static void hash_level(struct hrf_slide *slide, int64_t strip, char hex[HRF_HASH_HEX])
+{
+    const struct hrf_slide_info *info = hrf_slide_info(slide);
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc((size_t)(info->width * strip * 3));
+    assert_non_null(rgb);
+    assert_int_equal(hrf_hash_create(&hash, NULL), HRF_OK);
+    for (int64_t y = 0; y < info->height; y += strip) {
+        int64_t n = info->height - y < strip ? info->height - y : strip;
+        assert_int_equal(hrf_slide_read(slide, 0, 0, y, info->width, n, rgb, NULL), HRF_OK);
+        hrf_hash_bytes(hash, rgb, (size_t)(info->width * n * 3));
+    }
+    hrf_hash_hex(hash, hex);
+}
+
+static void a_large_read_is_the_same_pixels_as_many_small_ones(void **state)
+{
+    (void)state;
+    need_real();
+    char whole[HRF_HASH_HEX], strips[HRF_HASH_HEX];
+    HRF_AUTO(hrf_slide) slide = open_real("cmu-1-small-region.svs");
+    hash_level(slide, 2967, whole);
+    hash_level(slide, 101, strips);
+    assert_string_equal(whole, strips);
+}
+
+static void a_slide_damaged_inside_fails_on_reading_and_names_the_first_place(void **state)
+{
+    (void)state;
+    need_real();
+    HRF_AUTO(hrf_slide) slide = open_real("unreadable.svs");
+    struct hrf_error err = { .status = HRF_OK };
+    unsigned char rgb[4 * 4 * 3];
+    assert_int_equal(hrf_slide_read(slide, 0, 3, 5, 4, 4, rgb, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "unreadable.svs' is damaged: reading fails at x 3, y 5, level "
+                                     "0: "));
+    assert_non_null(strstr(err.text, "Bogus marker length"));
+    assert_int_equal(hrf_slide_read(slide, 0, 9, 9, 4, 4, rgb, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "at x 3, y 5"));
+}
+
+static bool second_tile(const void *context, int level, uint32_t column, uint32_t row)
+{
+    (void)context;
+    return level == 0 && column == 1 && row == 0;
+}
+
+static void sparse_tiles_and_what_is_outside_are_white(void **state)
+{
+    (void)state;
+    struct pyramid p = {
+        .n_levels = 1, .level = { { 128, 64 } }, .big = true, .is_sparse = second_tile
+    };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "sparse.tif");
+    unsigned char rgb[3 * 4];
+    assert_int_equal(hrf_slide_read(slide, 0, 62, 10, 4, 1, rgb, NULL), HRF_OK);
+    for (int c = 0; c < 3; c++) {
+        assert_int_equal(rgb[c], pyramid_noise(0, 62, 10, c));
+        assert_int_equal(rgb[3 + c], pyramid_noise(0, 63, 10, c));
+        assert_int_equal(rgb[6 + c], 255);
+        assert_int_equal(rgb[9 + c], 255);
+    }
+    assert_int_equal(hrf_slide_read(slide, 0, -2, 10, 4, 1, rgb, NULL), HRF_OK);
+    for (int c = 0; c < 3; c++) {
+        assert_int_equal(rgb[c], 255);
+        assert_int_equal(rgb[3 + c], 255);
+        assert_int_equal(rgb[6 + c], pyramid_noise(0, 0, 10, c));
+    }
+    assert_int_equal(hrf_slide_read(slide, 0, 1000000, -50, 2, 2, rgb, NULL), HRF_OK);
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(rgb[i], 255);
+}
+
+/* OpenSlide 3.4 with libtiff 4.5 would give them as blank. */
+static void levels_smaller_than_their_tiles_are_never_blank(void **state)
+{
+    (void)state;
+    struct pyramid p = { .tile = 64, .level = { { 256, 256 }, { 128, 128 }, { 64, 32 } } };
+    p.n_levels = 3;
+    HRF_AUTO(hrf_slide) deflate = make_slide(&p, "small-levels.tif");
+    unsigned char rgb[3];
+    const struct hrf_slide_info *info = hrf_slide_info(deflate);
+    assert_true(info->n_levels == 2 || info->n_levels == 3);
+    assert_int_equal(hrf_slide_read(deflate, info->n_levels - 1, 0, 0, 1, 1, rgb, NULL), HRF_OK);
+    assert_int_equal(rgb[0], pyramid_noise(info->n_levels - 1, 0, 0, 0));
+    p.jpeg = true;
+    HRF_AUTO(hrf_slide) jpeg = make_slide(&p, "small-levels-jpeg.tif");
+    assert_int_equal(hrf_slide_info(jpeg)->n_levels, 3);
+    assert_int_equal(hrf_slide_read(jpeg, 2, 0, 0, 1, 1, rgb, NULL), HRF_OK);
+    assert_true(rgb[0] != 255 || rgb[1] != 255 || rgb[2] != 255);
+    struct pyramid tiny = { .tile = 64, .n_levels = 1, .level = { { 100, 20 } } };
+    char path[128];
+    pyramid_path(folder, "tiny.tif", path);
+    pyramid_write(&tiny, path);
+    refused(path, HRF_E_UNSUPPORTED, "is 100 x 20 px, smaller than one of its own tiles");
+    tiny.jpeg = true;
+    tiny.level[0].width = tiny.level[0].height = 1;
+    HRF_AUTO(hrf_slide) pixel = make_slide(&tiny, "pixel.tif");
+    assert_int_equal(hrf_slide_info(pixel)->width, 1);
+}
+
+static void fading(const void *context, int level, uint32_t x, uint32_t y, unsigned char rgba[4])
+{
+    (void)context, (void)level, (void)y;
+    rgba[0] = 200;
+    rgba[1] = 100;
+    rgba[2] = 0;
+    rgba[3] = (unsigned char)(x < 256 ? x : 255);
+}
+
+static void transparent_pixels_are_laid_on_white(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 1, .level = { { 256, 64 } }, .alpha = true, .pixel = fading };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "alpha.tif");
+    unsigned char rgb[256 * 3];
+    assert_int_equal(hrf_slide_read(slide, 0, 0, 7, 256, 1, rgb, NULL), HRF_OK);
+    for (int x = 0; x < 256; x++) {
+        double a = x / 255.0;
+        assert_true(fabs(rgb[3 * x] - (255 + a * (200 - 255))) <= 1.5);
+        assert_true(fabs(rgb[3 * x + 1] - (255 + a * (100 - 255))) <= 1.5);
+        assert_true(fabs(rgb[3 * x + 2] - (255 + a * (0 - 255))) <= 1.5);
+    }
+}
+
+static void a_read_of_no_level_or_no_pixels_is_a_bug_of_the_caller(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 1, .level = { { 64, 64 } } };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "one.tif");
+    unsigned char rgb[3];
+    assert_int_equal(hrf_slide_read(slide, 1, 0, 0, 1, 1, rgb, NULL), HRF_E_BUG);
+    assert_int_equal(hrf_slide_read(slide, 0, 0, 0, 0, 1, rgb, NULL), HRF_E_BUG);
+}
+
+/* What hrf_slide_resolution must say: a source, or a refusal that holds `word`. */
+static void resolves(struct hrf_slide *slide, double csv, double workflow, double want_x,
+                     double want_y, enum hrf_mpp_source want)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    double x = 0, y = 0;
+    enum hrf_mpp_source source;
+    if (hrf_slide_resolution(slide, csv, workflow, &x, &y, &source, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    if (fabs(x - want_x) > 1e-4 * want_x || fabs(y - want_y) > 1e-4 * want_y || source != want)
+        fail_msg("%g x %g from %s", x, y, hrf_mpp_source_name(source));
+}
+
+static void does_not_resolve(struct hrf_slide *slide, double csv, double workflow, const char *word)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    double x = -1, y = -1;
+    enum hrf_mpp_source source = HRF_MPP_NONE;
+    assert_int_equal(hrf_slide_resolution(slide, csv, workflow, &x, &y, &source, &err), HRF_E_USER);
+    assert_true(x == -1 && y == -1);
+    if (strstr(err.text, word) == NULL)
+        fail_msg("'%s' does not hold '%s'", err.text, word);
+}
+
+static void the_resolution_of_real_slides_comes_from_where_they_have_it(void **state)
+{
+    (void)state;
+    need_real();
+    HRF_AUTO(hrf_slide) cmu = open_real("cmu-1-small-region.svs");
+    resolves(cmu, 0.25, 0.25, 0.499, 0.499, HRF_MPP_FILE);
+    HRF_AUTO(hrf_slide) tcga = open_real("tcga-cr-7395-01a-01-ts1.svs");
+    does_not_resolve(tcga, 0, 0, "does not say its resolution; give it as 'mpp' in the csv or as");
+    resolves(tcga, 0.25, 0.5, 0.25, 0.25, HRF_MPP_CSV);
+    resolves(tcga, 0, 0.5, 0.5, 0.5, HRF_MPP_WORKFLOW);
+    does_not_resolve(tcga, 250, 0.5, "250 um/px (source: csv) cannot be right; 0.05 to 10");
+    does_not_resolve(tcga, -1, 0.5, "(source: csv)");
+    does_not_resolve(tcga, 0, 0.01, "(source: workflow)");
+}
+
+static void sane_tiff_tags_are_believed_and_72_dpi_is_passed_over(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 1,
+                         .level = { { 64, 64 } },
+                         .x_resolution = 20000,
+                         .y_resolution = 40000,
+                         .resolution_unit = RESUNIT_CENTIMETER };
+    HRF_AUTO(hrf_slide) centimetre = make_slide(&p, "cm.tif");
+    resolves(centimetre, 1, 2, 0.5, 0.25, HRF_MPP_TIFF_TAGS);
+    p.resolution_unit = RESUNIT_INCH;
+    p.x_resolution = p.y_resolution = 50800;
+    HRF_AUTO(hrf_slide) inch = make_slide(&p, "inch.tif");
+    resolves(inch, 1, 2, 0.5, 0.5, HRF_MPP_TIFF_TAGS);
+    p.x_resolution = p.y_resolution = 72;
+    HRF_AUTO(hrf_slide) screen = make_slide(&p, "dpi.tif");
+    resolves(screen, 0, 0.4, 0.4, 0.4, HRF_MPP_WORKFLOW);
+    does_not_resolve(screen, 0, 0, "does not say its resolution");
+    p.resolution_unit = RESUNIT_NONE;
+    p.x_resolution = p.y_resolution = 20000;
+    HRF_AUTO(hrf_slide) unitless = make_slide(&p, "none.tif");
+    resolves(unitless, 0.3, 0, 0.3, 0.3, HRF_MPP_CSV);
+}
+
+static const char philips[] =
+    "<?xml version=\"1.0\"?><DataObject ObjectType=\"DPUfsImport\">"
+    "<Attribute Name=\"DICOM_PIXEL_SPACING\" Group=\"0x0028\" PMSVR=\"IDoubleArray\">"
+    "&quot;0.000454&quot; &quot;0.000486&quot;</Attribute>"
+    "<Attribute Name=\"DICOM_PIXEL_SPACING\" Group=\"0x0028\" PMSVR=\"IDoubleArray\">"
+    "\"0.000227\" \"0.000243\"</Attribute>"
+    "<Attribute Name=\"DICOM_PIXEL_SPACING\" Group=\"0x0028\">\"0.000908\" \"0.000972\"</Attribute>"
+    "</DataObject>";
+
+static void the_philips_xml_gives_rows_before_columns_and_level_0_is_the_finest(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 1,
+                         .level = { { 64, 64 } },
+                         .big = true,
+                         .jpeg = true,
+                         .x_resolution = 72,
+                         .y_resolution = 72,
+                         .resolution_unit = RESUNIT_INCH,
+                         .description = philips };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "philips.tif");
+    resolves(slide, 1, 2, 0.243, 0.227, HRF_MPP_PHILIPS_XML);
+    p.description = "<Attribute Name=\"DICOM_PIXEL_SPACING\">\"0.5\" \"0.5\"</Attribute>";
+    HRF_AUTO(hrf_slide) absurd = make_slide(&p, "absurd.tif");
+    does_not_resolve(absurd, 0.25, 0, "500 um/px (source: philips-xml) cannot be right");
+}
+
+static void damaged_philips_xml_gives_nothing(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "",
+                                       "DICOM_PIXEL_SPACING",
+                                       "DICOM_PIXEL_SPACING>",
+                                       "DICOM_PIXEL_SPACING>\"0.1\"",
+                                       "DICOM_PIXEL_SPACING>\"0.1\" \"\"",
+                                       "DICOM_PIXEL_SPACING>\"-1\" \"1\"",
+                                       "DICOM_PIXEL_SPACING>\"inf\" \"nan\"",
+                                       "DICOM_PIXEL_SPACING>&quot;0.1&quo" };
+    double x = 7, y = 7;
+    assert_false(hrf_philips_spacing(NULL, &x, &y));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(hrf_philips_spacing(bad[i], &x, &y));
+    assert_true(x == 7 && y == 7);
+}
+
+int main(void)
+{
+    TIFFSetWarningHandler(NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_a_slide_is_refused_each_with_its_own_reason),
+        cmocka_unit_test(running_out_of_memory_while_opening_is_a_status),
+        cmocka_unit_test(real_slides_say_what_they_are),
+        cmocka_unit_test(a_large_read_is_the_same_pixels_as_many_small_ones),
+        cmocka_unit_test(a_slide_damaged_inside_fails_on_reading_and_names_the_first_place),
+        cmocka_unit_test(sparse_tiles_and_what_is_outside_are_white),
+        cmocka_unit_test(levels_smaller_than_their_tiles_are_never_blank),
+        cmocka_unit_test(transparent_pixels_are_laid_on_white),
+        cmocka_unit_test(a_read_of_no_level_or_no_pixels_is_a_bug_of_the_caller),
+        cmocka_unit_test(the_resolution_of_real_slides_comes_from_where_they_have_it),
+        cmocka_unit_test(sane_tiff_tags_are_believed_and_72_dpi_is_passed_over),
+        cmocka_unit_test(the_philips_xml_gives_rows_before_columns_and_level_0_is_the_finest),
+        cmocka_unit_test(damaged_philips_xml_gives_nothing),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

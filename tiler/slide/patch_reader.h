@@ -1,0 +1,46 @@
+/* patch_reader.h - patches as the model sees them: the best level of the slide, resampled.
+ *
+ * A patch is `size` x `size` px at `mpp` um/px with its top-left at (x0, y0) in level-0 px. It is
+ * read from the coarsest level that is not coarser than wanted (2 % slack) and resampled with
+ * aligned pixel centres: output pixel j covers the interval [j, j + 1) * scale of that level,
+ * counted from the patch's own origin in it, x and y each with their own scale. Where scale >= 1
+ * it is the area average over the interval, where scale < 1 the bilinear value at its centre.
+ *
+ * Where the whole patch would differ from the level by less than a pixel in extent, it is not
+ * resampled at all: its bytes are the level's own pixels, centre on centre to the nearest pixel,
+ * so that a 0.499 um/px slide is not blurred for a model that wants 0.5.
+ *
+ * One reader per thread; many readers may share one slide, which must outlive them. Everything
+ * outside the image is white. Memory: some rows of the patch and about 15 MiB at most for the
+ * level's pixels, whatever the scale.
+ */
+#ifndef HRF_TILER_SLIDE_PATCH_READER_H
+#define HRF_TILER_SLIDE_PATCH_READER_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct hrf_slide;
+struct hrf_patch_reader; /* opaque: geometry and scratch of one thread */
+
+/* mpp_x, mpp_y: of the slide's level 0. HRF_E_UNSUPPORTED when even the coarsest level is more
+ * than 64 times finer than wanted. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x,
+                                                    double mpp_y, int64_t size, double mpp,
+                                                    struct hrf_patch_reader **out,
+                                                    struct hrf_error *err);
+void hrf_patch_reader_destroy(struct hrf_patch_reader *reader);
+HRF_DEFINE_AUTO(hrf_patch_reader)
+/* rgb[size][size][3]. decode_ns and resample_ns (may be NULL) are added to. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                                  int64_t y0, unsigned char *rgb,
+                                                  int64_t *decode_ns, int64_t *resample_ns,
+                                                  struct hrf_error *err);
+int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
+/* Level pixels per patch pixel; exactly 1 and 1 where the level's own pixels are the patch. */
+void hrf_patch_reader_scale(const struct hrf_patch_reader *reader, double *scale_x,
+                            double *scale_y);
+
+#endif
