@@ -1,58 +1,42 @@
-/* connection.c - opening, migrating and closing the store; transactions; small helpers. */
+/* connection.c - opening and closing the store, transactions, statements, errors. */
+#include "base/crash.h"
 #include "base/path.h"
-#include "base/strbuf.h"
 #include "schema/store/store_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-enum { APPLICATION_ID = 0x48524631 /* "HRF1" */, SCHEMA_VERSION = 1, BUSY_TIMEOUT_MS = 10000 };
-
-static const char schema[] =
-    "CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
-    "CREATE TABLE slide(id INTEGER PRIMARY KEY, name TEXT, path TEXT, n_bytes INTEGER,"
-    " mtime_ns INTEGER, truth INTEGER, label_text TEXT, annotation TEXT, mpp_csv REAL,"
-    " state INTEGER, reason TEXT, tile_plan_hash TEXT);"
-    "CREATE TABLE task(id INTEGER PRIMARY KEY, kind INTEGER, key TEXT, slide_id INTEGER,"
-    " precision TEXT, first_patch INTEGER, n_patches INTEGER, state INTEGER,"
-    " n_attempts INTEGER DEFAULT 0, cached INTEGER DEFAULT 0, reason TEXT,"
-    " UNIQUE(kind, slide_id, precision, first_patch));"
-    "CREATE TABLE record(key TEXT PRIMARY KEY, bytes BLOB);"
-    "CREATE TABLE attempt(id INTEGER PRIMARY KEY, job_id TEXT, attempt INTEGER, directory TEXT,"
-    " kind INTEGER, state INTEGER, pid INTEGER, start_time INTEGER, submitted_ms INTEGER,"
-    " ended_ms INTEGER, task_ids TEXT, reason TEXT);"
-    "CREATE TABLE event(id INTEGER PRIMARY KEY, at_ms INTEGER, subject TEXT, text TEXT);"
-    "CREATE INDEX event_subject ON event(subject);"
-    "CREATE TABLE slide_score(slide_id INTEGER, precision TEXT, score REAL, positive INTEGER,"
-    " n_patches INTEGER, PRIMARY KEY(precision, slide_id)) WITHOUT ROWID;"
-    "CREATE TABLE phase(name TEXT PRIMARY KEY, place INTEGER, seconds REAL, cached INTEGER,"
-    " n_tasks INTEGER, n_cached INTEGER);"
-    "CREATE TABLE lease(id INTEGER PRIMARY KEY CHECK(id = 1), host TEXT, boot TEXT, pid INTEGER,"
-    " start_time INTEGER, beat_ms INTEGER);";
+static bool is_full(int code, int native)
+{
+    return code == SQLITE_FULL || (code == SQLITE_IOERR && (native == ENOSPC || native == EDQUOT));
+}
 
 enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *what,
                                struct hrf_error *err)
 {
     int native = store->db != NULL ? sqlite3_system_errno(store->db) : 0;
     const char *text = store->db != NULL ? sqlite3_errmsg(store->db) : sqlite3_errstr(code);
-    enum hrf_status status = HRF_E_EXTERNAL;
-    if (code == SQLITE_FULL || (code == SQLITE_IOERR && (native == ENOSPC || native == EDQUOT)))
+    if (is_full(code, native))
         return hrf_error_set_foreign(err, HRF_E_NOSPACE, "sqlite", code,
-                                     "'%s': the disk is full (%s); free some space and run again, "
-                                     "nothing is lost",
-                                     store->path, what);
-    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        status = HRF_E_AGAIN;
-    else if (code == SQLITE_NOMEM)
-        status = HRF_E_NOMEM;
-    else if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+                                     "'%s': the disk is full; free some space and run again, what "
+                                     "is in the store is kept",
+                                     store->path);
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", code,
                                      "'%s' is damaged or not a run store (%s); move it away to "
                                      "start afresh",
                                      store->path, text);
+    if (code == SQLITE_READONLY || code == SQLITE_PERM ||
+        (code == SQLITE_CANTOPEN && (native == EROFS || native == EACCES)))
+        return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "sqlite", code,
+                                     "'%s' cannot be written: the file, its directory or the file "
+                                     "system is read-only; choose another with --out",
+                                     store->path);
+    enum hrf_status status = code == SQLITE_BUSY || code == SQLITE_LOCKED ? HRF_E_AGAIN
+                             : code == SQLITE_NOMEM                       ? HRF_E_NOMEM
+                                                                          : HRF_E_EXTERNAL;
     return hrf_error_set_foreign(err, status, "sqlite", code, "'%s': %s: %s", store->path, what,
                                  text);
 }
@@ -66,8 +50,23 @@ enum hrf_status hrf_store_exec(struct hrf_store *store, const char *sql, struct 
 enum hrf_status hrf_store_prepare(struct hrf_store *store, const char *sql, sqlite3_stmt **out,
                                   struct hrf_error *err)
 {
-    int code = sqlite3_prepare_v2(store->db, sql, -1, out, NULL);
-    return code == SQLITE_OK ? HRF_OK : hrf_store_fail(store, code & 0xff, sql, err);
+    for (size_t i = 0; i < store->n_cached; i++) {
+        if (store->cache[i].sql == sql) { /* literals: the address is the identity */
+            *out = store->cache[i].statement;
+            return HRF_OK;
+        }
+    }
+    if (store->n_cached == HRF_STORE_MAX_STATEMENTS)
+        return hrf_error_set(err, HRF_E_BUG, "more than %d statements: %s",
+                             HRF_STORE_MAX_STATEMENTS, sql);
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v3(store->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
+    if (code != SQLITE_OK)
+        return hrf_store_fail(store, code & 0xff, sql, err);
+    store->cache[store->n_cached].sql = sql;
+    store->cache[store->n_cached++].statement = statement;
+    *out = statement;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement, bool *has_row,
@@ -85,8 +84,19 @@ enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_stmt *statemen
 {
     bool has_row;
     enum hrf_status status = hrf_store_step(store, statement, &has_row, err);
-    sqlite3_finalize(statement);
+    hrf_statement_cleanup(&statement);
     return status;
+}
+
+enum hrf_status hrf_store_number(struct hrf_store *store, const char *sql, int64_t *out,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT statement = NULL;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store, sql, &statement, err));
+    HRF_TRY(hrf_store_step(store, statement, &has_row, err));
+    *out = has_row ? sqlite3_column_int64(statement, 0) : 0;
+    return HRF_OK;
 }
 
 void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text)
@@ -97,97 +107,35 @@ void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text)
         sqlite3_bind_text(statement, i, text, -1, SQLITE_TRANSIENT);
 }
 
-char *hrf_column_text(sqlite3_stmt *statement, int i)
+char *hrf_column_text(sqlite3_stmt *statement, int i, bool *failed)
+{
+    if (sqlite3_column_type(statement, i) == SQLITE_NULL)
+        return NULL;
+    const unsigned char *text = sqlite3_column_text(statement, i);
+    char *copy = text != NULL
+                     ? hrf_strndup((const char *)text, (size_t)sqlite3_column_bytes(statement, i))
+                     : NULL;
+    if (copy == NULL)
+        *failed = true;
+    return copy;
+}
+
+void hrf_column_copy(sqlite3_stmt *statement, int i, char *out, size_t size)
 {
     const unsigned char *text = sqlite3_column_text(statement, i);
-    return text != NULL
-               ? hrf_strndup((const char *)text, (size_t)sqlite3_column_bytes(statement, i))
-               : NULL;
+    snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
 }
 
-static enum hrf_status get_pragma(struct hrf_store *store, const char *sql, int64_t *out,
-                                  struct hrf_error *err)
+static enum hrf_status open_writer(struct hrf_store *store, struct hrf_error *err)
 {
-    HRF_AUTO_STATEMENT statement = NULL;
-    bool has_row;
-    HRF_TRY(hrf_store_prepare(store, sql, &statement, err));
-    HRF_TRY(hrf_store_step(store, statement, &has_row, err));
-    *out = has_row ? sqlite3_column_int64(statement, 0) : 0;
+    int code = sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                               NULL);
+    if (code != SQLITE_OK)
+        return hrf_store_fail(store, code & 0xff, "opening it", err);
+    /* A file that may not be written is opened for reading without a word. */
+    if (sqlite3_db_readonly(store->db, "main") == 1)
+        return hrf_store_fail(store, SQLITE_READONLY, "opening it", err);
     return HRF_OK;
-}
-
-/* Write-ahead logging needs shared memory, which network file systems do not give. Magic
- * numbers: statfs(2). */
-static bool is_network(const char *path)
-{
-    static const unsigned long types[] = { 0x6969 /* NFS */,      0x0BD00BD0 /* Lustre */,
-                                           0x47504653 /* GPFS */, 0x19830326 /* BeeGFS */,
-                                           0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB2 */ };
-    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    struct statfs fs;
-    if (directory == NULL || statfs(directory, &fs) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if ((unsigned long)fs.f_type == types[i])
-            return true;
-    return false;
-}
-
-static enum hrf_status migrate(struct hrf_store *store, struct hrf_error *err)
-{
-    char sql[96];
-    HRF_TRY(hrf_store_exec(
-        store, is_network(store->path) ? "PRAGMA journal_mode=TRUNCATE" : "PRAGMA journal_mode=WAL",
-        err));
-    HRF_TRY(hrf_store_exec(store, "PRAGMA synchronous=FULL", err));
-    int64_t version, tables;
-    HRF_TRY(get_pragma(store, "PRAGMA user_version", &version, err));
-    HRF_TRY(get_pragma(store, "SELECT count(*) FROM sqlite_master", &tables, err));
-    if (version == SCHEMA_VERSION || tables > 0)
-        return HRF_OK;
-    HRF_TRY(hrf_store_begin(store, err));
-    HRF_TRY(hrf_store_exec(store, schema, err));
-    snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", APPLICATION_ID,
-             SCHEMA_VERSION);
-    HRF_TRY(hrf_store_exec(store, sql, err));
-    return hrf_store_commit(store, err);
-}
-
-static enum hrf_status check_identity(struct hrf_store *store, struct hrf_error *err)
-{
-    int64_t application, version;
-    HRF_TRY(get_pragma(store, "PRAGMA application_id", &application, err));
-    HRF_TRY(get_pragma(store, "PRAGMA user_version", &version, err));
-    if (application != APPLICATION_ID)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' is an SQLite file of another program, not a run store",
-                             store->path);
-    if (version > SCHEMA_VERSION)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' was written by a newer hires-flow (version %lld, this one "
-                             "knows %d)",
-                             store->path, (long long)version, SCHEMA_VERSION);
-    return HRF_OK;
-}
-
-/* A reader beside a writer needs the -shm file; in a read-only directory it cannot have one, so
- * it reads the file as it stands. */
-static int open_database(const char *path, enum hrf_store_mode mode, sqlite3 **db)
-{
-    if (mode == HRF_STORE_WRITE)
-        return sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    if (directory != NULL && access(directory, W_OK) == 0)
-        return sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE, NULL); /* it only reads */
-    struct hrf_strbuf uri = HRF_STRBUF_INIT;
-    hrf_strbuf_adds(&uri, "file:");
-    for (const char *s = path; *s != '\0'; s++)
-        hrf_strbuf_addf(&uri, *s == '?' || *s == '#' || *s == '%' ? "%%%02x" : "%c",
-                        (unsigned char)*s);
-    hrf_strbuf_adds(&uri, "?immutable=1");
-    int code = sqlite3_open_v2(uri.text, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
-    hrf_strbuf_release(&uri);
-    return code;
 }
 
 enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struct hrf_store **out,
@@ -198,13 +146,10 @@ enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struc
     HRF_AUTO(hrf_store) store = hrf_calloc(1, sizeof *store);
     if (store == NULL || (store->path = hrf_strdup(path)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to open '%s'", path);
-    int code = open_database(path, mode, &store->db);
-    if (code != SQLITE_OK)
-        return hrf_store_fail(store, code & 0xff, "opening it", err);
-    sqlite3_busy_timeout(store->db, BUSY_TIMEOUT_MS);
-    if (mode == HRF_STORE_WRITE)
-        HRF_TRY(migrate(store, err));
-    HRF_TRY(check_identity(store, err));
+    store->mode = mode;
+    HRF_TRY(mode == HRF_STORE_WRITE ? open_writer(store, err) : hrf_store_open_reader(store, err));
+    sqlite3_busy_timeout(store->db, HRF_STORE_BUSY_MS);
+    HRF_TRY(hrf_store_migrate(store, err));
     *out = store;
     store = NULL;
     return HRF_OK;
@@ -216,24 +161,37 @@ void hrf_store_close(struct hrf_store *store)
         return;
     if (store->in_transaction)
         hrf_store_rollback(store);
+    for (size_t i = 0; i < store->n_cached; i++)
+        sqlite3_finalize(store->cache[i].statement);
     sqlite3_close(store->db);
+    if (store->copy != NULL && hrf_path_remove_tree(store->copy, NULL) != HRF_OK)
+        (void)0; /* a private copy in the temporary directory: nothing depends on it */
+    hrf_free(store->copy);
     hrf_free(store->path);
     hrf_free(store);
 }
 
 enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err)
 {
-    HRF_TRY(hrf_store_exec(store, "BEGIN IMMEDIATE", err));
+    HRF_TRY(
+        hrf_store_exec(store, store->mode == HRF_STORE_WRITE ? "BEGIN IMMEDIATE" : "BEGIN", err));
     store->in_transaction = true;
-    return HRF_OK;
+    if (!store->has_lease)
+        return HRF_OK;
+    enum hrf_status status = hrf_store_check_lease(store, err);
+    if (status != HRF_OK)
+        hrf_store_rollback(store);
+    return status;
 }
 
 enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf_error *err)
 {
+    hrf_crash_point("store.commit.before");
     enum hrf_status status = hrf_store_exec(store, "COMMIT", err);
     if (status != HRF_OK)
         hrf_store_rollback(store);
     store->in_transaction = false;
+    hrf_crash_point("store.commit.after");
     return status;
 }
 

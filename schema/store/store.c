@@ -41,7 +41,11 @@ enum hrf_status hrf_store_get_fact(struct hrf_store *store, const char *key, cha
     HRF_TRY(hrf_store_prepare(store, "SELECT value FROM fact WHERE key=?", &s, err));
     hrf_bind_text(s, 1, key);
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    *out = has_row ? hrf_column_text(s, 0) : NULL;
+    bool failed = false;
+    char *value = has_row ? hrf_column_text(s, 0, &failed) : NULL;
+    if (failed)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the fact '%s'", key);
+    *out = value;
     return HRF_OK;
 }
 
@@ -78,21 +82,22 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
 
 static enum hrf_status read_slide(sqlite3_stmt *s, struct hrf_slide_row *row, struct hrf_error *err)
 {
+    bool failed = false;
     *row = (struct hrf_slide_row){
         .id = sqlite3_column_int64(s, 0),
-        .name = hrf_column_text(s, 1),
-        .path = hrf_column_text(s, 2),
+        .name = hrf_column_text(s, 1, &failed),
+        .path = hrf_column_text(s, 2, &failed),
         .n_bytes = sqlite3_column_int64(s, 3),
         .mtime_ns = sqlite3_column_int64(s, 4),
         .truth = (enum hrf_truth)sqlite3_column_int(s, 5),
-        .label_text = hrf_column_text(s, 6),
-        .annotation = hrf_column_text(s, 7),
+        .label_text = hrf_column_text(s, 6, &failed),
+        .annotation = hrf_column_text(s, 7, &failed),
         .mpp_csv = sqlite3_column_double(s, 8),
         .state = (enum hrf_slide_state)sqlite3_column_int(s, 9),
-        .reason = hrf_column_text(s, 10),
-        .tile_plan_hash = hrf_column_text(s, 11),
+        .reason = hrf_column_text(s, 10, &failed),
+        .tile_plan_hash = hrf_column_text(s, 11, &failed),
     };
-    if (row->name == NULL || row->path == NULL)
+    if (failed)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides");
     return HRF_OK;
 }

@@ -6,10 +6,23 @@
 
 #include <sqlite3.h>
 
+/* HRF_STORE_BUSY_MS: long enough for another's commit to a slow disk, short enough to be told of
+ * a stuck one. */
+enum { HRF_STORE_VERSION = 2, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
+
 struct hrf_store {
     sqlite3 *db;
-    char *path;
+    char *path; /* as the user knows it, for messages */
+    char *copy; /* directory of a private copy that is read instead; NULL = none */
+    enum hrf_store_mode mode;
     bool in_transaction;
+    bool has_lease; /* then every transaction begins by checking that it is still ours */
+    /* Prepared once: a plan of 100,000 tasks runs one statement 100,000 times. */
+    struct {
+        const char *sql;
+        sqlite3_stmt *statement;
+    } cache[HRF_STORE_MAX_STATEMENTS];
+    size_t n_cached;
 };
 
 /* SQLITE_FULL and an I/O error for lack of space become HRF_E_NOSPACE, BUSY HRF_E_AGAIN. */
@@ -17,20 +30,40 @@ enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *wh
                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_exec(struct hrf_store *store, const char *sql,
                                            struct hrf_error *err);
+/* A statement of the cache; `sql` is a literal. One user of a statement at a time. */
 HRF_CHECKED enum hrf_status hrf_store_prepare(struct hrf_store *store, const char *sql,
                                               sqlite3_stmt **out, struct hrf_error *err);
-/* Runs a statement that gives no rows, and finalises it. */
+/* Runs a statement that gives no rows, and gives it back. */
 HRF_CHECKED enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_stmt *statement,
                                              struct hrf_error *err);
-/* SQLITE_ROW or SQLITE_DONE, else the error; the caller finalises. */
+/* *has_row false: no more. The caller gives the statement back. */
 HRF_CHECKED enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
                                            bool *has_row, struct hrf_error *err);
+/* The first number of the first row, 0 when there is none. */
+HRF_CHECKED enum hrf_status hrf_store_number(struct hrf_store *store, const char *sql, int64_t *out,
+                                             struct hrf_error *err);
 void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text); /* NULL binds NULL */
-char *hrf_column_text(sqlite3_stmt *statement, int i);                /* heap; NULL for NULL */
+/* Heap; NULL for NULL, and then *failed is untouched; it is set when memory ran out. */
+char *hrf_column_text(sqlite3_stmt *statement, int i, bool *failed);
+void hrf_column_copy(sqlite3_stmt *statement, int i, char *out, size_t size);
+
+/* migrate.c: refuses what is not ours or is newer; creates and migrates in write mode. */
+HRF_CHECKED enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err);
+/* HRF_E_USER with what SQLite found when the file is damaged. */
+HRF_CHECKED enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error *err);
+/* reader.c: opens store->path so that a writer is never in the way, nor in its way. */
+HRF_CHECKED enum hrf_status hrf_store_open_reader(struct hrf_store *store, struct hrf_error *err);
+/* lease.c: HRF_E_AGAIN when it is another's by now. Within a transaction. */
+HRF_CHECKED enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error *err);
+/* Whether a file system (statfs f_type) is shared by machines. */
+bool hrf_store_is_network(unsigned long type);
 
 static inline void hrf_statement_cleanup(sqlite3_stmt **statement)
 {
-    sqlite3_finalize(*statement);
+    if (*statement == NULL)
+        return;
+    sqlite3_reset(*statement);
+    sqlite3_clear_bindings(*statement);
 }
 #define HRF_AUTO_STATEMENT __attribute__((cleanup(hrf_statement_cleanup))) sqlite3_stmt *
 

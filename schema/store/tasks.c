@@ -1,14 +1,10 @@
 #include "schema/store/tasks.h"
 
 #include "base/clock.h"
-#include "base/process.h"
 #include "base/strbuf.h"
 #include "schema/store/store_private.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *hrf_task_state_name(enum hrf_task_state state)
 {
@@ -101,10 +97,21 @@ enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
     return HRF_OK;
 }
 
-static void copy_column(sqlite3_stmt *s, int i, char *out, size_t size)
+static enum hrf_status read_task(sqlite3_stmt *s, struct hrf_task_row *row, struct hrf_error *err)
 {
-    const unsigned char *text = sqlite3_column_text(s, i);
-    snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+    bool failed = false;
+    *row = (struct hrf_task_row){ .id = sqlite3_column_int64(s, 0),
+                                  .kind = (enum hrf_task_kind)sqlite3_column_int(s, 1),
+                                  .slide_id = sqlite3_column_int64(s, 3),
+                                  .first_patch = sqlite3_column_int64(s, 5),
+                                  .n_patches = sqlite3_column_int64(s, 6),
+                                  .state = (enum hrf_task_state)sqlite3_column_int(s, 7),
+                                  .n_attempts = sqlite3_column_int64(s, 8),
+                                  .cached = sqlite3_column_int(s, 9) != 0,
+                                  .reason = hrf_column_text(s, 10, &failed) };
+    hrf_column_copy(s, 2, row->key, sizeof row->key);
+    hrf_column_copy(s, 4, row->precision, sizeof row->precision);
+    return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks") : HRF_OK;
 }
 
 enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
@@ -125,19 +132,9 @@ enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_row
                                    sizeof rows.items[0], err);
         if (status != HRF_OK)
             break;
-        struct hrf_task_row *row = &rows.items[rows.n_items++];
-        *row = (struct hrf_task_row){ .id = sqlite3_column_int64(s, 0),
-                                      .kind = (enum hrf_task_kind)sqlite3_column_int(s, 1),
-                                      .slide_id = sqlite3_column_int64(s, 3),
-                                      .first_patch = sqlite3_column_int64(s, 5),
-                                      .n_patches = sqlite3_column_int64(s, 6),
-                                      .state = (enum hrf_task_state)sqlite3_column_int(s, 7),
-                                      .n_attempts = sqlite3_column_int64(s, 8),
-                                      .cached = sqlite3_column_int(s, 9) != 0,
-                                      .reason = hrf_column_text(s, 10) };
-        copy_column(s, 2, row->key, sizeof row->key);
-        copy_column(s, 4, row->precision, sizeof row->precision);
-        status = hrf_store_step(store, s, &has_row, err);
+        status = read_task(s, &rows.items[rows.n_items++], err);
+        if (status == HRF_OK)
+            status = hrf_store_step(store, s, &has_row, err);
     }
     if (status != HRF_OK)
         hrf_task_rows_release(&rows);
@@ -220,6 +217,27 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     return HRF_OK;
 }
 
+static enum hrf_status read_attempt(sqlite3_stmt *s, struct hrf_attempt_row *row,
+                                    struct hrf_error *err)
+{
+    bool failed = false;
+    *row = (struct hrf_attempt_row){
+        .id = sqlite3_column_int64(s, 0),
+        .job_id = hrf_column_text(s, 1, &failed),
+        .attempt = sqlite3_column_int64(s, 2),
+        .directory = hrf_column_text(s, 3, &failed),
+        .kind = (enum hrf_task_kind)sqlite3_column_int(s, 4),
+        .state = (enum hrf_attempt_state)sqlite3_column_int(s, 5),
+        .pid = sqlite3_column_int64(s, 6),
+        .start_time = (uint64_t)sqlite3_column_int64(s, 7),
+        .submitted_ms = sqlite3_column_int64(s, 8),
+        .ended_ms = sqlite3_column_int64(s, 9),
+        .task_ids = hrf_column_text(s, 10, &failed),
+        .reason = hrf_column_text(s, 11, &failed),
+    };
+    return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the attempts") : HRF_OK;
+}
+
 enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
                                        struct hrf_attempt_rows *out, struct hrf_error *err)
 {
@@ -237,21 +255,9 @@ enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
                                    sizeof rows.items[0], err);
         if (status != HRF_OK)
             break;
-        rows.items[rows.n_items++] = (struct hrf_attempt_row){
-            .id = sqlite3_column_int64(s, 0),
-            .job_id = hrf_column_text(s, 1),
-            .attempt = sqlite3_column_int64(s, 2),
-            .directory = hrf_column_text(s, 3),
-            .kind = (enum hrf_task_kind)sqlite3_column_int(s, 4),
-            .state = (enum hrf_attempt_state)sqlite3_column_int(s, 5),
-            .pid = sqlite3_column_int64(s, 6),
-            .start_time = (uint64_t)sqlite3_column_int64(s, 7),
-            .submitted_ms = sqlite3_column_int64(s, 8),
-            .ended_ms = sqlite3_column_int64(s, 9),
-            .task_ids = hrf_column_text(s, 10),
-            .reason = hrf_column_text(s, 11),
-        };
-        status = hrf_store_step(store, s, &has_row, err);
+        status = read_attempt(s, &rows.items[rows.n_items++], err);
+        if (status == HRF_OK)
+            status = hrf_store_step(store, s, &has_row, err);
     }
     if (status != HRF_OK)
         hrf_attempt_rows_release(&rows);
@@ -290,111 +296,20 @@ enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subjec
                                    sizeof rows.items[0], err);
         if (status != HRF_OK)
             break;
-        rows.items[rows.n_items++] = (struct hrf_event_row){ .at_ms = sqlite3_column_int64(s, 0),
-                                                             .subject = hrf_column_text(s, 1),
-                                                             .text = hrf_column_text(s, 2) };
-        status = hrf_store_step(store, s, &has_row, err);
+        bool failed = false;
+        rows.items[rows.n_items++] = (struct hrf_event_row){
+            .at_ms = sqlite3_column_int64(s, 0),
+            .subject = hrf_column_text(s, 1, &failed),
+            .text = hrf_column_text(s, 2, &failed)
+        };
+        if (failed)
+            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the events");
+        else
+            status = hrf_store_step(store, s, &has_row, err);
     }
     if (status != HRF_OK)
         hrf_event_rows_release(&rows);
     else
         *out = rows;
     return status;
-}
-
-enum { HEARTBEAT_LIFE_MS = 90000 };
-
-struct owner {
-    char host[128], boot[40];
-    int64_t pid, beat_ms;
-    uint64_t start_time;
-};
-
-static enum hrf_status read_owner(struct hrf_store *store, struct owner *owner, bool *there,
-                                  struct hrf_error *err)
-{
-    HRF_AUTO_STATEMENT s = NULL;
-    HRF_TRY(hrf_store_prepare(store, "SELECT host, boot, pid, start_time, beat_ms FROM lease", &s,
-                              err));
-    HRF_TRY(hrf_store_step(store, s, there, err));
-    if (!*there)
-        return HRF_OK;
-    copy_column(s, 0, owner->host, sizeof owner->host);
-    copy_column(s, 1, owner->boot, sizeof owner->boot);
-    owner->pid = sqlite3_column_int64(s, 2);
-    owner->start_time = (uint64_t)sqlite3_column_int64(s, 3);
-    owner->beat_ms = sqlite3_column_int64(s, 4);
-    return HRF_OK;
-}
-
-static struct owner self(void)
-{
-    struct owner owner = { .pid = getpid(), .beat_ms = hrf_clock_wall_ms() };
-    hrf_process_host_name(owner.host, sizeof owner.host);
-    hrf_process_boot_id(owner.boot);
-    owner.start_time = hrf_process_start_time(getpid());
-    return owner;
-}
-
-static bool is_living(const struct owner *owner)
-{
-    struct owner me = self();
-    if (strcmp(owner->host, me.host) != 0)
-        return me.beat_ms - owner->beat_ms < HEARTBEAT_LIFE_MS;
-    return strcmp(owner->boot, me.boot) == 0 &&
-           hrf_process_start_time((pid_t)owner->pid) == owner->start_time && owner->start_time != 0;
-}
-
-static enum hrf_status write_owner(struct hrf_store *store, struct hrf_error *err)
-{
-    struct owner me = self();
-    sqlite3_stmt *s;
-    HRF_TRY(hrf_store_prepare(store, "INSERT OR REPLACE INTO lease VALUES(1,?,?,?,?,?)", &s, err));
-    hrf_bind_text(s, 1, me.host);
-    hrf_bind_text(s, 2, me.boot);
-    sqlite3_bind_int64(s, 3, me.pid);
-    sqlite3_bind_int64(s, 4, (int64_t)me.start_time);
-    sqlite3_bind_int64(s, 5, me.beat_ms);
-    return hrf_store_finish(store, s, err);
-}
-
-enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err)
-{
-    struct owner owner;
-    bool there;
-    HRF_TRY(hrf_store_begin(store, err));
-    enum hrf_status status = read_owner(store, &owner, &there, err);
-    if (status == HRF_OK && there && owner.pid != getpid() && is_living(&owner))
-        status = hrf_error_set(err, HRF_E_AGAIN,
-                               "this run is being driven by process %lld on %s; watch it with "
-                               "'hires-flow status DIR --watch' or stop it with 'hires-flow cancel "
-                               "DIR'",
-                               (long long)owner.pid, owner.host);
-    if (status == HRF_OK)
-        status = write_owner(store, err);
-    if (status != HRF_OK) {
-        hrf_store_rollback(store);
-        return status;
-    }
-    return hrf_store_commit(store, err);
-}
-
-enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err)
-{
-    return write_owner(store, err);
-}
-
-enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err)
-{
-    return hrf_store_exec(store, "DELETE FROM lease", err);
-}
-
-enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid, struct hrf_error *err)
-{
-    struct owner owner;
-    bool there;
-    HRF_TRY(read_owner(store, &owner, &there, err));
-    struct owner me = self();
-    *pid = there && strcmp(owner.host, me.host) == 0 && is_living(&owner) ? owner.pid : 0;
-    return HRF_OK;
 }

@@ -1,0 +1,215 @@
+/* lease.c - who may write: one process, named by host, boot, process space, number and start. */
+#include "base/clock.h"
+#include "base/process.h"
+#include "schema/store/store_private.h"
+#include "schema/store/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An owner that we cannot see (another host, another container) counts as living for STALE_MS
+ * after its last beat. Clocks of machines differ, so it is then watched for WATCH_MS more: only
+ * one that does not beat in that time is dead. Owners beat every few seconds. */
+enum { STALE_MS = 90000, WATCH_MS = 15000, LOOK_MS = 250 };
+
+struct owner {
+    char host[128], boot[40], pid_space[64];
+    int64_t pid, beat_ms;
+    uint64_t start_time;
+};
+
+static struct owner self(void)
+{
+    struct owner owner = { .pid = getpid(), .beat_ms = hrf_clock_wall_ms() };
+    hrf_process_host_name(owner.host, sizeof owner.host);
+    hrf_process_boot_id(owner.boot);
+    owner.start_time = hrf_process_start_time(getpid());
+    ssize_t n = readlink("/proc/self/ns/pid", owner.pid_space, sizeof owner.pid_space - 1);
+    owner.pid_space[n > 0 ? n : 0] = '\0';
+    return owner;
+}
+
+static bool is_same(const struct owner *a, const struct owner *b)
+{
+    return a->pid == b->pid && a->start_time == b->start_time && strcmp(a->host, b->host) == 0 &&
+           strcmp(a->boot, b->boot) == 0 && strcmp(a->pid_space, b->pid_space) == 0;
+}
+
+static enum hrf_status read_owner(struct hrf_store *store, struct owner *owner, bool *there,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    HRF_TRY(hrf_store_prepare(
+        store, "SELECT host, boot, pid, start_time, beat_ms, pid_space FROM lease", &s, err));
+    HRF_TRY(hrf_store_step(store, s, there, err));
+    if (!*there)
+        return HRF_OK;
+    hrf_column_copy(s, 0, owner->host, sizeof owner->host);
+    hrf_column_copy(s, 1, owner->boot, sizeof owner->boot);
+    owner->pid = sqlite3_column_int64(s, 2);
+    owner->start_time = (uint64_t)sqlite3_column_int64(s, 3);
+    owner->beat_ms = sqlite3_column_int64(s, 4);
+    hrf_column_copy(s, 5, owner->pid_space, sizeof owner->pid_space);
+    return HRF_OK;
+}
+
+static enum hrf_status write_owner(struct hrf_store *store, const struct owner *me,
+                                   struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store,
+                              "INSERT OR REPLACE INTO lease(id, host, boot, pid, start_time, "
+                              "beat_ms, pid_space) VALUES(1,?,?,?,?,?,?)",
+                              &s, err));
+    hrf_bind_text(s, 1, me->host);
+    hrf_bind_text(s, 2, me->boot);
+    sqlite3_bind_int64(s, 3, me->pid);
+    sqlite3_bind_int64(s, 4, (int64_t)me->start_time);
+    sqlite3_bind_int64(s, 5, me->beat_ms);
+    hrf_bind_text(s, 6, me->pid_space);
+    return hrf_store_finish(store, s, err);
+}
+
+enum life { DEAD, LIVING, SILENT };
+
+/* A boot of this host that is over is dead; a process that we can see is what /proc says. */
+static enum life life_of(const struct owner *owner, const struct owner *me)
+{
+    bool same_boot = strcmp(owner->boot, me->boot) == 0;
+    if (strcmp(owner->host, me->host) == 0 && !same_boot)
+        return DEAD;
+    if (same_boot && strcmp(owner->pid_space, me->pid_space) == 0)
+        return owner->start_time != 0 &&
+                       hrf_process_start_time((pid_t)owner->pid) == owner->start_time
+                   ? LIVING
+                   : DEAD;
+    return me->beat_ms - owner->beat_ms < STALE_MS ? LIVING : SILENT;
+}
+
+static int64_t watch_ms(void)
+{
+    const char *text = getenv("HRF_LEASE_WATCH_MS"); /* for tests */
+    return text != NULL ? strtoll(text, NULL, 10) : WATCH_MS;
+}
+
+/* True when a silent owner did not beat while it was watched. */
+static enum hrf_status stays_silent(struct hrf_store *store, const struct owner *owner,
+                                    bool *silent, struct hrf_error *err)
+{
+    int64_t until = hrf_clock_ns() + watch_ms() * 1000000;
+    while (hrf_clock_ns() < until) {
+        struct owner now;
+        bool there;
+        hrf_clock_sleep_ms(LOOK_MS);
+        HRF_TRY(read_owner(store, &now, &there, err));
+        if (there && (now.beat_ms != owner->beat_ms || !is_same(&now, owner))) {
+            *silent = false;
+            return HRF_OK;
+        }
+    }
+    *silent = true;
+    return HRF_OK;
+}
+
+static enum hrf_status refuse(const struct hrf_store *store, const struct owner *owner,
+                              struct hrf_error *err)
+{
+    char when[24];
+    hrf_clock_iso8601(owner->beat_ms, when);
+    return hrf_error_set(err, HRF_E_AGAIN,
+                         "'%s': this run is being driven by process %lld on %s (last sign of life "
+                         "%s); watch it with 'hires-flow status DIR --watch' or stop it with "
+                         "'hires-flow cancel DIR'",
+                         store->path, (long long)owner->pid, owner->host, when);
+}
+
+/* Within a transaction. `judged`: the owner that was found dead before, which may have changed
+ * since. */
+static enum hrf_status take(struct hrf_store *store, const struct owner *judged, bool was_there,
+                            const struct owner *me, struct hrf_error *err)
+{
+    struct owner now;
+    bool there;
+    HRF_TRY(read_owner(store, &now, &there, err));
+    if (there && !is_same(&now, me) &&
+        !(was_there && is_same(&now, judged) && now.beat_ms == judged->beat_ms))
+        return refuse(store, &now, err);
+    return write_owner(store, me, err);
+}
+
+/* Whether the owner is gone; the store of one that ended without a word is checked. */
+static enum hrf_status judge(struct hrf_store *store, const struct owner *owner,
+                             const struct owner *me, struct hrf_error *err)
+{
+    enum life life = life_of(owner, me);
+    bool silent = life == DEAD;
+    if (life == SILENT)
+        HRF_TRY(stays_silent(store, owner, &silent, err));
+    if (!silent)
+        return refuse(store, owner, err);
+    return hrf_store_quick_check(store, err);
+}
+
+enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    struct owner owner, me = self();
+    bool there;
+    HRF_TRY(read_owner(store, &owner, &there, err));
+    if (there && !is_same(&owner, &me))
+        HRF_TRY(judge(store, &owner, &me, err));
+    HRF_TRY(hrf_store_begin(store, err));
+    enum hrf_status status = take(store, &owner, there, &me, err);
+    if (status != HRF_OK) {
+        hrf_store_rollback(store);
+        return status;
+    }
+    HRF_TRY(hrf_store_commit(store, err));
+    store->has_lease = true;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    struct owner owner, me = self();
+    bool there;
+    HRF_TRY(read_owner(store, &owner, &there, err));
+    if (there && is_same(&owner, &me))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_AGAIN,
+                         "'%s': another process drives this run by now%s%s; this one stops",
+                         store->path, there ? ", on " : "", there ? owner.host : "");
+}
+
+enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    struct owner me = self();
+    HRF_TRY(hrf_store_check_lease(store, err));
+    return write_owner(store, &me, err);
+}
+
+enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    struct owner me = self();
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(
+        store, "DELETE FROM lease WHERE pid=? AND start_time=? AND host=? AND boot=?", &s, err));
+    sqlite3_bind_int64(s, 1, me.pid);
+    sqlite3_bind_int64(s, 2, (int64_t)me.start_time);
+    hrf_bind_text(s, 3, me.host);
+    hrf_bind_text(s, 4, me.boot);
+    HRF_TRY(hrf_store_finish(store, s, err));
+    store->has_lease = false;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid, struct hrf_error *err)
+{
+    struct owner owner, me = self();
+    bool there;
+    HRF_TRY(read_owner(store, &owner, &there, err));
+    bool here = there && strcmp(owner.host, me.host) == 0 &&
+                strcmp(owner.pid_space, me.pid_space) == 0;
+    *pid = here && life_of(&owner, &me) == LIVING ? owner.pid : 0;
+    return HRF_OK;
+}

@@ -1,0 +1,149 @@
+/* migrate.c - whose file it is, its version, its tables, its journal.
+ *
+ * user_version counts the steps that made a file; each step is one transaction. Steps are never
+ * changed once released: a new one is added.
+ */
+#include "base/crash.h"
+#include "base/path.h"
+#include "schema/store/store_private.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+enum { APPLICATION_ID = 0x48524631 /* "HRF1" */ };
+
+static const char *const steps[HRF_STORE_VERSION] = {
+    "CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+    "CREATE TABLE slide(id INTEGER PRIMARY KEY, name TEXT, path TEXT, n_bytes INTEGER,"
+    " mtime_ns INTEGER, truth INTEGER, label_text TEXT, annotation TEXT, mpp_csv REAL,"
+    " state INTEGER, reason TEXT, tile_plan_hash TEXT);"
+    "CREATE TABLE task(id INTEGER PRIMARY KEY, kind INTEGER, key TEXT, slide_id INTEGER,"
+    " precision TEXT, first_patch INTEGER, n_patches INTEGER, state INTEGER,"
+    " n_attempts INTEGER DEFAULT 0, cached INTEGER DEFAULT 0, reason TEXT,"
+    " UNIQUE(kind, slide_id, precision, first_patch));"
+    "CREATE TABLE record(key TEXT PRIMARY KEY, bytes BLOB);"
+    "CREATE TABLE attempt(id INTEGER PRIMARY KEY, job_id TEXT, attempt INTEGER, directory TEXT,"
+    " kind INTEGER, state INTEGER, pid INTEGER, start_time INTEGER, submitted_ms INTEGER,"
+    " ended_ms INTEGER, task_ids TEXT, reason TEXT);"
+    "CREATE TABLE event(id INTEGER PRIMARY KEY, at_ms INTEGER, subject TEXT, text TEXT);"
+    "CREATE INDEX event_subject ON event(subject);"
+    "CREATE TABLE slide_score(slide_id INTEGER, precision TEXT, score REAL, positive INTEGER,"
+    " n_patches INTEGER, PRIMARY KEY(precision, slide_id)) WITHOUT ROWID;"
+    "CREATE TABLE phase(name TEXT PRIMARY KEY, place INTEGER, seconds REAL, cached INTEGER,"
+    " n_tasks INTEGER, n_cached INTEGER);"
+    "CREATE TABLE lease(id INTEGER PRIMARY KEY CHECK(id = 1), host TEXT, boot TEXT, pid INTEGER,"
+    " start_time INTEGER, beat_ms INTEGER);",
+    /* 2: process numbers of another container say nothing here */
+    "ALTER TABLE lease ADD COLUMN pid_space TEXT;",
+};
+
+bool hrf_store_is_network(unsigned long type)
+{
+    static const unsigned long types[] = {
+        /* statfs(2), and each project's own headers */
+        0x6969 /* NFS */,          0x0BD00BD0 /* Lustre */, 0x47504653 /* GPFS */,
+        0x19830326 /* BeeGFS */,   0xFF534D42 /* CIFS */,   0xFE534D42 /* SMB2 */,
+        0x517B /* SMB */,          0x00C36400 /* Ceph */,   0x5346414F /* AFS */,
+        0x20030528 /* OrangeFS */, 0x01021997 /* 9p */,     0x65735546 /* FUSE: unknown */
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (type == types[i])
+            return true;
+    return false;
+}
+
+/* Write-ahead logging needs shared memory, which file systems of several machines do not give. */
+static bool is_on_network(const char *path)
+{
+    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
+    struct statfs fs;
+    return directory != NULL && statfs(directory, &fs) == 0 &&
+           hrf_store_is_network((unsigned long)fs.f_type & 0xffffffffUL);
+}
+
+static enum hrf_status check_identity(struct hrf_store *store, int64_t *version,
+                                      struct hrf_error *err)
+{
+    int64_t application, n_tables;
+    HRF_TRY(hrf_store_number(store, "PRAGMA application_id", &application, err));
+    HRF_TRY(hrf_store_number(store, "PRAGMA user_version", version, err));
+    HRF_TRY(hrf_store_number(store, "SELECT count(*) FROM sqlite_master", &n_tables, err));
+    bool is_new = application == 0 && *version == 0 && n_tables == 0;
+    if (is_new && store->mode == HRF_STORE_READ)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is empty: no run was begun there", store->path);
+    if (!is_new && application != APPLICATION_ID)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is an SQLite file of another program, not a run store; name "
+                             "another directory with --out",
+                             store->path);
+    if (*version > HRF_STORE_VERSION)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' was written by a newer hires-flow (store version %lld, this one "
+                             "knows up to %d); use that one, or another directory with --out",
+                             store->path, (long long)*version, HRF_STORE_VERSION);
+    if (*version < HRF_STORE_VERSION && store->mode == HRF_STORE_READ)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' was written by an older hires-flow (store version %lld, this "
+                             "one reads %d); 'hires-flow run' on it brings it up to date",
+                             store->path, (long long)*version, HRF_STORE_VERSION);
+    return HRF_OK;
+}
+
+/* The version is read again inside the transaction: two may open a new file at one time. */
+static enum hrf_status take_steps(struct hrf_store *store, struct hrf_error *err)
+{
+    int64_t version;
+    HRF_TRY(hrf_store_number(store, "PRAGMA user_version", &version, err));
+    for (int64_t i = version; i < HRF_STORE_VERSION; i++)
+        HRF_TRY(hrf_store_exec(store, steps[i], err));
+    char sql[96];
+    snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", APPLICATION_ID,
+             HRF_STORE_VERSION);
+    return hrf_store_exec(store, sql, err);
+}
+
+static enum hrf_status set_journal(struct hrf_store *store, struct hrf_error *err)
+{
+    if (is_on_network(store->path))
+        HRF_TRY(hrf_store_exec(store, "PRAGMA journal_mode=TRUNCATE", err));
+    else
+        HRF_TRY(hrf_store_exec(store, "PRAGMA journal_mode=WAL", err));
+    return hrf_store_exec(store, "PRAGMA synchronous=FULL", err);
+}
+
+enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err)
+{
+    int64_t version;
+    HRF_TRY(check_identity(store, &version, err)); /* before a byte of a foreign file changes */
+    if (store->mode == HRF_STORE_READ)
+        return HRF_OK;
+    HRF_TRY(set_journal(store, err));
+    if (version == HRF_STORE_VERSION)
+        return HRF_OK;
+    hrf_crash_point("store.migrate.before");
+    HRF_TRY(hrf_store_begin(store, err));
+    enum hrf_status status = take_steps(store, err);
+    if (status == HRF_OK)
+        status = hrf_store_commit(store, err);
+    if (status != HRF_OK)
+        hrf_store_rollback(store);
+    hrf_crash_point("store.migrate.after");
+    return status;
+}
+
+enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    bool has_row;
+    char found[256];
+    HRF_TRY(hrf_store_prepare(store, "PRAGMA quick_check(1)", &s, err));
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    hrf_column_copy(s, 0, found, sizeof found);
+    if (has_row && strcmp(found, "ok") == 0)
+        return HRF_OK;
+    found[strcspn(found, "\n")] = '\0';
+    return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", SQLITE_CORRUPT,
+                                 "'%s' is damaged (%s); move it away to start afresh", store->path,
+                                 found);
+}
