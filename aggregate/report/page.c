@@ -140,7 +140,7 @@ static void speed_card(struct hrf_out *out, const struct hrf_cohort_precision *p
         hrf_out_adds(out, " on ");
         hrf_out_html(out, p->device != NULL ? p->device : "an unnamed device");
         if (p->timing.total > 0.0)
-            hrf_out_addf(out, ", %.0f %% waiting for patches",
+            hrf_out_addf(out, ", %.0f %% waiting for patches",
                          100.0 * p->timing.wait / p->timing.total);
         hrf_out_adds(out, "</p>");
     }
@@ -193,8 +193,9 @@ static void state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
 {
     if (count == 0)
         return;
-    hrf_out_addf(out, "<section><h2>%s <small>%zu slide%s; %s</small></h2><table><tbody>\n", title,
-                 count, count == 1 ? "" : "s", hint);
+    hrf_out_addf(
+        out, "<section><h2>%s <small>%zu slide%s; %s</small></h2><table class=\"list\"><tbody>\n",
+        title, count, count == 1 ? "" : "s", hint);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (slide->state != state)
@@ -262,9 +263,12 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     metric_cards(out, &cohort->precisions[0]);
     speed_card(out, &cohort->precisions[0]);
     hrf_out_adds(out, "</div>\n<div class=\"grid\">\n");
-    HRF_TRY(hrf_page_roc(out, cohort, err));
+    bool labelled = cohort->precisions[0].n_labelled > 0; /* the cards say it when not */
+    if (labelled)
+        HRF_TRY(hrf_page_roc(out, cohort, err));
     hrf_page_histogram(out, cohort);
-    hrf_page_confusion(out, cohort);
+    if (labelled)
+        hrf_page_confusion(out, cohort);
     hrf_out_adds(out, "</div>\n");
     precision_table(out, cohort);
     hrf_page_times(out, cohort);

@@ -95,16 +95,19 @@ enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohor
 
 /* ---- score distribution: positives above the line, negatives below ---- */
 
-enum { N_BINS = 20, HIST_LEFT = 30, HIST_WIDTH = 290, HIST_MIDDLE = 144, HIST_HALF = 126 };
+enum { N_BINS = 20, HIST_LEFT = 30, HIST_WIDTH = 290, HIST_TOP = 18, HIST_HEIGHT = 252 };
 
 struct histogram {
     size_t above[N_BINS], below[N_BINS], most;
     bool labelled;
+    double base, reach; /* y of the line, and how far the tallest bar goes from it */
 };
 
 static struct histogram count_scores(const struct hrf_cohort *cohort)
 {
     struct histogram h = { .labelled = cohort->precisions[0].n_labelled > 0 };
+    h.reach = h.labelled ? HIST_HEIGHT / 2.0 : HIST_HEIGHT;
+    h.base = HIST_TOP + h.reach;
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (!slide->scores[0].known || (h.labelled && slide->truth == HRF_TRUTH_UNKNOWN))
@@ -118,38 +121,53 @@ static struct histogram count_scores(const struct hrf_cohort *cohort)
     return h;
 }
 
-static void bars(struct hrf_out *out, const size_t *bins, size_t most, bool up, const char *what)
+static void bars(struct hrf_out *out, const struct histogram *h, bool up, const char *colour,
+                 const char *what)
 {
+    const size_t *bins = up ? h->above : h->below;
+    double width = (double)HIST_WIDTH / N_BINS;
     for (int i = 0; i < N_BINS; i++) {
         if (bins[i] == 0)
             continue;
-        double height = fmax(3.0, (double)HIST_HALF * (double)bins[i] / (double)most);
-        double width = (double)HIST_WIDTH / N_BINS;
+        double height = fmax(3.0, (h->reach - 2.0) * (double)bins[i] / (double)h->most);
         hrf_out_addf(out,
                      "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" rx=\"2\" "
                      "fill=\"var(--%s)\"><title>%zu %s, score %.2f–%.2f</title></rect>",
-                     HIST_LEFT + width * i + 1.0, up ? HIST_MIDDLE - 1 - height : HIST_MIDDLE + 1.0,
-                     width - 2.0, height, up ? "pos" : "neg", bins[i], what, (double)i / N_BINS,
+                     HIST_LEFT + width * i + 1.0, up ? h->base - 1.0 - height : h->base + 1.0,
+                     width - 2.0, height, colour, bins[i], what, (double)i / N_BINS,
                      (double)(i + 1) / N_BINS);
     }
 }
 
-static void histogram_axes(struct hrf_out *out, const struct hrf_cohort *cohort)
+static void histogram_axes(struct hrf_out *out, const struct histogram *h, double threshold)
 {
-    hrf_out_addf(out, "<path class=\"base\" d=\"M%d %dh%d\"/>", HIST_LEFT, HIST_MIDDLE, HIST_WIDTH);
+    hrf_out_addf(out, "<path class=\"base\" d=\"M%d %.1fh%d\"/>", HIST_LEFT, h->base, HIST_WIDTH);
     for (int i = 0; i <= 4; i++)
         hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>",
-                     HIST_LEFT + i * HIST_WIDTH / 4, HIST_MIDDLE + HIST_HALF + 18, i / 4.0);
+                     HIST_LEFT + i * HIST_WIDTH / 4, HIST_TOP + HIST_HEIGHT + 18, i / 4.0);
     hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">slide score</text>",
-                 HIST_LEFT + HIST_WIDTH / 2, HIST_MIDDLE + HIST_HALF + 36);
-    if (cohort->threshold < 0.0 || cohort->threshold > 1.0)
+                 HIST_LEFT + HIST_WIDTH / 2, HIST_TOP + HIST_HEIGHT + 36);
+    if (threshold < 0.0 || threshold > 1.0)
         return;
-    double x = HIST_LEFT + HIST_WIDTH * cohort->threshold;
+    double x = HIST_LEFT + HIST_WIDTH * threshold;
     hrf_out_addf(out,
                  "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f %dv%d\"/>"
                  "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">threshold %g</text>",
-                 x, HIST_MIDDLE - HIST_HALF, 2 * HIST_HALF, x, HIST_MIDDLE - HIST_HALF - 6,
-                 cohort->threshold);
+                 x, HIST_TOP, HIST_HEIGHT, x, HIST_TOP - 6, threshold);
+}
+
+static void histogram_key(struct hrf_out *out, const struct hrf_cohort *cohort,
+                          const struct histogram *h)
+{
+    hrf_out_adds(out, "<ul class=\"key\">");
+    if (h->labelled) {
+        hrf_out_adds(out, "<li><i style=\"background:var(--pos)\"></i>");
+        hrf_out_html(out, hrf_cohort_label(cohort, true));
+        hrf_out_adds(out, " (truth), above</li><li><i style=\"background:var(--neg)\"></i>");
+        hrf_out_html(out, hrf_cohort_label(cohort, false));
+        hrf_out_adds(out, " (truth), below</li>");
+    }
+    hrf_out_addf(out, "<li>tallest bar: %zu slide%s</li></ul>", h->most, h->most == 1 ? "" : "s");
 }
 
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort)
@@ -163,19 +181,12 @@ void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort)
     }
     hrf_out_adds(out, "<svg viewBox=\"0 0 330 318\" role=\"img\" "
                       "aria-label=\"Distribution of slide scores\">");
-    bars(out, h.above, h.most, true, h.labelled ? "truly positive" : "slides");
-    bars(out, h.below, h.most, false, "truly negative");
-    histogram_axes(out, cohort);
-    hrf_out_adds(out, "</svg>\n<ul class=\"key\"><li><i style=\"background:var(--pos)\"></i>");
-    hrf_out_html(out, h.labelled ? hrf_cohort_label(cohort, true) : "all slides");
-    hrf_out_adds(out, h.labelled ? " (truth), above</li>" : "</li>");
-    if (h.labelled) {
-        hrf_out_adds(out, "<li><i style=\"background:var(--neg)\"></i>");
-        hrf_out_html(out, hrf_cohort_label(cohort, false));
-        hrf_out_adds(out, " (truth), below</li>");
-    }
-    hrf_out_addf(out, "<li>tallest bar: %zu slide%s</li></ul></section>\n", h.most,
-                 h.most == 1 ? "" : "s");
+    bars(out, &h, true, h.labelled ? "pos" : "s0", h.labelled ? "truly positive" : "slides");
+    bars(out, &h, false, "neg", "truly negative");
+    histogram_axes(out, &h, cohort->threshold);
+    hrf_out_adds(out, "</svg>\n");
+    histogram_key(out, cohort, &h);
+    hrf_out_adds(out, "</section>\n");
 }
 
 /* ---- confusion ---- */

@@ -28,8 +28,9 @@ static const char *const style[] = {
     "font-weight:500;color:var(--soft);letter-spacing:0}",
     ".card p{margin:2px 0 0;color:var(--soft);font-size:13px}",
     "section{padding:20px 22px;margin-top:16px;overflow-x:auto}",
-    ".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(330px,1fr));gap:16px}",
-    ".grid section{min-width:0}",
+    ".grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(330px,1fr));gap:16px;",
+    "margin-top:16px}",
+    ".grid section{min-width:0;margin:0}",
     ".stack{display:flex;height:10px;border-radius:5px;overflow:hidden;gap:2px;margin:9px 0 7px}",
     ".stack i{display:block;min-width:3px}",
     ".key{display:flex;flex-wrap:wrap;gap:3px 16px;font-size:13px;color:var(--soft);margin:10px 0 "
@@ -87,6 +88,7 @@ static const char *const style[] = {
     ".times .row.phase{grid-template-columns:110px 1fr 250px}.row.phase b{color:var(--ink);",
     "font-weight:600;display:inline-block;min-width:86px;text-align:right;margin-right:12px;",
     "font-variant-numeric:tabular-nums}",
+    ".list td.name{width:34%}",
     ".none{color:var(--soft);margin:0}.dash{color:var(--soft);border-bottom:1px "
     "dotted;cursor:help}",
     "dl{display:grid;grid-template-columns:minmax(110px,auto) 1fr;gap:5px 22px;margin:0;",

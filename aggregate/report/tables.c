@@ -94,6 +94,8 @@ static enum hrf_status patch_id(const char *slide_name, const struct hrf_tile_pl
     hrf_hash_int(hash, plan->patch_height0);
     char hex[HRF_HASH_HEX];
     hrf_hash_hex(hash, hex);
+    if (hex[0] == '\0')
+        return hrf_error_set(err, HRF_E_NOMEM, "cannot hash the name of a patch");
     hex[12] = '4';
     hex[16] = "89ab"[(hex[16] <= '9' ? hex[16] - '0' : hex[16] - 'a' + 10) & 3];
     snprintf(id, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);

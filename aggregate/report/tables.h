@@ -3,7 +3,7 @@
  * The patch tables have WSInfer's exact forms. CSV: `minx,miny,width,height,prob_<class>...` in
  * level-0 pixels, one row per patch in the order of the tile plan (x outer, y fastest), each
  * probability the shortest decimal of the float widened to double, as pandas writes the column
- * ("3.427372535086404e-12"), lines ended by \n. GeoJSON: what Python's json.dump makes of
+ * ("3.4273725350864037e-12"), lines ended by \n. GeoJSON: what Python's json.dump makes of
  * WSInfer's features, coordinates as floats ("350.0"), gzipped; ids have the form of a random
  * UUID but are made from slide and patch by SHA-256, so that they are the same on every run and
  * at every precision. Bytes depend on nothing else.

@@ -1,0 +1,365 @@
+/* The files of a report: goldens byte for byte, hostile names, repeatability, leftovers, notes,
+ * and what a browser makes of the page. HRF_REFRESH_GOLDEN=1 rewrites labels.csv and report.json
+ * (the patch tables come from tools/reference/make_report_goldens.py). */
+#include "aggregate/report/report.h"
+
+#include "aggregate/report/out.h"
+#include "aggregate/report/tables.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "base/strbuf.h"
+#include "tests/unit/aggregate/report/fixture.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define GOLDEN "tests/golden/report/"
+
+static const struct hrf_report_options everything = {
+    .heatmaps = true, .geojson = true, .csv = true, .html = true, .made_at = "2026-01-31T23:59:59Z"
+};
+
+static char *read_path(const char *path, size_t *n_bytes)
+{
+    char *text = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_file_read(path, (size_t)64 << 20, &text, n_bytes, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return text;
+}
+
+static char *read_below(const char *directory, const char *name, size_t *n_bytes)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
+    return read_path(path, n_bytes);
+}
+
+static void write_report(const struct fixture *f, const struct hrf_report_options *options)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_report_write(f->cohort, &f->source, options, f->directory, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+}
+
+static void same_as_golden(const char *text, size_t n, const char *name, bool refreshable)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(GOLDEN, name);
+    struct hrf_error err;
+    if (refreshable && getenv("HRF_REFRESH_GOLDEN") != NULL &&
+        hrf_file_write_atomic(path, text, n, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    size_t n_golden = 0;
+    HRF_AUTO_FREE char *golden = read_path(path, &n_golden);
+    assert_string_equal(text, golden);
+    assert_int_equal(n, n_golden);
+}
+
+static char *unzip(const char *path, size_t *n_bytes)
+{
+    gzFile file = gzopen(path, "rb");
+    assert_non_null(file);
+    char *text = hrf_alloc(1 << 20);
+    int n = gzread(file, text, (1 << 20) - 1);
+    assert_true(n >= 0 && gzeof(file));
+    gzclose(file);
+    text[n] = '\0';
+    *n_bytes = (size_t)n;
+    return text;
+}
+
+static void the_small_cohort_gives_the_golden_files(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init_small(&f);
+    write_report(&f, &everything);
+    size_t n = 0;
+    HRF_AUTO_FREE char *labels = read_below(f.directory, "results/labels.csv", &n);
+    same_as_golden(labels, n, "labels.csv", true);
+    HRF_AUTO_FREE char *json = read_below(f.directory, "report/report.json", &n);
+    same_as_golden(json, n, "report.json", true);
+    HRF_AUTO_FREE char *csv = read_below(f.directory,
+                                         "results/fp32/model-outputs-csv/tumor%2C%20one.csv", &n);
+    same_as_golden(csv, n, "model.csv", false);
+    HRF_AUTO_FREE char *zipped = hrf_path_join(
+        f.directory, "results/fp32/model-outputs-geojson/tumor%2C%20one.geojson.gz");
+    HRF_AUTO_FREE char *geojson = unzip(zipped, &n);
+    same_as_golden(geojson, n, "model.geojson", false);
+    HRF_AUTO_FREE char *gz = read_path(zipped, &n);
+    assert_memory_equal(gz + 3, "\0\0\0\0\0", 5); /* no name, no time */
+    fixture_release(&f);
+}
+
+/* As in WSInfer's own reference files: a float widened to double, fewest digits. */
+static void numbers_are_written_as_python_writes_them(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = { { 0.0, "0.0" },
+                  { 1.0, "1.0" },
+                  { 0.5, "0.5" },
+                  { (double)0.9108285307884216f, "0.9108285307884216" },
+                  { 3.427372535086404e-12, "3.427372535086404e-12" },
+                  { (double)3.4273725e-12f, "3.4273725350864037e-12" },
+                  { 1e-5, "1e-05" },
+                  { 0.0001, "0.0001" },
+                  { 123456.75, "123456.75" },
+                  { 1e16, "1e+16" },
+                  { 9007199254740992.0, "9007199254740992.0" },
+                  { 5.960464477539063e-08, "5.960464477539063e-08" }, /* 2^-24: lopsided */
+                  { 5.684341886080802e-14, "5.684341886080802e-14" }, /* 2^-44 */
+                  { 0.1, "0.1" },
+                  { 2.0 / 3.0, "0.6666666666666666" },
+                  { -0.25, "-0.25" },
+                  { NAN, "nan" } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[32];
+        hrf_number_text(cases[i].value, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static size_t count_files(const char *directory, const char *folder)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, folder);
+    const char *const argv[] = { "find", path, "-type", "f", "-printf", ".", NULL };
+    struct hrf_process_result result;
+    struct hrf_strbuf dots = HRF_STRBUF_INIT;
+    assert_int_equal(hrf_process_run(argv, NULL, NULL, 60000, 1 << 20, &dots, NULL, &result, NULL),
+                     HRF_OK);
+    size_t n = dots.length;
+    hrf_strbuf_release(&dots);
+    return n;
+}
+
+static bool same_trees(const char *a, const char *b)
+{
+    const char *const argv[] = { "diff", "-r", a, b, NULL };
+    struct hrf_process_result result;
+    assert_int_equal(hrf_process_run(argv, NULL, NULL, 60000, 0, NULL, NULL, &result, NULL),
+                     HRF_OK);
+    return result.exited && result.exit_code == 0;
+}
+
+static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
+{
+    (void)state;
+    struct fixture f, g;
+    fixture_init(&f, 7, 2, true);
+    fixture_init(&g, 7, 2, true);
+    write_report(&f, &everything);
+    write_report(&g, &everything);
+    HRF_AUTO_FREE char *a = hrf_path_join(f.directory, "results");
+    HRF_AUTO_FREE char *b = hrf_path_join(g.directory, "results");
+    assert_true(same_trees(a, b));
+    assert_int_equal(count_files(f.directory, "results"), 1 + 2 * 3 * 4); /* 4 slides are done */
+    /* A writer that was killed, a slide that is done no more, a form not wanted any longer. */
+    HRF_AUTO_FREE char *left = hrf_path_join(g.directory,
+                                             "results/int8/heatmaps/test_004.png.tmp.4321.17");
+    assert_int_equal(hrf_file_write_atomic(left, "x", 1, NULL), HRF_OK);
+    g.cohort->slides[4].state = HRF_SLIDE_FAILED;
+    struct hrf_report_options fewer = everything;
+    fewer.geojson = false;
+    write_report(&g, &fewer);
+    assert_false(hrf_path_exists(left));
+    assert_int_equal(count_files(g.directory, "results"), 1 + 2 * 2 * 3);
+    fixture_release(&f);
+    fixture_release(&g);
+}
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)) != NULL; p += strlen(what))
+        n++;
+    return n;
+}
+
+static void the_page_is_alone_and_no_name_gets_out_of_its_place(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, 7, 2, true);
+    write_report(&f, &everything);
+    size_t n = 0;
+    HRF_AUTO_FREE char *page = read_below(f.directory, "report/index.html", &n);
+    assert_int_equal(strlen(page), n);
+    assert_int_equal(count(page, "<script"), 1);
+    assert_null(strstr(page, "alert('"));
+    assert_non_null(strstr(page, "&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;\\n"
+                                 "&amp;amp; \xf0\x9f\x98\x90, \xef\xbf\xbd"));
+    assert_non_null(strstr(page, "<h1>camelyon16 &lt;precision&gt; &amp; &quot;quotes&quot;</h1>"));
+    assert_non_null(strstr(page, "JPEG &lt;damaged&gt; data"));
+    /* The file name's own % is escaped in links. */
+    assert_non_null(strstr(page, "../results/fp32/heatmaps/%2522%253E%253Cscript%253Ealert"));
+    /* Nothing is loaded from elsewhere. */
+    assert_null(strstr(page, "http"));
+    assert_null(strstr(page, "src=\"//"));
+    assert_null(strstr(page, "@import"));
+    assert_null(strstr(page, "url("));
+    assert_int_equal(count(page, "src=\"data:image/png;base64,"), 5); /* 4 done, 1 empty */
+    assert_int_equal(count(page, "<tr data-n="), 7);
+    fixture_release(&f);
+}
+
+static void the_report_says_why_a_figure_is_missing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, 7, 1, false);
+    write_report(&f, &everything);
+    size_t n = 0;
+    HRF_AUTO_FREE char *json = read_below(f.directory, "report/report.json", &n);
+    assert_non_null(strstr(json, "\"slide_auc\": null"));
+    assert_non_null(strstr(json, "\"slide_auc_reason\": \"no slide with a label was scored\""));
+    assert_non_null(strstr(json, "\"slide_auc_ci\": null"));
+    assert_non_null(strstr(json, "\"slide_accuracy\": null"));
+    assert_non_null(strstr(json, "\"confusion\": null"));
+    HRF_AUTO_FREE char *page = read_below(f.directory, "report/index.html", &n);
+    assert_non_null(strstr(page, "<b>–</b><p>no slide with a label was scored</p>"));
+    fixture_release(&f);
+}
+
+static void an_unreadable_annotation_is_a_note(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, 6, 1, true);
+    assert_int_equal(hrf_file_write_atomic(f.cohort->slides[5].annotation, "<kml/>", 6, NULL),
+                     HRF_OK);
+    write_report(&f, &everything);
+    size_t n = 0;
+    HRF_AUTO_FREE char *page = read_below(f.directory, "report/index.html", &n);
+    assert_non_null(strstr(page, "no lesion outlines: "));
+    assert_non_null(strstr(page, "the outermost element is &#39;kml&#39;"));
+    assert_int_equal(count_files(f.directory, "results/fp32/heatmaps"), 3);
+    fixture_release(&f);
+}
+
+static void a_directory_that_cannot_be_made_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init_small(&f);
+    HRF_AUTO_FREE char *blocked = hrf_path_join(f.directory, "file");
+    assert_int_equal(hrf_file_write_atomic(blocked, "x", 1, NULL), HRF_OK);
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_not_equal(hrf_report_write(f.cohort, &f.source, &everything, blocked, &err), HRF_OK);
+    assert_non_null(strstr(err.text, blocked));
+    fixture_release(&f);
+}
+
+static void scores_of_other_patches_are_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init_small(&f);
+    struct hrf_tile_plan *plan = NULL;
+    struct hrf_scores *scores = NULL;
+    assert_int_equal(f.source.tile_plan(NULL, 0, &plan, NULL), HRF_OK);
+    assert_int_equal(f.source.scores(NULL, 0, 0, &scores, NULL), HRF_OK);
+    scores->n_patches = 3;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_report_check_scores(f.cohort, plan, scores, &err), HRF_E_USER);
+    assert_string_equal(err.text, "the scores are of 3 patches from number 0 on, the tile plan "
+                                  "has 4");
+    hrf_scores_destroy(scores);
+    hrf_tile_plan_destroy(plan);
+    fixture_release(&f);
+}
+
+static void a_failed_allocation_leaves_no_half_file(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init_small(&f);
+    struct hrf_tile_plan *plan = NULL;
+    struct hrf_scores *scores = NULL;
+    assert_int_equal(f.source.tile_plan(NULL, 0, &plan, NULL), HRF_OK);
+    assert_int_equal(f.source.scores(NULL, 0, 0, &scores, NULL), HRF_OK);
+    HRF_AUTO_FREE char *path = hrf_path_join(f.directory, "x.geojson.gz");
+    bool done = false;
+    int64_t nth = 1;
+    for (; !done && nth < 500; nth++) {
+        hrf_alloc_fail_after(nth);
+        enum hrf_status status = hrf_report_patch_geojson(f.cohort, "s", plan, scores, path, NULL);
+        hrf_alloc_fail_after(0);
+        done = status == HRF_OK;
+        if (!done) {
+            assert_int_equal(status, HRF_E_NOMEM);
+            /* Only the last step, the sync after the rename, may leave the (whole) file. */
+            assert_int_equal(count_files(f.directory, "."), hrf_path_exists(path));
+            unlink(path);
+        }
+    }
+    assert_true(done && nth > 10);
+    hrf_scores_destroy(scores);
+    hrf_tile_plan_destroy(plan);
+    fixture_release(&f);
+}
+
+static const char *find_chromium(void)
+{
+    static const char *const paths[] = { "/usr/bin/chromium", "/usr/bin/chromium-browser",
+                                         "/usr/bin/google-chrome" };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if (hrf_path_exists(paths[i]))
+            return paths[i];
+    return NULL;
+}
+
+/* The DOM after the script ran: the rows are counted by it, the hostile name is one text. */
+static void a_browser_shows_the_page(void **state)
+{
+    (void)state;
+    const char *browser = find_chromium();
+    if (browser == NULL) {
+        print_message("skipped: chromium is not installed\n");
+        skip();
+    }
+    struct fixture f;
+    fixture_init(&f, 6, 2, true);
+    write_report(&f, &everything);
+    HRF_AUTO_FREE char *url = hrf_format("file://%s/report/index.html", f.directory);
+    HRF_AUTO_FREE char *profile = hrf_format("--user-data-dir=%s/profile", f.directory);
+    const char *const argv[] = {
+        browser, "--headless", "--no-sandbox", "--disable-gpu", profile, "--dump-dom", url, NULL
+    };
+    struct hrf_strbuf dom = HRF_STRBUF_INIT;
+    struct hrf_process_result result;
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_process_run(argv, NULL, NULL, 300000, (size_t)16 << 20, &dom, NULL, &result, &err) !=
+        HRF_OK)
+        fail_msg("%s", err.text);
+    assert_true(result.exited && result.exit_code == 0);
+    assert_non_null(strstr(dom.text, "6 of 6</output>")); /* written by the page's script */
+    assert_non_null(strstr(dom.text, "&lt;/script&gt;\\n&amp;amp;"));
+    assert_non_null(strstr(dom.text, "<h2>ROC curve"));
+    assert_non_null(strstr(dom.text, "test_005"));
+    hrf_strbuf_release(&dom);
+    fixture_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_small_cohort_gives_the_golden_files),
+        cmocka_unit_test(numbers_are_written_as_python_writes_them),
+        cmocka_unit_test(two_runs_write_the_same_bytes_and_stale_files_go),
+        cmocka_unit_test(the_page_is_alone_and_no_name_gets_out_of_its_place),
+        cmocka_unit_test(the_report_says_why_a_figure_is_missing),
+        cmocka_unit_test(an_unreadable_annotation_is_a_note),
+        cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
+        cmocka_unit_test(scores_of_other_patches_are_refused),
+        cmocka_unit_test(a_failed_allocation_leaves_no_half_file),
+        cmocka_unit_test(a_browser_shows_the_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
