@@ -159,10 +159,22 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     return HRF_OK;
 }
 
+/* Ids become file names: nothing that leaves the directory or hides in it. */
+static enum hrf_status check_id(const char *id, const char *where, struct hrf_error *err)
+{
+    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    if (n > 0 && n <= 63 && id[n] == '\0')
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         "%s: '%.80s' cannot be an id: 1 to 63 letters, digits, '_' and '-'", where,
+                         id);
+}
+
 static enum hrf_status read_task(const json_t *o, const char *where, struct hrf_job_task *task,
                                  struct hrf_error *err)
 {
     HRF_TRY(get_needed(o, "id", where, &task->id, err));
+    HRF_TRY(check_id(task->id, where, err));
     HRF_TRY(get_needed(o, "key", where, &task->key, err));
     HRF_TRY(get_needed(o, "slide_name", where, &task->slide_name, err));
     HRF_TRY(get_needed(o, "slide_path", where, &task->slide_path, err));
@@ -170,7 +182,12 @@ static enum hrf_status read_task(const json_t *o, const char *where, struct hrf_
     HRF_TRY(hrf_json_get_number(o, "mpp_fallback", where, &task->mpp_fallback, err));
     HRF_TRY(hrf_json_get_bytes(o, "tile_plan", where, &task->tile_plan, err));
     HRF_TRY(hrf_json_get_int(o, "first_patch", where, &task->first_patch, err));
-    return hrf_json_get_int(o, "n_patches", where, &task->n_patches, err);
+    HRF_TRY(hrf_json_get_int(o, "n_patches", where, &task->n_patches, err));
+    if (task->first_patch < 0 || task->n_patches < 0)
+        return hrf_error_set(err, HRF_E_USER, "%s: task %s: patches %lld and on, %lld of them",
+                             where, task->id, (long long)task->first_patch,
+                             (long long)task->n_patches);
+    return HRF_OK;
 }
 
 static enum hrf_status read_tasks(const json_t *root, const char *where, struct hrf_job_spec *spec,
@@ -206,6 +223,7 @@ static enum hrf_status read_spec(const json_t *root, const char *where, struct h
                              (long long)version, SPEC_VERSION);
     HRF_TRY(get_needed(root, "run_id", where, &spec->run_id, err));
     HRF_TRY(get_needed(root, "job_id", where, &spec->job_id, err));
+    HRF_TRY(check_id(spec->job_id, where, err));
     HRF_TRY(hrf_json_get_int(root, "attempt", where, &spec->attempt, err));
     HRF_TRY(hrf_json_get_text(root, "kind", where, &kind, err));
     if (strcmp(kind, "tile") != 0 && strcmp(kind, "infer") != 0)

@@ -39,12 +39,12 @@ struct hrf_text_list {
 
 struct hrf_workflow_dataset {
     enum hrf_layout layout;
-    char *root;                 /* camelyon16; NULL otherwise */
-    enum hrf_split split;       /* camelyon16 */
-    struct hrf_text_list files; /* globs; files */
-    char *csv;                  /* csv; NULL otherwise */
+    char *root;                   /* camelyon16; NULL otherwise */
+    enum hrf_split split;         /* camelyon16 */
+    struct hrf_text_list files;   /* globs; files */
+    char *csv;                    /* csv; NULL otherwise */
     struct hrf_text_list exclude; /* slide names (stems) */
-    double mpp;                 /* um/px for slides that carry none; 0 = not given */
+    double mpp;                   /* um/px for slides that carry none; 0 = not given */
 };
 
 struct hrf_workflow_tiler {
@@ -142,8 +142,7 @@ void hrf_findings_release(struct hrf_findings *findings);
  * on success. Files that the workflow names (the model) are checked for existence. */
 HRF_CHECKED enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
                                               size_t n_overrides, struct hrf_workflow **out,
-                                              struct hrf_findings *findings,
-                                              struct hrf_error *err);
+                                              struct hrf_findings *findings, struct hrf_error *err);
 /* The same from memory; `path` names the text in messages and anchors relative paths. */
 HRF_CHECKED enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char *path,
                                                const char *const overrides[], size_t n_overrides,
@@ -156,8 +155,7 @@ HRF_DEFINE_AUTO(hrf_workflow)
 /* The resolved form: every key, absolute paths; loads back to an equal struct. */
 void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
 /* JSON Schema (draft 2020-12) of the file, made from the same tables that check it. */
-HRF_CHECKED enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out,
-                                                     struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_error *err);
 /* What this build cannot run yet, one sentence per line naming the key and its value; empty
  * when it can run all of it. `run` refuses a workflow for which this is not empty. */
 void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_strbuf *out);

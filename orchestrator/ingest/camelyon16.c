@@ -1,0 +1,202 @@
+/* camelyon16.c - the layout of the CAMELYON16 release, old names and new.
+ *
+ * ROOT/training/{normal,tumor}/NAME.tif, ROOT/testing/images/NAME.tif, ROOT/testing/reference.csv
+ * (no header: name, Tumor|Normal, histology, Macro|Micro|None); a flat ROOT/images/ as on some
+ * mirrors. Masks (NAME_Mask.tif) are not slides. Annotations are NAME.xml in a folder
+ * lesion_annotations (or annotations) beside the images, any case.
+ */
+#include "base/csv.h"
+#include "base/path.h"
+#include "orchestrator/ingest/ingest_private.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* A child of `directory` by its name in any case; NULL when there is none. */
+static char *find_child(const char *directory, const char *name)
+{
+    struct name_list list;
+    char *found = NULL;
+    if (ingest_list(directory, &list, NULL) != HRF_OK)
+        return NULL;
+    for (size_t i = 0; i < list.n_items && found == NULL; i++)
+        if (strcasecmp(list.items[i], name) == 0)
+            found = hrf_path_join(directory, list.items[i]);
+    ingest_list_release(&list);
+    return found;
+}
+
+static bool is_slide_file(const char *name)
+{
+    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
+    HRF_AUTO_FREE char *stem = hrf_path_stem(name);
+    if (extension == NULL || stem == NULL)
+        return false;
+    size_t n = strlen(stem);
+    bool mask = n > 5 && strcasecmp(stem + n - 5, "_mask") == 0;
+    return !mask && (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0);
+}
+
+static char *find_annotation(const char *folder, const char *slide)
+{
+    static const char *const names[] = { "lesion_annotations", "annotations",
+                                         "Lesion_annotations" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        HRF_AUTO_FREE char *annotations = find_child(folder, names[i]);
+        HRF_AUTO_FREE char *file = hrf_format("%s.xml", slide);
+        char *found = annotations != NULL && file != NULL ? find_child(annotations, file) : NULL;
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+static enum hrf_status add_folder(struct ingest *ingest, const char *folder, const char *top,
+                                  enum hrf_truth truth, struct hrf_error *err)
+{
+    struct name_list list;
+    HRF_TRY(ingest_list(folder, &list, err));
+    enum hrf_status status = HRF_OK;
+    for (size_t i = 0; i < list.n_items && status == HRF_OK; i++) {
+        if (!is_slide_file(list.items[i]))
+            continue;
+        struct hrf_slide_row *row;
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, list.items[i]);
+        if (path == NULL) {
+            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+            break;
+        }
+        status = ingest_add(ingest, path, &row, err);
+        if (status != HRF_OK)
+            break;
+        row->truth = truth;
+        row->annotation = find_annotation(top, row->name);
+    }
+    ingest_list_release(&list);
+    return status;
+}
+
+static struct hrf_slide_row *find_row(struct ingest *ingest, size_t first, const char *name)
+{
+    for (size_t i = first; i < ingest->rows.n_items; i++)
+        if (strcasecmp(ingest->rows.items[i].name, name) == 0)
+            return &ingest->rows.items[i];
+    return NULL;
+}
+
+static enum hrf_status apply_line(struct ingest *ingest, size_t first, const char *images,
+                                  const char *path, const struct hrf_csv_row *line,
+                                  struct hrf_error *err)
+{
+    bool known = false;
+    const char *label = line->n_fields > 1 ? line->fields[1] : "";
+    HRF_AUTO_FREE char *stem = hrf_path_stem(line->fields[0]);
+    enum hrf_truth truth = ingest_truth(label, &known);
+    if (!known || truth == HRF_TRUTH_UNKNOWN)
+        return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is neither Tumor nor Normal", path,
+                             line->line, label);
+    /* Some copies keep the extension in the first column. */
+    struct hrf_slide_row *row = find_row(ingest, first, line->fields[0]);
+    if (row == NULL && stem != NULL)
+        row = find_row(ingest, first, stem);
+    if (row == NULL) { /* named and not there: never dropped */
+        HRF_AUTO_FREE char *file = hrf_format("%s.tif", line->fields[0]);
+        HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
+        if (full == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+        HRF_TRY(ingest_add(ingest, full, &row, err));
+    }
+    row->truth = truth;
+    const char *size = line->n_fields > 3 ? line->fields[3] : "";
+    bool has_size = size[0] != '\0' && strcasecmp(size, "none") != 0;
+    hrf_free(row->label_text);
+    row->label_text = hrf_format("%s%s%s", label, has_size ? "," : "", has_size ? size : "");
+    return row->label_text != NULL ? HRF_OK
+                                   : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+}
+
+static enum hrf_status add_testing(struct ingest *ingest, const char *top, const char *images,
+                                   struct hrf_error *err)
+{
+    size_t first = ingest->rows.n_items;
+    HRF_TRY(add_folder(ingest, images, top, HRF_TRUTH_UNKNOWN, err));
+    HRF_AUTO_FREE char *reference = find_child(top, "reference.csv");
+    if (reference == NULL) {
+        ingest_warn(ingest, "'%s' has no reference.csv: the testing slides have no labels", top);
+        return HRF_OK;
+    }
+    HRF_AUTO(hrf_csv) csv = NULL;
+    HRF_TRY(hrf_csv_read(reference, &csv, err));
+    for (size_t i = 0; i < csv->n_rows; i++)
+        HRF_TRY(apply_line(ingest, first, images, reference, &csv->rows[i], err));
+    for (size_t i = first; i < ingest->rows.n_items; i++) {
+        HRF_AUTO_FREE char *shown = hrf_text_printable(ingest->rows.items[i].name);
+        if (ingest->rows.items[i].truth == HRF_TRUTH_UNKNOWN)
+            ingest_warn(ingest, "%s is not in reference.csv: it has no label",
+                        shown != NULL ? shown : "a slide");
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status add_training(struct ingest *ingest, const char *top, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *normal = find_child(top, "normal");
+    HRF_AUTO_FREE char *tumor = find_child(top, "tumor");
+    if (normal == NULL && tumor == NULL)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has neither normal/ nor tumor/", top);
+    if (normal != NULL)
+        HRF_TRY(add_folder(ingest, normal, top, HRF_TRUTH_NEGATIVE, err));
+    if (tumor != NULL)
+        HRF_TRY(add_folder(ingest, tumor, top, HRF_TRUTH_POSITIVE, err));
+    return HRF_OK;
+}
+
+/* A mirror's flat images/ folder: what a slide is follows from its name. */
+static enum hrf_status add_flat(struct ingest *ingest, const char *root, const char *images,
+                                struct hrf_error *err)
+{
+    enum hrf_split split = ingest->workflow->dataset.split;
+    struct ingest all = { .workflow = ingest->workflow, .warnings = ingest->warnings };
+    enum hrf_status status = add_testing(&all, root, images, err);
+    for (size_t i = 0; i < all.rows.n_items && status == HRF_OK; i++) {
+        const struct hrf_slide_row *from = &all.rows.items[i];
+        bool test = strncasecmp(from->name, "test", 4) == 0;
+        struct hrf_slide_row *row;
+        if (split != HRF_SPLIT_ALL && test != (split == HRF_SPLIT_TESTING))
+            continue;
+        status = ingest_add(ingest, from->path, &row, err);
+        if (status != HRF_OK)
+            break;
+        row->truth = strncasecmp(row->name, "tumor", 5) == 0    ? HRF_TRUTH_POSITIVE
+                     : strncasecmp(row->name, "normal", 6) == 0 ? HRF_TRUTH_NEGATIVE
+                                                                : from->truth;
+        row->label_text = hrf_strdup(from->label_text);
+        row->annotation = hrf_strdup(from->annotation);
+    }
+    hrf_slide_rows_release(&all.rows);
+    return status;
+}
+
+enum hrf_status ingest_camelyon16(struct ingest *ingest, struct hrf_error *err)
+{
+    const char *root = ingest->workflow->dataset.root;
+    enum hrf_split split = ingest->workflow->dataset.split;
+    if (!hrf_path_is_directory(root))
+        return hrf_error_set(err, HRF_E_USER, "dataset.root: '%s' is not a folder", root);
+    HRF_AUTO_FREE char *flat = find_child(root, "images");
+    HRF_AUTO_FREE char *training = find_child(root, "training");
+    HRF_AUTO_FREE char *testing = find_child(root, "testing");
+    if (training == NULL && testing == NULL && flat != NULL)
+        return add_flat(ingest, root, flat, err);
+    if (split != HRF_SPLIT_TESTING) {
+        if (training == NULL)
+            return hrf_error_set(err, HRF_E_USER, "dataset.root: '%s' has no training/", root);
+        HRF_TRY(add_training(ingest, training, err));
+    }
+    if (split == HRF_SPLIT_TRAINING)
+        return HRF_OK;
+    HRF_AUTO_FREE char *images = testing != NULL ? find_child(testing, "images") : NULL;
+    if (images == NULL)
+        return hrf_error_set(err, HRF_E_USER, "dataset.root: '%s' has no testing/images/", root);
+    return add_testing(ingest, testing, images, err);
+}

@@ -1,0 +1,129 @@
+/* layouts.c - the layouts `files` and `csv`. */
+#include "base/csv.h"
+#include "base/path.h"
+#include "orchestrator/ingest/ingest_private.h"
+
+#include <glob.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
+{
+    const struct hrf_text_list *globs = &ingest->workflow->dataset.files;
+    for (size_t i = 0; i < globs->n_items; i++) {
+        glob_t found;
+        int code = glob(globs->items[i], GLOB_ERR, NULL, &found);
+        if (code == GLOB_NOMATCH)
+            return hrf_error_set(err, HRF_E_USER, "dataset.files: '%s' matches no file",
+                                 globs->items[i]);
+        if (code != 0)
+            return hrf_error_set(err, HRF_E_EXTERNAL, "dataset.files: '%s' cannot be read",
+                                 globs->items[i]);
+        enum hrf_status status = HRF_OK;
+        for (size_t k = 0; k < found.gl_pathc && status == HRF_OK; k++)
+            if (!hrf_path_is_directory(found.gl_pathv[k]))
+                status = ingest_add(ingest, found.gl_pathv[k], NULL, err);
+        globfree(&found);
+        HRF_TRY(status);
+    }
+    return HRF_OK;
+}
+
+struct columns {
+    int slide, label, mpp, annotation; /* -1 = not there */
+};
+
+static enum hrf_status find_columns(const struct hrf_csv *csv, const char *path,
+                                    struct columns *out, struct hrf_error *err)
+{
+    *out = (struct columns){ -1, -1, -1, -1 };
+    const struct hrf_csv_row *row = csv->n_rows > 0 ? &csv->rows[0] : NULL;
+    for (size_t i = 0; row != NULL && i < row->n_fields; i++) {
+        int *place = strcasecmp(row->fields[i], "slide") == 0        ? &out->slide
+                     : strcasecmp(row->fields[i], "label") == 0      ? &out->label
+                     : strcasecmp(row->fields[i], "mpp") == 0        ? &out->mpp
+                     : strcasecmp(row->fields[i], "annotation") == 0 ? &out->annotation
+                                                                     : NULL;
+        if (place == NULL || *place >= 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s:%d: column '%s' is %s; the header is "
+                                 "slide,label[,mpp][,annotation]",
+                                 path, row->line, row->fields[i],
+                                 place == NULL ? "not known" : "there twice");
+        *place = (int)i;
+    }
+    if (out->slide < 0 || out->label < 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: the first line must be the header slide,label[,mpp]"
+                             "[,annotation]",
+                             path);
+    return HRF_OK;
+}
+
+static const char *field(const struct hrf_csv_row *row, int column)
+{
+    return column >= 0 && (size_t)column < row->n_fields ? row->fields[column] : "";
+}
+
+static char *beside(const char *csv_path, const char *name)
+{
+    HRF_AUTO_FREE char *directory = hrf_path_directory(csv_path);
+    return directory != NULL ? hrf_path_join(directory, name) : NULL;
+}
+
+/* Notes what is wrong with a line in `wrong`; the slide is added all the same. */
+static enum hrf_status add_line(struct ingest *ingest, const char *path,
+                                const struct columns *columns, const struct hrf_csv_row *line,
+                                struct hrf_strbuf *wrong, struct hrf_error *err)
+{
+    struct hrf_slide_row *row;
+    const char *slide = field(line, columns->slide), *label = field(line, columns->label);
+    const char *mpp = field(line, columns->mpp), *annotation = field(line, columns->annotation);
+    bool known;
+    char *end;
+    if (slide[0] == '\0') {
+        hrf_strbuf_addf(wrong, "%s:%d: the slide is empty\n", path, line->line);
+        return HRF_OK;
+    }
+    HRF_AUTO_FREE char *full = beside(path, slide);
+    if (full == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    HRF_TRY(ingest_add(ingest, full, &row, err));
+    row->truth = ingest_truth(label, &known);
+    row->label_text = label[0] != '\0' ? hrf_strdup(label) : NULL;
+    if (!known)
+        hrf_strbuf_addf(wrong,
+                        "%s:%d: label '%s' is not known; use tumor, normal, 1, 0 or leave it "
+                        "empty\n",
+                        path, line->line, label);
+    if (mpp[0] != '\0') {
+        row->mpp_csv = strtod(mpp, &end);
+        if (*end != '\0' || !(row->mpp_csv > 0) || !isfinite(row->mpp_csv))
+            hrf_strbuf_addf(wrong, "%s:%d: mpp '%s' is not a number of um/px\n", path, line->line,
+                            mpp);
+    }
+    if (annotation[0] != '\0' && (row->annotation = beside(path, annotation)) == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    return HRF_OK;
+}
+
+enum hrf_status ingest_csv(struct ingest *ingest, struct hrf_error *err)
+{
+    const char *path = ingest->workflow->dataset.csv;
+    HRF_AUTO(hrf_csv) csv = NULL;
+    struct columns columns;
+    struct hrf_strbuf wrong = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_csv_read(path, &csv, err));
+    HRF_TRY(find_columns(csv, path, &columns, err));
+    enum hrf_status status = HRF_OK;
+    for (size_t i = 1; i < csv->n_rows && status == HRF_OK; i++)
+        status = add_line(ingest, path, &columns, &csv->rows[i], &wrong, err);
+    if (status == HRF_OK && wrong.length > 0) {
+        wrong.text[wrong.length - 1] = '\0';
+        status = hrf_error_set(err, HRF_E_USER, "%s", wrong.text);
+    }
+    hrf_strbuf_release(&wrong);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* keys.h - the table of keys: one line a key says its type, place, default, range and meaning.
+ * Reading, checking, --set, writing and the JSON Schema all walk it. */
+#ifndef HRF_SCHEMA_WORKFLOW_KEYS_H
+#define HRF_SCHEMA_WORKFLOW_KEYS_H
+
+#include "schema/workflow/workflow.h"
+
+enum hrf_key_type {
+    HRF_KEY_WORD,       /* enum, one of `words` by position */
+    HRF_KEY_INT,        /* int64_t, min..max */
+    HRF_KEY_REAL,       /* double, min..max */
+    HRF_KEY_BOOL,       /* bool */
+    HRF_KEY_TEXT,       /* char * */
+    HRF_KEY_PATH,       /* char *, relative to the file */
+    HRF_KEY_TEXTS,      /* struct hrf_text_list */
+    HRF_KEY_PATHS,      /* struct hrf_text_list */
+    HRF_KEY_SIZE,       /* int64_t bytes: 8GiB, 64G, 512MiB */
+    HRF_KEY_TRIPLE,     /* double[3], min..max each */
+    HRF_KEY_PRECISIONS, /* precision[], n_precisions */
+    HRF_KEY_DURATION    /* char *: HH:MM:SS or D-HH:MM:SS */
+};
+
+struct hrf_key {
+    const char *path; /* "tiler.patch.size" */
+    enum hrf_key_type type;
+    size_t offset;
+    const char *initial; /* the default as YAML text; NULL = none */
+    double min, max;
+    const char *const *words;
+    const char *help;
+};
+
+extern const struct hrf_key hrf_keys[];
+extern const size_t hrf_n_keys;
+
+extern const char *const hrf_words_layout[],
+    *const hrf_words_split[], *const hrf_words_mode[], *const hrf_words_tissue[],
+                                                           *const hrf_words_precision[],
+                                                               *const hrf_words_fit[],
+                                                                   *const hrf_words_device[],
+                                                                       *const hrf_words_executor[],
+                                                                           *const hrf_words_score[];
+
+/* Where a workflow's own place for a key is. */
+void *hrf_key_place(struct hrf_workflow *workflow, const struct hrf_key *key);
+
+#endif

@@ -1,0 +1,412 @@
+/* workflow.c - a workflow file into the typed struct: defaults, the file, --set, then the checks
+ * that no single key can make. */
+#include "schema/workflow/workflow.h"
+
+#include "base/args.h"
+#include "base/path.h"
+#include "schema/workflow/reader.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKFLOW_VERSION = 1, PATH_SIZE = 256 };
+
+const char *hrf_precision_name(enum hrf_precision precision)
+{
+    return hrf_words_precision[precision];
+}
+
+const char *hrf_score_method_name(enum hrf_score_method method)
+{
+    return hrf_words_score[method];
+}
+
+const char *hrf_tissue_method_name(enum hrf_tissue_method method)
+{
+    return hrf_words_tissue[method];
+}
+
+const char *hrf_device_name(enum hrf_device device)
+{
+    return hrf_words_device[device];
+}
+
+void hrf_findings_release(struct hrf_findings *findings)
+{
+    hrf_strbuf_release(&findings->text);
+    findings->n_errors = findings->n_warnings = 0;
+}
+
+void hrf_workflow_destroy(struct hrf_workflow *workflow)
+{
+    if (workflow == NULL)
+        return;
+    for (size_t i = 0; i < hrf_n_keys; i++) {
+        void *place = hrf_key_place(workflow, &hrf_keys[i]);
+        struct hrf_text_list *list = place;
+        switch (hrf_keys[i].type) {
+        case HRF_KEY_TEXT:
+        case HRF_KEY_PATH:
+        case HRF_KEY_DURATION:
+            hrf_free(*(char **)place);
+            break;
+        case HRF_KEY_TEXTS:
+        case HRF_KEY_PATHS:
+            for (size_t k = 0; k < list->n_items; k++)
+                hrf_free(list->items[k]);
+            hrf_free(list->items);
+            break;
+        default:
+            break;
+        }
+    }
+    hrf_free(workflow->path);
+    hrf_free(workflow);
+}
+
+/* The words that may stand at one place: the path's next part, of all keys under `prefix`. */
+static size_t words_under(const char *prefix, char words[64][48], const char *pointers[66])
+{
+    size_t n = 0, length = strlen(prefix);
+    for (size_t i = 0; i < hrf_n_keys; i++) {
+        const char *path = hrf_keys[i].path;
+        if (length > 0 && (strncmp(path, prefix, length) != 0 || path[length] != '.'))
+            continue;
+        const char *part = path + length + (length > 0);
+        char word[48];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(part, "."), part);
+        bool known = false;
+        for (size_t k = 0; k < n; k++)
+            known |= strcmp(words[k], word) == 0;
+        if (!known && n < 64)
+            snprintf(words[n++], sizeof words[0], "%s", word);
+    }
+    for (size_t k = 0; k < n; k++)
+        pointers[k] = words[k];
+    if (length == 0)
+        pointers[n++] = "version";
+    pointers[n] = NULL;
+    return n;
+}
+
+static void unknown_key(struct hrf_reader *r, const char *prefix, const char *name, int line,
+                        int column)
+{
+    char words[64][48];
+    const char *pointers[66];
+    struct hrf_strbuf list = HRF_STRBUF_INIT;
+    size_t n = words_under(prefix, words, pointers);
+    const char *near = hrf_nearest_word(name, pointers);
+    for (size_t i = 0; i < n; i++)
+        hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", pointers[i]);
+    HRF_AUTO_FREE char *shown = hrf_text_printable(name);
+    hrf_reader_find(r, line, column, "unknown key '%s'%s%s%s%s%s%s; allowed here: %s",
+                    shown != NULL ? shown : "", prefix[0] != '\0' ? " in '" : "", prefix,
+                    prefix[0] != '\0' ? "'" : "", near != NULL ? ", did you mean '" : "",
+                    near != NULL ? near : "", near != NULL ? "'?" : "", list.text);
+    hrf_strbuf_release(&list);
+}
+
+static bool is_prefix(const char *path)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < hrf_n_keys; i++)
+        if (strncmp(hrf_keys[i].path, path, n) == 0 && hrf_keys[i].path[n] == '.')
+            return true;
+    return false;
+}
+
+/* The two short forms: `spatial: N` is rows N, `parallel: auto` lets the plan choose. */
+static bool read_short_form(struct hrf_reader *r, const char *path,
+                            const struct hrf_yaml_node *node)
+{
+    if (node->kind != HRF_YAML_SCALAR)
+        return false;
+    if (strcmp(path, "engine.parallel.spatial") == 0) {
+        hrf_reader_value(r, hrf_key_index("engine.parallel.spatial.rows"), node);
+        return true;
+    }
+    if (strcmp(path, "engine.parallel") == 0 && strcmp(node->text, "auto") == 0) {
+        r->workflow->engine.parallel.is_auto = true;
+        return true;
+    }
+    return false;
+}
+
+static void read_node(struct hrf_reader *r, const char *path, const struct hrf_yaml_node *node);
+
+static void read_map(struct hrf_reader *r, const char *prefix, const struct hrf_yaml_node *map)
+{
+    for (size_t i = 0; i < map->n_items; i++) {
+        const struct hrf_yaml_node *key = map->items[i].key;
+        char path[PATH_SIZE];
+        if (map->items[i].duplicate_of > 0) {
+            hrf_reader_find(r, key->line, key->column,
+                            "the key '%s' stands here a second time (first in line %d); keep one",
+                            key->text, map->items[i].duplicate_of);
+            continue;
+        }
+        if (prefix[0] == '\0' && strcmp(key->text, "version") == 0)
+            continue;
+        int n = snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "",
+                         key->text);
+        bool known = n > 0 && n < PATH_SIZE && strchr(key->text, '.') == NULL &&
+                     (hrf_key_index(path) < hrf_n_keys || is_prefix(path));
+        if (!known)
+            unknown_key(r, prefix, key->text, key->line, key->column);
+        else
+            read_node(r, path, map->items[i].value);
+    }
+}
+
+static void read_node(struct hrf_reader *r, const char *path, const struct hrf_yaml_node *node)
+{
+    size_t index = hrf_key_index(path);
+    if (index < hrf_n_keys)
+        hrf_reader_value(r, index, node);
+    else if (read_short_form(r, path, node))
+        return;
+    else if (node->kind == HRF_YAML_MAP)
+        read_map(r, path, node);
+    else
+        hrf_reader_find(r, node->line, node->column, "'%s' must be a map of keys, not '%s'", path,
+                        node->kind == HRF_YAML_SCALAR ? node->text : "a list");
+}
+
+static enum hrf_status read_defaults(struct hrf_reader *r, struct hrf_error *err)
+{
+    for (size_t i = 0; i < hrf_n_keys; i++) {
+        if (hrf_keys[i].initial == NULL)
+            continue;
+        HRF_AUTO(hrf_yaml) yaml = NULL;
+        HRF_TRY(hrf_yaml_parse(hrf_keys[i].initial, strlen(hrf_keys[i].initial), "default", &yaml,
+                               err));
+        hrf_reader_value(r, i, hrf_yaml_root(yaml));
+        r->lines[i] = 0;
+    }
+    return HRF_OK;
+}
+
+static void check_version(struct hrf_reader *r, const struct hrf_yaml_node *root)
+{
+    const struct hrf_yaml_node *version = hrf_yaml_find(root, "version");
+    if (version == NULL)
+        hrf_reader_find(r, 0, 0, "'version' is missing; begin the file with 'version: 1'");
+    else if (version->kind != HRF_YAML_SCALAR || strcmp(version->text, "1") != 0)
+        hrf_reader_find(r, version->line, version->column,
+                        "version '%s' is not known; this build reads version: %d",
+                        version->kind == HRF_YAML_SCALAR ? version->text : "(not a number)",
+                        WORKFLOW_VERSION);
+}
+
+static void read_override(struct hrf_reader *r, const char *text, const char *file)
+{
+    const char *equal = strchr(text, '=');
+    char path[PATH_SIZE], where[PATH_SIZE + 16];
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_yaml) yaml = NULL;
+    snprintf(path, sizeof path, "%.*s", equal != NULL ? (int)(equal - text) : 0, text);
+    snprintf(where, sizeof where, "--set %s", path);
+    r->where = where;
+    if (equal == NULL)
+        hrf_reader_find(r, 0, 0, "'%s' is not KEY=VALUE, e.g. engine.batch=64", text);
+    else if (hrf_yaml_parse(equal + 1, strlen(equal + 1), where, &yaml, &err) != HRF_OK)
+        hrf_reader_find(r, 0, 0, "%s", err.text);
+    else if (hrf_key_index(path) >= hrf_n_keys && !is_prefix(path))
+        unknown_key(r, "", path, 0, 0);
+    else
+        read_node(r, path, hrf_yaml_root(yaml));
+    r->where = file;
+}
+
+static bool is_given(const struct hrf_reader *r, const char *path)
+{
+    return r->lines[hrf_key_index(path)] > 0;
+}
+
+static void find_at(struct hrf_reader *r, const char *path, const char *text)
+{
+    size_t i = hrf_key_index(path);
+    hrf_reader_find(r, r->lines[i], r->columns[i], "%s", text);
+}
+
+static void check_dataset(struct hrf_reader *r)
+{
+    static const char *const own[] = { "dataset.root", "dataset.files", "dataset.csv" };
+    const struct hrf_workflow_dataset *d = &r->workflow->dataset;
+    if (!is_given(r, "dataset.layout")) {
+        hrf_reader_find(r, 0, 0,
+                        "'dataset.layout' is missing; it must be camelyon16, files or "
+                        "csv");
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        char text[160];
+        bool wanted = (int)d->layout == i;
+        if (wanted && !is_given(r, own[i])) {
+            snprintf(text, sizeof text, "layout '%s' needs '%s'", hrf_words_layout[i], own[i]);
+            find_at(r, "dataset.layout", text);
+        } else if (!wanted && is_given(r, own[i])) {
+            snprintf(text, sizeof text, "'%s' belongs to layout '%s', but the layout is '%s'",
+                     own[i], hrf_words_layout[i], hrf_words_layout[d->layout]);
+            find_at(r, own[i], text);
+        }
+    }
+    if (d->layout == HRF_LAYOUT_FILES && is_given(r, "dataset.files") && d->files.n_items == 0)
+        find_at(r, "dataset.files", "'dataset.files' is empty; name at least one glob");
+    if (d->layout != HRF_LAYOUT_CAMELYON16 && is_given(r, "dataset.split"))
+        find_at(r, "dataset.split", "'dataset.split' belongs to layout 'camelyon16'");
+}
+
+static void check_model(struct hrf_reader *r)
+{
+    struct hrf_workflow_model *m = &r->workflow->model;
+    char text[512];
+    bool found = false;
+    if (m->file == NULL) {
+        if (!is_given(r, "model.file"))
+            hrf_reader_find(r, 0, 0, "'model.file' is missing; name an ONNX file");
+    } else if (!hrf_path_exists(m->file)) {
+        HRF_AUTO_FREE char *shown = hrf_text_printable(m->file);
+        snprintf(text, sizeof text, "the model file '%s' does not exist", shown);
+        find_at(r, "model.file", text);
+    }
+    if (m->classes.n_items == 0) {
+        find_at(r, "model.classes", "'model.classes' is empty; name one class per output");
+        return;
+    }
+    for (size_t i = 0; i < m->classes.n_items; i++) {
+        found |= m->positive != NULL && strcmp(m->classes.items[i], m->positive) == 0;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(m->classes.items[i], m->classes.items[k]) == 0)
+                find_at(r, "model.classes", "a class stands twice in 'model.classes'");
+    }
+    if (m->positive == NULL) {
+        m->positive = hrf_strdup(m->classes.items[m->classes.n_items - 1]);
+        r->out_of_memory |= m->positive == NULL;
+    } else if (!found) {
+        snprintf(text, sizeof text, "'%s' is not one of 'model.classes'; 'model.positive' must be",
+                 m->positive);
+        find_at(r, "model.positive", text);
+    }
+}
+
+static void check_combinations(struct hrf_reader *r)
+{
+    struct hrf_workflow *w = r->workflow;
+    check_dataset(r);
+    check_model(r);
+    if (!is_given(r, "tiler.patch.stride"))
+        w->tiler.patch.stride = w->tiler.patch.size;
+    if (w->engine.parallel.microbatches > 1 && w->engine.parallel.stages == 1)
+        find_at(r, "engine.parallel.microbatches",
+                "'microbatches' needs pipeline stages; set 'stages' to 2 or more");
+    if (w->engine.parallel.microbatches > w->engine.batch)
+        find_at(r, "engine.parallel.microbatches",
+                "'microbatches' is more than 'engine.batch'; every micro-batch needs a patch");
+    if (w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols > 1 &&
+        w->tiler.mode == HRF_TILER_PATCH && w->tiler.patch.size < w->engine.parallel.spatial_rows)
+        find_at(r, "engine.parallel.spatial.rows",
+                "more spatial ranks than rows in a patch; use fewer");
+}
+
+static int compare_findings(const void *a, const void *b)
+{
+    const struct hrf_finding *u = a, *v = b;
+    if (u->line != v->line)
+        return u->line < v->line ? -1 : 1;
+    return u->column < v->column ? -1 : u->column > v->column;
+}
+
+static enum hrf_status finish(struct hrf_reader *r, struct hrf_findings *findings,
+                              struct hrf_error *err)
+{
+    if (r->n_findings > 1)
+        qsort(r->findings, r->n_findings, sizeof r->findings[0], compare_findings);
+    for (size_t i = 0; i < r->n_findings; i++) {
+        hrf_strbuf_addf(&findings->text, "%s\n", r->findings[i].text);
+        hrf_free(r->findings[i].text);
+    }
+    findings->n_errors += r->n_findings;
+    hrf_free(r->findings);
+    if (r->out_of_memory)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the workflow '%s'", r->where);
+    if (r->n_findings > 0)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has %zu error%s", r->where, r->n_findings,
+                             r->n_findings == 1 ? "" : "s");
+    return HRF_OK;
+}
+
+static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n_bytes,
+                                const char *path, const char *const overrides[], size_t n_overrides,
+                                struct hrf_error *err)
+{
+    HRF_AUTO(hrf_yaml) yaml = NULL;
+    struct hrf_error cause = { .status = HRF_OK };
+    HRF_TRY(read_defaults(r, err));
+    enum hrf_status status = hrf_yaml_parse(text, n_bytes, path, &yaml, &cause);
+    if (status == HRF_E_USER) { /* its text has the position already */
+        size_t n = strlen(path);
+        bool own = strncmp(cause.text, path, n) == 0 && cause.text[n] == ':';
+        const char *rest = own ? cause.text + n + 1 : cause.text;
+        hrf_reader_find(r, 0, 0, "%s", rest + (own && *rest == ' '));
+        return HRF_OK;
+    }
+    if (status != HRF_OK) {
+        if (err != NULL)
+            *err = cause;
+        return status;
+    }
+    const struct hrf_yaml_node *root = hrf_yaml_root(yaml);
+    if (root->kind != HRF_YAML_MAP) {
+        hrf_reader_find(r, root->line, root->column,
+                        "a workflow is a map of keys; begin with 'version: 1'");
+        return HRF_OK;
+    }
+    check_version(r, root);
+    read_map(r, "", root);
+    for (size_t i = 0; i < n_overrides; i++)
+        read_override(r, overrides[i], path);
+    check_combinations(r);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char *path,
+                                   const char *const overrides[], size_t n_overrides,
+                                   struct hrf_workflow **out, struct hrf_findings *findings,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_workflow) workflow = hrf_calloc(1, sizeof *workflow);
+    HRF_AUTO_FREE char *absolute = NULL, *anchor = NULL;
+    HRF_AUTO_FREE int *lines = hrf_calloc(2 * hrf_n_keys + 1, sizeof *lines);
+    HRF_TRY(hrf_path_absolute(path, &absolute, err));
+    anchor = hrf_path_directory(absolute);
+    if (workflow == NULL || lines == NULL || anchor == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the workflow '%s'", path);
+    workflow->path = absolute;
+    absolute = NULL;
+    struct hrf_reader reader = { .workflow = workflow,
+                                 .where = path,
+                                 .anchor = anchor,
+                                 .lines = lines,
+                                 .columns = lines + hrf_n_keys };
+    enum hrf_status status = read_all(&reader, text, n_bytes, path, overrides, n_overrides, err);
+    enum hrf_status end = finish(&reader, findings, status == HRF_OK ? err : NULL);
+    HRF_TRY(status);
+    HRF_TRY(end);
+    *out = workflow;
+    workflow = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
+                                  size_t n_overrides, struct hrf_workflow **out,
+                                  struct hrf_findings *findings, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    size_t n_bytes = 0;
+    HRF_TRY(hrf_file_read(path, HRF_YAML_MAX_BYTES, &text, &n_bytes, err));
+    return hrf_workflow_parse(text, n_bytes, path, overrides, n_overrides, out, findings, err);
+}

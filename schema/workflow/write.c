@@ -1,0 +1,251 @@
+/* write.c - the resolved workflow, its JSON Schema, and what this build cannot run. */
+#include "base/json.h"
+#include "schema/workflow/keys.h"
+#include "schema/yaml/tree.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add_quoted(struct hrf_strbuf *out, const char *text)
+{
+    HRF_AUTO_FREE char *quoted = hrf_yaml_quote(text);
+    hrf_strbuf_adds(out, quoted != NULL ? quoted : "");
+    out->failed |= quoted == NULL;
+}
+
+static void add_list(struct hrf_strbuf *out, const struct hrf_text_list *list)
+{
+    hrf_strbuf_addc(out, '[');
+    for (size_t i = 0; i < list->n_items; i++) {
+        hrf_strbuf_adds(out, i > 0 ? ", " : "");
+        add_quoted(out, list->items[i]);
+    }
+    hrf_strbuf_addc(out, ']');
+}
+
+static void add_precisions(struct hrf_strbuf *out, const struct hrf_workflow *w)
+{
+    for (size_t i = 0; i < w->n_precisions; i++)
+        hrf_strbuf_addf(out, "%s%s", i > 0 ? ", " : "[", hrf_precision_name(w->precision[i]));
+    hrf_strbuf_addc(out, ']');
+}
+
+/* False when the key is not set and is left out. */
+static bool is_set(const struct hrf_key *key, const void *place)
+{
+    switch (key->type) {
+    case HRF_KEY_TEXT:
+    case HRF_KEY_PATH:
+    case HRF_KEY_DURATION:
+        return *(char *const *)place != NULL;
+    case HRF_KEY_TEXTS:
+    case HRF_KEY_PATHS:
+        return ((const struct hrf_text_list *)place)->n_items > 0;
+    case HRF_KEY_SIZE:
+        return *(const int64_t *)place > 0;
+    case HRF_KEY_REAL:
+        return key->initial != NULL || *(const double *)place > 0;
+    default:
+        return true;
+    }
+}
+
+static void add_value(struct hrf_strbuf *out, const struct hrf_workflow *w,
+                      const struct hrf_key *key, const void *place)
+{
+    const double *numbers = place;
+    switch (key->type) {
+    case HRF_KEY_WORD:
+        hrf_strbuf_adds(out, key->words[*(const int *)place]);
+        break;
+    case HRF_KEY_INT:
+    case HRF_KEY_SIZE:
+        hrf_strbuf_addf(out, "%lld", (long long)*(const int64_t *)place);
+        break;
+    case HRF_KEY_REAL:
+        hrf_strbuf_addf(out, "%.17g", numbers[0]);
+        break;
+    case HRF_KEY_BOOL:
+        hrf_strbuf_adds(out, *(const bool *)place ? "true" : "false");
+        break;
+    case HRF_KEY_TEXT:
+    case HRF_KEY_PATH:
+    case HRF_KEY_DURATION:
+        add_quoted(out, *(char *const *)place);
+        break;
+    case HRF_KEY_TEXTS:
+    case HRF_KEY_PATHS:
+        add_list(out, place);
+        break;
+    case HRF_KEY_TRIPLE:
+        hrf_strbuf_addf(out, "[%.17g, %.17g, %.17g]", numbers[0], numbers[1], numbers[2]);
+        break;
+    case HRF_KEY_PRECISIONS:
+        add_precisions(out, w);
+        break;
+    }
+}
+
+/* Prints the maps that lead to `path` as far as the path before did not. */
+static void open_maps(struct hrf_strbuf *out, const char *path, const char *before)
+{
+    int depth = 0;
+    for (const char *part = path; strchr(part, '.') != NULL; depth++) {
+        const char *dot = strchr(part, '.');
+        size_t n = (size_t)(dot - path);
+        if (strncmp(before, path, n + 1) != 0)
+            hrf_strbuf_addf(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - part), part);
+        part = dot + 1;
+    }
+    const char *leaf = strrchr(path, '.');
+    hrf_strbuf_addf(out, "%*s%s: ", 2 * depth, "", leaf != NULL ? leaf + 1 : path);
+}
+
+/* Keys of another layout would be refused when read back. */
+static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
+{
+    return strcmp(key->path, "dataset.split") != 0 || w->dataset.layout == HRF_LAYOUT_CAMELYON16;
+}
+
+void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out)
+{
+    const char *before = "";
+    hrf_strbuf_adds(out, "version: 1\n");
+    for (size_t i = 0; i < hrf_n_keys; i++) {
+        const struct hrf_key *key = &hrf_keys[i];
+        const void *place = (const char *)workflow + key->offset;
+        if (!is_set(key, place) || !belongs(workflow, key))
+            continue;
+        if (workflow->engine.parallel.is_auto && strncmp(key->path, "engine.parallel.", 16) == 0) {
+            if (strcmp(key->path, "engine.parallel.data") == 0)
+                hrf_strbuf_adds(out, "  parallel: auto\n");
+            continue;
+        }
+        open_maps(out, key->path, before);
+        add_value(out, workflow, key, place);
+        hrf_strbuf_addc(out, '\n');
+        before = key->path;
+    }
+}
+
+static json_t *words_json(const char *const words[])
+{
+    json_t *list = json_array();
+    for (size_t i = 0; words[i] != NULL; i++)
+        json_array_append_new(list, json_string(words[i]));
+    return list;
+}
+
+static json_t *number_json(const struct hrf_key *key, const char *type)
+{
+    json_t *value = json_pack("{ss}", "type", type);
+    json_object_set_new(value, "minimum", json_real(key->min));
+    if (key->max < 1e15)
+        json_object_set_new(value, "maximum", json_real(key->max));
+    return value;
+}
+
+static json_t *key_json(const struct hrf_key *key)
+{
+    json_t *value = NULL;
+    switch (key->type) {
+    case HRF_KEY_WORD:
+        value = json_pack("{so}", "enum", words_json(key->words));
+        break;
+    case HRF_KEY_INT:
+        value = number_json(key, "integer");
+        break;
+    case HRF_KEY_REAL:
+        value = number_json(key, "number");
+        break;
+    case HRF_KEY_BOOL:
+        value = json_pack("{ss}", "type", "boolean");
+        break;
+    case HRF_KEY_TEXT:
+    case HRF_KEY_PATH:
+    case HRF_KEY_DURATION:
+        value = json_pack("{sssi}", "type", "string", "minLength", 1);
+        break;
+    case HRF_KEY_SIZE:
+        value = json_pack("{s[ss]ss}", "type", "integer", "string", "pattern",
+                          "^[0-9.]+([KMGT](i?B)?)?$");
+        break;
+    case HRF_KEY_TEXTS:
+    case HRF_KEY_PATHS:
+        value = json_pack("{sss{ss}}", "type", "array", "items", "type", "string");
+        break;
+    case HRF_KEY_TRIPLE:
+        value = json_pack("{ssso sisi}", "type", "array", "items", number_json(key, "number"),
+                          "minItems", 3, "maxItems", 3);
+        break;
+    case HRF_KEY_PRECISIONS:
+        value = json_pack("{sss{so} sb si}", "type", "array", "items", "enum",
+                          words_json(key->words), "uniqueItems", 1, "minItems", 1);
+        break;
+    }
+    if (key->help[0] != '\0')
+        json_object_set_new(value, "description", json_string(key->help));
+    if (key->initial != NULL)
+        json_object_set_new(value, "x-default", json_string(key->initial));
+    return value;
+}
+
+/* The object schema at `path` below the root, made on the way. */
+static json_t *object_at(json_t *root, const char *path)
+{
+    json_t *at = root;
+    for (const char *part = path; strchr(part, '.') != NULL;) {
+        const char *dot = strchr(part, '.');
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(dot - part), part);
+        json_t *properties = json_object_get(at, "properties");
+        json_t *next = json_object_get(properties, name);
+        if (next == NULL) {
+            next = json_pack("{sss{}sb}", "type", "object", "properties", "additionalProperties",
+                             0);
+            json_object_set_new(properties, name, next);
+        }
+        at = next;
+        part = dot + 1;
+    }
+    return at;
+}
+
+enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_error *err)
+{
+    HRF_AUTO_JSON root = json_pack(
+        "{sssssss{s{si}}sbs[sss]}", "$schema", "https://json-schema.org/draft/2020-12/schema",
+        "title", "hires-flow workflow", "type", "object", "properties", "version", "const", 1,
+        "additionalProperties", 0, "required", "version", "dataset", "model");
+    for (size_t i = 0; i < hrf_n_keys && root != NULL; i++) {
+        const char *leaf = strrchr(hrf_keys[i].path, '.');
+        json_t *object = object_at(root, hrf_keys[i].path);
+        json_object_set_new(json_object_get(object, "properties"),
+                            leaf != NULL ? leaf + 1 : hrf_keys[i].path, key_json(&hrf_keys[i]));
+    }
+    HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON Schema");
+    hrf_strbuf_addf(out, "%s\n", text);
+    return hrf_strbuf_status(out, err);
+}
+
+void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *out)
+{
+    for (size_t i = 0; i < w->n_precisions; i++)
+        if (w->precision[i] != HRF_FP32)
+            hrf_strbuf_addf(out, "precision: %s is not in this build, which runs fp32 only\n",
+                            hrf_precision_name(w->precision[i]));
+    if (w->engine.device == HRF_DEVICE_CUDA)
+        hrf_strbuf_adds(out, "engine.device: cuda is not in this build, which runs on the cpu\n");
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        hrf_strbuf_adds(out, "tiler.mode: slide is not in this build, which cuts patches\n");
+    if (w->engine.parallel.is_auto || w->engine.parallel.data > 1 ||
+        w->engine.parallel.spatial_rows > 1 || w->engine.parallel.spatial_cols > 1 ||
+        w->engine.parallel.stages > 1)
+        hrf_strbuf_adds(out, "engine.parallel: layouts of more than one rank are not in this "
+                             "build; leave it out\n");
+    if (w->executor.type == HRF_EXECUTOR_SLURM)
+        hrf_strbuf_adds(out, "executor.type: slurm is not in this build, which has local\n");
+}
