@@ -27,8 +27,11 @@ static enum hrf_status read_float(struct hrf_inference *in, int32_t k, float *ou
     const struct hrf_value *value = hrf_infer_input(in, k);
     if (value == NULL)
         return HRF_OK;
-    if (value->dtype != HRF_F32 || hrf_shape_count(&value->shape) != 1)
-        return hrf_infer_fail(in, "'%s' is not one float32", value->name);
+    if (value->dtype != HRF_F32)
+        return hrf_infer_refuse(in, "'%s' is %s; outside shapes only float32 is supported",
+                                value->name, hrf_dtype_name(value->dtype));
+    if (hrf_shape_count(&value->shape) != 1)
+        return hrf_infer_fail(in, "'%s' is not one number", value->name);
     *out = *(const float *)value->data;
     return HRF_OK;
 }
@@ -103,7 +106,7 @@ enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in)
     for (int32_t k = first; k < in->node->n_inputs; k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
         if (value != NULL && value->data == NULL)
-            return hrf_infer_fail(in, "'%s' must be known when the model is loaded", value->name);
+            return hrf_infer_refuse(in, "'%s' must be known when the model is loaded", value->name);
     }
     switch (in->node->op) {
     case HRF_OP_CLIP:

@@ -14,15 +14,11 @@ const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t 
     return &in->graph->values[in->node->inputs[k]];
 }
 
-enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...)
+static enum hrf_status report(struct hrf_inference *in, enum hrf_status status, const char *format,
+                              va_list args)
 {
-    if (in->err == NULL)
-        return HRF_E_USER;
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
-    va_list args;
-    va_start(args, format);
     hrf_strbuf_vaddf(&text, format, args);
-    va_end(args);
     for (int32_t k = 0; k < in->node->n_inputs && k < 4; k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
         char shape[128] = "none";
@@ -30,8 +26,26 @@ enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...
             hrf_shape_text(&value->shape, shape);
         hrf_strbuf_addf(&text, "%s%s", k == 0 ? "; inputs: " : ", ", shape);
     }
-    return hrf_error_set(in->err, HRF_E_USER, "node '%s' (%s): %s", in->node->name,
+    return hrf_error_set(in->err, status, "node '%s' (%s): %s", in->node->name,
                          hrf_op_name(in->node->op), text.text);
+}
+
+enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    enum hrf_status status = report(in, HRF_E_USER, format, args);
+    va_end(args);
+    return status;
+}
+
+enum hrf_status hrf_infer_refuse(struct hrf_inference *in, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    enum hrf_status status = report(in, HRF_E_UNSUPPORTED, format, args);
+    va_end(args);
+    return status;
 }
 
 enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t rank)
@@ -79,10 +93,11 @@ static enum hrf_status infer_softmax(struct hrf_inference *in)
             n_long++;
         }
     if (n_long > 1)
-        return hrf_infer_fail(in,
-                              "before opset 13 this works on axes %lld and after as one, which is "
-                              "not supported; export the model with opset 13 or newer",
-                              (long long)a->axis);
+        return hrf_infer_refuse(
+            in,
+            "before opset 13 this works on axes %lld and after as one, which is "
+            "not supported; export the model with opset 13 or newer",
+            (long long)a->axis);
     a->axis = long_axis;
     return HRF_OK;
 }
@@ -218,7 +233,7 @@ static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
 {
     const struct hrf_value *shape = hrf_infer_input(in, 0);
     if (shape->data == NULL)
-        return hrf_infer_fail(in, "the shape must be known when the model is loaded");
+        return hrf_infer_refuse(in, "the shape must be known when the model is loaded");
     HRF_TRY(hrf_infer_integers(in, shape, in->shape.dims, HRF_MAX_RANK, &in->shape.rank));
     for (int32_t i = 0; i < in->shape.rank; i++)
         if (in->shape.dims[i] < 0)
@@ -286,15 +301,15 @@ static enum hrf_status check_result(struct hrf_inference *in)
     if (in->graph->values[in->node->outputs[0]].data != NULL)
         return HRF_OK;
     if (count == 0)
-        return hrf_infer_fail(in, "the result %s is empty", text);
+        return hrf_infer_refuse(in, "the result %s is empty", text);
     if (in->dtype != HRF_F32)
-        return hrf_infer_fail(in, "the result is %s; outside shapes only float32 is supported",
-                              hrf_dtype_name(in->dtype));
+        return hrf_infer_refuse(in, "the result is %s; outside shapes only float32 is supported",
+                                hrf_dtype_name(in->dtype));
     for (int32_t k = 0; k < in->node->n_inputs; k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
         if (value != NULL && is_number_input(in->node, k) && value->dtype != HRF_F32)
-            return hrf_infer_fail(in, "'%s' is %s; outside shapes only float32 is supported",
-                                  value->name, hrf_dtype_name(value->dtype));
+            return hrf_infer_refuse(in, "'%s' is %s; outside shapes only float32 is supported",
+                                    value->name, hrf_dtype_name(value->dtype));
     }
     return HRF_OK;
 }

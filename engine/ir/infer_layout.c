@@ -45,8 +45,8 @@ enum hrf_status hrf_infer_reshape(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0), *target = hrf_infer_input(in, 1);
     if (target->data == NULL)
-        return hrf_infer_fail(in, "the shape '%s' must be known when the model is loaded",
-                              target->name);
+        return hrf_infer_refuse(in, "the shape '%s' must be known when the model is loaded",
+                                target->name);
     HRF_TRY(hrf_infer_integers(in, target, in->shape.dims, HRF_MAX_RANK, &in->shape.rank));
     int32_t open = -1;
     for (int32_t i = 0; i < in->shape.rank; i++) {
@@ -123,8 +123,8 @@ enum hrf_status hrf_infer_unsqueeze(struct hrf_inference *in)
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
     const struct hrf_attributes *a = &in->node->attributes;
     if (a->n_axes < 1 || x->rank + a->n_axes > HRF_MAX_RANK)
-        return hrf_infer_fail(in, "adding %d axes to %d is not supported", (int)a->n_axes,
-                              (int)x->rank);
+        return hrf_infer_refuse(in, "adding %d axes to %d is not supported", (int)a->n_axes,
+                                (int)x->rank);
     in->shape.rank = x->rank + a->n_axes;
     HRF_TRY(hrf_infer_axes(in, in->shape.rank));
     for (int32_t i = 0, from = 0; i < in->shape.rank; i++)
@@ -158,8 +158,8 @@ enum hrf_status hrf_infer_pad(struct hrf_inference *in)
     for (int32_t i = 0; i < in->shape.rank; i++) {
         int64_t begin = pads[i], end = pads[in->shape.rank + i];
         if (begin < 0 || end < 0 || begin > HRF_MAX_ELEMENTS || end > HRF_MAX_ELEMENTS)
-            return hrf_infer_fail(in, "pads of %lld and %lld on axis %d are not supported",
-                                  (long long)begin, (long long)end, (int)i);
+            return hrf_infer_refuse(in, "pads of %lld and %lld on axis %d are not supported",
+                                    (long long)begin, (long long)end, (int)i);
         in->shape.dims[i] += begin + end;
     }
     return HRF_OK;
@@ -171,7 +171,7 @@ enum hrf_status hrf_infer_gather(struct hrf_inference *in)
     int64_t *axis = &in->node->attributes.axis;
     HRF_TRY(hrf_infer_axis(in, axis, x->shape.rank));
     if (indices->data == NULL || (indices->dtype != HRF_S64 && indices->dtype != HRF_S32))
-        return hrf_infer_fail(in, "the indices '%s' must be integer constants", indices->name);
+        return hrf_infer_refuse(in, "the indices '%s' must be integer constants", indices->name);
     int64_t dim = x->shape.dims[*axis], count = hrf_shape_count(&indices->shape);
     for (int64_t i = 0; i < count; i++) {
         int64_t index = indices->dtype == HRF_S64 ? ((const int64_t *)indices->data)[i]

@@ -27,6 +27,9 @@ hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
 /* HRF_E_USER with "node 'x' (Conv): " before the text and the input shapes after it. */
 enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...) HRF_PRINTF(2, 3);
+/* The same with HRF_E_UNSUPPORTED: legal ONNX, but beyond us. */
+enum hrf_status hrf_infer_refuse(struct hrf_inference *in, const char *format, ...)
+    HRF_PRINTF(2, 3);
 /* Makes *axis non-negative; `rank` is the number of legal axes. */
 enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t rank);
 /* The same for all of attributes.axes; refuses repeated ones. */

@@ -82,7 +82,7 @@ static enum hrf_status need_rank_4(struct hrf_inference *in)
 {
     if (hrf_infer_input(in, 0)->shape.rank == 4)
         return HRF_OK;
-    return hrf_infer_fail(in, "works on N, C, H, W only");
+    return hrf_infer_refuse(in, "works on N, C, H, W only");
 }
 
 enum hrf_status hrf_infer_conv(struct hrf_inference *in)

@@ -6,6 +6,7 @@
 #include "engine/ir/op.h"
 
 #include <float.h>
+#include <onnx.pb-c.h>
 #include <string.h>
 
 /* The node being converted and what it becomes. */
@@ -218,8 +219,34 @@ static enum hrf_status convert_pool(struct conversion *c)
     return convert_window(c);
 }
 
+/* Before opset 7 broadcasting was asked for; without an axis it aligned the last dimensions, as
+ * it always does since. */
+static enum hrf_status convert_binary(struct conversion *c)
+{
+    bool wanted = false;
+    if (c->reader->opset >= 7 && c->proto->n_attribute > 0)
+        return refuse(c, HRF_E_UNSUPPORTED, "attribute '%s' is not of this opset",
+                      hrf_onnx_text(c->proto->attribute[0]->name));
+    if (find(c, "axis") != NULL)
+        return refuse(c, HRF_E_UNSUPPORTED,
+                      "broadcasting along an axis is not supported: export with opset 13");
+    return get_bool(c, "broadcast", &wanted);
+}
+
+/* Before opset 7 training was the default. */
+static enum hrf_status check_is_test(struct conversion *c)
+{
+    bool is_test = false;
+    HRF_TRY(get_bool(c, "is_test", &is_test));
+    if (c->reader->opset < 7 && !is_test)
+        return refuse(c, HRF_E_UNSUPPORTED, "is_test is not 1: export the model for inference");
+    return HRF_OK;
+}
+
 static enum hrf_status convert_gemm(struct conversion *c)
 {
+    bool broadcast = false;
+    HRF_TRY(get_bool(c, "broadcast", &broadcast));
     HRF_TRY(get_float(c, "alpha", &c->a.alpha));
     HRF_TRY(get_float(c, "beta", &c->a.beta));
     HRF_TRY(get_bool(c, "transA", &c->a.transpose_a));
@@ -229,6 +256,7 @@ static enum hrf_status convert_gemm(struct conversion *c)
 static enum hrf_status convert_batch_norm(struct conversion *c)
 {
     bool spatial = true, training = false;
+    HRF_TRY(check_is_test(c));
     HRF_TRY(get_float(c, "epsilon", &c->a.epsilon));
     HRF_TRY(get_bool(c, "spatial", &spatial));
     HRF_TRY(get_bool(c, "training_mode", &training));
@@ -327,6 +355,7 @@ static enum hrf_status convert_reduce_mean(struct conversion *c)
 /* An optional flag input must be a constant false. */
 static enum hrf_status convert_dropout(struct conversion *c)
 {
+    HRF_TRY(check_is_test(c));
     if (c->n_inputs > 2 && c->inputs[2] != HRF_NO_VALUE) {
         const struct hrf_value *flag = &c->reader->graph->values[c->inputs[2]];
         if (flag->data == NULL || flag->dtype != HRF_BOOL || hrf_shape_count(&flag->shape) != 1 ||
@@ -422,7 +451,7 @@ static enum hrf_status convert_constant_of_shape(struct conversion *c)
 
 #define ANY INT32_MAX
 static const struct operator_row table[] = {
-    { "Add", HRF_OP_ADD, 2, NULL, { NULL } },
+    { "Add", HRF_OP_ADD, 2, convert_binary, { "axis", "broadcast" } },
     { "AveragePool",
       HRF_OP_AVERAGE_POOL,
       1,
@@ -432,7 +461,7 @@ static const struct operator_row table[] = {
       HRF_OP_BATCH_NORM,
       5,
       convert_batch_norm,
-      { "epsilon", "momentum", "spatial", "training_mode" } },
+      { "epsilon", "is_test", "momentum", "spatial", "training_mode" } },
     { "Cast", HRF_OP_CAST, 1, convert_cast, { "to" } },
     { "Clip", HRF_OP_CLIP, 3, convert_clip, { "min", "max" } },
     { "Concat", HRF_OP_CONCAT, ANY, convert_concat, { "axis" } },
@@ -442,11 +471,11 @@ static const struct operator_row table[] = {
       3,
       convert_conv,
       { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides" } },
-    { "Div", HRF_OP_DIV, 2, NULL, { NULL } },
-    { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "ratio", "seed" } },
+    { "Div", HRF_OP_DIV, 2, convert_binary, { "axis", "broadcast" } },
+    { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "is_test", "ratio", "seed" } },
     { "Flatten", HRF_OP_FLATTEN, 1, convert_flatten, { "axis" } },
     { "Gather", HRF_OP_GATHER, 2, convert_gather, { "axis" } },
-    { "Gemm", HRF_OP_GEMM, 3, convert_gemm, { "alpha", "beta", "transA", "transB" } },
+    { "Gemm", HRF_OP_GEMM, 3, convert_gemm, { "alpha", "beta", "broadcast", "transA", "transB" } },
     { "GlobalAveragePool", HRF_OP_GLOBAL_AVERAGE_POOL, 1, NULL, { NULL } },
     { "GlobalMaxPool", HRF_OP_GLOBAL_MAX_POOL, 1, NULL, { NULL } },
     { "Identity", HRF_OP_IDENTITY, 1, NULL, { NULL } },
@@ -460,7 +489,7 @@ static const struct operator_row table[] = {
       convert_pool,
       { "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order",
         "strides" } },
-    { "Mul", HRF_OP_MUL, 2, NULL, { NULL } },
+    { "Mul", HRF_OP_MUL, 2, convert_binary, { "axis", "broadcast" } },
     { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
     { "ReduceMean",
       HRF_OP_REDUCE_MEAN,
@@ -474,7 +503,7 @@ static const struct operator_row table[] = {
     { "Slice", HRF_OP_SLICE, 5, convert_slice, { "starts", "ends", "axes" } },
     { "Softmax", HRF_OP_SOFTMAX, 1, convert_softmax, { "axis" } },
     { "Squeeze", HRF_OP_SQUEEZE, 2, convert_axes, { "axes" } },
-    { "Sub", HRF_OP_SUB, 2, NULL, { NULL } },
+    { "Sub", HRF_OP_SUB, 2, convert_binary, { "axis", "broadcast" } },
     { "Tanh", HRF_OP_TANH, 1, NULL, { NULL } },
     { "Transpose", HRF_OP_TRANSPOSE, 1, convert_transpose, { "perm" } },
     { "Unsqueeze", HRF_OP_UNSQUEEZE, 2, convert_axes, { "axes" } },
@@ -654,12 +683,12 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
     if (domain[0] != '\0' && strcmp(domain, "ai.onnx") != 0)
         return refuse(&c, HRF_E_UNSUPPORTED, "operators of the domain '%s' are not supported",
                       domain);
-    if (node->n_output == 0 || hrf_onnx_text(node->output[0])[0] == '\0')
-        return refuse(&c, HRF_E_USER, "has no output");
     c.row = find_row(type);
     bool constant = strcmp(type, "Constant") == 0, sum = strcmp(type, "Sum") == 0;
     if (c.row == NULL && !constant && !sum)
         return refuse_operator(&c, type);
+    if (node->n_output == 0 || hrf_onnx_text(node->output[0])[0] == '\0')
+        return refuse(&c, HRF_E_USER, "has no first output");
     if (node->n_input > INT32_MAX - 8)
         return refuse(&c, HRF_E_UNSUPPORTED, "%zu inputs are too many", node->n_input);
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array(node->n_input + 4, sizeof *inputs);

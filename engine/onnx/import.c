@@ -5,6 +5,7 @@
 #include "engine/ir/op.h"
 
 #include <limits.h>
+#include <onnx.pb-c.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,10 @@ static enum hrf_status find_opset(const Onnx__ModelProto *model, int64_t *opset,
         if (domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0)
             *opset = id->has_version ? id->version : 0;
     }
+    if (*opset == 0)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the model uses no operators of ONNX's own "
+                             "domain (opset 0)");
     if (*opset < HRF_ONNX_MIN_OPSET || *opset > HRF_ONNX_MAX_OPSET)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "the model is of ONNX opset %lld; opsets %d to %d can be read: export "
@@ -100,8 +105,10 @@ static enum hrf_status read_input_shape(const Onnx__ValueInfoProto *info, enum h
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
         bool known = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         shape->dims[i] = known ? dim->dim_value : -1;
-        if (known && (dim->dim_value < -1 || dim->dim_value == 0))
-            return hrf_error_set(err, HRF_E_USER, "input '%s' has the impossible dimension %lld",
+        if (known && dim->dim_value < 1)
+            return hrf_error_set(err, dim->dim_value == 0 ? HRF_E_UNSUPPORTED : HRF_E_USER,
+                                 "input '%s' has the dimension %lld: at least 1 is needed (leave "
+                                 "an open one without value)",
                                  name, (long long)dim->dim_value);
     }
     return HRF_OK;

@@ -1,20 +1,20 @@
 /* onnx.h - ONNX files to graphs and back.
  *
- * Reads opset 7 to 18 of the default domain, one file (no external data), no control flow.
+ * Reads opset 6 to 18 of the default domain, one file (no external data), no control flow.
  * Anything beyond is an error that names the node, the operator, the opset and the attribute;
  * nothing is ignored silently. Reading checks structure; shapes are checked by
  * hrf_graph_infer_shapes(). Files are not trusted. Stateless: any thread.
  *
  * Newer opsets' constant inputs (axes, pads, min ...) become attributes. Constant nodes and
  * Identity nodes of constants become values; Dropout becomes IDENTITY; Sum becomes ADDs. Nodes
- * out of order are sorted. Source: ONNX operator documentation, versions 7 to 18.
+ * out of order are sorted. Source: ONNX operator documentation, versions 6 to 18.
  */
 #ifndef HRF_ENGINE_ONNX_ONNX_H
 #define HRF_ENGINE_ONNX_ONNX_H
 
 #include "engine/ir/graph.h"
 
-#define HRF_ONNX_MIN_OPSET 7
+#define HRF_ONNX_MIN_OPSET 6
 #define HRF_ONNX_MAX_OPSET 18
 
 /* Who made the file. */

@@ -6,14 +6,19 @@
 #include "engine/onnx/names.h"
 #include "engine/onnx/onnx.h"
 
-#include <onnx.pb-c.h>
+#include <protobuf-c/protobuf-c.h>
+
+/* Of the generated onnx.pb-c.h, which is not in the source tree: the sources here include it. */
+struct Onnx__GraphProto;
+struct Onnx__NodeProto;
+struct Onnx__TensorProto;
 
 /* A name that stands for something we do not compute (BatchNormalization's running mean ...). */
 #define HRF_NAME_REFUSED (-2)
 #define HRF_NAME_UNKNOWN (-1)
 
 struct hrf_onnx_reader {
-    const Onnx__GraphProto *proto;
+    const struct Onnx__GraphProto *proto;
     struct hrf_graph *graph;
     struct hrf_names values; /* ONNX name -> value index */
     int64_t opset;
@@ -36,13 +41,14 @@ static inline const char *hrf_onnx_text(const char *text)
 HRF_CHECKED enum hrf_status hrf_onnx_dtype(int32_t type, const char *what, enum hrf_dtype *out,
                                            struct hrf_error *err);
 /* The elements as a heap block in *data (never NULL on success). */
-HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char *name,
-                                                 enum hrf_dtype *dtype, struct hrf_shape *shape,
-                                                 void **data, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const struct Onnx__TensorProto *tensor,
+                                                 const char *name, enum hrf_dtype *dtype,
+                                                 struct hrf_shape *shape, void **data,
+                                                 struct hrf_error *err);
 
 /* Adds the graph's form of one node. Inputs must be in reader->values already. */
 HRF_CHECKED enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader,
-                                                  const Onnx__NodeProto *node);
+                                                  const struct Onnx__NodeProto *node);
 /* Value index of an input or output name; "" gives HRF_NO_VALUE. */
 HRF_CHECKED enum hrf_status hrf_onnx_lookup(struct hrf_onnx_reader *reader, const char *name,
                                             const char *user, int32_t *out);

@@ -4,6 +4,7 @@
 #include "base/path.h"
 
 #include <limits.h>
+#include <onnx.pb-c.h>
 #include <string.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

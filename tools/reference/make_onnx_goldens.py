@@ -147,6 +147,8 @@ GOOD = {
         weights=[ints("four", [4]), ints("p", [1, 2, 3, 4]), ints("pairs", [-1, 2]), ints("last", [-1]),
                  ints("before", [-(1 << 62)]), ints("axis", [0]), ints("step", [-1]), ints("flat", [-1]),
                  scalar("v", 0.0)]),
+    "add_6": model(node("Add", ["x", "k"], ["y"], broadcast=1), opset=6, weights=[tensor("k", [7], list(range(7)))]),
+    "add_13": model(node("Add", ["x", "k"], ["y"]), weights=[tensor("k", [7], list(range(7)))]),
     "softmax_old_on_channels": model(node("GlobalAveragePool", ["x"], ["g"]), node("Softmax", ["g"], ["y"]), opset=9),
 }
 
@@ -161,7 +163,7 @@ BAD = {
     "unknown_operator": model(node("Resize", ["x"], ["y"])),
     "unknown_attribute": model(node("Relu", ["x"], ["y"], alpha=1.0)),
     "other_domain": model(node("Relu", ["x"], ["y"], domain=msg(7, "com.example"))),
-    "opset_6": model(relu, opset=6),
+    "opset_5": model(relu, opset=5),
     "opset_19": model(relu, opset=19),
     "no_opset": model(relu, domain="com.example"),
     "no_graph": num(1, 7),
@@ -190,6 +192,10 @@ BAD = {
     "wrong_attribute_type": model(node("Conv", ["x", "w"], ["y"], group=1.0), weights=[W]),
     "training_batch_norm": model(node("BatchNormalization", ["x", "s", "s", "s", "s"], ["y"], training_mode=1),
                                  opset=14, weights=[tensor("s", [2], [1, 1])]),
+    "add_along_axis": model(node("Add", ["x", "k"], ["y"], broadcast=1, axis=1), opset=6,
+                            weights=[tensor("k", [2], [1, 2])]),
+    "broadcast_since_7": model(node("Add", ["x", "x"], ["y"], broadcast=1), opset=7),
+    "training_dropout_6": model(node("Dropout", ["x"], ["y"]), opset=6),
     "pad_reflect": model(node("Pad", ["x", "p"], ["y"], mode="reflect"), weights=[ints("p", [0] * 8)]),
     "axes_not_constant": model(node("Squeeze", ["x", "x"], ["y"])),
     "zero_dim": model(relu, inputs=(("x", [1, 0, 5, 7]),)),
