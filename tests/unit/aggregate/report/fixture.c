@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 640, HEIGHT = 448, DOWNSAMPLE = 32, PATCH = 512, MAX_PATCHES = 1200, N_BLOBS = 4 };
+enum { WIDTH = 320, HEIGHT = 224, DOWNSAMPLE = 64, PATCH = 512, MAX_PATCHES = 1200, N_BLOBS = 4 };
 
 #define MUST(call)                                                                                 \
     do {                                                                                           \
@@ -30,15 +30,15 @@ struct scene {
 static struct scene scene_of(size_t slide, bool lesion)
 {
     struct hrf_random random = hrf_random_init(1000 + slide);
-    struct scene s = { .lesion_r = lesion ? 30.0 + 50.0 * hrf_random_unit(&random) : 0.0 };
+    struct scene s = { .lesion_r = lesion ? 15.0 + 25.0 * hrf_random_unit(&random) : 0.0 };
     for (size_t i = 0; i < N_BLOBS; i++) {
         s.x[i] = WIDTH * (0.25 + 0.5 * hrf_random_unit(&random));
         s.y[i] = HEIGHT * (0.25 + 0.5 * hrf_random_unit(&random));
-        s.a[i] = 60.0 + 110.0 * hrf_random_unit(&random);
-        s.b[i] = 50.0 + 80.0 * hrf_random_unit(&random);
+        s.a[i] = 30.0 + 55.0 * hrf_random_unit(&random);
+        s.b[i] = 25.0 + 40.0 * hrf_random_unit(&random);
     }
-    s.lesion_x = s.x[0] + 20.0;
-    s.lesion_y = s.y[0] - 10.0;
+    s.lesion_x = s.x[0] + 10.0;
+    s.lesion_y = s.y[0] - 5.0;
     return s;
 }
 
@@ -161,7 +161,7 @@ static enum hrf_status make_scores(void *context, size_t slide, size_t precision
     double strength = 1.0 - 0.9 * pow(hrf_random_unit(&random), 3.0); /* some lesions are faint */
     bool fooled = slide % 7 == 4; /* and some healthy tissue is not seen as such */
     if (fooled && s.lesion_r <= 0.0)
-        s.lesion_r = 34.0, strength = 0.7;
+        s.lesion_r = 17.0, strength = 0.7;
     for (int64_t i = 0; i < plan->n_patches; i++) {
         double x = (plan->patches[i].x + PATCH / 2.0) / DOWNSAMPLE;
         double y = (plan->patches[i].y + PATCH / 2.0) / DOWNSAMPLE;

@@ -1,0 +1,378 @@
+/* The cohort's figures by value, and the way from a real store's records to them. */
+#include "aggregate/study/cohort.h"
+
+#include "base/path.h"
+#include "schema/store/tasks.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        struct hrf_error must_err_ = { .status = HRF_OK };                                         \
+        struct hrf_error *err = &must_err_;                                                        \
+        if ((call) != HRF_OK)                                                                      \
+            fail_msg("%s", must_err_.text);                                                        \
+    } while (0)
+
+static const char *const classes[] = { "normal", "tumor" };
+static const char *const precisions[] = { "fp32", "int8" };
+static const struct hrf_aggregate_params params = { .name = "study",
+                                                    .classes = classes,
+                                                    .n_classes = 2,
+                                                    .positive = 1,
+                                                    .precisions = precisions,
+                                                    .n_precisions = 2,
+                                                    .rule = { .kind = HRF_SLIDE_RULE_MAX },
+                                                    .threshold = 0.5,
+                                                    .seed = 1 };
+
+/* ---- by value, without a store ---- */
+
+struct by_hand {
+    enum hrf_truth truth;
+    enum hrf_slide_state state;
+    double fp32, int8; /* NaN: no score */
+};
+
+static struct hrf_cohort *cohort_by_hand(const struct by_hand *slides, size_t n)
+{
+    struct hrf_cohort *cohort = NULL;
+    MUST(hrf_cohort_create(&params, n, &cohort, err));
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_cohort_slide *slide = &cohort->slides[i];
+        slide->truth = slides[i].truth;
+        slide->state = slides[i].state;
+        const double scores[] = { slides[i].fp32, slides[i].int8 };
+        for (size_t p = 0; p < 2; p++)
+            if (!isnan(scores[p]))
+                slide->scores[p] = (struct hrf_cohort_score){ true, scores[p],
+                                                              scores[p] >= params.threshold };
+    }
+    MUST(hrf_cohort_finish(cohort, err));
+    return cohort;
+}
+
+static void figures_by_value(void **state)
+{
+    (void)state;
+    static const struct by_hand slides[] = {
+        { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.9, 0.9 },
+        { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.6, 0.4 },      /* flips */
+        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.7, 0.3 },      /* flips */
+        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_NO_TISSUE, 0.0, 0.0 }, /* counts */
+        { HRF_TRUTH_UNKNOWN, HRF_SLIDE_DONE, 0.8, 0.8 },       /* counts for flips only */
+        { HRF_TRUTH_POSITIVE, HRF_SLIDE_FAILED, NAN, NAN },
+        { HRF_TRUTH_POSITIVE, HRF_SLIDE_EXCLUDED, NAN, NAN },
+        { HRF_TRUTH_POSITIVE, HRF_SLIDE_PENDING, NAN, NAN },
+    };
+    struct hrf_cohort *cohort = cohort_by_hand(slides, 8);
+    const struct hrf_cohort_counts *counts = &cohort->counts;
+    assert_int_equal(counts->total, 8);
+    assert_int_equal(counts->done, 4);
+    assert_int_equal(counts->no_tissue + counts->failed + counts->excluded + counts->pending, 4);
+    const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
+    const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
+    assert_int_equal(fp32->n_labelled, 4);
+    assert_true(fp32->slide_auc.value == 0.75); /* 0.9 beats both, 0.6 beats one of two */
+    assert_true(int8->slide_auc.value == 1.0);
+    assert_true(fp32->slide_accuracy.value == 0.75); /* 0.7 is wrong */
+    assert_true(int8->slide_accuracy.value == 0.75); /* 0.4 is wrong */
+    assert_int_equal(fp32->confusion.false_positive, 1);
+    assert_int_equal(int8->confusion.false_negative, 1);
+    assert_int_equal(fp32->n_flips, 0);
+    assert_int_equal(int8->n_flips, 2);
+    assert_int_equal(int8->flips[0], 1);
+    assert_int_equal(int8->flips[1], 2);
+    assert_string_equal(hrf_cohort_label(cohort, true), "tumor");
+    assert_string_equal(hrf_cohort_label(cohort, false), "normal");
+    hrf_cohort_destroy(cohort);
+}
+
+static void what_cannot_be_computed_has_a_reason(void **state)
+{
+    (void)state;
+    static const struct by_hand slides[] = { { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.1, NAN },
+                                             { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.2, NAN },
+                                             { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.3, NAN } };
+    struct hrf_cohort *cohort = cohort_by_hand(slides, 3);
+    const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
+    const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
+    assert_true(isnan(fp32->slide_auc.value));
+    assert_string_equal(fp32->slide_auc.reason,
+                        "only one class among the 3 labelled slides (all negative)");
+    assert_true(fp32->slide_accuracy.value == 1.0 && fp32->slide_accuracy.reason == NULL);
+    assert_string_equal(int8->slide_auc.reason, "no slide with a label was scored");
+    assert_string_equal(int8->slide_accuracy.reason, "no slide with a label was scored");
+    assert_string_equal(int8->patches_per_second.reason, "no patch was scored");
+    assert_non_null(int8->patch_agreement.reason);
+    hrf_cohort_destroy(cohort);
+}
+
+static void every_failed_allocation_is_a_status(void **state)
+{
+    (void)state;
+    bool done = false;
+    int64_t nth = 1;
+    for (; !done && nth < 500; nth++) {
+        struct hrf_cohort *cohort = NULL;
+        hrf_alloc_fail_after(nth);
+        enum hrf_status status = hrf_cohort_create(&params, 3, &cohort, NULL);
+        if (status == HRF_OK)
+            status = hrf_cohort_finish(cohort, NULL);
+        hrf_alloc_fail_after(0);
+        done = status == HRF_OK;
+        hrf_cohort_destroy(cohort);
+        if (!done)
+            assert_int_equal(status, HRF_E_NOMEM);
+    }
+    assert_true(done && nth > 10);
+}
+
+static void senseless_params_are_refused(void **state)
+{
+    (void)state;
+    struct hrf_aggregate_params bad = params;
+    struct hrf_cohort *cohort = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    bad.positive = 2;
+    assert_int_equal(hrf_cohort_create(&bad, 1, &cohort, &err), HRF_E_USER);
+    assert_string_equal(err.text, "the positive class is number 3 of 2 classes");
+    bad = params;
+    bad.n_precisions = 0;
+    assert_int_equal(hrf_cohort_create(&bad, 1, &cohort, &err), HRF_E_USER);
+    assert_null(cohort);
+}
+
+/* ---- from a store ---- */
+
+struct stored {
+    char *directory;
+    struct hrf_store *store;
+};
+
+static void put_slide(struct hrf_store *store, int64_t id, const char *name, enum hrf_truth truth,
+                      enum hrf_slide_state slide_state, const char *reason)
+{
+    char text[64], path[96], why[64];
+    snprintf(text, sizeof text, "%s", name);
+    snprintf(path, sizeof path, "/data/%s.tif", name);
+    snprintf(why, sizeof why, "%s", reason != NULL ? reason : "");
+    const struct hrf_slide_row row = { .id = id,
+                                       .name = text,
+                                       .path = path,
+                                       .n_bytes = 1000,
+                                       .truth = truth,
+                                       .state = slide_state,
+                                       .reason = reason != NULL ? why : NULL };
+    MUST(hrf_store_put_slide(store, &row, err));
+}
+
+/* Plans one task and gives it its record. */
+static void put_result(struct hrf_store *store, struct hrf_task_row *row, size_t n_rows,
+                       const struct hrf_bytes *records)
+{
+    MUST(hrf_store_plan_tasks(store, row->slide_id, row->kind, row, n_rows, err));
+    struct hrf_task_rows all = { 0 };
+    MUST(hrf_store_get_tasks(store, &all, err));
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t i = 0; i < all.n_items; i++)
+            if (strcmp(all.items[i].key, row[r].key) == 0) {
+                bool is_new = false;
+                MUST(hrf_store_finish_task(store, all.items[i].id, row[r].key, records[r].data,
+                                           records[r].n_bytes, &is_new, err));
+            }
+    hrf_task_rows_release(&all);
+}
+
+static void set_key(struct hrf_task_row *row, const char *what, int64_t slide, int64_t first)
+{
+    snprintf(row->key, sizeof row->key, "%s-%lld-%lld", what, (long long)slide, (long long)first);
+}
+
+static void put_plan(struct hrf_store *store, int64_t slide, int64_t n_patches)
+{
+    struct hrf_tile_plan *plan = hrf_calloc(1, sizeof *plan);
+    plan->slide_path = hrf_strdup("/data/x.tif");
+    plan->vendor = hrf_strdup("generic-tiff");
+    plan->quickhash = hrf_strdup("");
+    plan->mpp_source = hrf_strdup("csv");
+    plan->tissue_method = hrf_strdup("otsu");
+    plan->width = plan->height = 4096;
+    plan->n_levels = 1;
+    plan->mpp_x = plan->mpp_y = 0.5;
+    plan->patch_size = plan->patch_stride = 256;
+    plan->patch_mpp = 0.5;
+    plan->patch_width0 = plan->patch_height0 = 256;
+    plan->stride_x0 = plan->stride_y0 = 256.0;
+    plan->grid_columns = plan->grid_rows = 16;
+    plan->read_downsample = 1.0;
+    plan->thumbnail_downsample = 4.0;
+    plan->n_patches = n_patches;
+    plan->patches = hrf_calloc((size_t)n_patches + 1, sizeof *plan->patches);
+    for (int32_t i = 0; i < (int32_t)n_patches; i++)
+        plan->patches[i] = (struct hrf_patch){ 0, 256 * i };
+    MUST(hrf_tile_plan_seal(plan, err));
+    struct hrf_bytes record = { 0 };
+    MUST(hrf_tile_plan_encode(plan, &record, err));
+    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide };
+    set_key(&row, "tile", slide, 0);
+    put_result(store, &row, 1, &record);
+    MUST(hrf_store_set_slide_tiling(store, slide, plan->hash, err));
+    hrf_bytes_release(&record);
+    hrf_tile_plan_destroy(plan);
+}
+
+static struct hrf_bytes make_shard(const struct hrf_task_row *row, const char *plan_hash,
+                                   const float *tumor)
+{
+    struct hrf_scores *scores = hrf_calloc(1, sizeof *scores);
+    scores->task_key = hrf_strdup(row->key);
+    scores->tile_plan = hrf_strdup(plan_hash);
+    scores->precision = hrf_strdup(row->precision);
+    scores->device = hrf_strdup("cpu");
+    scores->host = hrf_strdup("node");
+    scores->first_patch = row->first_patch;
+    scores->n_patches = row->n_patches;
+    scores->n_classes = 2;
+    scores->probabilities = hrf_alloc_array((size_t)row->n_patches * 2, sizeof(float));
+    for (int64_t i = 0; i < row->n_patches; i++) {
+        scores->probabilities[2 * i] = 1.0f - tumor[i];
+        scores->probabilities[2 * i + 1] = tumor[i];
+    }
+    scores->timing = (struct hrf_timing){ .compute = 0.75, .wait = 0.25, .total = 1.0 };
+    scores->peak_memory_bytes = 1000 * row->n_patches;
+    scores->n_threads = 2;
+    scores->n_readers = 1;
+    struct hrf_bytes record = { 0 };
+    MUST(hrf_scores_encode(scores, &record, err));
+    hrf_scores_destroy(scores);
+    return record;
+}
+
+/* Three patches in two shards at each precision. */
+static void put_scores(struct hrf_store *store, int64_t slide, const float fp32[3],
+                       const float int8[3])
+{
+    struct hrf_tile_plan *plan = NULL;
+    MUST(hrf_store_get_tile_plan(store, slide, &plan, err));
+    struct hrf_task_row rows[4];
+    struct hrf_bytes records[4];
+    for (size_t i = 0; i < 4; i++) {
+        bool second = i % 2 == 1;
+        rows[i] = (struct hrf_task_row){ .kind = HRF_TASK_INFER,
+                                         .slide_id = slide,
+                                         .first_patch = second ? 2 : 0,
+                                         .n_patches = second ? 1 : 2 };
+        snprintf(rows[i].precision, sizeof rows[i].precision, "%s", precisions[i / 2]);
+        set_key(&rows[i], precisions[i / 2], slide, rows[i].first_patch);
+        records[i] = make_shard(&rows[i], plan->hash, (i < 2 ? fp32 : int8) + rows[i].first_patch);
+    }
+    put_result(store, rows, 4, records);
+    for (size_t i = 0; i < 4; i++)
+        hrf_bytes_release(&records[i]);
+    hrf_tile_plan_destroy(plan);
+}
+
+static int open_store(void **state)
+{
+    static struct stored s;
+    char name[] = "/tmp/hrf-study-XXXXXX";
+    assert_non_null(mkdtemp(name));
+    s.directory = hrf_strdup(name);
+    HRF_AUTO_FREE char *path = hrf_path_join(s.directory, "run.db");
+    MUST(hrf_store_open(path, HRF_STORE_WRITE, &s.store, err));
+    put_slide(s.store, 1, "a", HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, NULL);
+    put_slide(s.store, 2, "b", HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, NULL);
+    put_slide(s.store, 3, "c", HRF_TRUTH_NEGATIVE, HRF_SLIDE_NO_TISSUE, "no tissue");
+    put_slide(s.store, 4, "d", HRF_TRUTH_POSITIVE, HRF_SLIDE_FAILED, "broken");
+    put_plan(s.store, 1, 3);
+    put_plan(s.store, 2, 3);
+    put_plan(s.store, 3, 0);
+    static const float a[2][3] = { { 0.25f, 0.5f, 0.875f }, { 0.25f, 0.25f, 0.75f } };
+    static const float b[2][3] = { { 0.0f, 0.125f, 0.25f }, { 0.0f, 0.125f, 0.25f } };
+    put_scores(s.store, 1, a[0], a[1]);
+    put_scores(s.store, 2, b[0], b[1]);
+    const struct hrf_phase_row phase = { "infer", 2.5, false, 8, 0 };
+    MUST(hrf_store_put_phase(s.store, &phase, err));
+    *state = &s;
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    struct stored *s = *state;
+    hrf_store_close(s->store);
+    MUST(hrf_path_remove_tree(s->directory, err));
+    hrf_free(s->directory);
+    return 0;
+}
+
+static void a_slide_is_scored_from_its_shards(void **state)
+{
+    struct stored *s = *state;
+    struct hrf_slide_score score = { 0 };
+    MUST(hrf_aggregate_slide(s->store, &params, 1, "fp32", &score, err));
+    assert_true(score.score == 0.875 && score.positive);
+    assert_int_equal(score.n_patches, 3);
+    assert_string_equal(score.precision, "fp32");
+    MUST(hrf_aggregate_slide(s->store, &params, 2, "int8", &score, err));
+    assert_true(score.score == 0.25 && !score.positive);
+    MUST(hrf_aggregate_slide(s->store, &params, 3, "fp32", &score, err)); /* no tissue */
+    assert_true(score.score == 0.0 && !score.positive);
+    assert_int_equal(score.n_patches, 0);
+    assert_int_equal(hrf_aggregate_slide(s->store, &params, 4, "fp32", &score, NULL), HRF_E_USER);
+    assert_int_equal(hrf_aggregate_slide(s->store, &params, 1, "fp16", &score, NULL), HRF_E_USER);
+}
+
+static void the_cohort_is_what_the_store_says(void **state)
+{
+    struct stored *s = *state;
+    for (int64_t slide = 1; slide <= 3; slide++)
+        for (size_t p = 0; p < 2; p++) {
+            struct hrf_slide_score score;
+            MUST(hrf_aggregate_slide(s->store, &params, slide, precisions[p], &score, err));
+            MUST(hrf_store_put_slide_score(s->store, &score, err));
+        }
+    struct hrf_cohort *cohort = NULL;
+    MUST(hrf_cohort_load(s->store, &params, &cohort, err));
+    assert_int_equal(cohort->counts.total, 4);
+    assert_int_equal(cohort->counts.done, 2);
+    const struct hrf_cohort_slide *slide = &cohort->slides[0];
+    assert_string_equal(slide->name, "a");
+    assert_string_equal(slide->mpp_source, "csv");
+    assert_int_equal(slide->n_patches, 3);
+    assert_true(slide->mpp == 0.5 && slide->scores[1].value == 0.75);
+    assert_string_equal(cohort->slides[3].reason, "broken");
+    assert_false(cohort->slides[3].scores[0].known);
+    assert_int_equal(cohort->slides[3].n_patches, -1);
+    const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
+    assert_int_equal(int8->n_patches, 6);
+    assert_true(int8->timing.total == 4.0 && int8->patches_per_second.value == 1.5);
+    assert_int_equal(int8->peak_memory_bytes, 2000);
+    assert_string_equal(int8->device, "cpu");
+    /* Patch 1 of slide a: 0.5 against 0.5 at fp32 is class 0 (the first of equals), as at int8. */
+    assert_true(int8->patch_agreement.value == 1.0);
+    assert_true(int8->max_abs_difference.value == 0.25);
+    assert_true(cohort->precisions[0].max_abs_difference.value == 0.0);
+    assert_true(int8->slide_auc.value == 1.0);
+    assert_int_equal(cohort->n_phases, 1);
+    assert_true(cohort->phases[0].seconds == 2.5);
+    hrf_cohort_destroy(cohort);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_by_value),
+        cmocka_unit_test(what_cannot_be_computed_has_a_reason),
+        cmocka_unit_test(every_failed_allocation_is_a_status),
+        cmocka_unit_test(senseless_params_are_refused),
+        cmocka_unit_test_setup_teardown(a_slide_is_scored_from_its_shards, open_store, close_store),
+        cmocka_unit_test_setup_teardown(the_cohort_is_what_the_store_says, open_store, close_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
