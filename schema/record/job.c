@@ -292,7 +292,7 @@ enum hrf_status hrf_task_commit(const char *directory, const char *task_id, cons
     }
     HRF_TRY(check_fence(directory, err));
     HRF_AUTO_JSON value = json_pack(
-        "{sisssosossIso}", "version", STATUS_VERSION, "outcome", outcome_names[status->outcome],
+        "{sisssososssIso}", "version", STATUS_VERSION, "outcome", outcome_names[status->outcome],
         "retryable", json_boolean(status->retryable), "reason", hrf_json_bytes(status->reason),
         "record_sha256", status->record_sha256, "record_bytes", (json_int_t)status->record_bytes,
         "seconds", hrf_json_number(status->seconds));

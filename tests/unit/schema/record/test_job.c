@@ -1,0 +1,311 @@
+/* Job specs, task results and the fence, through real files with the oddest names. */
+#include "base/alloc.h"
+#include "base/path.h"
+#include "schema/record/job.h"
+#include "schema/record/sentinel.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
+    return mkdtemp(directory) != NULL ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
+}
+
+static const char *file(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void write_text(const char *name, const char *text)
+{
+    assert_int_equal(hrf_file_write_atomic(file(name), text, strlen(text), NULL), HRF_OK);
+}
+
+static char run_id[] = "0123456789abcdef0123456789abcdef", job_id[] = "infer-0001";
+static char *const odd_names[] = { (char[]){ "with space.svs" },
+                                   (char[]){ "two\nlines" },
+                                   (char[]){ "\"double\" and 'single' and \\" },
+                                   (char[]){ "\xF0\x9F\x94\xAC \xC3\xA9" },
+                                   (char[]){ "\xFF\xFE latin \xE9" },
+                                   (char[]){ "\x01\x7F\t" },
+                                   (char[]){ "../../etc/passwd" },
+                                   (char[]){ "{\"base16\":\"41\"}" } };
+enum { N_ODD = sizeof odd_names / sizeof odd_names[0] };
+
+static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids[N_ODD][8])
+{
+    static char model[] = "/m/\xE9.onnx", sha[] = "abc", precision[] = "fp32", device[] = "cpu";
+    static char key[] = "k", plan[] = "/p";
+    for (int i = 0; i < N_ODD; i++) {
+        snprintf(ids[i], 8, "t%04d", i);
+        tasks[i] = (struct hrf_job_task){ .id = ids[i],
+                                          .key = key,
+                                          .slide_name = odd_names[i],
+                                          .slide_path = odd_names[N_ODD - 1 - i],
+                                          .mpp_override = 0.1 + 0.2,
+                                          .tile_plan = plan,
+                                          .first_patch = 1LL << 33,
+                                          .n_patches = 7 };
+    }
+    return (struct hrf_job_spec){ .run_id = run_id,
+                                  .job_id = job_id,
+                                  .attempt = 3,
+                                  .kind = HRF_JOB_INFER,
+                                  .engine = { .model_file = model,
+                                              .model_sha256 = sha,
+                                              .n_classes = 2,
+                                              .mean = { 0.485, 0.456, 0.406 },
+                                              .std = { 0.229, 0.224, 0.225 },
+                                              .precision = precision,
+                                              .device = device,
+                                              .batch = 32,
+                                              .memory_bytes = 8LL << 30,
+                                              .n_threads = 2 },
+                                  .tasks = tasks,
+                                  .n_tasks = N_ODD };
+}
+
+static void an_infer_spec_comes_back_with_any_names(void **state)
+{
+    (void)state;
+    struct hrf_job_task tasks[N_ODD];
+    char ids[N_ODD][8];
+    struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
+    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_OK);
+    assert_string_equal(back->run_id, run_id);
+    assert_string_equal(back->job_id, job_id);
+    assert_int_equal(back->attempt, 3);
+    assert_int_equal(back->kind, HRF_JOB_INFER);
+    assert_string_equal(back->engine.model_file, spec.engine.model_file);
+    assert_memory_equal(back->engine.mean, spec.engine.mean, sizeof spec.engine.mean);
+    assert_memory_equal(back->engine.std, spec.engine.std, sizeof spec.engine.std);
+    assert_true(back->engine.memory_bytes == 8LL << 30 && back->engine.batch == 32 &&
+                back->engine.n_threads == 2 && back->engine.n_classes == 2);
+    assert_int_equal(back->n_tasks, N_ODD);
+    for (int i = 0; i < N_ODD; i++) {
+        assert_string_equal(back->tasks[i].id, ids[i]);
+        assert_string_equal(back->tasks[i].slide_name, odd_names[i]);
+        assert_string_equal(back->tasks[i].slide_path, odd_names[N_ODD - 1 - i]);
+        assert_true(back->tasks[i].mpp_override == 0.1 + 0.2 &&
+                    back->tasks[i].first_patch == 1LL << 33 && back->tasks[i].n_patches == 7);
+    }
+    hrf_job_spec_destroy(back);
+}
+
+static void a_tile_spec_comes_back(void **state)
+{
+    (void)state;
+    char mode[] = "patch", method[] = "otsu", id[] = "t0001", key[] = "k", name[] = "s";
+    struct hrf_job_task task = {
+        .id = id, .key = key, .slide_name = name, .slide_path = name, .mpp_fallback = 0.25
+    };
+    struct hrf_job_spec spec = { .run_id = run_id,
+                                 .job_id = job_id,
+                                 .attempt = 1,
+                                 .kind = HRF_JOB_TILE,
+                                 .tiler = { mode, 256, 128, 0.5, method, 0.3, 16 },
+                                 .tasks = &task,
+                                 .n_tasks = 1 },
+                        *back = NULL;
+    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_OK);
+    assert_string_equal(back->tiler.mode, "patch");
+    assert_string_equal(back->tiler.tissue_method, "otsu");
+    assert_true(back->tiler.patch_size == 256 && back->tiler.patch_stride == 128 &&
+                back->tiler.patch_mpp == 0.5 && back->tiler.min_tissue == 0.3 &&
+                back->tiler.min_patches == 16);
+    assert_null(back->tasks[0].tile_plan);
+    assert_true(back->tasks[0].mpp_fallback == 0.25);
+    hrf_job_spec_destroy(back);
+}
+
+#define ENGINE                                                                                     \
+    "\"engine\":{\"model_file\":\"m\",\"model_sha256\":\"a\",\"n_classes\":2,\"mean\":[0,0,0],"    \
+    "\"std\":[1,1,1],\"precision\":\"fp32\",\"device\":\"cpu\",\"batch\":1,\"memory_bytes\":0,"    \
+    "\"n_threads\":0}"
+#define TASK(id, plan, first)                                                                      \
+    "{\"id\":\"" id "\",\"key\":\"k\",\"slide_name\":\"s\",\"slide_path\":\"s\","                  \
+    "\"mpp_override\":0,\"mpp_fallback\":0,\"tile_plan\":" plan ",\"first_patch\":" first ","      \
+    "\"n_patches\":1}"
+#define SPEC(version, job, kind, engine, task)                                                     \
+    "{\"version\":" version ",\"run_id\":\"r\",\"job_id\":\"" job                                  \
+    "\",\"attempt\":1,\"kind\":\"" kind "\"," engine ",\"tasks\":[" task "]}"
+
+static void a_spec_that_cannot_be_used_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        { SPEC("1", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")), "" },
+        { SPEC("2", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")),
+          "spec version 2, this build reads 1" },
+        { SPEC("1", "j", "sleep", ENGINE, TASK("t", "\"p\"", "0")), "unknown job kind 'sleep'" },
+        { SPEC("1", "j", "tile", ENGINE, TASK("t", "\"p\"", "0")),
+          "'tiler' must be an object, it is missing" },
+        { SPEC("1", "j", "infer", ENGINE, TASK("t", "null", "0")), "'tile_plan' is null" },
+        { SPEC("1", "j", "infer", ENGINE, TASK("../t", "\"p\"", "0")),
+          "'../t' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
+        { SPEC("1", "j", "infer", ENGINE, TASK("", "\"p\"", "0")),
+          "'' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
+        { SPEC("1", "a/b", "infer", ENGINE, TASK("t", "\"p\"", "0")),
+          "'a/b' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
+        { SPEC("1", "j", "infer", ENGINE, TASK("t", "\"p\"", "-5")),
+          "task t: patches -5 and on, 1 of them" },
+        { SPEC("1", "j", "infer", "\"engine\":3", TASK("t", "\"p\"", "0")),
+          "'engine' must be an object, it is an integer" },
+        { SPEC("1", "j", "infer", ENGINE, "3"), "'id' must be a string, it is missing" },
+        { "[]", "'version' must be an integer, it is missing" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_job_spec *back = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        write_text("spec.json", cases[i].text);
+        enum hrf_status status = hrf_job_spec_read(file("spec.json"), &back, &err);
+        assert_int_equal(status, cases[i].expected[0] == '\0' ? HRF_OK : HRF_E_USER);
+        if (status != HRF_OK)
+            assert_string_equal(err.text + strlen(file("spec.json")) + 2, cases[i].expected);
+        hrf_job_spec_destroy(back);
+    }
+}
+
+static void reading_a_spec_survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    struct hrf_job_task tasks[N_ODD];
+    char ids[N_ODD][8];
+    struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
+    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    enum hrf_status status = HRF_E_NOMEM;
+    for (int64_t n = 1; status != HRF_OK; n++) {
+        hrf_alloc_fail_after(n);
+        status = hrf_job_spec_read(file("spec.json"), &back, NULL);
+        assert_true(status == HRF_OK || (status == HRF_E_NOMEM && back == NULL));
+    }
+    hrf_alloc_fail_after(0);
+    assert_string_equal(back->tasks[4].slide_name, odd_names[4]);
+    hrf_job_spec_destroy(back);
+}
+
+static void a_committed_task_is_collected(void **state)
+{
+    (void)state;
+    static const char record[] = "some\0bytes";
+    struct hrf_task_status status = { .outcome = HRF_TASK_DONE, .seconds = 1.5 }, back;
+    char *bytes = NULL;
+    size_t n = 0;
+    struct hrf_error err;
+    assert_int_equal(hrf_task_collect(directory, "t0001", &back, &bytes, &n, &err), HRF_E_AGAIN);
+    assert_string_equal(err.text, "task t0001 has not ended");
+    assert_int_equal(hrf_task_commit(directory, "t0001", record, sizeof record, &status, NULL),
+                     HRF_OK);
+    assert_int_equal(hrf_task_collect(directory, "t0001", &back, &bytes, &n, NULL), HRF_OK);
+    assert_int_equal(back.outcome, HRF_TASK_DONE);
+    assert_int_equal(back.record_bytes, sizeof record);
+    assert_string_equal(back.record_sha256, status.record_sha256);
+    assert_true(back.seconds == 1.5 && back.reason == NULL);
+    assert_int_equal(n, sizeof record);
+    assert_memory_equal(bytes, record, sizeof record);
+    hrf_free(bytes);
+    hrf_task_status_release(&back);
+}
+
+static void a_failed_task_keeps_its_reason_whatever_it_holds(void **state)
+{
+    (void)state;
+    char reason[] = "cannot read 'a\nb\xFF.svs': \"TIFF\" error";
+    struct hrf_task_status status = { .outcome = HRF_TASK_FAILED,
+                                      .retryable = true,
+                                      .reason = reason },
+                           back;
+    char *bytes = NULL;
+    size_t n = 1;
+    assert_int_equal(hrf_task_commit(directory, "t2", NULL, 0, &status, NULL), HRF_OK);
+    assert_int_equal(hrf_task_collect(directory, "t2", &back, &bytes, &n, NULL), HRF_OK);
+    assert_int_equal(back.outcome, HRF_TASK_FAILED);
+    assert_true(back.retryable);
+    assert_string_equal(back.reason, reason);
+    assert_null(bytes);
+    assert_int_equal(n, 0);
+    hrf_task_status_release(&back);
+}
+
+static void a_record_that_is_not_the_committed_one_is_refused(void **state)
+{
+    (void)state;
+    struct hrf_task_status status = { .outcome = HRF_TASK_DONE }, back;
+    char *bytes = NULL;
+    size_t n = 0;
+    struct hrf_error err;
+    assert_int_equal(hrf_task_commit(directory, "t3", "abc", 3, &status, NULL), HRF_OK);
+    write_text("t3.rec", "abd");
+    assert_int_equal(hrf_task_collect(directory, "t3", &back, &bytes, &n, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "t3.rec' is not what its status names (3 bytes, "));
+    write_text("t3.rec", "ab");
+    assert_int_equal(hrf_task_collect(directory, "t3", &back, &bytes, &n, &err), HRF_E_USER);
+    assert_int_equal(unlink(file("t3.rec")), 0);
+    assert_int_not_equal(hrf_task_collect(directory, "t3", &back, &bytes, &n, &err), HRF_OK);
+    write_text("t3.json", "{\"version\":1,");
+    assert_int_equal(hrf_task_collect(directory, "t3", &back, &bytes, &n, &err), HRF_E_USER);
+}
+
+static void a_revoked_attempt_commits_nothing(void **state)
+{
+    (void)state;
+    struct hrf_task_status status = { .outcome = HRF_TASK_DONE };
+    struct hrf_error err;
+    assert_false(hrf_fence_is_set(directory));
+    assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
+    assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
+    assert_true(hrf_fence_is_set(directory));
+    assert_int_equal(hrf_task_commit(directory, "t4", "abc", 3, &status, &err), HRF_E_AGAIN);
+    assert_non_null(strstr(err.text, "this attempt was given up"));
+    assert_false(hrf_path_exists(file("t4.json")));
+    assert_int_equal(unlink(file(HRF_FENCE_NAME)), 0);
+}
+
+static void progress_is_read_as_it_was_last_written(void **state)
+{
+    (void)state;
+    int64_t done = -1, total = -1;
+    assert_false(hrf_task_progress_read(directory, "t5", &done, &total));
+    hrf_task_progress_write(directory, "t5", 19999, 20000);
+    hrf_task_progress_write(directory, "t5", 7, 20);
+    assert_true(hrf_task_progress_read(directory, "t5", &done, &total));
+    assert_true(done == 7 && total == 20);
+    write_text("t5.progress", "nonsense");
+    assert_false(hrf_task_progress_read(directory, "t5", &done, &total));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_infer_spec_comes_back_with_any_names),
+        cmocka_unit_test(a_tile_spec_comes_back),
+        cmocka_unit_test(a_spec_that_cannot_be_used_is_refused_by_name),
+        cmocka_unit_test(reading_a_spec_survives_every_failed_allocation),
+        cmocka_unit_test(a_committed_task_is_collected),
+        cmocka_unit_test(a_failed_task_keeps_its_reason_whatever_it_holds),
+        cmocka_unit_test(a_record_that_is_not_the_committed_one_is_refused),
+        cmocka_unit_test(a_revoked_attempt_commits_nothing),
+        cmocka_unit_test(progress_is_read_as_it_was_last_written),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

@@ -1,0 +1,358 @@
+/* Records come back as they were, and nothing that was cut, changed or made by a newer program is
+ * taken for one. */
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/path.h"
+#include "base/random.h"
+#include "schema/record/container.h"
+#include "schema/record/scores.h"
+#include "schema/record/tile_plan.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A newline, quotes, a backslash, an emoji, and a byte that is not UTF-8. */
+static const char odd_name[] = "/a b/\"q\"'\\\n\xF0\x9F\x94\xAC\xFF.svs";
+
+static struct hrf_patch patches[] = { { 0, 0 }, { 0, 512 }, { -3, 2147483647 } };
+static unsigned char thumbnail[] = { 0x89, 'P', 'N', 'G', 0, 1, 2 }, mask[] = { 9 };
+
+/* Borrows everything: not for hrf_tile_plan_destroy. */
+static struct hrf_tile_plan example_plan(void)
+{
+    static char path[sizeof odd_name], vendor[] = "aperio", quickhash[] = "", source[] = "file";
+    static char method[] = "otsu", warning[] = "only 3 patches of tissue (minimum 16)";
+    memcpy(path, odd_name, sizeof odd_name);
+    return (struct hrf_tile_plan){ .slide_path = path,
+                                   .vendor = vendor,
+                                   .quickhash = quickhash,
+                                   .width = 100001,
+                                   .height = 99999,
+                                   .n_levels = 3,
+                                   .mpp_x = 0.2431,
+                                   .mpp_y = 0.1 + 0.2,
+                                   .mpp_source = source,
+                                   .patch_size = 256,
+                                   .patch_mpp = 0.5,
+                                   .patch_stride = 256,
+                                   .patch_width0 = 527,
+                                   .patch_height0 = 427,
+                                   .stride_x0 = 526.5323734,
+                                   .stride_y0 = 426.6666667,
+                                   .grid_columns = 190,
+                                   .grid_rows = 235,
+                                   .read_level = 1,
+                                   .read_downsample = 4.00012,
+                                   .tissue_method = method,
+                                   .tissue_fraction = 1.0 / 3,
+                                   .tissue_threshold = 17,
+                                   .warning = warning,
+                                   .n_patches = 3,
+                                   .patches = patches,
+                                   .thumbnail_downsample = 97.65,
+                                   .thumbnail_png = { thumbnail, sizeof thumbnail },
+                                   .mask_png = { mask, sizeof mask },
+                                   .seconds = 1.25 };
+}
+
+static struct hrf_bytes encoded_plan(void)
+{
+    struct hrf_tile_plan plan = example_plan();
+    struct hrf_bytes bytes = { NULL, 0 };
+    assert_int_equal(hrf_tile_plan_seal(&plan, NULL), HRF_OK);
+    assert_int_equal(hrf_tile_plan_encode(&plan, &bytes, NULL), HRF_OK);
+    return bytes;
+}
+
+static void a_tile_plan_comes_back_as_it_was(void **state)
+{
+    (void)state;
+    struct hrf_tile_plan plan = example_plan(), *back = NULL;
+    struct hrf_bytes bytes = encoded_plan();
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_tile_plan_seal(&plan, &err), HRF_OK);
+    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "p", &back, &err), HRF_OK);
+    assert_string_equal(back->slide_path, odd_name);
+    assert_string_equal(back->vendor, "aperio");
+    assert_string_equal(back->quickhash, "");
+    assert_string_equal(back->warning, plan.warning);
+    assert_string_equal(back->hash, plan.hash);
+    /* everything between the texts: the same bits */
+    assert_memory_equal(&back->mpp_x, &plan.mpp_x, 2 * sizeof plan.mpp_x);
+    assert_memory_equal(&back->patch_size, &plan.patch_size,
+                        offsetof(struct hrf_tile_plan, tissue_method) -
+                            offsetof(struct hrf_tile_plan, patch_size));
+    assert_true(back->tissue_fraction == plan.tissue_fraction && back->seconds == plan.seconds &&
+                back->tissue_threshold == plan.tissue_threshold &&
+                back->thumbnail_downsample == plan.thumbnail_downsample);
+    assert_int_equal(back->n_patches, 3);
+    assert_memory_equal(back->patches, patches, sizeof patches);
+    assert_int_equal(back->thumbnail_png.n_bytes, sizeof thumbnail);
+    assert_memory_equal(back->thumbnail_png.data, thumbnail, sizeof thumbnail);
+    assert_memory_equal(back->mask_png.data, mask, sizeof mask);
+    hrf_tile_plan_destroy(back);
+    hrf_bytes_release(&bytes);
+}
+
+static void a_plan_without_patches_pictures_or_warning_comes_back(void **state)
+{
+    (void)state;
+    struct hrf_tile_plan plan = example_plan(), *back = NULL;
+    struct hrf_bytes bytes = { NULL, 0 };
+    plan.n_patches = 0;
+    plan.patches = NULL;
+    plan.warning = NULL;
+    plan.thumbnail_png = plan.mask_png = (struct hrf_bytes){ NULL, 0 };
+    assert_int_equal(hrf_tile_plan_seal(&plan, NULL), HRF_OK);
+    assert_int_equal(hrf_tile_plan_encode(&plan, &bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "p", &back, NULL), HRF_OK);
+    assert_null(back->warning);
+    assert_int_equal(back->n_patches, 0);
+    assert_int_equal(back->thumbnail_png.n_bytes, 0);
+    hrf_tile_plan_destroy(back);
+    hrf_bytes_release(&bytes);
+}
+
+static void the_hash_names_the_tiling_and_nothing_else(void **state)
+{
+    (void)state;
+    struct hrf_tile_plan plan = example_plan(), other = example_plan();
+    struct hrf_patch moved[] = { { 0, 0 }, { 0, 513 }, { -3, 2147483647 } };
+    char nowhere[] = "/nowhere";
+    assert_int_equal(hrf_tile_plan_seal(&plan, NULL), HRF_OK);
+    other.slide_path = nowhere;
+    other.seconds = 99;
+    other.thumbnail_png.n_bytes = 0;
+    other.warning = NULL;
+    assert_int_equal(hrf_tile_plan_seal(&other, NULL), HRF_OK);
+    assert_string_equal(plan.hash, other.hash);
+    other.patches = moved;
+    assert_int_equal(hrf_tile_plan_seal(&other, NULL), HRF_OK);
+    assert_string_not_equal(plan.hash, other.hash);
+    other = example_plan();
+    other.patch_mpp = 0.25;
+    assert_int_equal(hrf_tile_plan_seal(&other, NULL), HRF_OK);
+    assert_string_not_equal(plan.hash, other.hash);
+}
+
+static struct hrf_scores example_scores(float probabilities[6])
+{
+    static char key[] = "k", plan[] = "p", precision[] = "fp32", device[] = "cpu", host[] = "n1";
+    for (int i = 0; i < 6; i++)
+        probabilities[i] = 1.0f / (float)(i + 3);
+    return (struct hrf_scores){ .task_key = key,
+                                .tile_plan = plan,
+                                .precision = precision,
+                                .device = device,
+                                .host = host,
+                                .first_patch = 20000,
+                                .n_patches = 3,
+                                .n_classes = 2,
+                                .probabilities = probabilities,
+                                .timing = { 1, 2, 3, 4, 5, 6, 0.1 },
+                                .peak_memory_bytes = 1LL << 40,
+                                .n_threads = 2,
+                                .n_readers = 1 };
+}
+
+static void scores_come_back_as_they_were(void **state)
+{
+    (void)state;
+    float probabilities[6];
+    struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+    struct hrf_bytes bytes = { NULL, 0 };
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
+    assert_string_equal(back->task_key, "k");
+    assert_string_equal(back->host, "n1");
+    assert_int_equal(back->first_patch, 20000);
+    assert_int_equal(back->n_patches, 3);
+    assert_int_equal(back->n_classes, 2);
+    assert_memory_equal(back->probabilities, probabilities, sizeof probabilities);
+    assert_memory_equal(&back->timing, &scores.timing, sizeof scores.timing);
+    assert_true(back->peak_memory_bytes == 1LL << 40 && back->n_threads == 2 &&
+                back->n_readers == 1);
+    hrf_scores_destroy(back);
+    hrf_bytes_release(&bytes);
+}
+
+static void a_record_that_was_cut_anywhere_is_refused(void **state)
+{
+    (void)state;
+    struct hrf_bytes bytes = encoded_plan();
+    for (size_t n = 0; n < bytes.n_bytes; n++) {
+        struct hrf_tile_plan *back = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        assert_int_equal(hrf_tile_plan_decode(bytes.data, n, "x.rec", &back, &err), HRF_E_USER);
+        assert_null(back);
+        assert_non_null(strstr(err.text, "x.rec: damaged record: "));
+    }
+    hrf_bytes_release(&bytes);
+}
+
+static void a_record_with_any_bit_changed_is_refused(void **state)
+{
+    (void)state;
+    struct hrf_bytes bytes = encoded_plan();
+    for (size_t bit = 0; bit < 8 * bytes.n_bytes; bit++) {
+        struct hrf_tile_plan *back = NULL;
+        bytes.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x", &back, NULL),
+                         HRF_E_USER);
+        assert_null(back);
+        bytes.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    hrf_bytes_release(&bytes);
+}
+
+/* A container with a right checksum whose header lies. */
+static enum hrf_status decode_text(const char *kind, int64_t version, const char *header,
+                                   size_t n_patch_bytes, struct hrf_error *err)
+{
+    json_t *value = json_loads(header, 0, NULL);
+    static const unsigned char zeros[64];
+    const struct hrf_section sections[] = { { "patches", zeros, n_patch_bytes },
+                                            { "thumbnail.png", zeros, 1 },
+                                            { "mask.png", zeros, 1 } };
+    struct hrf_bytes bytes = { NULL, 0 };
+    struct hrf_tile_plan *back = NULL;
+    assert_non_null(value);
+    assert_int_equal(hrf_container_encode(kind, version, value, sections, 3, &bytes, NULL), HRF_OK);
+    json_decref(value);
+    enum hrf_status status = hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x.rec", &back, err);
+    hrf_bytes_release(&bytes);
+    hrf_tile_plan_destroy(back);
+    return status;
+}
+
+#define HASH64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+/* The header of a good plan with some keys given by the case. */
+#define HEADER(patches, size, path, hash)                                                          \
+    "{\"slide_path\":" path ",\"vendor\":\"v\",\"quickhash\":\"\",\"width\":9,\"height\":9,"       \
+    "\"n_levels\":1,\"mpp_x\":0.5,\"mpp_y\":0.5,\"mpp_source\":\"file\",\"patch_size\":" size ","  \
+    "\"patch_mpp\":0.5,\"patch_stride\":2,\"patch_width0\":2,\"patch_height0\":2,"                 \
+    "\"stride_x0\":2,\"stride_y0\":2,\"grid_columns\":4,\"grid_rows\":4,\"read_level\":0,"         \
+    "\"read_downsample\":1,\"tissue_method\":\"otsu\",\"tissue_fraction\":1,"                      \
+    "\"tissue_threshold\":1,\"warning\":null,\"n_patches\":" patches ","                           \
+    "\"thumbnail_downsample\":1,\"seconds\":1,\"hash\":\"" hash "\"}"
+
+static void a_header_that_lies_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *header, *expected;
+        int64_t version;
+        size_t n_bytes;
+    } cases[] = {
+        { "tile-plan", HEADER("2", "2", "\"s\"", HASH64), NULL, 1, 16 },
+        { "tile-plan", HEADER("3", "2", "\"s\"", HASH64),
+          "x.rec: section 'patches' has 16 bytes where its header needs 24", 1, 16 },
+        { "tile-plan", HEADER("-1", "2", "\"s\"", HASH64), "x.rec: it claims -1 patches", 1, 16 },
+        { "tile-plan", HEADER("4611686018427387904", "2", "\"s\"", HASH64),
+          "x.rec: it claims 4611686018427387904 patches", 1, 16 },
+        { "tile-plan", HEADER("2", "0", "\"s\"", HASH64),
+          "x.rec: damaged tile plan: a size, resolution or name is missing", 1, 16 },
+        { "tile-plan", HEADER("2", "\"two\"", "\"s\"", HASH64),
+          "x.rec: 'patch_size' must be an integer, it is a string", 1, 16 },
+        { "tile-plan", HEADER("2", "2", "null", HASH64),
+          "x.rec: damaged tile plan: a size, resolution or name is missing", 1, 16 },
+        { "tile-plan", HEADER("2", "2", "{\"base16\":\"4g\"}", HASH64),
+          "x.rec: 'slide_path' is not base 16", 1, 16 },
+        { "tile-plan", HEADER("2", "2", "{\"base16\":\"410\"}", HASH64),
+          "x.rec: 'slide_path' is not base 16", 1, 16 },
+        { "tile-plan", HEADER("2", "2", "{\"base16\":\"4100\"}", HASH64),
+          "x.rec: 'slide_path' is not base 16", 1, 16 },
+        { "tile-plan", HEADER("2", "2", "\"s\"", "abc"), "x.rec: 'hash' is not a SHA-256", 1, 16 },
+        { "tile-plan", HEADER("2", "2", "\"s\"", HASH64),
+          "x.rec: written by a newer hires-flow (tile-plan version 2, this one reads up to 1)", 2,
+          16 },
+        { "scores", HEADER("2", "2", "\"s\"", HASH64),
+          "x.rec: a scores record where a tile-plan record is expected", 1, 16 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_error err = { .status = HRF_OK };
+        enum hrf_status status = decode_text(cases[i].kind, cases[i].version, cases[i].header,
+                                             cases[i].n_bytes, &err);
+        assert_int_equal(status, cases[i].expected != NULL ? HRF_E_USER : HRF_OK);
+        assert_string_equal(err.text, cases[i].expected != NULL ? cases[i].expected : "");
+    }
+}
+
+static void a_newer_form_of_records_is_refused_by_a_sentence(void **state)
+{
+    (void)state;
+    struct hrf_bytes bytes = encoded_plan();
+    struct hrf_tile_plan *back = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    bytes.data[8] = 7;
+    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x.rec", &back, &err),
+                     HRF_E_USER);
+    assert_string_equal(err.text, "x.rec: written by a newer hires-flow (record form 7, this one "
+                                  "reads up to 1)");
+    hrf_bytes_release(&bytes);
+}
+
+/* Every allocation in turn fails: always HRF_E_NOMEM, never a half-made object. */
+static void running_out_of_memory_anywhere_is_told(void **state)
+{
+    (void)state;
+    struct hrf_bytes bytes = encoded_plan(), again = { NULL, 0 };
+    struct hrf_tile_plan plan = example_plan(), *back = NULL;
+    assert_int_equal(hrf_tile_plan_seal(&plan, NULL), HRF_OK);
+    int64_t n = 0;
+    enum hrf_status status;
+    do {
+        hrf_alloc_fail_after(++n);
+        status = hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x", &back, NULL);
+        assert_true(status == HRF_OK || (status == HRF_E_NOMEM && back == NULL));
+    } while (status != HRF_OK);
+    assert_true(n > 5);
+    for (n = 0, status = HRF_E_NOMEM; status != HRF_OK;) {
+        hrf_alloc_fail_after(++n);
+        status = hrf_tile_plan_encode(&plan, &again, NULL);
+        assert_true(status == HRF_OK || (status == HRF_E_NOMEM && again.data == NULL));
+    }
+    hrf_alloc_fail_after(0);
+    assert_int_equal(again.n_bytes, bytes.n_bytes);
+    assert_memory_equal(again.data, bytes.data, bytes.n_bytes);
+    hrf_tile_plan_destroy(back);
+    hrf_bytes_release(&again);
+    hrf_bytes_release(&bytes);
+}
+
+static void scores_survive_running_out_of_memory_too(void **state)
+{
+    (void)state;
+    float probabilities[6];
+    struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+    struct hrf_bytes bytes = { NULL, 0 };
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    enum hrf_status status = HRF_E_NOMEM;
+    for (int64_t n = 1; status != HRF_OK; n++) {
+        hrf_alloc_fail_after(n);
+        status = hrf_scores_decode(bytes.data, bytes.n_bytes, "x", &back, NULL);
+        assert_true(status == HRF_OK || (status == HRF_E_NOMEM && back == NULL));
+    }
+    hrf_alloc_fail_after(0);
+    hrf_scores_destroy(back);
+    hrf_bytes_release(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tile_plan_comes_back_as_it_was),
+        cmocka_unit_test(a_plan_without_patches_pictures_or_warning_comes_back),
+        cmocka_unit_test(the_hash_names_the_tiling_and_nothing_else),
+        cmocka_unit_test(scores_come_back_as_they_were),
+        cmocka_unit_test(a_record_that_was_cut_anywhere_is_refused),
+        cmocka_unit_test(a_record_with_any_bit_changed_is_refused),
+        cmocka_unit_test(a_header_that_lies_is_named),
+        cmocka_unit_test(a_newer_form_of_records_is_refused_by_a_sentence),
+        cmocka_unit_test(running_out_of_memory_anywhere_is_told),
+        cmocka_unit_test(scores_survive_running_out_of_memory_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
