@@ -22,6 +22,30 @@ enum hrf_status hrf_dnnl_error(struct hrf_error *err, dnnl_status_t status, cons
                                  (int)status);
 }
 
+const float *hrf_cpu_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
+{
+    if (i >= node->n_inputs || node->inputs[i] < 0)
+        return NULL;
+    return graph->values[node->inputs[i]].data;
+}
+
+bool hrf_cpu_comes_at_run_time(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_cpu_constant(graph, node, HRF_CONV_X) == NULL &&
+           hrf_cpu_constant(graph, node, HRF_CONV_RESIDUAL) == NULL;
+}
+
+struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, const float *bias,
+                                     bool accumulate)
+{
+    return (struct hrf_epilogue){ .bias = bias,
+                                  .accumulate = accumulate,
+                                  .activation = attributes->activation,
+                                  .low = attributes->activation_min,
+                                  .high = attributes->activation_max,
+                                  .slope = attributes->alpha };
+}
+
 static hrf_cpu_function *find_function(enum hrf_op op)
 {
     switch (op) {
@@ -125,6 +149,10 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
 {
+    if (node->op == HRF_OP_CONV && hrf_cpu_pointwise_fits(graph, node))
+        return hrf_cpu_pointwise_compile(backend, graph, node, out, err);
+    if (node->op == HRF_OP_CONV && hrf_cpu_winograd_fits(backend, graph, node))
+        return hrf_cpu_winograd_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV)
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (hrf_is_move(node->op))
@@ -139,6 +167,11 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
                                         .implementation = "loop",
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
     kernel->function = find_function(node->op);
+    if (node->op == HRF_OP_BATCH_NORM)
+        hrf_cpu_prepare_batch_norm(spec);
+    if (node->op == HRF_OP_REDUCE_MEAN) /* a sum per output */
+        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
+                                       sizeof(double);
     kernel->spec = spec;
     spec = NULL;
     *out = &kernel->base;

@@ -3,6 +3,7 @@
 #define HRF_ENGINE_BACKEND_CPU_CPU_PRIVATE_H
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/product.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -21,12 +22,39 @@ HRF_CHECKED enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend,
                                                  const struct hrf_node *node,
                                                  struct hrf_kernel **out, struct hrf_error *err);
 
+/* Own kernels for the shapes where they beat oneDNN's: a fixed rule over shapes and threads, so
+ * the choice is the same in every run. */
+bool hrf_cpu_pointwise_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
+                                                      const struct hrf_graph *graph,
+                                                      const struct hrf_node *node,
+                                                      struct hrf_kernel **out,
+                                                      struct hrf_error *err);
+bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
+                           const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend,
+                                                     const struct hrf_graph *graph,
+                                                     const struct hrf_node *node,
+                                                     struct hrf_kernel **out,
+                                                     struct hrf_error *err);
+/* Input i's numbers in ONNX order, NULL when it is absent. It must be a constant. */
+const float *hrf_cpu_constant(const struct hrf_graph *graph, const struct hrf_node *node,
+                              int32_t i);
+/* True when a CONV's image and residual are computed; a constant there is oneDNN's to read. */
+bool hrf_cpu_comes_at_run_time(const struct hrf_graph *graph, const struct hrf_node *node);
+/* `bias` stays borrowed. */
+struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, const float *bias,
+                                     bool accumulate);
+
 /* Own loops: a function over the spec, run with the back end's threads. */
 typedef enum hrf_status hrf_cpu_function(const struct hrf_spec *spec,
                                          const struct hrf_kernel_call *call, struct hrf_error *err);
 hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average_pool,
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
     hrf_cpu_softmax, hrf_cpu_reduce_mean;
+
+/* Turns BATCH_NORM's constants into a factor (input 1) and a shift (input 2), once. */
+void hrf_cpu_prepare_batch_norm(struct hrf_spec *spec);
 
 /* The fused activation over a run of n elements, in place. */
 void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n);

@@ -113,6 +113,7 @@ enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_ke
 enum hrf_status hrf_cpu_reduce_mean(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                     struct hrf_error *err)
 {
+    (void)err;
     const float *x = hrf_spec_data(spec, call, 0);
     const struct hrf_shape *in = &spec->inputs[0].shape;
     int64_t strides[2][HRF_MAX_RANK], own[HRF_MAX_RANK],
@@ -126,9 +127,8 @@ enum hrf_status hrf_cpu_reduce_mean(const struct hrf_spec *spec, const struct hr
         strides[1][i] = is_reduced[i] ? 0 : own[o];
         o += !is_reduced[i] || spec->attributes.keep_dims;
     }
-    HRF_AUTO_FREE double *sums = hrf_calloc((size_t)n_out, sizeof *sums);
-    if (sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "node '%s'", spec->name);
+    double *sums = call->workspace;
+    memset(sums, 0, (size_t)n_out * sizeof *sums);
     struct hrf_walk walk;
     hrf_walk_init(&walk, in, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
     int32_t last = walk.rank - 1;

@@ -121,32 +121,51 @@ enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_ker
     return HRF_OK;
 }
 
-/* y = act(x * s + t) with s and t per channel, made anew each time: they are a few numbers. */
+/* scale and bias become what multiplies and adds: y = x * s + t. */
+void hrf_cpu_prepare_batch_norm(struct hrf_spec *spec)
+{
+    float *p[4]; /* scale, bias, mean, variance */
+    for (int32_t i = 0; i < 4; i++)
+        p[i] = spec->inputs[i + 1].constant;
+    const double epsilon = (double)spec->attributes.epsilon;
+    for (int64_t c = 0; c < spec->output.shape.dims[1]; c++) {
+        const double s = (double)p[0][c] / sqrt((double)p[3][c] + epsilon);
+        p[1][c] = (float)((double)p[1][c] - (double)p[2][c] * s);
+        p[0][c] = (float)s;
+    }
+}
+
+/* The usual case in one pass: what a pre-activation net does before each convolution. */
+static void scale_shift_relu(const float *x, const float *s, const float *t, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i] * s[i] + t[i];
+        y[i] = v > 0 ? v : 0;
+    }
+}
+
+/* y = act(x * s + t) with s and t per channel: a line is a pixel's channels, or (other ranks
+ * than 4) a channel's elements. */
 enum hrf_status hrf_cpu_batch_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                    struct hrf_error *err)
 {
+    (void)err;
     const struct hrf_shape *shape = &spec->output.shape;
     int64_t channels = shape->dims[1], n = hrf_shape_count(shape), inner = 1;
     for (int32_t i = 2; i < shape->rank && shape->rank != 4; i++)
         inner *= shape->dims[i];
-    const float *x = hrf_spec_data(spec, call, 0), *p[4];
-    for (int32_t i = 0; i < 4; i++) /* scale, bias, mean, variance */
-        p[i] = hrf_spec_data(spec, call, i + 1);
-    HRF_AUTO_FREE float *s = hrf_alloc_array((size_t)channels * 2, sizeof *s);
-    if (s == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "node '%s'", spec->name);
-    float *t = s + channels;
-    for (int64_t c = 0; c < channels; c++) {
-        double scale = (double)p[0][c] / sqrt((double)p[3][c] + (double)spec->attributes.epsilon);
-        s[c] = (float)scale;
-        t[c] = (float)((double)p[1][c] - (double)p[2][c] * scale);
-    }
+    const float *x = hrf_spec_data(spec, call, 0);
+    const float *s = hrf_spec_data(spec, call, 1), *t = hrf_spec_data(spec, call, 2);
     float *y = call->output;
-    int64_t lines = inner > 1 ? n / inner : n / channels;
+    int64_t length = inner > 1 ? inner : channels;
 #pragma omp parallel for schedule(static)
-    for (int64_t line = 0; line < lines; line++) {
-        int64_t length = inner > 1 ? inner : channels, first = line * length;
+    for (int64_t line = 0; line < n / length; line++) {
+        int64_t first = line * length;
         float one_s = s[line % channels], one_t = t[line % channels];
+        if (inner == 1 && spec->attributes.activation == HRF_ACT_RELU) {
+            scale_shift_relu(x + first, s, t, y + first, length);
+            continue;
+        }
         for (int64_t i = 0; i < length; i++)
             y[first + i] = inner > 1 ? x[first + i] * one_s + one_t : x[first + i] * s[i] + t[i];
         hrf_cpu_activate(&spec->attributes, y + first, length);

@@ -1,0 +1,175 @@
+/* conv_pointwise.c - 1x1 convolution as one matrix product over all pixels, own kernels.
+ *
+ * A thread takes blocks of pixels whose channels fit its second-level cache, and runs all
+ * panels of weights over each. Where the weights are larger than the pixels, threads share the
+ * columns instead, so that each weight is read by one thread only. With a stride, the pixels of
+ * a block are gathered into the workspace first.
+ */
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/product.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum {
+    BLOCK_BYTES = 384 * 1024, /* of input pixels: leaves L2 room for a panel and the output */
+    MIN_BLOCK = 28,           /* pixels: two full tiles of the product */
+};
+
+struct pointwise_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
+    int64_t stride[2];
+    int64_t n_pixels;                  /* of the output */
+    int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
+    bool gathers, has_residual;
+    struct hrf_epilogue epilogue;
+    float *weights, *bias;
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static void gather(const struct pointwise_kernel *k, const float *x, int64_t first, int64_t n,
+                   float *to)
+{
+    const size_t n_bytes = (size_t)k->channels * sizeof(float);
+    for (int64_t i = first; i < first + n; i++, to += k->channels) {
+        const int64_t column = i % k->out_columns, row = i / k->out_columns % k->out_rows;
+        const int64_t image = i / (k->out_columns * k->out_rows);
+        const int64_t pixel = (image * k->rows + row * k->stride[0]) * k->columns +
+                              column * k->stride[1];
+        memcpy(to, x + pixel * k->channels, n_bytes);
+    }
+}
+
+static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_call *call,
+                     int64_t block, int64_t slice)
+{
+    const int64_t first = k->n_pixels * block / k->n_blocks;
+    const int64_t n = k->n_pixels * (block + 1) / k->n_blocks - first;
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
+    int64_t end = n_panels * (slice + 1) / k->n_slices * HRF_PANEL;
+    end = end < k->out_channels ? end : k->out_channels;
+    const float *pixels = call->inputs[HRF_CONV_X] + first * k->channels;
+    if (k->gathers) {
+        float *own = (float *)call->workspace + omp_get_thread_num() * k->block * k->channels;
+        gather(k, call->inputs[HRF_CONV_X], first, n, own);
+        pixels = own;
+    }
+    struct hrf_epilogue epilogue = k->epilogue;
+    epilogue.bias += column;
+    hrf_product_avx512(pixels, k->channels, k->weights + column * k->channels, k->channels,
+                       call->output + first * k->out_channels + column, k->out_channels, n,
+                       end - column, &epilogue);
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
+    if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
+        memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
+               (size_t)(k->n_pixels * k->out_channels) * sizeof(float));
+    const int64_t n_parts = k->n_blocks * k->n_slices;
+#pragma omp parallel for schedule(static)
+    for (int64_t part = 0; part < n_parts; part++)
+        run_part(k, call, part % k->n_blocks, part / k->n_blocks);
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct pointwise_kernel *k = (struct pointwise_kernel *)base;
+    hrf_free(k->weights);
+    hrf_free(k->bias);
+    hrf_free(k);
+}
+
+bool hrf_cpu_pointwise_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_window *w = &node->attributes.window;
+    const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    bool padded = false;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
+        padded |= w->pad_begin[i] != 0 || w->pad_end[i] != 0;
+    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) && k->dims[2] == 1 &&
+           k->dims[3] == 1 && !padded && node->attributes.group == 1 && hrf_shape_count(y) > 0;
+}
+
+static void choose_blocks(struct pointwise_kernel *k)
+{
+    const int64_t n_threads = k->backend->n_threads;
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    int64_t block = BLOCK_BYTES / (k->channels * (int64_t)sizeof(float));
+    block = block < MIN_BLOCK ? MIN_BLOCK : block;
+    k->n_blocks = ceil_div(k->n_pixels, block);
+    k->n_slices = 1;
+    const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_BLOCK;
+    if (few_pixels && n_panels >= n_threads)
+        k->n_slices = n_threads;
+    else
+        k->n_blocks = ceil_div(k->n_blocks, n_threads) * n_threads; /* as many for each */
+    k->n_blocks = k->n_blocks < k->n_pixels ? k->n_blocks : k->n_pixels;
+    k->block = ceil_div(k->n_pixels, k->n_blocks);
+    if (k->gathers)
+        k->base.workspace_bytes = (size_t)(n_threads * k->block * k->channels) * sizeof(float);
+}
+
+static enum hrf_status prepare_constants(struct pointwise_kernel *k, const struct hrf_graph *graph,
+                                         const struct hrf_node *node, struct hrf_error *err)
+{
+    const size_t n_bytes = hrf_product_packed_count(k->channels, k->out_channels) * sizeof(float);
+    k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
+    k->bias = hrf_calloc((size_t)k->out_channels, sizeof(float));
+    if (k->weights == NULL || k->bias == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", node->name,
+                             n_bytes);
+    hrf_product_pack(graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, 1, k->channels,
+                     k->channels, k->out_channels, k->weights);
+    const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
+    if (bias != NULL)
+        memcpy(k->bias, bias, (size_t)k->out_channels * sizeof(float));
+    k->base.weight_bytes = n_bytes + (size_t)k->out_channels * sizeof(float);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
+                                          const struct hrf_graph *graph,
+                                          const struct hrf_node *node, struct hrf_kernel **out,
+                                          struct hrf_error *err)
+{
+    struct pointwise_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run,
+                                   .destroy = destroy,
+                                   .implementation = "product:avx512" };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    k->backend = backend;
+    k->channels = x->dims[1];
+    k->rows = x->dims[2];
+    k->columns = x->dims[3];
+    k->out_channels = y->dims[1];
+    k->out_rows = y->dims[2];
+    k->out_columns = y->dims[3];
+    k->n_pixels = y->dims[0] * k->out_rows * k->out_columns;
+    k->stride[0] = node->attributes.window.stride[0];
+    k->stride[1] = node->attributes.window.stride[1];
+    k->gathers = k->stride[0] != 1 || k->stride[1] != 1;
+    k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    choose_blocks(k);
+    HRF_TRY(prepare_constants(k, graph, node, err));
+    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->bias, k->has_residual);
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

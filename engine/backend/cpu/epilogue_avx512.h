@@ -1,0 +1,43 @@
+/* epilogue_avx512.h - bias, residual and activation on 16 sums in a register. For files that
+ * are compiled with -mavx512f only. */
+#ifndef HRF_ENGINE_BACKEND_CPU_EPILOGUE_AVX512_H
+#define HRF_ENGINE_BACKEND_CPU_EPILOGUE_AVX512_H
+
+#include "engine/backend/cpu/product.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+
+static inline __m512 hrf_bias(const float *bias, int64_t at, __mmask16 mask)
+{
+    return bias != NULL ? _mm512_maskz_loadu_ps(mask, bias + at) : _mm512_setzero_ps();
+}
+
+/* As the other back ends do, a NaN becomes 0 under RELU: max takes its second operand. */
+static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
+{
+    switch (e->activation) {
+    case HRF_ACT_RELU:
+        return _mm512_max_ps(x, _mm512_setzero_ps());
+    case HRF_ACT_CLIP:
+        return _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(e->low)), _mm512_set1_ps(e->high));
+    case HRF_ACT_LEAKY_RELU:
+        return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x,
+                                  _mm512_set1_ps(e->slope));
+    case HRF_ACT_NONE:
+        break;
+    }
+    return x;
+}
+
+static inline void hrf_finish(__m512 x, __mmask16 mask, float *y, __m512 bias,
+                              const struct hrf_epilogue *e)
+{
+    x = _mm512_add_ps(x, bias);
+    if (e->accumulate)
+        x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, y));
+    _mm512_mask_storeu_ps(y, mask, hrf_activate_avx512(x, e));
+}
+#endif
+
+#endif

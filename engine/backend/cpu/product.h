@@ -1,0 +1,41 @@
+/* product.h - the matrix product that convolutions are made of, for AVX-512.
+ *
+ * y[rows][columns] = activation(a[rows][depth] * w[depth][columns] + bias + residual), float32.
+ * `w` is packed once: panels of HRF_PANEL columns, each [depth][HRF_PANEL], the last filled up
+ * with zeros. One thread; every output is summed in the order of depth by one thread, so the
+ * bits depend neither on the number of threads nor on how rows and columns are cut up.
+ * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512() says so.
+ */
+#ifndef HRF_ENGINE_BACKEND_CPU_PRODUCT_H
+#define HRF_ENGINE_BACKEND_CPU_PRODUCT_H
+
+#include "engine/ir/graph.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HRF_PANEL 32 /* columns: two registers of 16 floats */
+
+struct hrf_epilogue {
+    const float *bias; /* per column; NULL: none */
+    bool accumulate;   /* y holds the residual: it is added before the activation */
+    enum hrf_activation activation;
+    float low, high; /* CLIP */
+    float slope;     /* LEAKY_RELU */
+};
+
+/* True when the processor has AVX-512 and oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */
+bool hrf_cpu_has_avx512(void);
+
+/* Floats of the packed form. */
+size_t hrf_product_packed_count(int64_t depth, int64_t columns);
+/* w[k][c] stands at w[k * depth_stride + c * column_stride]. */
+void hrf_product_pack(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
+                      int64_t columns, float *packed);
+/* `a_pitch` and `y_pitch`: floats from one row to the next. */
+void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
+                        float *y, int64_t y_pitch, int64_t rows, int64_t columns,
+                        const struct hrf_epilogue *epilogue);
+
+#endif

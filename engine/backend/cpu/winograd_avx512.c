@@ -1,0 +1,83 @@
+/* winograd_avx512.c - the transforms, 16 channels at a time. Compiled with -mavx512f. */
+#include "engine/backend/cpu/epilogue_avx512.h"
+#include "engine/backend/cpu/winograd.h"
+
+#include <immintrin.h>
+
+enum { LANES = 16, IN = HRF_WINOGRAD_IN, OUT = HRF_WINOGRAD_OUT };
+
+#define ROOT      1.41421356237309505f /* sqrt(2) */
+#define HALF_ROOT 0.70710678118654752f /* 1 / sqrt(2) */
+#define ROOT_3    2.82842712474619010f /* sqrt(2)^3 */
+#define HALF_3    0.35355339059327376f /* (1 / sqrt(2))^3 */
+
+/* B^T x: row p is the product of (t - q) over all points q but p, as coefficients of t. */
+static inline void transform_input(const __m512 x[IN], __m512 y[], int step)
+{
+    const __m512 even1 = _mm512_fnmadd_ps(_mm512_set1_ps(2.0f), x[2], x[4]);
+    const __m512 even2 = _mm512_fnmadd_ps(_mm512_set1_ps(0.5f), x[2], x[4]);
+    const __m512 odd1 = _mm512_fmsub_ps(_mm512_set1_ps(HALF_ROOT), x[3],
+                                        _mm512_mul_ps(_mm512_set1_ps(ROOT), x[1]));
+    const __m512 odd2 = _mm512_fmsub_ps(_mm512_set1_ps(ROOT), x[3],
+                                        _mm512_mul_ps(_mm512_set1_ps(HALF_ROOT), x[1]));
+    y[0] = _mm512_fnmadd_ps(_mm512_set1_ps(2.5f), x[2], _mm512_add_ps(x[0], x[4]));
+    y[1 * step] = _mm512_add_ps(even1, odd1);
+    y[2 * step] = _mm512_sub_ps(even1, odd1);
+    y[3 * step] = _mm512_add_ps(even2, odd2);
+    y[4 * step] = _mm512_sub_ps(even2, odd2);
+    y[5 * step] = _mm512_fnmadd_ps(_mm512_set1_ps(2.5f), x[3], _mm512_add_ps(x[1], x[5]));
+}
+
+/* A^T x: row i sums the points' i-th powers. */
+static inline void transform_output(const __m512 x[IN], __m512 y[], int step)
+{
+    const __m512 sum1 = _mm512_add_ps(x[1], x[2]), difference1 = _mm512_sub_ps(x[1], x[2]);
+    const __m512 sum2 = _mm512_add_ps(x[3], x[4]), difference2 = _mm512_sub_ps(x[3], x[4]);
+    y[0] = _mm512_add_ps(x[0], _mm512_add_ps(sum1, sum2));
+    y[1 * step] = _mm512_fmadd_ps(_mm512_set1_ps(ROOT), difference2,
+                                  _mm512_mul_ps(_mm512_set1_ps(HALF_ROOT), difference1));
+    y[2 * step] = _mm512_fmadd_ps(_mm512_set1_ps(2.0f), sum2,
+                                  _mm512_mul_ps(_mm512_set1_ps(0.5f), sum1));
+    y[3 * step] = _mm512_fmadd_ps(_mm512_set1_ps(ROOT_3), difference2,
+                                  _mm512_fmadd_ps(_mm512_set1_ps(HALF_3), difference1, x[5]));
+}
+
+void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
+                               float *v, int64_t pitch)
+{
+    for (int64_t c = 0; c < channels; c += LANES) {
+        __m512 half[HRF_WINOGRAD_POINTS], line[IN], done[IN];
+        for (int column = 0; column < IN; column++) {
+            for (int row = 0; row < IN; row++)
+                line[row] = _mm512_loadu_ps(pixels[row * IN + column] + c);
+            transform_input(line, half + column, IN);
+        }
+        for (int row = 0; row < IN; row++) {
+            transform_input(half + row * IN, done, 1);
+            for (int column = 0; column < IN; column++)
+                _mm512_storeu_ps(v + (row * IN + column) * pitch + c, done[column]);
+        }
+    }
+}
+
+void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,
+                                float *const outputs[HRF_WINOGRAD_OUTPUTS],
+                                const struct hrf_epilogue *epilogue)
+{
+    for (int64_t c = 0; c < channels; c += LANES) {
+        __m512 half[OUT * IN], line[IN], done[OUT];
+        const __m512 bias = hrf_bias(epilogue->bias, c, 0xffff);
+        for (int column = 0; column < IN; column++) {
+            for (int row = 0; row < IN; row++)
+                line[row] = _mm512_loadu_ps(m + (row * IN + column) * pitch + c);
+            transform_output(line, half + column, IN);
+        }
+        for (int row = 0; row < OUT; row++) {
+            transform_output(half + row * IN, done, 1);
+            for (int column = 0; column < OUT; column++)
+                if (outputs[row * OUT + column] != NULL)
+                    hrf_finish(done[column], 0xffff, outputs[row * OUT + column] + c, bias,
+                               epilogue);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+/* cmocka.h wants these first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/ops/build.h"
+
+#include "engine/run/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void must(enum hrf_status status, const struct hrf_error *err)
+{
+    if (status != HRF_OK)
+        fail_msg("%s", err->text);
+}
+
+static int32_t add_value(struct build *b, enum hrf_dtype dtype, struct hrf_shape shape,
+                         const void *data)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    char name[32];
+    int32_t index;
+    snprintf(name, sizeof name, "v%d", (int)b->n_made++);
+    must(hrf_graph_add_value(b->graph, name, dtype, &shape, data, &index, &err), &err);
+    return index;
+}
+
+struct build build_start(uint64_t seed)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct build b = { .random = hrf_random_init(seed) };
+    must(hrf_graph_create("test", &b.graph, &err), &err);
+    return b;
+}
+
+int64_t build_pick(struct build *b, int64_t low, int64_t high)
+{
+    return low + hrf_random_below(&b->random, high - low + 1);
+}
+
+int32_t build_input(struct build *b, struct hrf_shape shape)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    const int32_t index = add_value(b, HRF_F32, shape, NULL);
+    int32_t inputs[8] = { 0 };
+    assert_true(b->graph->n_inputs < 8);
+    for (int32_t i = 0; i < b->graph->n_inputs; i++)
+        inputs[i] = b->graph->inputs[i];
+    inputs[b->graph->n_inputs] = index;
+    must(hrf_graph_set_io(b->graph, inputs, b->graph->n_inputs + 1, NULL, 0, &err), &err);
+    return index;
+}
+
+int32_t build_constant(struct build *b, struct hrf_shape shape, double low, double high)
+{
+    const int64_t n = hrf_shape_count(&shape);
+    float *data = hrf_alloc_array((size_t)n, sizeof *data);
+    assert_non_null(data);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)(low + hrf_random_unit(&b->random) * (high - low));
+    const int32_t index = add_value(b, HRF_F32, shape, data);
+    hrf_free(data);
+    return index;
+}
+
+int32_t build_integers(struct build *b, int64_t n, const int64_t *numbers)
+{
+    return add_value(b, HRF_S64, SHAPE(n), numbers);
+}
+
+int32_t build_node(struct build *b, enum hrf_op op, const int32_t *inputs, int32_t n,
+                   const struct hrf_attributes *attributes)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    const struct hrf_attributes defaults = hrf_attributes_default();
+    char name[32];
+    const int32_t output = add_value(b, HRF_F32, (struct hrf_shape){ .rank = -1 }, NULL);
+    snprintf(name, sizeof name, "%s_%d", hrf_op_name(op), (int)b->graph->n_nodes);
+    must(hrf_graph_add_node(b->graph, op, name, inputs, n, &output, 1,
+                            attributes != NULL ? attributes : &defaults, &err),
+         &err);
+    return output;
+}
+
+int32_t build_unary(struct build *b, enum hrf_op op, int32_t x)
+{
+    return build_node(b, op, &x, 1, NULL);
+}
+
+int32_t build_binary(struct build *b, enum hrf_op op, int32_t x, int32_t y)
+{
+    const int32_t inputs[] = { x, y };
+    return build_node(b, op, inputs, 2, NULL);
+}
+
+int32_t build_conv(struct build *b, int32_t x, int64_t in, int64_t out, int64_t group, bool bias,
+                   const struct hrf_attributes *attributes)
+{
+    const int64_t *k = attributes->window.kernel;
+    const double scale = 1 / sqrt((double)(in / group * k[0] * k[1]));
+    struct hrf_attributes a = *attributes;
+    a.group = group;
+    int32_t inputs[3] = { x, 0, HRF_NO_VALUE };
+    inputs[1] = build_constant(b, SHAPE(out, in / group, k[0], k[1]), -2 * scale, 2 * scale);
+    if (bias)
+        inputs[2] = build_constant(b, SHAPE(out), -1, 1);
+    return build_node(b, HRF_OP_CONV, inputs, bias ? 3 : 2, &a);
+}
+
+int32_t build_plain_conv(struct build *b, int32_t x, int64_t in, int64_t out, int64_t kernel,
+                         int64_t stride, bool bias)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = kernel;
+        a.window.stride[i] = stride;
+        a.window.pad_begin[i] = a.window.pad_end[i] = kernel / 2;
+    }
+    return build_conv(b, x, in, out, 1, bias, &a);
+}
+
+int32_t build_batch_norm(struct build *b, int32_t x, int64_t channels)
+{
+    const int32_t inputs[] = { x, build_constant(b, SHAPE(channels), 0.5, 1.5),
+                               build_constant(b, SHAPE(channels), -0.5, 0.5),
+                               build_constant(b, SHAPE(channels), -0.5, 0.5),
+                               build_constant(b, SHAPE(channels), 0.5, 1.5) };
+    return build_node(b, HRF_OP_BATCH_NORM, inputs, 5, NULL);
+}
+
+struct hrf_graph *build_finish(struct build *b, const int32_t *outputs, int32_t n)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    int32_t inputs[8] = { 0 };
+    const int32_t n_inputs = b->graph->n_inputs;
+    memcpy(inputs, b->graph->inputs, (size_t)n_inputs * sizeof inputs[0]);
+    must(hrf_graph_set_io(b->graph, inputs, n_inputs, outputs, n, &err), &err);
+    must(hrf_graph_infer_shapes(b->graph, &err), &err);
+    must(hrf_graph_check(b->graph, &err), &err);
+    return b->graph;
+}
+
+static void fill_inputs(struct hrf_session *session, int32_t n_inputs, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    for (int32_t i = 0; i < n_inputs; i++) {
+        float *x = hrf_session_input(session, i);
+        const int64_t n = hrf_shape_count(hrf_session_input_shape(session, i));
+        for (int64_t k = 0; k < n; k++)
+            x[k] = (float)(hrf_random_unit(&random) * 4 - 2);
+    }
+}
+
+static int64_t copy_outputs(const struct hrf_session *session, int32_t n_outputs, float *to)
+{
+    int64_t total = 0;
+    for (int32_t i = 0; i < n_outputs; i++) {
+        const int64_t n = hrf_shape_count(hrf_session_output_shape(session, i));
+        if (to != NULL && n > 0)
+            memcpy(to + total, hrf_session_output(session, i), (size_t)n * sizeof *to);
+        total += n;
+    }
+    return total;
+}
+
+float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_threads,
+                 uint64_t seed, int n_runs, int64_t *count)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_session *session = NULL;
+    const struct hrf_session_config config = { .device = device,
+                                               .precision = "fp32",
+                                               .n_threads = n_threads };
+    must(hrf_session_create(graph, &config, &session, &err), &err);
+    fill_inputs(session, graph->n_inputs, seed);
+    *count = copy_outputs(session, graph->n_outputs, NULL);
+    const size_t n_bytes = (size_t)*count * sizeof(float);
+    float *first = hrf_alloc(n_bytes + 1), *again = hrf_alloc(n_bytes + 1);
+    assert_true(first != NULL && again != NULL);
+    for (int i = 0; i < n_runs; i++) {
+        must(hrf_session_run(session, &err), &err);
+        copy_outputs(session, graph->n_outputs, i == 0 ? first : again);
+        if (i > 0)
+            assert_memory_equal(first, again, n_bytes);
+    }
+    hrf_free(again);
+    hrf_session_destroy(session);
+    return first;
+}
+
+double relative_difference(const float *a, const float *b, int64_t n)
+{
+    double largest = 1e-3, difference = 0;
+    for (int64_t i = 0; i < n; i++) {
+        largest = fmax(largest, fabs((double)b[i]));
+        if (isnan(a[i]) != isnan(b[i]) || isinf(a[i]) != isinf(b[i]))
+            return INFINITY;
+        if (isfinite(a[i]))
+            difference = fmax(difference, fabs((double)a[i] - (double)b[i]));
+    }
+    return difference / largest;
+}

@@ -1,0 +1,358 @@
+#include "tests/ops/cases.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Odd sizes, one pixel, channel counts that are no multiple of a register. */
+static int64_t pick_channels(struct build *b)
+{
+    static const int64_t some[] = { 1, 2, 3, 5, 7, 8, 15, 16, 17, 24, 31, 32, 33, 48, 64, 70 };
+    return some[build_pick(b, 0, (int64_t)(sizeof some / sizeof some[0]) - 1)];
+}
+
+static struct hrf_shape pick_image(struct build *b, int64_t channels, int64_t smallest)
+{
+    return SHAPE(build_pick(b, 1, 3), channels, build_pick(b, smallest, smallest + 18),
+                 build_pick(b, smallest, smallest + 18));
+}
+
+static struct hrf_shape pick_any(struct build *b)
+{
+    struct hrf_shape shape = { .rank = (int32_t)build_pick(b, 1, 5) };
+    for (int32_t i = 0; i < shape.rank; i++)
+        shape.dims[i] = build_pick(b, 1, 9);
+    return shape;
+}
+
+/* A window that fits a padded input of at least `smallest` pixels a side. */
+static struct hrf_attributes pick_window(struct build *b, int64_t largest_kernel, bool dilated,
+                                         int64_t *smallest)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    *smallest = 1;
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = build_pick(b, 1, largest_kernel);
+        a.window.stride[i] = build_pick(b, 1, 3);
+        a.window.dilation[i] = dilated && build_pick(b, 0, 2) == 0 ? build_pick(b, 2, 3) : 1;
+        a.window.pad_begin[i] = build_pick(b, 0, a.window.kernel[i] - 1);
+        a.window.pad_end[i] = build_pick(b, 0, a.window.kernel[i] - 1);
+        const int64_t span = (a.window.kernel[i] - 1) * a.window.dilation[i] + 1;
+        *smallest = span > *smallest ? span : *smallest;
+    }
+    return a;
+}
+
+static void pick_activation(struct build *b, struct hrf_attributes *a, bool leaky)
+{
+    a->activation = (enum hrf_activation)build_pick(b, 0, leaky ? 3 : 2);
+    if (a->activation == HRF_ACT_CLIP) {
+        a->activation_min = -1.5f;
+        a->activation_max = 2.5f;
+    }
+    if (a->activation == HRF_ACT_LEAKY_RELU)
+        a->alpha = 0.125f;
+}
+
+/* A convolution with whatever the passes may have fused into it. */
+static int32_t fused_conv(struct build *b, struct hrf_shape x, int64_t out, int64_t group,
+                          struct hrf_attributes a)
+{
+    const int64_t *k = a.window.kernel;
+    const bool has_bias = build_pick(b, 0, 1), has_residual = build_pick(b, 0, 1);
+    const double scale = 2 / sqrt((double)(x.dims[1] / group * k[0] * k[1])); /* outputs near 1 */
+    a.group = group;
+    pick_activation(b, &a, true);
+    const int32_t image = build_input(b, x);
+    int32_t inputs[HRF_CONV_N_INPUTS] = { image, HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
+    inputs[HRF_CONV_WEIGHTS] = build_constant(b, SHAPE(out, x.dims[1] / group, k[0], k[1]), -scale,
+                                              scale);
+    if (has_bias)
+        inputs[HRF_CONV_BIAS] = build_constant(b, SHAPE(out), -1, 1);
+    if (has_residual)
+        inputs[HRF_CONV_RESIDUAL] = build_input(
+            b, SHAPE(x.dims[0], out, hrf_window_output(&a.window, 0, x.dims[2]),
+                     hrf_window_output(&a.window, 1, x.dims[3])));
+    return build_node(b, HRF_OP_CONV, inputs, HRF_CONV_N_INPUTS, &a);
+}
+
+static int32_t make_conv(struct build *b)
+{
+    int64_t smallest;
+    const struct hrf_attributes a = pick_window(b, 5, true, &smallest);
+    return fused_conv(b, pick_image(b, pick_channels(b), smallest), pick_channels(b), 1, a);
+}
+
+static int32_t make_grouped_conv(struct build *b)
+{
+    int64_t smallest;
+    const struct hrf_attributes a = pick_window(b, 4, true, &smallest);
+    const int64_t group = build_pick(b, 2, 6);
+    const struct hrf_shape x = pick_image(b, group * build_pick(b, 1, 17), smallest);
+    return fused_conv(b, x, group * build_pick(b, 1, 17), group, a);
+}
+
+static int32_t make_depthwise_conv(struct build *b)
+{
+    int64_t smallest;
+    const struct hrf_attributes a = pick_window(b, 5, true, &smallest);
+    const int64_t channels = pick_channels(b) + 1;
+    const struct hrf_shape x = pick_image(b, channels, smallest);
+    return fused_conv(b, x, channels * build_pick(b, 1, 2), channels, a);
+}
+
+static int32_t make_pointwise_conv(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = 1;
+        a.window.stride[i] = build_pick(b, 1, 2);
+    }
+    const int64_t out = build_pick(b, 0, 3) == 0 ? build_pick(b, 100, 300) : pick_channels(b);
+    return fused_conv(b, pick_image(b, pick_channels(b), 1), out, 1, a);
+}
+
+static int32_t make_three_by_three(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = 3;
+        a.window.pad_begin[i] = build_pick(b, 0, 2);
+        a.window.pad_end[i] = build_pick(b, 0, 2);
+    }
+    const struct hrf_shape x = pick_image(b, 16 * build_pick(b, 1, 6), 3);
+    return fused_conv(b, x, 16 * build_pick(b, 1, 9), 1, a);
+}
+
+static int32_t make_gemm(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t m = build_pick(b, 1, 40), n = build_pick(b, 1, 70), k = build_pick(b, 1, 90);
+    a.transpose_a = build_pick(b, 0, 1);
+    a.transpose_b = build_pick(b, 0, 1);
+    a.alpha = build_pick(b, 0, 1) ? 1.0f : 0.5f;
+    a.beta = build_pick(b, 0, 1) ? 1.0f : -2.0f;
+    pick_activation(b, &a, false);
+    const struct hrf_shape left = a.transpose_a ? SHAPE(k, m) : SHAPE(m, k);
+    const struct hrf_shape right = a.transpose_b ? SHAPE(n, k) : SHAPE(k, n);
+    const struct hrf_shape biases[] = { SHAPE(n), SHAPE(1, n), SHAPE(m, 1), SHAPE(m, n), SHAPE(1) };
+    int32_t inputs[4] = { build_input(b, left), HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
+    inputs[1] = build_pick(b, 0, 2) ? build_constant(b, right, -1, 1) : build_input(b, right);
+    if (build_pick(b, 0, 3))
+        inputs[2] = build_constant(b, biases[build_pick(b, 0, 4)], -1, 1);
+    if (build_pick(b, 0, 1))
+        inputs[3] = build_input(b, SHAPE(m, n));
+    return build_node(b, HRF_OP_GEMM, inputs, 4, &a);
+}
+
+static int32_t make_matmul(struct build *b)
+{
+    const int64_t m = build_pick(b, 1, 20), n = build_pick(b, 1, 20), k = build_pick(b, 1, 20);
+    const int64_t batch = build_pick(b, 1, 4);
+    const bool broadcast = build_pick(b, 0, 1), flat = build_pick(b, 0, 1);
+    const int32_t left = build_input(b, flat ? SHAPE(m, k) : SHAPE(batch, m, k));
+    const struct hrf_shape right = flat || broadcast ? SHAPE(k, n) : SHAPE(batch, k, n);
+    return build_binary(b, HRF_OP_MATMUL, left,
+                        build_pick(b, 0, 1) ? build_constant(b, right, -1, 1)
+                                            : build_input(b, right));
+}
+
+static int32_t make_batch_norm(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape shape = pick_any(b);
+    if (shape.rank < 2 || build_pick(b, 0, 1))
+        shape = pick_image(b, pick_channels(b), 1);
+    a.epsilon = 1e-3f;
+    pick_activation(b, &a, true);
+    const int64_t c = shape.dims[1];
+    const int32_t inputs[] = { build_input(b, shape), build_constant(b, SHAPE(c), -2, 2),
+                               build_constant(b, SHAPE(c), -1, 1),
+                               build_constant(b, SHAPE(c), -1, 1),
+                               build_constant(b, SHAPE(c), 0.1, 2) };
+    return build_node(b, HRF_OP_BATCH_NORM, inputs, 5, &a);
+}
+
+static int32_t make_relu(struct build *b)
+{
+    return build_unary(b, HRF_OP_RELU, build_input(b, pick_any(b)));
+}
+
+static int32_t make_leaky_relu(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.alpha = 0.01f;
+    const int32_t x = build_input(b, pick_any(b));
+    return build_node(b, HRF_OP_LEAKY_RELU, &x, 1, &a);
+}
+
+static int32_t make_clip(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.activation_min = -0.5f;
+    a.activation_max = 1.25f;
+    const int32_t x = build_input(b, pick_any(b));
+    return build_node(b, HRF_OP_CLIP, &x, 1, &a);
+}
+
+static int32_t make_sigmoid(struct build *b)
+{
+    return build_unary(b, HRF_OP_SIGMOID, build_input(b, pick_any(b)));
+}
+
+static int32_t make_tanh(struct build *b)
+{
+    return build_unary(b, HRF_OP_TANH, build_input(b, pick_any(b)));
+}
+
+static int32_t softmax_of(struct build *b, enum hrf_op op)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = pick_any(b);
+    a.axis = build_pick(b, 0, shape.rank - 1);
+    const int32_t x = build_input(b, shape);
+    return build_node(b, op, &x, 1, &a);
+}
+
+static int32_t make_softmax(struct build *b)
+{
+    return softmax_of(b, HRF_OP_SOFTMAX);
+}
+
+static int32_t make_log_softmax(struct build *b)
+{
+    return softmax_of(b, HRF_OP_LOG_SOFTMAX);
+}
+
+/* Either side may be broadcast along any axes, be of lower rank, or be a constant. */
+static int32_t binary_of(struct build *b, enum hrf_op op)
+{
+    struct hrf_shape sides[2] = { pick_any(b) };
+    sides[1] = sides[0];
+    const int how = (int)build_pick(b, 0, 3);
+    for (int32_t i = 0; how == 1 && i < sides[0].rank; i++)
+        sides[build_pick(b, 0, 1)].dims[i] = 1;
+    if (how == 2) { /* the last axes only */
+        const int32_t drop = (int32_t)build_pick(b, 0, sides[0].rank - 1);
+        sides[1].rank -= drop;
+        memmove(sides[1].dims, sides[1].dims + drop,
+                (size_t)sides[1].rank * sizeof sides[1].dims[0]);
+    }
+    const bool swap = build_pick(b, 0, 1);
+    const int32_t one = build_input(b, sides[swap]);
+    int32_t two = build_pick(b, 0, 1) ? build_input(b, sides[!swap])
+                                      : build_constant(b, sides[!swap], 0.5, 2);
+    if (op == HRF_OP_DIV) /* not near 0 */
+        two = build_constant(b, sides[!swap], 0.5, 2);
+    return build_binary(b, op, one, two);
+}
+
+static int32_t make_add(struct build *b)
+{
+    return binary_of(b, HRF_OP_ADD);
+}
+
+static int32_t make_sub(struct build *b)
+{
+    return binary_of(b, HRF_OP_SUB);
+}
+
+static int32_t make_mul(struct build *b)
+{
+    return binary_of(b, HRF_OP_MUL);
+}
+
+static int32_t make_div(struct build *b)
+{
+    return binary_of(b, HRF_OP_DIV);
+}
+
+static int32_t pool_of(struct build *b, enum hrf_op op)
+{
+    int64_t smallest;
+    struct hrf_attributes a = pick_window(b, 4, op == HRF_OP_MAX_POOL, &smallest);
+    for (int i = 0; i < 2; i++) { /* ONNX and PyTorch: at most half the kernel */
+        a.window.pad_begin[i] = build_pick(b, 0, a.window.kernel[i] / 2);
+        a.window.pad_end[i] = build_pick(b, 0, a.window.kernel[i] / 2);
+    }
+    a.window.ceil_mode = build_pick(b, 0, 1);
+    a.window.count_include_pad = build_pick(b, 0, 1);
+    const int32_t x = build_input(b, pick_image(b, pick_channels(b), smallest));
+    return build_node(b, op, &x, 1, &a);
+}
+
+static int32_t make_max_pool(struct build *b)
+{
+    return pool_of(b, HRF_OP_MAX_POOL);
+}
+
+static int32_t make_average_pool(struct build *b)
+{
+    return pool_of(b, HRF_OP_AVERAGE_POOL);
+}
+
+static int32_t make_global_average(struct build *b)
+{
+    return build_unary(b, HRF_OP_GLOBAL_AVERAGE_POOL,
+                       build_input(b, pick_image(b, pick_channels(b), 1)));
+}
+
+static int32_t make_global_max(struct build *b)
+{
+    return build_unary(b, HRF_OP_GLOBAL_MAX_POOL,
+                       build_input(b, pick_image(b, pick_channels(b), 1)));
+}
+
+static int32_t make_lrn(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.size = build_pick(b, 1, 6);
+    a.alpha = 0.01f;
+    a.beta = 0.75f;
+    a.bias = 1.5f;
+    const int32_t x = build_input(b, pick_image(b, pick_channels(b), 1));
+    return build_node(b, HRF_OP_LRN, &x, 1, &a);
+}
+
+static int32_t make_reduce_mean(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = pick_any(b);
+    const int64_t mask = build_pick(b, 1, ((int64_t)1 << shape.rank) - 1);
+    for (int32_t i = 0; i < shape.rank; i++)
+        if ((mask >> i & 1) != 0)
+            a.axes[a.n_axes++] = i;
+    a.keep_dims = build_pick(b, 0, 1);
+    const int32_t x = build_input(b, shape);
+    return build_node(b, HRF_OP_REDUCE_MEAN, &x, 1, &a);
+}
+
+const struct op_case op_cases[] = {
+    /* Sums of up to some thousand products in float against double, relative to the largest
+     * output; Winograd's transforms cost about two bits more. */
+    { "conv", HRF_OP_CONV, make_conv, 60, 1e-5, false },
+    { "grouped conv", HRF_OP_CONV, make_grouped_conv, 30, 5e-6, false },
+    { "depthwise conv", HRF_OP_CONV, make_depthwise_conv, 30, 5e-6, false },
+    { "1x1 conv", HRF_OP_CONV, make_pointwise_conv, 40, 5e-6, false },
+    { "3x3 conv", HRF_OP_CONV, make_three_by_three, 40, 1e-5, false },
+    { "gemm", HRF_OP_GEMM, make_gemm, 40, 5e-6, false },
+    { "matmul", HRF_OP_MATMUL, make_matmul, 20, 5e-6, false },
+    { "batch norm", HRF_OP_BATCH_NORM, make_batch_norm, 20, 1e-6, true },
+    { "relu", HRF_OP_RELU, make_relu, 10, 0, true },
+    { "leaky relu", HRF_OP_LEAKY_RELU, make_leaky_relu, 10, 0, true },
+    { "clip", HRF_OP_CLIP, make_clip, 10, 0, true },
+    { "sigmoid", HRF_OP_SIGMOID, make_sigmoid, 10, 1e-6, true },
+    { "tanh", HRF_OP_TANH, make_tanh, 10, 1e-6, true },
+    { "softmax", HRF_OP_SOFTMAX, make_softmax, 20, 1e-6, true },
+    { "log softmax", HRF_OP_LOG_SOFTMAX, make_log_softmax, 20, 1e-6, true },
+    { "add", HRF_OP_ADD, make_add, 30, 0, true },
+    { "sub", HRF_OP_SUB, make_sub, 30, 0, true },
+    { "mul", HRF_OP_MUL, make_mul, 30, 0, true },
+    { "div", HRF_OP_DIV, make_div, 30, 0, true },
+    { "max pool", HRF_OP_MAX_POOL, make_max_pool, 40, 0, true },
+    { "average pool", HRF_OP_AVERAGE_POOL, make_average_pool, 40, 1e-6, true },
+    { "global average pool", HRF_OP_GLOBAL_AVERAGE_POOL, make_global_average, 10, 1e-6, true },
+    { "global max pool", HRF_OP_GLOBAL_MAX_POOL, make_global_max, 10, 0, true },
+    { "lrn", HRF_OP_LRN, make_lrn, 15, 1e-6, true },
+    { "reduce mean", HRF_OP_REDUCE_MEAN, make_reduce_mean, 20, 1e-6, true },
+};
+const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);
