@@ -2,6 +2,7 @@
 #include "aggregate/report/out.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -155,24 +156,41 @@ static void round_up(char *text)
     }
 }
 
-/* "d.ddde-05" with the fewest digits that read back. The nearest decimal of n digits reads back
- * if any of n digits does; but above a power of two the doubles are twice as far apart as below,
- * so there the next decimal up may read back where the nearest does not. */
+/* "d.ddde-05" with the fewest digits that read back; returns the digits after the point. A
+ * decimal of up to 15 digits survives the way through a double, so printing 15 shows it with
+ * zeros after it. Otherwise 16 may do, and 17 always do. Above a power of two the doubles are
+ * twice as far apart as below, so there the next decimal up may read back where the nearest
+ * does not. */
 static int shortest(double value, char *text, size_t size)
 {
-    int exponent;
-    bool lopsided = frexp(fabs(value), &exponent) == 0.5;
-    for (int digits = 0; digits < 17; digits++) {
-        snprintf(text, size, "%.*e", digits, value);
-        if (strtod(text, NULL) == value)
-            return digits;
-        if (!lopsided)
-            continue;
+    int exponent, digits = 14;
+    if (fabs(value) < DBL_MIN) { /* subnormal: fewer bits, so fewer digits may do */
+        for (digits = 0; digits < 14; digits++) {
+            snprintf(text, size, "%.*e", digits, value);
+            if (strtod(text, NULL) == value)
+                return digits;
+        }
+    }
+    snprintf(text, size, "%.14e", value);
+    if (strtod(text, NULL) == value) {
+        char *e = strchr(text, 'e'), *end = e;
+        for (; end[-1] == '0' && digits > 0; end--)
+            digits--;
+        if (digits == 0)
+            end--; /* the point */
+        memmove(end, e, strlen(e) + 1);
+        return digits;
+    }
+    snprintf(text, size, "%.15e", value);
+    if (strtod(text, NULL) == value)
+        return 15;
+    if (frexp(fabs(value), &exponent) == 0.5) {
         round_up(text);
         if (strtod(text, NULL) == value)
-            return digits;
+            return 15;
     }
-    return 17;
+    snprintf(text, size, "%.16e", value);
+    return 16;
 }
 
 void hrf_number_text(double value, char text[32])
