@@ -1,0 +1,39 @@
+/* cli.h - the subcommands of hires-flow, one file each, and what they share. */
+#ifndef HRF_ORCHESTRATOR_CLI_CLI_H
+#define HRF_ORCHESTRATOR_CLI_CLI_H
+
+#include "base/args.h"
+#include "base/error.h"
+#include "schema/store/store.h"
+#include "schema/workflow/workflow.h"
+
+#define HRF_PROGRAM "hires-flow"
+
+/* Exit codes: 0 all slides done, 1 the run could not finish, 2 wrong usage or workflow file, 3
+ * finished but some slides failed, 4 the environment lacks something, 130 interrupted. */
+enum {
+    HRF_EXIT_FAILED = 1,
+    HRF_EXIT_USAGE = 2,
+    HRF_EXIT_PARTIAL = 3,
+    HRF_EXIT_LACKS = 4,
+    HRF_EXIT_INTERRUPTED = 130
+};
+
+extern const struct hrf_command hrf_cli_run, hrf_cli_check, hrf_cli_plan, hrf_cli_status,
+    hrf_cli_why, hrf_cli_cancel, hrf_cli_report, hrf_cli_tile, hrf_cli_demo_data, hrf_cli_model,
+    hrf_cli_bench, hrf_cli_doctor, hrf_cli_version, hrf_cli_launch, hrf_cli_tile_job;
+
+/* Prints "hires-flow COMMAND: text" and gives the exit code for the status. */
+int hrf_cli_fail(const char *command, const struct hrf_error *err);
+/* Loads a workflow and prints its findings on stderr. */
+HRF_CHECKED enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set,
+                                         struct hrf_workflow **out, struct hrf_error *err);
+/* DIR/run.db for reading. */
+HRF_CHECKED enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out,
+                                         struct hrf_error *err);
+/* Where `run` puts a workflow's run when --out is not given: runs/<name>. Heap. */
+char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
+/* Becomes hires-engine beside this program with these words; returns only on failure. */
+int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **argv);
+
+#endif

@@ -1,0 +1,48 @@
+/* demo_data.c - `hires-flow demo-data DIR`: a small made-up cohort in the CAMELYON16 layout. */
+#include "orchestrator/cli/cli.h"
+#include "tiler/synth/synth.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static void show(void *context, int done, int total)
+{
+    (void)context;
+    if (isatty(STDERR_FILENO) == 1)
+        fprintf(stderr, "\rslide %d of %d%s", done, total, done == total ? "\n" : "");
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    int64_t slides = 10, seed = 1, size = 6000;
+    const struct hrf_option options[] = {
+        { "slides", "N", "how many, at least 4 (default 10)", HRF_OPTION_INT, &slides },
+        { "seed", "N", "other seeds, other slides (default 1)", HRF_OPTION_INT, &seed },
+        { "size", "PX", "about how many pixels a side (default 6000)", HRF_OPTION_INT, &size },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    if (slides < 4 || slides > 999 || size < 1024 || size > 60000) {
+        fprintf(stderr, "%s demo-data: --slides is 4 to 999, --size 1024 to 60000\n", HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
+    struct hrf_synth_params params = { .n_slides = (int)slides,
+                                       .seed = (uint64_t)seed,
+                                       .size = size };
+    if (hrf_synth_cohort(args.operands[0], &params, show, NULL, &err) != HRF_OK)
+        return hrf_cli_fail(command->name, &err);
+    printf("cohort: %s\n", args.operands[0]);
+    return 0;
+}
+
+const struct hrf_command hrf_cli_demo_data = {
+    .name = "demo-data",
+    .operands = "DIR",
+    .summary = "write a small made-up cohort in the CAMELYON16 layout",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

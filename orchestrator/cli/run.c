@@ -1,0 +1,178 @@
+/* run.c - `hires-flow run`: runs a workflow, or continues what stands in its directory. */
+#include "orchestrator/run/run.h"
+
+#include "base/json.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char details[] =
+    "Running again on the same directory continues it: what is done is kept, what failed is\n"
+    "tried again, jobs that went on are found. Ctrl-C stops and leaves the jobs running; a second\n"
+    "Ctrl-C ends them. Without --out the run stands in runs/<name of the workflow>.";
+
+struct request {
+    const char *out, *executor;
+    struct hrf_option_list set;
+    bool dry_run, json;
+};
+
+static const char *end_name(enum hrf_run_end end)
+{
+    static const char *const names[] = { "done", "detached", "cancelled" };
+    return names[end];
+}
+
+static void print_json(const struct hrf_run_summary *s, const char *directory)
+{
+    HRF_AUTO_JSON value = json_pack(
+        "{sisssos{sIsIsIsIsI}sIsI}", "version", 1, "end", end_name(s->end), "directory",
+        hrf_json_string(directory), "slides", "total", (json_int_t)s->n_slides, "done",
+        (json_int_t)s->n_done, "failed", (json_int_t)s->n_failed, "no_tissue",
+        (json_int_t)s->n_no_tissue, "excluded", (json_int_t)s->n_excluded, "tasks_run",
+        (json_int_t)s->n_tasks_run, "tasks_cached", (json_int_t)s->n_tasks_cached);
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    printf("%s\n", text != NULL ? text : "{}");
+}
+
+/* AUC and accuracy as the report has them. */
+static void print_figures(const char *directory)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
+    HRF_AUTO_JSON report = NULL;
+    if (path == NULL || hrf_json_read_file(path, &report, NULL) != HRF_OK)
+        return;
+    const json_t *list = json_object_get(report, "precisions");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *p = json_array_get(list, i), *auc = json_object_get(p, "slide_auc");
+        const json_t *ci = json_object_get(p, "slide_auc_ci");
+        const char *name = json_string_value(json_object_get(p, "precision"));
+        const char *why = json_string_value(json_object_get(p, "slide_auc_reason"));
+        printf("%s: %lld patches", name != NULL ? name : "?",
+               (long long)json_integer_value(json_object_get(p, "patches")));
+        if (json_is_number(auc))
+            printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
+                   json_number_value(json_array_get(ci, 0)),
+                   json_number_value(json_array_get(ci, 1)));
+        else
+            printf(", no slide AUC (%s)", why != NULL ? why : "unknown");
+        const json_t *accuracy = json_object_get(p, "slide_accuracy");
+        if (json_is_number(accuracy))
+            printf(", accuracy %.4f", json_number_value(accuracy));
+        printf("\n");
+    }
+}
+
+static void print_failed(const char *directory)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    struct hrf_slide_rows slides;
+    if (hrf_cli_open(directory, &store, NULL) != HRF_OK ||
+        hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
+        return;
+    for (size_t i = 0; i < slides.n_items; i++) {
+        if (slides.items[i].state != HRF_SLIDE_FAILED)
+            continue;
+        HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
+        printf("failed: %s: %s\n", name != NULL ? name : "?",
+               slides.items[i].reason != NULL ? slides.items[i].reason : "unknown");
+    }
+    hrf_slide_rows_release(&slides);
+}
+
+static int print_summary(const struct hrf_run_summary *s, const char *directory,
+                         const struct hrf_workflow *w, const struct request *request)
+{
+    HRF_AUTO_FREE char *labels = hrf_path_join(directory, "results/labels.csv");
+    HRF_AUTO_FREE char *page = hrf_path_join(directory, "report/index.html");
+    if (request->json) {
+        print_json(s, directory);
+    } else if (s->end != HRF_RUN_DONE) {
+        printf("%s; to go on: %s run %s --out %s\n",
+               s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs go on", HRF_PROGRAM,
+               w->path, directory);
+    } else {
+        printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
+               (long long)s->n_slides, (long long)s->n_done, (long long)s->n_failed,
+               (long long)s->n_no_tissue, (long long)s->n_excluded);
+        print_failed(directory);
+        print_figures(directory);
+        printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
+               w->report.html && page != NULL ? page : "(not asked for)");
+    }
+    if (s->end != HRF_RUN_DONE)
+        return HRF_EXIT_INTERRUPTED;
+    return s->n_failed > 0 ? HRF_EXIT_PARTIAL : 0;
+}
+
+static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct hrf_error *err)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    hrf_workflow_unsupported(w, &text);
+    enum hrf_status status = HRF_OK;
+    if (text.length > 0) {
+        text.text[text.length - 1] = '\0';
+        status = hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' asks for what this build lacks:\n%s",
+                               w->path, text.text);
+    }
+    hrf_strbuf_release(&text);
+    return status;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request request = { .out = NULL };
+    const struct hrf_option options[] = {
+        { "out", "DIR", "run directory", HRF_OPTION_TEXT, &request.out },
+        { "set", "KEY=VALUE", "overrides a key of the file; may be repeated", HRF_OPTION_LIST,
+          &request.set },
+        { "executor", "local|slurm", "overrides executor.type", HRF_OPTION_TEXT,
+          &request.executor },
+        { "dry-run", NULL, "check and plan, start nothing", HRF_OPTION_FLAG, &request.dry_run },
+        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    if (request.dry_run)
+        return hrf_cli_plan.run(&hrf_cli_plan, 1,
+                                (char *[]){ (char *)(uintptr_t)args.operands[0] });
+    char executor[64];
+    if (request.executor != NULL && request.set.n_items < HRF_OPTION_LIST_MAX) {
+        snprintf(executor, sizeof executor, "executor.type=%s", request.executor);
+        request.set.items[request.set.n_items++] = executor;
+    }
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_AUTO_FREE char *standard = NULL;
+    struct hrf_run_summary summary;
+    enum hrf_status status = hrf_cli_load(args.operands[0], &request.set, &workflow, &err);
+    if (status == HRF_OK)
+        status = refuse_unsupported(workflow, &err);
+    if (status != HRF_OK)
+        return hrf_cli_fail(command->name, &err);
+    const char *directory = request.out;
+    if (directory == NULL && (directory = standard = hrf_cli_default_directory(workflow)) == NULL)
+        return HRF_EXIT_FAILED;
+    hrf_run_catch_signals();
+    struct hrf_run_options run_options = { .quiet = false };
+    status = hrf_run(workflow, directory, &run_options, &summary, &err);
+    if (status != HRF_OK) {
+        hrf_cli_fail(command->name, &err);
+        return status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
+    }
+    return print_summary(&summary, directory, workflow, &request);
+}
+
+const struct hrf_command hrf_cli_run = {
+    .name = "run",
+    .operands = "FILE.yaml",
+    .summary = "run a workflow, or continue it",
+    .details = details,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

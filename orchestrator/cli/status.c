@@ -1,0 +1,123 @@
+/* status.c - `hires-flow status DIR [--watch]`: where a run stands, read beside its driver. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "schema/store/tasks.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct facts {
+    int64_t slides[5];   /* by state */
+    int64_t tasks[2][4]; /* by kind and state */
+    int64_t patches_done, patches_total, driver;
+    size_t n_slides;
+};
+
+static enum hrf_status gather(const char *directory, struct facts *f, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    struct hrf_slide_rows slides;
+    struct hrf_task_rows tasks;
+    *f = (struct facts){ .driver = 0 };
+    HRF_TRY(hrf_cli_open(directory, &store, err));
+    HRF_TRY(hrf_store_lease_owner(store, &f->driver, err));
+    HRF_TRY(hrf_store_get_slides(store, &slides, err));
+    f->n_slides = slides.n_items;
+    for (size_t i = 0; i < slides.n_items; i++)
+        f->slides[slides.items[i].state]++;
+    hrf_slide_rows_release(&slides);
+    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
+    for (size_t i = 0; i < tasks.n_items; i++) {
+        const struct hrf_task_row *t = &tasks.items[i];
+        f->tasks[t->kind][t->state]++;
+        if (t->kind == HRF_TASK_INFER) {
+            f->patches_total += t->n_patches;
+            f->patches_done += t->state == HRF_TASK_FINISHED ? t->n_patches : 0;
+        }
+    }
+    hrf_task_rows_release(&tasks);
+    return HRF_OK;
+}
+
+static int print_text(const struct facts *f)
+{
+    static const char *const names[] = { "tile", "infer" };
+    int lines = 0;
+    printf("driver   ");
+    if (f->driver > 0)
+        printf("process %lld\n", (long long)f->driver);
+    else
+        printf("none (run again to go on)\n");
+    printf("slides   %zu:", f->n_slides);
+    for (int s = 0; s < 5; s++)
+        if (f->slides[s] > 0)
+            printf(" %lld %s", (long long)f->slides[s],
+                   hrf_slide_state_name((enum hrf_slide_state)s));
+    printf("\n");
+    for (int k = 0; k < 2; k++, lines++) {
+        printf("%-8s", names[k]);
+        for (int s = 0; s < 4; s++)
+            if (f->tasks[k][s] > 0)
+                printf(" %lld %s", (long long)f->tasks[k][s],
+                       hrf_task_state_name((enum hrf_task_state)s));
+        printf("\n");
+    }
+    printf("patches  %lld of %lld scored\n", (long long)f->patches_done,
+           (long long)f->patches_total);
+    return lines + 3;
+}
+
+static void print_json(const struct facts *f)
+{
+    HRF_AUTO_JSON value = json_pack(
+        "{sisIs{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "slides",
+        "pending", (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
+        (json_int_t)f->slides[HRF_SLIDE_DONE], "failed", (json_int_t)f->slides[HRF_SLIDE_FAILED],
+        "no_tissue", (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
+        (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done", (json_int_t)f->patches_done,
+        "total", (json_int_t)f->patches_total);
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    printf("%s\n", text != NULL ? text : "{}");
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    bool watch = false, json = false;
+    const struct hrf_option options[] = {
+        { "watch", NULL, "show it again every second until the driver ends", HRF_OPTION_FLAG,
+          &watch },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    struct facts facts;
+    for (int lines = 0;;) {
+        if (gather(args.operands[0], &facts, &err) != HRF_OK)
+            return hrf_cli_fail(command->name, &err);
+        if (lines > 0 && isatty(STDOUT_FILENO) == 1)
+            printf("\033[%dA\033[J", lines);
+        if (json)
+            print_json(&facts);
+        else
+            lines = print_text(&facts);
+        fflush(stdout);
+        if (!watch || facts.driver == 0)
+            return 0;
+        hrf_clock_sleep_ms(1000);
+    }
+}
+
+const struct hrf_command hrf_cli_status = {
+    .name = "status",
+    .operands = "DIR",
+    .summary = "show where a run stands",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

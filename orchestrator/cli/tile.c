@@ -1,0 +1,110 @@
+/* tile.c - `hires-flow tile SLIDE`: the tile plan of one slide, to look at; and the workers. */
+#include "tiler/plan/tile.h"
+
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "orchestrator/launch/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct request {
+    const char *mask, *thumbnail, *method;
+    int64_t size, stride, min_patches;
+    double mpp, min_tissue, slide_mpp;
+};
+
+static enum hrf_status write_picture(const char *path, const struct hrf_bytes *png,
+                                     struct hrf_error *err)
+{
+    return path != NULL ? hrf_file_write_atomic(path, png->data, png->n_bytes, err) : HRF_OK;
+}
+
+static void print_plan(const struct hrf_tile_plan *p)
+{
+    printf("%s: %lld x %lld px, %d levels, %.4f x %.4f um/px (%s)\n", p->vendor,
+           (long long)p->width, (long long)p->height, p->n_levels, p->mpp_x, p->mpp_y,
+           p->mpp_source);
+    printf("tissue %.1f %% (%s, threshold %g), %lld patches of %lld px at %g um/px, read from "
+           "level %d\n",
+           100 * p->tissue_fraction, p->tissue_method, p->tissue_threshold, (long long)p->n_patches,
+           (long long)p->patch_size, p->patch_mpp, p->read_level);
+    printf("tiling %s, %.2f s\n", p->hash, p->seconds);
+    if (p->warning != NULL)
+        printf("warning: %s\n", p->warning);
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request r = {
+        .method = "otsu", .size = 256, .min_patches = 16, .mpp = 0.5, .min_tissue = 0.5
+    };
+    const struct hrf_option options[] = {
+        { "size", "PX", "patch size (default 256)", HRF_OPTION_INT, &r.size },
+        { "mpp", "UM", "resolution of patches in um/px (default 0.5)", HRF_OPTION_REAL, &r.mpp },
+        { "stride", "PX", "default: the size", HRF_OPTION_INT, &r.stride },
+        { "tissue", "METHOD", "otsu, wsinfer, clam or ncrf", HRF_OPTION_TEXT, &r.method },
+        { "min-tissue", "FRACTION", "of a patch (default 0.5)", HRF_OPTION_REAL, &r.min_tissue },
+        { "slide-mpp", "UM", "resolution of a slide that says none", HRF_OPTION_REAL,
+          &r.slide_mpp },
+        { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
+        { "thumbnail", "FILE.png", "write the thumbnail", HRF_OPTION_TEXT, &r.thumbnail },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    if (r.size < 1 || r.stride < 0 || r.mpp <= 0) {
+        fprintf(stderr, "%s tile: --size, --stride and --mpp must be positive\n", HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
+    char mode[] = "patch", method[32];
+    snprintf(method, sizeof method, "%s", r.method);
+    struct hrf_job_tiler params = { .mode = mode,
+                                    .patch_size = r.size,
+                                    .patch_stride = r.stride > 0 ? r.stride : r.size,
+                                    .patch_mpp = r.mpp,
+                                    .tissue_method = method,
+                                    .min_tissue = r.min_tissue,
+                                    .min_patches = r.min_patches };
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    enum hrf_status status = hrf_tile_slide(args.operands[0], &params, 0, r.slide_mpp, &plan, &err);
+    if (status == HRF_OK)
+        status = write_picture(r.mask, &plan->mask_png, &err);
+    if (status == HRF_OK)
+        status = write_picture(r.thumbnail, &plan->thumbnail_png, &err);
+    if (status != HRF_OK)
+        return hrf_cli_fail(command->name, &err);
+    print_plan(plan);
+    return 0;
+}
+
+const struct hrf_command hrf_cli_tile = {
+    .name = "tile",
+    .operands = "SLIDE",
+    .summary = "tile one slide and show what was found",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};
+
+static int run_launch(const struct hrf_command *command, int argc, char **argv)
+{
+    (void)command;
+    return argc == 1 ? hrf_launch(argv[0]) : HRF_EXIT_USAGE;
+}
+
+static int run_tile_job(const struct hrf_command *command, int argc, char **argv)
+{
+    (void)command;
+    return argc == 1 ? hrf_tile_job(argv[0]) : HRF_EXIT_USAGE;
+}
+
+/* Without a summary they stay out of the list: jobs are started by `run`. */
+const struct hrf_command hrf_cli_launch = { .name = "launch",
+                                            .operands = "SPEC.json",
+                                            .run = run_launch };
+const struct hrf_command hrf_cli_tile_job = { .name = "tile-job",
+                                              .operands = "SPEC.json",
+                                              .run = run_tile_job };
