@@ -1,0 +1,339 @@
+/* The launcher around real processes: shell scripts in the place of hires-engine. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "orchestrator/launch/launch.h"
+#include "schema/record/job.h"
+#include "schema/record/sentinel.h"
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
+    return mkdtemp(directory) != NULL ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
+}
+
+static const char *file(const char *name)
+{
+    static char path[2][128];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", directory, name);
+    return path[turn];
+}
+
+static char *text_of(const char *name)
+{
+    char *text = NULL;
+    size_t n = 0;
+    assert_int_equal(hrf_file_read(file(name), 1 << 20, &text, &n, NULL), HRF_OK);
+    return text;
+}
+
+/* spec.json of two tasks, and a worker: a script that is called as `worker infer SPEC`. */
+static void prepare(const char *script)
+{
+    static char run_id[] = "r", job[] = "infer-0001", text[] = "x", id[2][8] = { "t0000", "t0001" };
+    struct hrf_job_task tasks[2];
+    for (int i = 0; i < 2; i++)
+        tasks[i] = (struct hrf_job_task){
+            .id = id[i], .key = text, .slide_name = text, .slide_path = text, .tile_plan = text
+        };
+    struct hrf_job_spec spec = { .run_id = run_id,
+                                 .job_id = job,
+                                 .attempt = 2,
+                                 .kind = HRF_JOB_INFER,
+                                 .engine = { .model_file = text,
+                                             .model_sha256 = text,
+                                             .n_classes = 2,
+                                             .precision = text,
+                                             .device = text,
+                                             .batch = 1 },
+                                 .tasks = tasks,
+                                 .n_tasks = 2 };
+    HRF_AUTO_FREE char *body = hrf_format("#!/bin/sh\ncd '%s'\n%s\n", directory, script);
+    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(file("worker"), body, strlen(body), NULL), HRF_OK);
+    assert_int_equal(chmod(file("worker"), 0755), 0);
+}
+
+static pid_t start(const char *spec, const char *beat_ms)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    setsid();
+    setenv("HRF_ENGINE", file("worker"), 1);
+    if (beat_ms != NULL)
+        setenv("HRF_BEAT_MS", beat_ms, 1);
+    int null_fd = open("/dev/null", O_WRONLY);
+    dup2(null_fd, 2);
+    _exit(hrf_launch(spec));
+}
+
+static int exit_code_of(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static int launch(void)
+{
+    return exit_code_of(start(file("spec.json"), NULL));
+}
+
+static void wait_for(const char *name)
+{
+    while (!hrf_path_exists(file(name)))
+        hrf_clock_sleep_ms(5);
+}
+
+static pid_t pid_in(const char *name)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    do {
+        hrf_free(text);
+        wait_for(name);
+        text = text_of(name);
+    } while (strchr(text, '\n') == NULL);
+    return (pid_t)strtol(text, NULL, 10);
+}
+
+static void wait_for_death(pid_t pid)
+{
+    while (hrf_process_start_time(pid) != 0)
+        hrf_clock_sleep_ms(5);
+}
+
+static struct hrf_sentinel done(void)
+{
+    struct hrf_sentinel sentinel = { .attempt = 0 };
+    assert_int_equal(hrf_sentinel_read(directory, "done", &sentinel, NULL), HRF_OK);
+    assert_string_equal(sentinel.run_id, "r");
+    assert_string_equal(sentinel.job_id, "infer-0001");
+    assert_int_equal(sentinel.attempt, 2);
+    return sentinel;
+}
+
+#define STATUS(outcome)                                                                            \
+    "'{\"version\":1,\"outcome\":\"" outcome "\",\"retryable\":false,\"reason\":null,"             \
+    "\"record_sha256\":\"\",\"record_bytes\":0,\"seconds\":1}'"
+
+static void a_worker_that_ends_well_is_told_with_its_tasks(void **state)
+{
+    (void)state;
+    struct hrf_sentinel begin, end;
+    prepare("echo \"$1 $2\"; echo oops >&2; echo " STATUS("failed") " > t0001.json; exit 0");
+    assert_int_equal(launch(), 0);
+    assert_int_equal(hrf_sentinel_read(directory, "start", &begin, NULL), HRF_OK);
+    end = done();
+    assert_true(end.exited && end.exit_code == 0 && end.signal == 0);
+    assert_false(end.was_asked || end.was_revoked);
+    assert_int_equal(end.tasks.n_failed, 1);
+    assert_int_equal(end.tasks.n_missing, 1);
+    assert_int_equal(end.tasks.n_done, 0);
+    assert_true(end.peak_memory_bytes > 100000);
+    assert_true(end.start_ms == begin.start_ms && end.end_ms >= end.start_ms);
+    assert_true(begin.end_ms == 0 && begin.pid == end.pid && begin.start_time == end.start_time);
+    HRF_AUTO_FREE char *log = text_of("log"),
+                       *expected = hrf_format("infer %s\noops\n", file("spec.json"));
+    assert_string_equal(log, expected);
+}
+
+static void a_worker_that_asks_for_another_try_is_told(void **state)
+{
+    (void)state;
+    prepare("exit 75");
+    assert_int_equal(launch(), 75);
+    assert_int_equal(done().exit_code, 75);
+}
+
+static void a_worker_that_is_killed_is_told_with_the_signal(void **state)
+{
+    (void)state;
+    prepare("kill -KILL $$");
+    assert_int_equal(launch(), 128 + SIGKILL);
+    struct hrf_sentinel end = done();
+    assert_false(end.exited);
+    assert_int_equal(end.signal, SIGKILL);
+    assert_string_equal(end.reason, "the worker was ended by signal 9 (by hand, or the system ran "
+                                    "out of memory)");
+}
+
+static void signals_are_passed_on_to_the_worker(void **state)
+{
+    (void)state;
+    prepare("trap 'echo u > usr1' USR1; trap 'exit 75' TERM; echo > ready\n"
+            "while :; do sleep 0.01; done");
+    pid_t pid = start(file("spec.json"), NULL);
+    wait_for("ready");
+    kill(pid, SIGUSR1);
+    wait_for("usr1");
+    kill(pid, SIGTERM);
+    assert_int_equal(exit_code_of(pid), 75);
+    assert_true(done().was_asked && done().exited);
+}
+
+static void a_signal_that_comes_before_the_worker_is_not_lost(void **state)
+{
+    (void)state;
+    prepare("exec sleep 1000");
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL); /* inherited, so that it waits from the first moment */
+    pid_t pid = start(file("spec.json"), NULL);
+    kill(pid, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &term, NULL);
+    assert_int_equal(exit_code_of(pid), 128 + SIGTERM);
+    assert_string_equal(done().reason,
+                        "the worker was ended by signal 15 after it was asked to end");
+}
+
+static void a_revoked_attempt_ends_its_worker(void **state)
+{
+    (void)state;
+    prepare("echo > ready; exec sleep 1000");
+    pid_t pid = start(file("spec.json"), NULL);
+    wait_for("ready");
+    assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
+    assert_int_equal(exit_code_of(pid), 128 + SIGTERM);
+    struct hrf_sentinel end = done();
+    assert_true(end.was_revoked);
+    assert_string_equal(end.reason,
+                        "the worker was ended by signal 15 after this attempt was revoked");
+}
+
+static void the_worker_dies_with_its_launcher(void **state)
+{
+    (void)state;
+    prepare("echo $$ > pid; exec sleep 1000");
+    pid_t pid = start(file("spec.json"), NULL);
+    pid_t worker = pid_in("pid");
+    kill(pid, SIGKILL);
+    assert_int_equal(exit_code_of(pid), 1000 + SIGKILL);
+    wait_for_death(worker);
+    assert_false(hrf_path_exists(file("done.json")));
+}
+
+static void what_a_worker_leaves_behind_ends_with_it(void **state)
+{
+    (void)state;
+    prepare("sleep 1000 & echo $! > pid; exit 0");
+    assert_int_equal(launch(), 0);
+    wait_for_death(pid_in("pid"));
+}
+
+static void beats_are_written_while_the_worker_runs(void **state)
+{
+    (void)state;
+    struct hrf_sentinel beat = { .n_beats = 0 };
+    prepare("trap 'exit 0' TERM; while :; do sleep 0.01; done");
+    pid_t pid = start(file("spec.json"), "10");
+    while (beat.n_beats < 3) {
+        enum hrf_status status = hrf_sentinel_read(directory, "beat", &beat, NULL);
+        assert_true(status == HRF_OK || status == HRF_E_AGAIN);
+        hrf_clock_sleep_ms(5);
+    }
+    assert_int_equal(beat.attempt, 2);
+    kill(pid, SIGTERM);
+    assert_int_equal(exit_code_of(pid), 0);
+    assert_true(done().n_beats >= 3);
+}
+
+static void a_worker_that_cannot_be_started_is_told_with_the_reason(void **state)
+{
+    (void)state;
+    prepare("exit 0");
+    assert_int_equal(unlink(file("worker")), 0);
+    assert_int_equal(launch(), 127);
+    struct hrf_sentinel end = done();
+    HRF_AUTO_FREE char *expected = hrf_format("cannot start %s: No such file or directory",
+                                              file("worker"));
+    assert_string_equal(end.reason, expected);
+    assert_true(end.exited && end.exit_code == 127);
+    assert_int_equal(end.tasks.n_missing, 2);
+}
+
+static void a_spec_that_cannot_be_read_starts_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_code_of(start(file("none.json"), NULL)), 2);
+    assert_false(hrf_path_exists(file("start.json")));
+}
+
+/* Learns the crash points of a clean launch, then dies at each: the worker is gone, what stands
+ * is whole, and done.json stands only when the last point was reached. */
+static void dying_at_any_point_leaves_whole_files_and_no_worker(void **state)
+{
+    (void)state;
+    setenv("HRF_CRASH_LIST", file("points"), 1);
+    prepare("echo $$ > pid; sleep 0.05; exit 0");
+    pid_t pid = start(file("spec.json"), "10");
+    unsetenv("HRF_CRASH_LIST");
+    assert_int_equal(exit_code_of(pid), 0);
+    HRF_AUTO_FREE char *points = text_of("points");
+    int n_points = 0;
+    for (char *at = points, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        *end = '\0';
+        assert_int_equal(remove_directory(NULL), 0);
+        assert_int_equal(mkdir(directory, 0700), 0);
+        prepare("echo $$ > pid; sleep 0.05; exit 0");
+        setenv("HRF_CRASH_AT", at, 1);
+        pid = start(file("spec.json"), "10");
+        unsetenv("HRF_CRASH_AT");
+        int code = exit_code_of(pid);
+        assert_int_equal(code, 1000 + SIGKILL);
+        if (hrf_path_exists(file("pid")))
+            wait_for_death(pid_in("pid"));
+        struct hrf_sentinel sentinel;
+        static const char *const names[] = { "start", "beat", "done" };
+        for (int i = 0; i < 3; i++) {
+            enum hrf_status status = hrf_sentinel_read(directory, names[i], &sentinel, NULL);
+            assert_true(status == HRF_OK || status == HRF_E_AGAIN);
+        }
+        assert_int_equal(hrf_path_exists(file("done.json")), strcmp(at, "launch.done.after") == 0);
+        n_points++;
+    }
+    assert_true(n_points >= 9);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
+    const struct CMUnitTest tests[] = {
+        TEST(a_worker_that_ends_well_is_told_with_its_tasks),
+        TEST(a_worker_that_asks_for_another_try_is_told),
+        TEST(a_worker_that_is_killed_is_told_with_the_signal),
+        TEST(signals_are_passed_on_to_the_worker),
+        TEST(a_signal_that_comes_before_the_worker_is_not_lost),
+        TEST(a_revoked_attempt_ends_its_worker),
+        TEST(the_worker_dies_with_its_launcher),
+        TEST(what_a_worker_leaves_behind_ends_with_it),
+        TEST(beats_are_written_while_the_worker_runs),
+        TEST(a_worker_that_cannot_be_started_is_told_with_the_reason),
+        TEST(a_spec_that_cannot_be_read_starts_nothing),
+        TEST(dying_at_any_point_leaves_whole_files_and_no_worker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
