@@ -1,0 +1,32 @@
+/* synth.h - made-up slides: tissue that looks like H&E, lesions in it, and their annotations.
+ *
+ * Everything follows from the seed: the same parameters give the same bytes. Slides are
+ * pyramidal tiled-JPEG BigTIFF at 0.25 um/px, as CAMELYON16's are; a cohort lies in that data
+ * set's layout (testing/images, testing/reference.csv, testing/lesion_annotations).
+ */
+#ifndef HRF_TILER_SYNTH_SYNTH_H
+#define HRF_TILER_SYNTH_SYNTH_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct hrf_synth_params {
+    int n_slides; /* >= 4: the last but one is almost empty, the last is cut short on purpose */
+    uint64_t seed;
+    int64_t size; /* px a side, about: each slide varies by a sixth */
+};
+
+typedef void hrf_synth_progress(void *context, int done, int total);
+
+HRF_CHECKED enum hrf_status hrf_synth_cohort(const char *directory,
+                                             const struct hrf_synth_params *params,
+                                             hrf_synth_progress *progress, void *context,
+                                             struct hrf_error *err);
+
+/* An RGB image as such a pyramid; `mpp` um/px. The image is used up (halved in place). */
+HRF_CHECKED enum hrf_status hrf_synth_write_pyramid(const char *path, unsigned char *rgb,
+                                                    int64_t width, int64_t height, double mpp,
+                                                    struct hrf_error *err);
+
+#endif

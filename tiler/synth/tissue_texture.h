@@ -1,0 +1,29 @@
+/* tissue_texture.h - the pixels of a made-up slide. */
+#ifndef HRF_TILER_SYNTH_TISSUE_TEXTURE_H
+#define HRF_TILER_SYNTH_TISSUE_TEXTURE_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+/* An ellipse with a wavy rim, px. */
+struct hrf_blob {
+    double x, y, rx, ry, phase;
+};
+
+enum { HRF_SYNTH_MAX_BLOBS = 8 };
+struct hrf_synth_slide {
+    int64_t width, height;
+    uint64_t seed;
+    struct hrf_blob tissue[HRF_SYNTH_MAX_BLOBS], lesions[HRF_SYNTH_MAX_BLOBS];
+    int n_tissue, n_lesions;
+    double faint; /* 0 = full stain, towards 1 = paler */
+};
+
+/* How deep (x, y) lies inside: > 0 inside, 0 on the rim. */
+double hrf_blob_depth(const struct hrf_blob *blob, double x, double y);
+/* rgb[height][width][3]. */
+HRF_CHECKED enum hrf_status hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned char *rgb,
+                                           struct hrf_error *err);
+
+#endif
