@@ -26,6 +26,11 @@ enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, doubl
                               int64_t size, double mpp, int64_t stride, struct hrf_grid *out,
                               struct hrf_error *err)
 {
+    if (size < 1 || stride < 1 || !(mpp > 0) || !(mpp_x > 0) || !(mpp_y > 0))
+        return hrf_error_set(err, HRF_E_USER,
+                             "patches of %lld px at %g um/px every %lld px on a slide of %g x %g "
+                             "um/px: all must be above 0",
+                             (long long)size, mpp, (long long)stride, mpp_x, mpp_y);
     struct hrf_grid grid = { .width = width, .height = height };
     grid.patch_width = at_least_one((double)size * mpp / mpp_x);
     grid.patch_height = at_least_one((double)size * mpp / mpp_y);
@@ -33,8 +38,9 @@ enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, doubl
     grid.stride_y = (double)stride * mpp / mpp_y;
     if (grid.stride_x < 1 || grid.stride_y < 1)
         return hrf_error_set(err, HRF_E_USER,
-                             "a stride of %lld px at %g um/px is under one pixel of the slide",
-                             (long long)stride, mpp);
+                             "a stride of %lld px at %g um/px is under one pixel of the slide "
+                             "(%g x %g um/px); use a larger stride or a coarser mpp",
+                             (long long)stride, mpp, mpp_x, mpp_y);
     int64_t columns = count_steps(width, grid.patch_width, grid.stride_x);
     int64_t rows = count_steps(height, grid.patch_height, grid.stride_y);
     if (columns > 0 && rows > INT32_MAX / columns)

@@ -19,7 +19,8 @@ struct hrf_grid {
     int32_t columns, rows;
 };
 
-/* HRF_E_USER when the grid would have 2^31 positions or more. */
+/* size and stride in px at mpp; mpp_x, mpp_y: um/px of the slide. HRF_E_USER when the grid would
+ * have 2^31 positions or more, or when a stride is under one level-0 px. */
 HRF_CHECKED enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, double mpp_y,
                                           int64_t size, double mpp, int64_t stride,
                                           struct hrf_grid *out, struct hrf_error *err);

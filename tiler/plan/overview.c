@@ -6,7 +6,7 @@
 
 /* Strips of at most this many level pixels are read at once. */
 enum { STRIP_PIXELS = 1 << 23 };
-/* An overview is never larger than this a side: 2^14 px of RGB are 800 MB squared otherwise. */
+/* An overview is never larger than this a side, which is 200 MB. */
 enum { MAX_SIDE = 8192 };
 
 void hrf_overview_release(struct hrf_overview *overview)
@@ -15,122 +15,158 @@ void hrf_overview_release(struct hrf_overview *overview)
     overview->rgb = NULL;
 }
 
-static int64_t input_begin(int64_t i, int64_t n_in, int64_t n_out)
+/* Which input pixels make an output pixel: [begin[i], begin[i + 1]), at least one each. */
+static enum hrf_status make_borders(int64_t n_in, int64_t n_out, int64_t **out,
+                                    struct hrf_error *err)
 {
-    return i * n_in / n_out;
+    int64_t *begin = hrf_alloc_array((size_t)n_out + 1, sizeof *begin);
+    if (begin == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to shrink an image");
+    for (int64_t i = 0; i <= n_out; i++)
+        begin[i] = i * n_in / n_out;
+    *out = begin;
+    return HRF_OK;
 }
 
-static int64_t input_end(int64_t i, int64_t n_in, int64_t n_out)
+/* An image that is being shrunk row by row. width <= in_width, and so the heights. */
+struct shrinker {
+    int64_t in_width, width;
+    int n_channels;
+    int64_t *columns, *rows; /* borders */
+    uint32_t *sums;          /* [width][n_channels] of the row at work */
+};
+
+static void shrinker_release(struct shrinker *s)
 {
-    int64_t begin = input_begin(i, n_in, n_out), end = (i + 1) * n_in / n_out;
-    return end > begin ? end : begin + 1;
+    hrf_free(s->columns);
+    hrf_free(s->rows);
+    hrf_free(s->sums);
 }
 
-/* Adds one input row to the sums of an output row; counts are per output column. */
-static void add_row(const unsigned char *in, int64_t n_in, int64_t n_out, int n_channels,
-                    uint32_t *sums)
+static enum hrf_status shrinker_init(struct shrinker *s, int64_t in_width, int64_t in_height,
+                                     int n_channels, int64_t width, int64_t height,
+                                     struct hrf_error *err)
 {
-    for (int64_t i = 0; i < n_out; i++) {
-        int64_t end = input_end(i, n_in, n_out);
-        for (int64_t k = input_begin(i, n_in, n_out); k < end; k++)
-            for (int c = 0; c < n_channels; c++)
-                sums[i * n_channels + c] += in[k * n_channels + c];
+    s->in_width = in_width;
+    s->width = width;
+    s->n_channels = n_channels;
+    HRF_TRY(make_borders(in_width, width, &s->columns, err));
+    HRF_TRY(make_borders(in_height, height, &s->rows, err));
+    s->sums = hrf_alloc_array((size_t)(width * n_channels), sizeof s->sums[0]);
+    return s->sums != NULL ? HRF_OK
+                           : hrf_error_set(err, HRF_E_NOMEM, "no memory to shrink an image");
+}
+
+/* Output row y; `in` is input row rows[y]. */
+static void shrink_row(struct shrinker *s, int64_t y, const unsigned char *in, unsigned char *out)
+{
+    int64_t n_rows = s->rows[y + 1] - s->rows[y];
+    int n = s->n_channels;
+    if (n_rows == 1 && s->width == s->in_width) {
+        memcpy(out, in, (size_t)(s->width * n));
+        return;
     }
-}
-
-static void finish_row(const uint32_t *sums, int64_t n_in, int64_t n_out, int n_channels,
-                       int64_t n_rows, unsigned char *out)
-{
-    for (int64_t i = 0; i < n_out; i++) {
-        uint32_t n = (uint32_t)((input_end(i, n_in, n_out) - input_begin(i, n_in, n_out)) * n_rows);
-        for (int c = 0; c < n_channels; c++)
-            out[i * n_channels + c] = (unsigned char)((sums[i * n_channels + c] + n / 2) / n);
+    memset(s->sums, 0, (size_t)(s->width * n) * sizeof s->sums[0]);
+    for (int64_t r = 0; r < n_rows; r++, in += s->in_width * n) {
+        const unsigned char *p = in;
+        for (int64_t i = 0; i < s->width; i++)
+            for (int64_t k = s->columns[i]; k < s->columns[i + 1]; k++, p += n)
+                for (int c = 0; c < n; c++)
+                    s->sums[i * n + c] += p[c];
+    }
+    for (int64_t i = 0; i < s->width; i++) {
+        uint32_t count = (uint32_t)((s->columns[i + 1] - s->columns[i]) * n_rows);
+        for (int c = 0; c < n; c++)
+            out[i * n + c] = (unsigned char)((s->sums[i * n + c] + count / 2) / count);
     }
 }
 
 enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t in_width, int64_t in_height,
-                                 int n_channels, int64_t width, int64_t height, unsigned char *out,
-                                 struct hrf_error *err)
+                                    int n_channels, int64_t width, int64_t height,
+                                    unsigned char *out, struct hrf_error *err)
 {
-    HRF_AUTO_FREE uint32_t *sums = hrf_alloc_array((size_t)(width * n_channels), sizeof *sums);
-    if (sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to shrink an image");
-    for (int64_t y = 0; y < height; y++) {
-        int64_t begin = input_begin(y, in_height, height), end = input_end(y, in_height, height);
-        memset(sums, 0, (size_t)(width * n_channels) * sizeof *sums);
-        for (int64_t r = begin; r < end; r++)
-            add_row(in + r * in_width * n_channels, in_width, width, n_channels, sums);
-        finish_row(sums, in_width, width, n_channels, end - begin, out + y * width * n_channels);
-    }
+    HRF_AUTO_RELEASE(shrinker) s = { .in_width = 0 };
+    HRF_TRY(shrinker_init(&s, in_width, in_height, n_channels, width, height, err));
+    for (int64_t y = 0; y < height; y++)
+        shrink_row(&s, y, in + s.rows[y] * in_width * n_channels, out + y * width * n_channels);
     return HRF_OK;
 }
 
-/* Fills output rows [first, last) from one strip of the level. */
-static enum hrf_status read_strip(struct hrf_slide *slide, int32_t level, int64_t level_width,
-                                  int64_t level_height, int64_t first, int64_t last,
-                                  struct hrf_overview *out, unsigned char *strip,
-                                  struct hrf_error *err)
-{
-    const struct hrf_slide_info *info = hrf_slide_info(slide);
-    int64_t begin = input_begin(first, level_height, out->height);
-    int64_t end = input_end(last - 1, level_height, out->height);
-    int64_t y0 = llround((double)begin * info->level[level].downsample);
-    HRF_AUTO_FREE uint32_t *sums = hrf_alloc_array((size_t)(out->width * 3), sizeof *sums);
-    if (sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for an overview");
-    HRF_TRY(hrf_slide_read(slide, level, 0, y0, level_width, end - begin, strip, err));
-    for (int64_t y = first; y < last; y++) {
-        int64_t from = input_begin(y, level_height, out->height);
-        int64_t to = input_end(y, level_height, out->height);
-        memset(sums, 0, (size_t)(out->width * 3) * sizeof *sums);
-        for (int64_t r = from; r < to; r++)
-            add_row(strip + (r - begin) * level_width * 3, level_width, out->width, 3, sums);
-        finish_row(sums, level_width, out->width, 3, to - from, out->rgb + y * out->width * 3);
-    }
-    return HRF_OK;
-}
-
+/* The level's rows pass through in strips of whole output rows. */
 static enum hrf_status read_strips(struct hrf_slide *slide, int32_t level, struct hrf_overview *out,
                                    struct hrf_error *err)
 {
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     int64_t width = info->level[level].width, height = info->level[level].height;
-    int64_t per_row = (height + out->height - 1) / out->height + 1; /* level rows per row */
-    int64_t rows = STRIP_PIXELS / (width * per_row);
-    rows = rows < 1 ? 1 : rows > out->height ? out->height : rows;
-    HRF_AUTO_FREE unsigned char *strip = hrf_alloc_array((size_t)(width * (per_row * rows + 1)), 3);
+    int64_t per_row = (height + out->height - 1) / out->height; /* level rows of an output row */
+    int64_t n = STRIP_PIXELS / (width * per_row);
+    n = n < 1 ? 1 : n > out->height ? out->height : n;
+    HRF_AUTO_RELEASE(shrinker) s = { .in_width = 0 };
+    HRF_TRY(shrinker_init(&s, width, height, 3, out->width, out->height, err));
+    HRF_AUTO_FREE unsigned char *strip = hrf_alloc_array((size_t)(width * per_row * n), 3);
     if (strip == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for strips of %lld px", (long long)width);
-    for (int64_t first = 0; first < out->height; first += rows) {
-        int64_t last = first + rows < out->height ? first + rows : out->height;
-        HRF_TRY(read_strip(slide, level, width, height, first, last, out, strip, err));
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for strips of %lld x %lld px",
+                             (long long)width, (long long)(per_row * n));
+    for (int64_t first = 0; first < out->height; first += n) {
+        int64_t last = first + n < out->height ? first + n : out->height;
+        int64_t begin = s.rows[first];
+        int64_t y0 = llround((double)begin * info->level[level].downsample);
+        HRF_TRY(hrf_slide_read(slide, level, 0, y0, width, s.rows[last] - begin, strip, err));
+        for (int64_t y = first; y < last; y++)
+            shrink_row(&s, y, strip + (s.rows[y] - begin) * width * 3,
+                       out->rgb + y * out->width * 3);
     }
     return HRF_OK;
 }
 
-static int64_t overview_side(int64_t pixels, double reduce)
+static int64_t overview_side(int64_t pixels, double reduction)
 {
-    int64_t n = llround((double)pixels / reduce);
+    int64_t n = llround((double)pixels / reduction);
     return n < 1 ? 1 : n > MAX_SIDE ? MAX_SIDE : n > pixels ? pixels : n;
 }
 
-enum hrf_status hrf_overview_read(struct hrf_slide *slide, double mpp_x, double mpp_y, double mpp,
+/* The coarsest level with at least the overview's pixels, else level 0. */
+static int32_t overview_level(const struct hrf_slide_info *info,
+                              const struct hrf_overview *overview)
+{
+    int32_t level = 0;
+    for (int32_t i = 1; i < info->n_levels; i++)
+        if (info->level[i].width >= overview->width && info->level[i].height >= overview->height &&
+            info->level[i].downsample > info->level[level].downsample)
+            level = i;
+    return level;
+}
+
+double hrf_overview_snap(const struct hrf_slide_info *info, double reduction, double slack)
+{
+    double best = reduction, distance = slack;
+    for (int32_t i = 0; i < info->n_levels; i++) {
+        double ratio = info->level[i].downsample / reduction;
+        ratio = ratio > 1 ? ratio : 1 / ratio;
+        if (ratio > distance)
+            continue;
+        distance = ratio;
+        best = info->level[i].downsample;
+    }
+    return best;
+}
+
+enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
                                   struct hrf_overview *out, struct hrf_error *err)
 {
     const struct hrf_slide_info *info = hrf_slide_info(slide);
-    double reduce_x = fmax(mpp / mpp_x, 1), reduce_y = fmax(mpp / mpp_y, 1);
-    struct hrf_overview overview = { .width = overview_side(info->width, reduce_x),
-                                     .height = overview_side(info->height, reduce_y) };
-    int32_t level = 0;
-    for (int32_t i = 1; i < info->n_levels; i++)
-        if (info->level[i].width >= overview.width && info->level[i].height >= overview.height &&
-            info->level[i].downsample > info->level[level].downsample)
-            level = i;
+    struct hrf_overview overview = { .width = overview_side(info->width, reduction),
+                                     .height = overview_side(info->height, reduction) };
+    for (int32_t i = 0; i < info->n_levels; i++) /* a level's own size, not its rounding */
+        if (info->level[i].downsample == reduction) {
+            overview.width = overview_side(info->level[i].width, 1);
+            overview.height = overview_side(info->level[i].height, 1);
+        }
     overview.rgb = hrf_alloc_array((size_t)(overview.width * overview.height), 3);
     if (overview.rgb == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for an overview of %lld x %lld px",
                              (long long)overview.width, (long long)overview.height);
-    enum hrf_status status = read_strips(slide, level, &overview, err);
+    enum hrf_status status = read_strips(slide, overview_level(info, &overview), &overview, err);
     if (status != HRF_OK) {
         hrf_overview_release(&overview);
         return status;

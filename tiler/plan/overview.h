@@ -10,16 +10,21 @@ struct hrf_overview {
     int64_t width, height;
 };
 
-/* About `mpp` um/px, by area averaging from the best level, read in strips. */
-HRF_CHECKED enum hrf_status hrf_overview_read(struct hrf_slide *slide, double mpp_x, double mpp_y,
-                                              double mpp, struct hrf_overview *out,
-                                              struct hrf_error *err);
+/* The whole slide with that many level-0 px per px (at least 1, each side at most 8192 px), by
+ * area averaging from the coarsest level that has the pixels. Where none but level 0 has, it is
+ * read in strips, so memory is that of the overview and 28 MB. HRF_E_USER when the slide is
+ * damaged. */
+HRF_CHECKED enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
+                                              struct hrf_overview *out, struct hrf_error *err);
+/* The downsample of the level nearest to `reduction` if it is within a factor of `slack`, else
+ * `reduction`: an overview that is a level need not be made. */
+double hrf_overview_snap(const struct hrf_slide_info *info, double reduction, double slack);
 void hrf_overview_release(struct hrf_overview *overview);
-/* Area average of an image with n_channels to width x height. */
+/* Area average of an image with n_channels to width x height, neither more than it has. */
 HRF_CHECKED enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t in_width,
-                                             int64_t in_height, int n_channels, int64_t width,
-                                             int64_t height, unsigned char *out,
-                                             struct hrf_error *err);
+                                                int64_t in_height, int n_channels, int64_t width,
+                                                int64_t height, unsigned char *out,
+                                                struct hrf_error *err);
 /* PNG with 1 (gray) or 3 (RGB) channels; heap bytes. */
 HRF_CHECKED enum hrf_status hrf_overview_png(const unsigned char *pixels, int64_t width,
                                              int64_t height, int n_channels, struct hrf_bytes *out,

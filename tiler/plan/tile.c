@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double overview_mpp = 8.0;
 enum { THUMBNAIL_SIDE = 1024 };
+/* The overview of this project's own method may be a level up to this much off in size. */
+static const double overview_slack = 1.3;
 
 struct tiling {
     struct hrf_slide *slide;
@@ -157,23 +158,40 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
     return hrf_overview_png(gray, width, height, 1, &t->plan->mask_png, err);
 }
 
+static enum hrf_status read_overview(struct tiling *t, struct hrf_error *err)
+{
+    const struct hrf_tile_plan *plan = t->plan;
+    double mpp = sqrt(plan->mpp_x * plan->mpp_y), reduction;
+    HRF_TRY(
+        hrf_tissue_reduction(plan->tissue_method, plan->width, plan->height, mpp, &reduction, err));
+    if (strcmp(plan->tissue_method, "otsu") == 0)
+        reduction = hrf_overview_snap(hrf_slide_info(t->slide), reduction, overview_slack);
+    HRF_TRY(hrf_overview_read(t->slide, reduction, &t->overview, err));
+    t->mask = hrf_alloc((size_t)(t->overview.width * t->overview.height));
+    return t->mask != NULL ? HRF_OK
+                           : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tissue mask");
+}
+
+/* A slide on which the method finds too little gets a second look; what that finds is kept with
+ * a warning, so that no faint slide is dropped in silence. */
+static enum hrf_status choose_patches(struct tiling *t, struct hrf_error *err)
+{
+    HRF_TRY(find_tissue(t, false, err));
+    int64_t strict = t->plan->n_patches;
+    if (strict >= t->params->min_patches)
+        return HRF_OK;
+    HRF_TRY(find_tissue(t, true, err));
+    if (t->plan->n_patches <= strict) /* no better: what the method itself says stays */
+        HRF_TRY(find_tissue(t, false, err));
+    return warn(t, strict, err);
+}
+
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
                             struct hrf_error *err)
 {
     HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
-    HRF_TRY(hrf_overview_read(t->slide, t->plan->mpp_x, t->plan->mpp_y, overview_mpp, &t->overview,
-                              err));
-    t->mask = hrf_alloc((size_t)(t->overview.width * t->overview.height));
-    if (t->mask == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tissue mask");
-    HRF_TRY(find_tissue(t, false, err));
-    int64_t strict = t->plan->n_patches;
-    if (strict < t->params->min_patches) {
-        HRF_TRY(find_tissue(t, true, err));
-        if (t->plan->n_patches <= strict) /* no better: what the method itself says stays */
-            HRF_TRY(find_tissue(t, false, err));
-        HRF_TRY(warn(t, strict, err));
-    }
+    HRF_TRY(read_overview(t, err));
+    HRF_TRY(choose_patches(t, err));
     HRF_TRY(make_pictures(t, err));
     return hrf_tile_plan_seal(t->plan, err);
 }
@@ -184,7 +202,8 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
 {
     if (strcmp(params->mode, "patch") != 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tiler mode '%s' is not in this build, which has 'patch'",
+                             "tiler mode '%s' is not in this build, which has 'patch'; set "
+                             "tiler.mode to patch",
                              params->mode);
     double start = hrf_clock_seconds();
     HRF_AUTO(hrf_slide) slide = NULL;

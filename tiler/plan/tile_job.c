@@ -1,4 +1,5 @@
-/* tile_job.c - the worker of a tile job. A slide that cannot be used fails its own task only. */
+#include "tiler/plan/tile_job.h"
+
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
@@ -11,7 +12,8 @@ enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
 
 static bool may_be_retried(enum hrf_status status)
 {
-    return status == HRF_E_AGAIN || status == HRF_E_NOMEM || status == HRF_E_EXTERNAL;
+    return status == HRF_E_AGAIN || status == HRF_E_NOMEM || status == HRF_E_NOSPACE ||
+           status == HRF_E_EXTERNAL;
 }
 
 static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf_job_task *task,
@@ -22,6 +24,7 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
     struct hrf_error cause = { .status = HRF_OK };
     double start = hrf_clock_seconds();
+    hrf_task_progress_write(directory, task->id, 0, 1);
     hrf_crash_point("tile.task.begin");
     enum hrf_status status = hrf_tile_slide(task->slide_path, &spec->tiler, task->mpp_override,
                                             task->mpp_fallback, &plan, &cause);
@@ -59,12 +62,12 @@ static enum hrf_status do_job(const char *spec_path, struct hrf_error *err)
     return HRF_OK;
 }
 
-int hrf_tile_job(const char *spec_path)
+int hrf_tile_job_main(const char *spec_path)
 {
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status = do_job(spec_path, &err);
     if (status == HRF_OK)
         return 0;
     fprintf(stderr, "tile job: %s\n", err.text);
-    return status == HRF_E_USER || status == HRF_E_BUG ? 1 : EXIT_TRY_AGAIN;
+    return may_be_retried(status) ? EXIT_TRY_AGAIN : 1;
 }

@@ -1,35 +1,79 @@
 #include "tiler/tissue/tissue.h"
 
 #include "base/alloc.h"
+#include "tiler/tissue/ink.h"
 #include "tiler/tissue/morphology.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Below this saturation glass, noise and JPEG artefacts lie (S of 8-bit white +-4 is 4/255);
- * pale eosin lies at 25 to 40. Faint slides are taken down to the relaxed floor. */
-enum { SATURATION_FLOOR = 18, SATURATION_FLOOR_RELAXED = 10, SATURATION_CEILING = 90 };
-/* The two classes of Otsu must differ by this much of S, else there is one class: glass. */
-static const double min_contrast = 14;
-enum { BLACK = 45 }; /* darker than any stained nucleus on an overview: ink, edges, dust */
+/* The project's own method, on S. Glass is where light pixels crowd; its noise on 8-bit JPEG is
+ * within +-10 after the median, pale eosin begins 15 above it. */
+enum {
+    LIGHT = 170,       /* glass has no channel under this */
+    GLASS_MAX = 40,    /* nor more saturation than this, however yellow the mounting */
+    ABOVE_GLASS = 15,  /* the least that counts as tissue */
+    ABOVE_MOST = 45,   /* a slide full of tissue must not lose its paler half */
+    ABOVE_EMPTY = 27,  /* where Otsu finds no two classes */
+    ABOVE_RELAXED = 7, /* second look at a faint slide */
+    CONTRAST = 14      /* the means of two classes differ by this much, else there is one */
+};
+
+enum overview { OVERVIEW_UM, OVERVIEW_LONGEST, OVERVIEW_REDUCTION };
 
 struct preset {
     const char *name;
-    int median;        /* window; 0 = none */
-    int threshold;     /* on S; 0 = Otsu */
-    int close;         /* px of the overview; 0 = none */
-    double min_object; /* um2 */
-    double max_hole;   /* um2 */
-    double reference;  /* clam: the two above in units of (reference level-0 px)^2; 0 = um2 */
-    bool is_ncrf, is_otsu;
+    enum overview overview;
+    double overview_size; /* um/px, px, or level-0 px per px */
+    int threshold;        /* on S; 0 = found */
+    int median;           /* window on S before a given threshold, px */
+    int close;            /* px of the overview; 0 = none */
+    double close_um;      /* the same in um, at least `close` px; 0 = as it is */
+    double min_object;    /* um2 */
+    double max_hole;      /* um2 */
+    double reference;     /* the two above in units of (this many level-0 px)^2; 0 = um2 */
+    int max_holes;        /* of one object; 0 = any number */
+    bool diagonal;        /* objects connect at corners, holes at the border stay */
 };
 
 static const struct preset presets[] = {
-    { "otsu", 3, 0, 3, 100.0 * 100, 150.0 * 150, 0, false, true },
-    { "wsinfer", 7, 7, 6, 200.0 * 200, 190.0 * 190, 0, false, false },
-    { "clam", 7, 8, 4, 100, 16, 512, false, false },
-    { "ncrf", 0, 0, 0, 0, 0, 0, true, false },
+    { "otsu", OVERVIEW_UM, 8, 0, 0, 3, 24, 100.0 * 100, 150.0 * 150, 0, 0, true },
+    { "wsinfer", OVERVIEW_LONGEST, 2048, 7, 7, 6, 0, 200.0 * 200, 190.0 * 190, 0, 0, false },
+    { "clam", OVERVIEW_REDUCTION, 64, 8, 7, 4, 0, 100, 16, 512, 10, true },
+    { "ncrf", OVERVIEW_REDUCTION, 64, 0, 0, 0, 0, 0, 0, 0, 0, true },
 };
+
+static enum hrf_status find_preset(const char *method, const struct preset **out,
+                                   struct hrf_error *err)
+{
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        if (strcmp(presets[i].name, method) != 0)
+            continue;
+        *out = &presets[i];
+        return HRF_OK;
+    }
+    return hrf_error_set(err, HRF_E_USER,
+                         "unknown tissue method '%s'; there are otsu, wsinfer, clam and ncrf",
+                         method);
+}
+
+enum hrf_status hrf_tissue_reduction(const char *method, int64_t width, int64_t height, double mpp,
+                                     double *reduction, struct hrf_error *err)
+{
+    const struct preset *preset = NULL;
+    HRF_TRY(find_preset(method, &preset, err));
+    double longest = (double)(width > height ? width : height);
+    double wanted = preset->overview_size, least_side = 512;
+    if (preset->overview == OVERVIEW_UM) {
+        wanted = preset->overview_size / mpp;
+        least_side = 1024; /* the report shows it at that size */
+    } else if (preset->overview == OVERVIEW_LONGEST) {
+        wanted = longest / preset->overview_size;
+    }
+    *reduction = fmax(1, fmin(wanted, longest / least_side));
+    return HRF_OK;
+}
 
 int hrf_otsu(const int64_t histogram[256], double *contrast)
 {
@@ -59,47 +103,81 @@ int hrf_otsu(const int64_t histogram[256], double *contrast)
     return threshold;
 }
 
-static unsigned char saturation(const unsigned char *p)
+/* OpenCV's fixed-point form: (max - min) * round(255 * 2^12 / max), rounded. */
+static void fill_saturation(const struct hrf_tissue_image *image, unsigned char *plane)
 {
-    int high = p[0] > p[1] ? p[0] : p[1], low = p[0] < p[1] ? p[0] : p[1];
-    high = p[2] > high ? p[2] : high;
-    low = p[2] < low ? p[2] : low;
-    return high == 0 ? 0 : (unsigned char)((255 * (high - low) + high / 2) / high);
-}
-
-/* Marker ink. Haematoxylin and eosin keep green the weakest channel and red at least near blue;
- * green ink has green on top, blue ink has red at the bottom by far, red ink is pure red. */
-static bool is_ink(const unsigned char *p)
-{
-    int r = p[0], g = p[1], b = p[2];
-    bool green = g > r + 12 && g > b - 6;
-    bool blue = b > r + 45 && g > r - 4;
-    bool red = r > g + 110 && r > b + 85 && g < 110;
-    return green || blue || red;
-}
-
-static bool is_black(const unsigned char *p)
-{
-    return p[0] < BLACK && p[1] < BLACK && p[2] < BLACK;
-}
-
-static int otsu_threshold(const struct hrf_tissue_image *image, const unsigned char *plane,
-                          bool relaxed)
-{
-    int64_t histogram[256] = { 0 };
+    int reciprocal[256] = { 0 };
+    for (int v = 1; v < 256; v++)
+        reciprocal[v] = (int)lrint((255 << 12) / (double)v);
     for (int64_t i = 0; i < image->width * image->height; i++) {
         const unsigned char *p = image->rgb + 3 * i;
-        if (!is_ink(p) && !is_black(p))
-            histogram[plane[i]]++;
+        int high = p[0] > p[1] ? p[0] : p[1], low = p[0] < p[1] ? p[0] : p[1];
+        high = p[2] > high ? p[2] : high;
+        low = p[2] < low ? p[2] : low;
+        plane[i] = (unsigned char)(((high - low) * reciprocal[high] + (1 << 11)) >> 12);
     }
+}
+
+/* S where light pixels crowd; 0 when hardly any are light. */
+static int glass_saturation(const struct hrf_tissue_image *image, const unsigned char *plane)
+{
+    int64_t histogram[GLASS_MAX + 1] = { 0 }, n_light = 0, n = image->width * image->height;
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char *p = image->rgb + 3 * i;
+        if (p[0] < LIGHT || p[1] < LIGHT || p[2] < LIGHT || plane[i] > GLASS_MAX)
+            continue;
+        histogram[plane[i]]++;
+        n_light++;
+    }
+    int mode = 0;
+    for (int s = 1; s <= GLASS_MAX; s++)
+        if (histogram[s] > histogram[mode])
+            mode = s;
+    return n_light * 100 > n ? mode : 0;
+}
+
+static int own_threshold(const struct hrf_tissue_image *image, const unsigned char *plane,
+                         const unsigned char *ink, bool relaxed)
+{
+    int64_t histogram[256] = { 0 };
     double contrast;
-    int threshold = hrf_otsu(histogram, &contrast);
-    int floor = relaxed ? SATURATION_FLOOR_RELAXED : SATURATION_FLOOR;
-    if (relaxed || threshold < floor)
-        threshold = floor;
-    if (!relaxed && contrast < min_contrast) /* one class: what is over the ceiling, if any */
-        threshold = SATURATION_CEILING;
-    return threshold < SATURATION_CEILING ? threshold : SATURATION_CEILING;
+    for (int64_t i = 0; i < image->width * image->height; i++)
+        if (!ink[i])
+            histogram[plane[i]]++;
+    int glass = glass_saturation(image, plane), otsu = hrf_otsu(histogram, &contrast);
+    if (relaxed)
+        return glass + ABOVE_RELAXED;
+    if (contrast < CONTRAST)
+        return glass + ABOVE_EMPTY;
+    int half = (otsu - glass) / 2;
+    return glass + (half < ABOVE_GLASS ? ABOVE_GLASS : half > ABOVE_MOST ? ABOVE_MOST : half);
+}
+
+static enum hrf_status own_mask(const struct hrf_tissue_image *image, unsigned char *plane,
+                                bool relaxed, unsigned char *mask, double *threshold,
+                                struct hrf_error *err)
+{
+    int64_t n = image->width * image->height;
+    HRF_AUTO_FREE unsigned char *ink = hrf_alloc((size_t)n);
+    if (ink == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the ink on %lld px", (long long)n);
+    HRF_TRY(hrf_ink_find(image, ink, err));
+    HRF_TRY(hrf_median_3x3(plane, image->width, image->height, err));
+    int t = own_threshold(image, plane, ink, relaxed);
+    for (int64_t i = 0; i < n; i++)
+        mask[i] = plane[i] > t && !ink[i] ? 255 : 0;
+    *threshold = t;
+    return HRF_OK;
+}
+
+/* The threshold on the median, as a majority vote on the threshold. */
+static enum hrf_status fixed_mask(const struct preset *preset, const struct hrf_tissue_image *image,
+                                  const unsigned char *plane, int threshold, unsigned char *mask,
+                                  struct hrf_error *err)
+{
+    for (int64_t i = 0; i < image->width * image->height; i++)
+        mask[i] = plane[i] > threshold ? 255 : 0;
+    return hrf_mask_majority(mask, image->width, image->height, preset->median, err);
 }
 
 static void ncrf_mask(const struct hrf_tissue_image *image, const unsigned char *plane,
@@ -125,71 +203,125 @@ static void ncrf_mask(const struct hrf_tissue_image *image, const unsigned char 
     *threshold = s;
 }
 
-static enum hrf_status clean(const struct preset *preset, const struct hrf_tissue_image *image,
-                             unsigned char *mask, struct hrf_error *err)
+/* Objects of fewer px than `least` go. */
+static enum hrf_status drop_objects(const struct hrf_tissue_image *image, bool diagonal,
+                                    double least, unsigned char *mask, struct hrf_error *err)
 {
-    double pixel = image->mpp_x * image->mpp_y; /* um2 */
-    double unit = preset->reference > 0 ? pow(preset->reference * image->level0_mpp, 2) / pixel
-                                        : 1.0 / pixel;
-    if (preset->close > 0)
-        HRF_TRY(hrf_mask_close(mask, image->width, image->height, preset->close, err));
-    if (preset->min_object > 0)
-        HRF_TRY(hrf_mask_drop_small(mask, image->width, image->height, 255,
-                                    preset->min_object * unit, err));
-    if (preset->max_hole > 0)
-        HRF_TRY(hrf_mask_drop_small(mask, image->width, image->height, 0, preset->max_hole * unit,
-                                    err));
+    HRF_AUTO_RELEASE(hrf_regions) objects = { .n_regions = 0 };
+    HRF_TRY(hrf_regions_find(mask, image->width, image->height, 255, diagonal, &objects, err));
+    for (int64_t i = 0; i < image->width * image->height; i++)
+        if (mask[i] && (double)objects.region[objects.label[i] - 1].area < least)
+            mask[i] = 0;
     return HRF_OK;
 }
 
-static const struct preset *find_preset(const char *method)
+struct hole {
+    int32_t object; /* that it lies in */
+    int32_t index;  /* of its region */
+    int64_t area;
+};
+
+static int by_object_then_largest(const void *a, const void *b)
 {
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
-        if (strcmp(presets[i].name, method) == 0)
-            return &presets[i];
-    return NULL;
+    const struct hole *p = a, *q = b;
+    if (p->object != q->object)
+        return p->object < q->object ? -1 : 1;
+    if (p->area != q->area)
+        return p->area > q->area ? -1 : 1;
+    return p->index < q->index ? -1 : p->index > q->index;
 }
 
-static void threshold_mask(const struct preset *preset, const struct hrf_tissue_image *image,
-                           const unsigned char *plane, int threshold, unsigned char *mask)
+/* Marks all holes of an object after its `max_holes` largest for filling. */
+static enum hrf_status mark_surplus(const unsigned char *mask, const struct hrf_tissue_image *image,
+                                    const struct hrf_regions *holes, int max_holes, bool *fill,
+                                    struct hrf_error *err)
 {
-    for (int64_t i = 0; i < image->width * image->height; i++) {
-        const unsigned char *p = image->rgb + 3 * i;
-        bool guarded = preset->is_otsu && (is_ink(p) || is_black(p));
-        mask[i] = plane[i] > threshold && !guarded ? 255 : 0;
+    HRF_AUTO_RELEASE(hrf_regions) objects = { .n_regions = 0 };
+    HRF_AUTO_FREE struct hole *list = hrf_alloc_array((size_t)holes->n_regions, sizeof *list);
+    if (list == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d holes", holes->n_regions);
+    HRF_TRY(hrf_regions_find(mask, image->width, image->height, 255, true, &objects, err));
+    size_t n = 0;
+    for (int32_t i = 0; i < holes->n_regions; i++) {
+        const struct hrf_region *hole = &holes->region[i];
+        if (!hole->touches_border) /* left of its first pixel lies the object around it */
+            list[n++] = (struct hole){ objects.label[hole->first - 1], i, hole->area };
     }
+    qsort(list, n, sizeof list[0], by_object_then_largest);
+    int rank = 0;
+    for (size_t i = 0; i < n; i++) {
+        rank = i > 0 && list[i].object == list[i - 1].object ? rank + 1 : 0;
+        fill[list[i].index] |= rank >= max_holes;
+    }
+    return HRF_OK;
+}
+
+/* Holes of fewer px than `least` are filled, and so are the surplus ones. */
+static enum hrf_status fill_holes(const struct hrf_tissue_image *image, const struct preset *preset,
+                                  double least, unsigned char *mask, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_regions) holes = { .n_regions = 0 };
+    HRF_TRY(hrf_regions_find(mask, image->width, image->height, 0, false, &holes, err));
+    HRF_AUTO_FREE bool *fill = hrf_calloc((size_t)holes.n_regions, sizeof *fill);
+    if (fill == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d holes", holes.n_regions);
+    for (int32_t i = 0; i < holes.n_regions; i++)
+        fill[i] = (double)holes.region[i].area < least &&
+                  !(preset->diagonal && holes.region[i].touches_border);
+    if (preset->max_holes > 0)
+        HRF_TRY(mark_surplus(mask, image, &holes, preset->max_holes, fill, err));
+    for (int64_t i = 0; i < image->width * image->height; i++)
+        if (holes.label[i] > 0 && fill[holes.label[i] - 1])
+            mask[i] = 255;
+    return HRF_OK;
+}
+
+static enum hrf_status clean(const struct preset *preset, const struct hrf_tissue_image *image,
+                             bool relaxed, unsigned char *mask, struct hrf_error *err)
+{
+    double pixel = image->mpp_x * image->mpp_y; /* um2 */
+    double unit = preset->reference > 0 ? pow(preset->reference * image->level0_mpp, 2) : 1;
+    double least_object = preset->min_object * unit / pixel / (relaxed ? 16 : 1);
+    double in_px = preset->close_um / sqrt(pixel);
+    int size = preset->close;
+    if (in_px > size)
+        size = (int)fmin(in_px, 64);
+    if (size > 0)
+        HRF_TRY(hrf_mask_close(mask, image->width, image->height, size, err));
+    if (preset->min_object > 0)
+        HRF_TRY(drop_objects(image, preset->diagonal, least_object, mask, err));
+    if (preset->max_hole > 0)
+        HRF_TRY(fill_holes(image, preset, preset->max_hole * unit / pixel, mask, err));
+    return HRF_OK;
 }
 
 enum hrf_status hrf_tissue_detect(const struct hrf_tissue_image *image, const char *method,
                                   bool relaxed, unsigned char *mask,
                                   struct hrf_tissue_result *result, struct hrf_error *err)
 {
-    const struct preset *preset = find_preset(method);
-    if (preset == NULL)
-        return hrf_error_set(err, HRF_E_USER,
-                             "unknown tissue method '%s'; there are otsu, wsinfer, clam and ncrf",
-                             method);
+    const struct preset *preset = NULL;
+    struct hrf_tissue_result found = { 0 };
+    HRF_TRY(find_preset(method, &preset, err));
     int64_t n = image->width * image->height;
     HRF_AUTO_FREE unsigned char *plane = hrf_alloc((size_t)n);
     if (plane == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for an overview of %lld px",
                              (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        plane[i] = saturation(image->rgb + 3 * i);
-    if (preset->median > 0)
-        HRF_TRY(hrf_median_filter(plane, image->width, image->height, preset->median, err));
-    if (preset->is_ncrf) {
-        ncrf_mask(image, plane, relaxed, mask, &result->threshold);
+    fill_saturation(image, plane);
+    if (preset->threshold > 0) {
+        int t = preset->threshold / (relaxed ? 2 : 1);
+        HRF_TRY(fixed_mask(preset, image, plane, t, mask, err));
+        found.threshold = t;
+    } else if (strcmp(preset->name, "ncrf") == 0) {
+        ncrf_mask(image, plane, relaxed, mask, &found.threshold);
     } else {
-        int threshold = preset->is_otsu ? otsu_threshold(image, plane, relaxed)
-                                        : preset->threshold / (relaxed ? 2 : 1);
-        threshold_mask(preset, image, plane, threshold, mask);
-        result->threshold = threshold;
+        HRF_TRY(own_mask(image, plane, relaxed, mask, &found.threshold, err));
     }
-    HRF_TRY(clean(preset, image, mask, err));
+    HRF_TRY(clean(preset, image, relaxed, mask, err));
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
         count += mask[i] != 0;
-    result->fraction = n > 0 ? (double)count / (double)n : 0;
+    found.fraction = n > 0 ? (double)count / (double)n : 0;
+    *result = found;
     return HRF_OK;
 }

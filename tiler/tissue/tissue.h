@@ -1,15 +1,19 @@
 /* tissue.h - where on an overview image there is tissue.
  *
  * Input: 8-bit RGB, row-major, with its resolution. Output: a mask of 0 and 255. Saturation is
- * OpenCV's 8-bit HSV: S = 255 (max - min) / max. Pure; any number of threads.
+ * OpenCV's 8-bit HSV: S = 255 (max - min) / max, rounded as it does. Pure; any number of threads.
  *
- * Methods:
- *   otsu     Otsu's threshold on S over the pixels that are neither ink nor black, never under
- *            a floor, so that an empty slide's noise is not called tissue (this project's own)
- *   wsinfer  median 7, S > 7, closing 6, objects under 200^2 um2 and holes under 190^2 um2 go
- *   clam     median 7, S > 8, closing 4, objects under 100 and holes under 16 reference
- *            patches of 512^2 level-0 px go
- *   ncrf     S > Otsu(S), not (R, G and B all over their Otsu), R, G and B over 50
+ * Methods, each on an overview of the size that its authors use (hrf_tissue_reduction):
+ *   otsu     this project's own: S over a threshold half-way between glass and Otsu's, with floor
+ *            and ceiling, so that an empty slide's noise is not tissue and pale tissue is; marker
+ *            ink (see ink.h), black and its surroundings excluded; closing of 24 um; objects
+ *            under 100^2 um2 and holes under 150^2 um2 go
+ *   wsinfer  longest side 2048 px: median 7, S > 7, closing 6, objects under 200^2 um2 and holes
+ *            under 190^2 um2 go (4-connected, holes at the border too)
+ *   clam     1/64: median 7, S > 8, closing 4, objects of 100 reference patches of 512^2 level-0
+ *            px or less go; of each object's holes the 10 largest over 16 such patches stay
+ *   ncrf     1/64: S > Otsu(S), not (R, G and B all over their Otsu), R, G and B over 50
+ * The overviews of clam and ncrf are finer than 1/64 where the slide would have under 512 px.
  */
 #ifndef HRF_TILER_TISSUE_TISSUE_H
 #define HRF_TILER_TISSUE_TISSUE_H
@@ -31,9 +35,15 @@ struct hrf_tissue_result {
     double fraction;  /* of the image's pixels that are tissue */
 };
 
-/* `relaxed`: take fainter tissue, for a slide on which the method found too little (otsu: a
- * lower floor; the others: half their threshold). mask[height][width]. HRF_E_USER for an
- * unknown method. */
+/* Level-0 px per px of the overview that the method wants, at least 1. width and height: of the
+ * slide at level 0; mpp: its um/px. HRF_E_USER for an unknown method. */
+HRF_CHECKED enum hrf_status hrf_tissue_reduction(const char *method, int64_t width, int64_t height,
+                                                 double mpp, double *reduction,
+                                                 struct hrf_error *err);
+
+/* `relaxed`: take fainter and smaller tissue, for a slide on which the method found too little
+ * (otsu: 7 over the glass; the others: half their threshold; all: objects of 1/16 of the area).
+ * mask[height][width]. HRF_E_USER for an unknown method. */
 HRF_CHECKED enum hrf_status hrf_tissue_detect(const struct hrf_tissue_image *image,
                                               const char *method, bool relaxed, unsigned char *mask,
                                               struct hrf_tissue_result *result,
