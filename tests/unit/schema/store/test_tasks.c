@@ -1,0 +1,295 @@
+/* The plan, results by key, attempts, events and the lease. */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/process.h"
+#include "schema/store/store_private.h"
+#include "tests/unit/schema/store/store_fixture.h"
+#include "tests/unit/unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct hrf_task_rows tasks_of(struct hrf_store *store)
+{
+    struct hrf_task_rows rows = { NULL, 0 };
+    assert_int_equal(hrf_store_get_tasks(store, &rows, NULL), HRF_OK);
+    return rows;
+}
+
+static void plan(struct hrf_store *store, const struct hrf_task_row *rows, size_t n)
+{
+    assert_int_equal(hrf_store_plan_tasks(store, 1, HRF_TASK_INFER, rows, n, NULL), HRF_OK);
+}
+
+static bool finish(struct hrf_store *store, const struct hrf_task_row *task, const char *record)
+{
+    bool is_new = false;
+    assert_int_equal(
+        hrf_store_finish_task(store, task->id, task->key, record, strlen(record), &is_new, NULL),
+        HRF_OK);
+    return is_new;
+}
+
+static void a_plan_made_again_keeps_what_is_known(void **state)
+{
+    (void)state;
+    struct hrf_task_row wanted[2] = { fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 10, 'a'),
+                                      fixture_task(HRF_TASK_INFER, 1, "fp32", 10, 5, 'b') };
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    plan(store, wanted, 2);
+    HRF_AUTO_RELEASE(hrf_task_rows) first = tasks_of(store);
+    assert_int_equal(first.n_items, 2);
+    assert_true(first.items[0].state == HRF_TASK_PENDING && !first.items[0].cached &&
+                first.items[0].n_patches == 10 && first.items[1].first_patch == 10);
+    assert_string_equal(first.items[0].precision, "fp32");
+    assert_true(finish(store, &first.items[0], "result"));
+    assert_int_equal(
+        hrf_store_set_task(store, first.items[1].id, HRF_TASK_BROKEN, 3, "bad\nslide", NULL),
+        HRF_OK);
+    plan(store, wanted, 2);
+    HRF_AUTO_RELEASE(hrf_task_rows) again = tasks_of(store);
+    assert_int_equal(again.n_items, 2);
+    assert_true(again.items[0].state == HRF_TASK_FINISHED && again.items[0].cached &&
+                again.items[0].id == first.items[0].id);
+    assert_true(again.items[1].state == HRF_TASK_BROKEN && again.items[1].n_attempts == 3);
+    assert_string_equal(again.items[1].reason, "bad\nslide");
+}
+
+static void a_changed_key_begins_anew_and_an_old_one_is_found_again(void **state)
+{
+    (void)state;
+    struct hrf_task_row old = fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 10, 'a');
+    struct hrf_task_row new = fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 12, 'b');
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    plan(store, &old, 1);
+    HRF_AUTO_RELEASE(hrf_task_rows) first = tasks_of(store);
+    assert_true(finish(store, &first.items[0], "result"));
+    plan(store, &new, 1);
+    HRF_AUTO_RELEASE(hrf_task_rows) changed = tasks_of(store);
+    assert_int_equal(changed.n_items, 1);
+    assert_true(changed.items[0].state == HRF_TASK_PENDING && !changed.items[0].cached &&
+                changed.items[0].n_patches == 12 && changed.items[0].n_attempts == 0);
+    plan(store, &old, 1);
+    HRF_AUTO_RELEASE(hrf_task_rows) back = tasks_of(store);
+    assert_int_equal(back.n_items, 1);
+    assert_true(back.items[0].state == HRF_TASK_FINISHED && back.items[0].cached);
+    plan(store, NULL, 0);
+    HRF_AUTO_RELEASE(hrf_task_rows) none = tasks_of(store);
+    assert_int_equal(none.n_items, 0);
+}
+
+static void a_second_result_of_a_key_changes_nothing(void **state)
+{
+    (void)state;
+    struct hrf_task_row task = fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 10, 'a');
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    struct hrf_bytes record = { NULL, 0 };
+    struct hrf_error err;
+    assert_int_equal(hrf_store_get_record(store, task.key, &record, &err), HRF_E_USER);
+    assert_string_equal(err.text, "the store has no result for the key aaaaaaaaaaaa...");
+    plan(store, &task, 1);
+    HRF_AUTO_RELEASE(hrf_task_rows) rows = tasks_of(store);
+    assert_true(finish(store, &rows.items[0], "first"));
+    assert_false(finish(store, &rows.items[0], "second"));
+    assert_int_equal(hrf_store_get_record(store, task.key, &record, NULL), HRF_OK);
+    assert_int_equal(record.n_bytes, 5);
+    assert_memory_equal(record.data, "first", 5);
+    hrf_bytes_release(&record);
+}
+
+static void attempts_and_events_come_back_in_order(void **state)
+{
+    (void)state;
+    char job[] = "tile-0001", where[] = "jobs/tile-0001.a1", ids[] = "1 2 3", why[] = "killed";
+    struct hrf_attempt_row one = { .job_id = job,
+                                   .attempt = 1,
+                                   .directory = where,
+                                   .kind = HRF_TASK_TILE,
+                                   .state = HRF_ATTEMPT_INTENT,
+                                   .submitted_ms = 1700000000000,
+                                   .task_ids = ids };
+    struct hrf_attempt_row two = one;
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    HRF_AUTO_RELEASE(hrf_attempt_rows) open = { NULL, 0 }, all = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 }, some = { NULL, 0 };
+    two.attempt = 2;
+    assert_int_equal(hrf_store_put_attempt(store, &one, NULL), HRF_OK);
+    assert_int_equal(hrf_store_put_attempt(store, &two, NULL), HRF_OK);
+    assert_true(one.id > 0 && two.id > one.id);
+    one.state = HRF_ATTEMPT_ENDED;
+    one.pid = 77;
+    one.start_time = 1ULL << 62;
+    one.reason = why;
+    assert_int_equal(hrf_store_put_attempt(store, &one, NULL), HRF_OK);
+    assert_int_equal(hrf_store_get_attempts(store, true, &open, NULL), HRF_OK);
+    assert_int_equal(hrf_store_get_attempts(store, false, &all, NULL), HRF_OK);
+    assert_true(open.n_items == 1 && open.items[0].attempt == 2 && all.n_items == 2);
+    assert_true(all.items[0].pid == 77 && all.items[0].start_time == 1ULL << 62 &&
+                all.items[0].submitted_ms == 1700000000000);
+    assert_string_equal(all.items[0].task_ids, "1 2 3");
+    assert_string_equal(all.items[0].reason, "killed");
+    assert_null(all.items[1].reason);
+    assert_int_equal(hrf_store_add_event(store, "a", "first", NULL), HRF_OK);
+    assert_int_equal(hrf_store_add_event(store, "b\n", "second", NULL), HRF_OK);
+    assert_int_equal(hrf_store_add_event(store, "a", "third", NULL), HRF_OK);
+    assert_int_equal(hrf_store_get_events(store, NULL, &events, NULL), HRF_OK);
+    assert_int_equal(hrf_store_get_events(store, "a", &some, NULL), HRF_OK);
+    assert_true(events.n_items == 3 && some.n_items == 2);
+    assert_string_equal(events.items[1].subject, "b\n");
+    assert_string_equal(some.items[1].text, "third");
+    assert_true(events.items[0].at_ms > 1700000000000);
+}
+
+static void hold_the_lease(void)
+{
+    struct hrf_store *store = fixture_open(HRF_STORE_WRITE);
+    if (hrf_store_take_lease(store, NULL) != HRF_OK)
+        _exit(1);
+}
+
+static void a_living_owner_is_named_and_a_dead_one_is_followed(void **state)
+{
+    (void)state;
+    pid_t owner = fixture_spawn(hold_the_lease);
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    HRF_AUTO_FREE char *expected = NULL;
+    char host[128];
+    int64_t pid = 0;
+    struct hrf_error err = { .status = HRF_OK };
+    hrf_process_host_name(host, sizeof host);
+    expected = hrf_format("driven by process %lld on %s (last sign", (long long)owner, host);
+    assert_int_equal(hrf_store_take_lease(store, &err), HRF_E_AGAIN);
+    assert_non_null(strstr(err.text, expected));
+    assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
+    assert_int_equal(pid, owner);
+    fixture_kill(owner);
+    assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
+    assert_int_equal(pid, 0);
+    assert_int_equal(hrf_store_take_lease(store, &err), HRF_OK);
+    assert_int_equal(hrf_store_take_lease(store, &err), HRF_OK); /* ours already */
+    assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
+    assert_int_equal(pid, getpid());
+    assert_int_equal(hrf_store_give_lease(store, NULL), HRF_OK);
+    assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
+    assert_int_equal(pid, 0);
+}
+
+/* An owner of another host with our own process number, whose last beat is `age_ms` old. */
+static void other_host(struct hrf_store *store, int64_t age_ms)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "INSERT OR REPLACE INTO lease(id, host, boot, pid, start_time, beat_ms, pid_space) "
+             "VALUES(1, 'elsewhere', 'b', %ld, %llu, %lld, 'pid:[1]')",
+             (long)getpid(), (unsigned long long)hrf_process_start_time(getpid()),
+             (long long)(hrf_clock_wall_ms() - age_ms));
+    assert_int_equal(hrf_store_exec(store, sql, NULL), HRF_OK);
+}
+
+static void beat_elsewhere(void)
+{
+    struct hrf_store *store = fixture_open(HRF_STORE_WRITE);
+    hrf_clock_sleep_ms(300);
+    if (hrf_store_exec(store, "UPDATE lease SET beat_ms = beat_ms + 1", NULL) != HRF_OK)
+        _exit(1);
+    _exit(0);
+}
+
+static void an_owner_of_another_host_is_watched_before_it_is_followed(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    struct hrf_error err = { .status = HRF_OK };
+    int64_t pid = -1;
+    other_host(store, 0);
+    assert_int_equal(hrf_store_take_lease(store, &err), HRF_E_AGAIN);
+    assert_non_null(strstr(err.text, " on elsewhere (last sign of life "));
+    assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
+    assert_int_equal(pid, 0); /* not a process of this host */
+    setenv("HRF_LEASE_WATCH_MS", "2000", 1);
+    other_host(store, 100000); /* its clock may be wrong: it does beat */
+    pid_t child = fork();
+    if (child == 0)
+        beat_elsewhere();
+    assert_int_equal(hrf_store_take_lease(store, &err), HRF_E_AGAIN);
+    waitpid(child, NULL, 0);
+    setenv("HRF_LEASE_WATCH_MS", "1", 1);
+    assert_int_equal(hrf_store_take_lease(store, &err), HRF_OK);
+    unsetenv("HRF_LEASE_WATCH_MS");
+}
+
+static void a_writer_that_was_taken_over_writes_no_more(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    HRF_AUTO_FREE char *value = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_store_take_lease(store, NULL), HRF_OK);
+    assert_int_equal(hrf_store_begin(store, NULL), HRF_OK);
+    assert_int_equal(hrf_store_beat_lease(store, NULL), HRF_OK);
+    assert_int_equal(hrf_store_commit(store, NULL), HRF_OK);
+    other_host(store, 0);
+    assert_int_equal(hrf_store_beat_lease(store, &err), HRF_E_AGAIN);
+    assert_int_equal(hrf_store_begin(store, &err), HRF_E_AGAIN);
+    assert_non_null(strstr(err.text, "another process drives this run by now, on elsewhere"));
+    assert_int_equal(hrf_store_give_lease(store, NULL), HRF_OK); /* not ours: it stays */
+    HRF_AUTO(hrf_store) second = fixture_open(HRF_STORE_WRITE);
+    assert_int_equal(hrf_store_take_lease(second, &err), HRF_E_AGAIN);
+}
+
+static void tick_and_die(void)
+{
+    struct hrf_store *store = fixture_open(HRF_STORE_WRITE);
+    if (hrf_store_begin(store, NULL) != HRF_OK ||
+        hrf_store_set_fact(store, "tick", "2", NULL) != HRF_OK ||
+        hrf_store_add_event(store, "run", "two", NULL) != HRF_OK ||
+        hrf_store_commit(store, NULL) != HRF_OK)
+        _exit(1);
+}
+
+static void a_tick_is_whole_or_not_at_all_when_the_process_dies(void **state)
+{
+    (void)state;
+    static const char *const points[] = { "store.migrate.before", "store.commit.before",
+                                          "store.commit.after", "store.commit.before:2",
+                                          "store.commit.after:2" };
+    /* the first commit is the migration's; the second the tick's */
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(fixture_remove(NULL), 0);
+        assert_int_equal(fixture_make(NULL), 0);
+        setenv("HRF_CRASH_AT", points[i], 1);
+        pid_t pid = fixture_spawn(tick_and_die);
+        unsetenv("HRF_CRASH_AT");
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+        HRF_AUTO_FREE char *tick = NULL;
+        HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 };
+        assert_int_equal(hrf_store_get_fact(store, "tick", &tick, NULL), HRF_OK);
+        assert_int_equal(hrf_store_get_events(store, NULL, &events, NULL), HRF_OK);
+        assert_int_equal(tick != NULL, i == 4);
+        assert_int_equal(events.n_items, i == 4);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make, fixture_remove)
+    const struct CMUnitTest tests[] = {
+        /* first: the crash points read their environment once a process, and children inherit it */
+        TEST(a_tick_is_whole_or_not_at_all_when_the_process_dies),
+        TEST(a_plan_made_again_keeps_what_is_known),
+        TEST(a_changed_key_begins_anew_and_an_old_one_is_found_again),
+        TEST(a_second_result_of_a_key_changes_nothing),
+        TEST(attempts_and_events_come_back_in_order),
+        TEST(a_living_owner_is_named_and_a_dead_one_is_followed),
+        TEST(an_owner_of_another_host_is_watched_before_it_is_followed),
+        TEST(a_writer_that_was_taken_over_writes_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
