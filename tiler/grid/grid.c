@@ -98,19 +98,18 @@ void hrf_mask_sums_release(struct hrf_mask_sums *sums)
     sums->sums = NULL;
 }
 
-/* Nearest pixel borders of [a, b) of n pixels, at least one pixel wide and inside. */
+/* Nearest pixel borders of [a, b) of n pixels; the pixel in which its middle lies where they fall
+ * together. */
 static void snap_range(double a, double b, int64_t n, int64_t *low, int64_t *high)
 {
     *low = llround(a * (double)n);
     *high = llround(b * (double)n);
-    if (*high > n)
-        *high = n;
-    if (*low >= *high)
-        *low = *high > 0 ? *high - 1 : 0;
-    if (*low < 0)
-        *low = 0;
-    if (*high <= *low)
+    if (*low >= *high) {
+        *low = (int64_t)floor((a + b) / 2 * (double)n);
         *high = *low + 1;
+    }
+    *high = *high > n ? n : *high < 1 ? 1 : *high;
+    *low = *low < 0 ? 0 : *low >= *high ? *high - 1 : *low;
 }
 
 double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1, double y0,

@@ -40,7 +40,7 @@ HRF_CHECKED enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_
                                                struct hrf_error *err);
 void hrf_mask_sums_release(struct hrf_mask_sums *sums);
 /* Fraction of tissue under [x0, x1) x [y0, y1), given in fractions of the slide's width and
- * height; widened to at least one mask pixel. */
+ * height; of the one mask pixel that it lies on where it is smaller. */
 double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1, double y0,
                          double y1);
 

@@ -40,10 +40,12 @@ static bool is_ink(const unsigned char *p)
     return green || blue || red;
 }
 
-/* The same hues, paler: only beside ink. */
+/* The same hues, paler, and grays: only beside ink. */
 static bool is_faint_ink(const unsigned char *p)
 {
-    int r = p[0], g = p[1], b = p[2];
+    int r = p[0], g = p[1], b = p[2], high = largest(p);
+    if (high < 200 && high - smallest(p) < 24)
+        return true;
     bool green = g > r + 4 && g > b - 6;
     bool blue = b > r + 8 && g > r - 4;
     bool red = r > g + 12 && 4 * (b - g) < r - g + 8;
@@ -111,7 +113,8 @@ enum hrf_status hrf_ink_find(const struct hrf_tissue_image *image, unsigned char
     int64_t n = image->width * image->height;
     bool any = false;
     for (int64_t i = 0; i < n; i++) {
-        ink[i] = is_ink(image->rgb + 3 * i) ? 255 : 0;
+        const unsigned char *p = image->rgb + 3 * i;
+        ink[i] = is_ink(p) || is_black(p) ? 255 : 0;
         any |= ink[i] != 0;
     }
     if (any) {
@@ -120,7 +123,7 @@ enum hrf_status hrf_ink_find(const struct hrf_tissue_image *image, unsigned char
     }
     if (any)
         HRF_TRY(follow_edges(image, ink, err));
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) /* the small spots of it too */
         if (is_black(image->rgb + 3 * i))
             ink[i] = 255;
     return HRF_OK;
