@@ -77,6 +77,7 @@ static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_er
     job->session = NULL;
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, engine->batch, size, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
     struct hrf_session_config config = {
         .device = strcmp(engine->device, "auto") == 0 ? "cpu" : engine->device,
