@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"
+#include "tiler/plan/tile_job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,7 +99,7 @@ static int run_launch(const struct hrf_command *command, int argc, char **argv)
 static int run_tile_job(const struct hrf_command *command, int argc, char **argv)
 {
     (void)command;
-    return argc == 1 ? hrf_tile_job(argv[0]) : HRF_EXIT_USAGE;
+    return argc == 1 ? hrf_tile_job_main(argv[0]) : HRF_EXIT_USAGE;
 }
 
 /* Without a summary they stay out of the list: jobs are started by `run`. */

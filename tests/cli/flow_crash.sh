@@ -1,0 +1,28 @@
+#!/bin/sh
+# Every crash point: kill -9 there, run again, the same final bytes, nothing lost or done twice.
+# The points are not listed here: one run learns them, in every program, then each gets its turn.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+make_cohort
+make_workflow "$scratch/w.yaml"
+expect_code 3 env HRF_CRASH_LIST="$scratch/points" "$flow" run "$scratch/w.yaml" --out "$scratch/clean"
+n_tasks=$(sqlite3 "$scratch/clean/run.db" "SELECT count(*) FROM event WHERE subject='task'")
+points=$(sort -u "$scratch/points")
+passed=0
+for point in $points; do
+    for pass in 1 3; do
+        [ "$pass" -le "$(grep -cx "$point" "$scratch/points")" ] || continue
+        run=$scratch/run
+        rm -rf "$run"
+        HRF_CRASH_AT=$point:$pass "$flow" run "$scratch/w.yaml" --out "$run" >/dev/null 2>&1 || true
+        expect_code 3 "$flow" run "$scratch/w.yaml" --out "$run"
+        diff -r "$scratch/clean/results" "$run/results" >/dev/null || fail "$point:$pass: other bytes"
+        n=$(sqlite3 "$run/run.db" "SELECT count(*) FROM event WHERE subject='task'")
+        [ "$n" = "$n_tasks" ] || fail "$point:$pass: $n results recorded, not $n_tasks"
+        twice=$(sqlite3 "$run/run.db" "SELECT count(*) FROM (SELECT text FROM event WHERE subject='task' GROUP BY text HAVING count(*) > 1)")
+        [ "$twice" = 0 ] || fail "$point:$pass: $twice results recorded twice"
+        passed=$((passed + 1))
+    done
+done
+echo "points: $(echo "$points" | tr '\n' ' ')"
+[ "$passed" -gt 20 ] || fail "only $passed crash points were met"
+echo "$passed passed, 0 failed"

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Real slides and bad files together: the readable are scored, each bad one is named, none is lost.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+[ -d "$HRF_SHARED_DATA/slides" ] || { echo "no real slides in $HRF_SHARED_DATA"; exit 77; }
+{
+    echo slide,label,mpp
+    for file in "$HRF_SHARED_DATA"/slides/*.svs "$HRF_SHARED_DATA"/slides/*.tif*; do
+        case $file in *tcga*) echo "$file,,0.25" ;; *) echo "$file,," ;; esac
+    done
+} >"$scratch/slides.csv"
+cat >"$scratch/w.yaml" <<END
+version: 1
+name: real
+dataset: {layout: csv, csv: slides.csv}
+tiler: {patch: {size: 128, mpp: 0.5}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+END
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
+cat "$scratch/out"
+for name in cmu-1-small-region tcga-cr-7395-01a-01-ts1; do
+    [ "$(wc -l <"$scratch/run/results/fp32/model-outputs-csv/$name.csv")" -gt 10 ] || fail "$name is not scored"
+done
+for name in broken unopenable unreadable kidney-48-5; do expect_text "failed: $name:"; done
+n=$(($(wc -l <"$scratch/slides.csv") - 1))
+expect_text "$n slides:"
+left=$(sqlite3 "$scratch/run/run.db" "SELECT count(*) FROM slide WHERE state NOT IN (1, 2, 3, 4)")
+[ "$left" = 0 ] || fail "$left slides have no end"
+echo "1 passed, 0 failed"
