@@ -199,15 +199,11 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
     spec->tasks = hrf_calloc(n, sizeof spec->tasks[0]);
     if (spec->tasks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %zu tasks", where, n);
-    for (; spec->n_tasks < n; spec->n_tasks++) {
-        enum hrf_status status = read_task(json_array_get(array, spec->n_tasks), where,
-                                           &spec->tasks[spec->n_tasks], err);
-        if (status != HRF_OK) {
-            release_task(&spec->tasks[spec->n_tasks]);
-            return status;
-        }
+    for (size_t i = 0; i < n; i++) {
+        spec->n_tasks = i + 1; /* zeroed, so that destroy() takes a half-read one */
+        HRF_TRY(read_task(json_array_get(array, i), where, &spec->tasks[i], err));
         if (spec->kind == HRF_JOB_INFER)
-            HRF_TRY(need(spec->tasks[spec->n_tasks].tile_plan, "tile_plan", where, err));
+            HRF_TRY(need(spec->tasks[i].tile_plan, "tile_plan", where, err));
     }
     return HRF_OK;
 }

@@ -48,12 +48,12 @@ static char *const odd_names[] = { (char[]){ "with space.svs" },
                                    (char[]){ "{\"base16\":\"41\"}" } };
 enum { N_ODD = sizeof odd_names / sizeof odd_names[0] };
 
-static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids[N_ODD][8])
+static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids[N_ODD][16])
 {
     static char model[] = "/m/\xE9.onnx", sha[] = "abc", precision[] = "fp32", device[] = "cpu";
     static char key[] = "k", plan[] = "/p";
     for (int i = 0; i < N_ODD; i++) {
-        snprintf(ids[i], 8, "t%04d", i);
+        snprintf(ids[i], sizeof ids[i], "t%04d", i);
         tasks[i] = (struct hrf_job_task){ .id = ids[i],
                                           .key = key,
                                           .slide_name = odd_names[i],
@@ -85,7 +85,7 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
 {
     (void)state;
     struct hrf_job_task tasks[N_ODD];
-    char ids[N_ODD][8];
+    char ids[N_ODD][16];
     struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
     assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_OK);
@@ -190,7 +190,7 @@ static void reading_a_spec_survives_every_failed_allocation(void **state)
 {
     (void)state;
     struct hrf_job_task tasks[N_ODD];
-    char ids[N_ODD][8];
+    char ids[N_ODD][16];
     struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
     assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
     enum hrf_status status = HRF_E_NOMEM;
