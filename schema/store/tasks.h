@@ -106,9 +106,11 @@ HRF_CHECKED enum hrf_status hrf_store_add_event(struct hrf_store *store, const c
 HRF_CHECKED enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
                                                  struct hrf_event_rows *out, struct hrf_error *err);
 
-/* The one writer. A dead owner (its process is gone on this host and boot) is taken over; a
- * living one is HRF_E_AGAIN with its pid and host. An owner on another host counts as living
- * until its heartbeat is 90 s old. */
+/* The one writer. A dead owner (its process is gone on this host and boot) is taken over, after
+ * the file was checked; a living one is HRF_E_AGAIN with its pid and host. An owner that cannot be
+ * seen from here (another host or container) counts as living until its heartbeat is 90 s old,
+ * and is then watched for 15 s: this call waits for that. Once taken, every hrf_store_begin checks
+ * that the lease is still ours; HRF_E_AGAIN when it is not. Beat every 5 s. */
 HRF_CHECKED enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err);
