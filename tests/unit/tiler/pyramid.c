@@ -56,6 +56,8 @@ static void set_tags(TIFF *tiff, const struct pyramid *p, int level, uint32_t ti
         TIFFSetField(tiff, TIFFTAG_SUBFILETYPE, FILETYPE_REDUCEDIMAGE);
     if (level == 0 && p->description != NULL)
         TIFFSetField(tiff, TIFFTAG_IMAGEDESCRIPTION, p->description);
+    if (level == 0 && p->software != NULL)
+        TIFFSetField(tiff, TIFFTAG_SOFTWARE, p->software);
     if (level == 0 && p->x_resolution > 0) {
         TIFFSetField(tiff, TIFFTAG_XRESOLUTION, p->x_resolution);
         TIFFSetField(tiff, TIFFTAG_YRESOLUTION, p->y_resolution);

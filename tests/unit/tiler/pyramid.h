@@ -17,13 +17,13 @@ struct pyramid {
     struct {
         uint32_t width, height;
     } level[PYRAMID_MAX_LEVELS];
-    uint32_t tile; /* side; 0 = 64 */
-    bool big;      /* BigTIFF */
-    bool jpeg;     /* else deflate, which keeps every bit */
-    bool alpha;    /* RGBA with unassociated alpha */
-    const char *description;
-    double x_resolution, y_resolution; /* 0 = no tags */
-    uint16_t resolution_unit;          /* RESUNIT_...; 0 = no tag */
+    uint32_t tile;                      /* side; 0 = 64 */
+    bool big;                           /* BigTIFF */
+    bool jpeg;                          /* else deflate, which keeps every bit */
+    bool alpha;                         /* RGBA with unassociated alpha */
+    const char *description, *software; /* tags of level 0; NULL = none */
+    double x_resolution, y_resolution;  /* 0 = no tags */
+    uint16_t resolution_unit;           /* RESUNIT_...; 0 = no tag */
     /* rgba of a pixel; NULL = noise by pyramid_noise */
     void (*pixel)(const void *context, int level, uint32_t x, uint32_t y, unsigned char rgba[4]);
     /* whether a tile is left out (offset 0, length 0); NULL = none is */

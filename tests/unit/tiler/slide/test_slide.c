@@ -360,6 +360,52 @@ static void the_philips_xml_gives_rows_before_columns_and_level_0_is_the_finest(
     does_not_resolve(absurd, 0.25, 0, "500 um/px (source: philips-xml) cannot be right");
 }
 
+static bool not_the_first(const void *context, int level, uint32_t column, uint32_t row)
+{
+    (void)context, (void)level;
+    return column + row > 0;
+}
+
+/* As the CAMELYON16 slides are: OpenSlide knows Philips, its XML and its left-out tiles. */
+static void a_philips_slide_has_its_spacing_from_openslide_and_left_out_tiles_white(void **state)
+{
+    (void)state;
+#define PHILIPS_LEVEL(spacing)                                                                     \
+    "<DataObject ObjectType=\"PixelDataRepresentation\"><Attribute Name=\"DICOM_PIXEL_SPACING\" "  \
+    "Group=\"0x0028\" Element=\"0x0030\" PMSVR=\"IDoubleArray\">" spacing                          \
+    "</Attribute></DataObject>"
+    static const char xml[] =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\" ?><DataObject ObjectType=\"DPUfsImport\">"
+        "<Attribute Name=\"PIM_DP_SCANNED_IMAGES\" Group=\"0x301D\" Element=\"0x1003\" "
+        "PMSVR=\"IDataObjectArray\"><Array><DataObject ObjectType=\"DPScannedImage\">"
+        "<Attribute Name=\"PIM_DP_IMAGE_TYPE\" Group=\"0x301D\" Element=\"0x1004\" "
+        "PMSVR=\"IString\">WSI</Attribute>"
+        "<Attribute Name=\"DICOM_PIXEL_SPACING\" Group=\"0x0028\" Element=\"0x0030\" "
+        "PMSVR=\"IDoubleArray\">&quot;0.000227&quot; &quot;0.000243&quot;</Attribute>"
+        "<Attribute Name=\"PIIM_PIXEL_DATA_REPRESENTATION_SEQUENCE\" Group=\"0x1001\" "
+        "Element=\"0x8B01\" PMSVR=\"IDataObjectArray\"><Array>" PHILIPS_LEVEL(
+            "&quot;0.000227&quot; &quot;0.000243&quot;")
+            PHILIPS_LEVEL("&quot;0.000454&quot; &quot;0.000486&quot;") "</Array></Attribute>"
+                                                                       "</DataObject></Array></"
+                                                                       "Attribute></DataObject>";
+    struct pyramid p = { .n_levels = 2,
+                         .level = { { 256, 256 }, { 128, 128 } },
+                         .tile = 128,
+                         .big = true,
+                         .jpeg = true,
+                         .description = xml,
+                         .software = "Philips DP v1.0",
+                         .is_sparse = not_the_first };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "philips-vendor.tif");
+    unsigned char rgb[256 * 3];
+    assert_string_equal(hrf_slide_info(slide)->vendor, "philips");
+    resolves(slide, 1, 2, 0.243, 0.227, HRF_MPP_FILE);
+    assert_int_equal(hrf_slide_read(slide, 0, 0, 5, 256, 1, rgb, NULL), HRF_OK);
+    assert_true(rgb[0] != 255 || rgb[1] != 255 || rgb[2] != 255);
+    for (int i = 128 * 3; i < 256 * 3; i++)
+        assert_int_equal(rgb[i], 255);
+}
+
 static void damaged_philips_xml_gives_nothing(void **state)
 {
     (void)state;
@@ -394,6 +440,7 @@ int main(void)
         cmocka_unit_test(the_resolution_of_real_slides_comes_from_where_they_have_it),
         cmocka_unit_test(sane_tiff_tags_are_believed_and_72_dpi_is_passed_over),
         cmocka_unit_test(the_philips_xml_gives_rows_before_columns_and_level_0_is_the_finest),
+        cmocka_unit_test(a_philips_slide_has_its_spacing_from_openslide_and_left_out_tiles_white),
         cmocka_unit_test(damaged_philips_xml_gives_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
