@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "schema/workflow/reader.h"
 
-#include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +201,23 @@ static void check_version(struct hrf_reader *r, const struct hrf_yaml_node *root
                         WORKFLOW_VERSION);
 }
 
+/* Names the first part of the path that is not known where it stands. */
+static void unknown_path(struct hrf_reader *r, const char *path)
+{
+    char prefix[PATH_SIZE] = "", longer[PATH_SIZE];
+    for (const char *part = path;;) {
+        size_t n = strcspn(part, ".");
+        snprintf(longer, sizeof longer, "%.*s", (int)(part - path + (ptrdiff_t)n), path);
+        if (part[n] == '\0' || !is_prefix(longer)) {
+            const char *name = prefix[0] != '\0' ? longer + strlen(prefix) + 1 : longer;
+            unknown_key(r, prefix, name, 0, 0);
+            return;
+        }
+        memcpy(prefix, longer, sizeof prefix);
+        part += n + 1;
+    }
+}
+
 static void read_override(struct hrf_reader *r, const char *text, const char *file)
 {
     const char *equal = strchr(text, '=');
@@ -215,7 +232,7 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
     else if (hrf_yaml_parse(equal + 1, strlen(equal + 1), where, &yaml, &err) != HRF_OK)
         hrf_reader_find(r, 0, 0, "%s", err.text);
     else if (hrf_key_index(path) >= hrf_n_keys && !is_prefix(path))
-        unknown_key(r, "", path, 0, 0);
+        unknown_path(r, path);
     else
         read_node(r, path, hrf_yaml_root(yaml));
     r->where = file;

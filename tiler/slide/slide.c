@@ -59,11 +59,12 @@ static enum hrf_status refuse_unknown(const char *path, const char *name, struct
     if (fd >= 0 && read(fd, head, sizeof head - 1) > 0)
         for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++)
             if (strncmp(head, pictures[i].magic, strlen(pictures[i].magic)) == 0)
-                return hrf_error_set(err, HRF_E_USER,
-                                     "'%s' is a %s that is not a whole-slide image (OpenSlide %s "
-                                     "reads tiled ones only); convert it to a tiled pyramid, e.g. "
-                                     "with 'vips tiffsave --tile --pyramid'",
-                                     name, pictures[i].word, openslide_get_version());
+                return hrf_error_set(
+                    err, HRF_E_USER,
+                    "'%s' is a %s that cannot be read as a slide: it is damaged (cut "
+                    "short?), or not tiled, which OpenSlide %s needs; copy it "
+                    "again, or convert it with 'vips tiffsave --tile --pyramid'",
+                    name, pictures[i].word, openslide_get_version());
     return hrf_error_set(err, HRF_E_USER,
                          "'%s' is not a whole-slide image: OpenSlide %s knows no format for it",
                          name, openslide_get_version());

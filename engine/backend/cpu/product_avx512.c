@@ -39,6 +39,11 @@ enum { MAX_ROWS = 14 };
     hrf_finish(x##i, t->mask[0], t->y + (i)*t->y_pitch, bias0, e);                                 \
     hrf_finish(y##i, t->mask[1], t->y + (i)*t->y_pitch + 16, bias1, e);
 
+/* The residual comes from far: asked for here, it is there when the sums are done. */
+#define PREFETCH(i, pointer, offset)                                                               \
+    _mm_prefetch((const char *)(t->y + (i)*t->y_pitch), _MM_HINT_T0);                              \
+    _mm_prefetch((const char *)(t->y + (i)*t->y_pitch + 16), _MM_HINT_T0);
+
 struct tile {
     const float *a, *w, *bias;
     float *y;
@@ -53,6 +58,9 @@ struct tile {
         const char *p0 = (const char *)t->a, *p1 = p0 + 3 * pitch, *p2 = p1 + 3 * pitch;           \
         const char *p3 = p2 + 3 * pitch, *p4 = p3 + 3 * pitch;                                     \
         const float *w = t->w;                                                                     \
+        if (e->accumulate) {                                                                       \
+            ROWS_##n(PREFETCH)                                                                     \
+        }                                                                                          \
         ROWS_##n(ZERO) for (int64_t k = 0; k < t->depth; k++)                                      \
         {                                                                                          \
             const __m512 w0 = _mm512_load_ps(w), w1 = _mm512_load_ps(w + 16);                      \
@@ -82,7 +90,9 @@ static tile_function *const tiles[MAX_ROWS + 1] = {
 
 static __mmask16 first_columns(int64_t n)
 {
-    return n >= 16 ? (__mmask16)0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
+    if (n <= 0)
+        return (__mmask16)0;
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
