@@ -35,7 +35,8 @@ struct hrf_patch_reader {
     int64_t strip_rows;
     uint32_t *argb;       /* [strip_rows][x.extent] */
     unsigned char *strip; /* the same in RGB */
-    float *ring;          /* [y.n_taps][size][3]: input rows whose columns are resampled */
+    int32_t n_open;       /* output rows that one input row may add to, at most */
+    float *sums;          /* [n_open][x.extent][3]: output rows at work, columns as in the level */
 };
 
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader)
@@ -123,7 +124,7 @@ void hrf_patch_reader_destroy(struct hrf_patch_reader *reader)
     hrf_free(reader->y.weights);
     hrf_free(reader->argb);
     hrf_free(reader->strip);
-    hrf_free(reader->ring);
+    hrf_free(reader->sums);
     hrf_free(reader);
 }
 
@@ -135,9 +136,11 @@ static enum hrf_status alloc_scratch(struct hrf_patch_reader *reader, struct hrf
     size_t n = (size_t)(reader->strip_rows * width);
     reader->argb = hrf_alloc_array(n, sizeof reader->argb[0]);
     reader->strip = hrf_alloc_array(n, 3);
-    reader->ring = hrf_alloc_array((size_t)reader->y.n_taps * (size_t)reader->size,
-                                   3 * sizeof reader->ring[0]);
-    if (reader->argb == NULL || reader->strip == NULL || reader->ring == NULL)
+    double per_row = ceil(1 / reader->y.scale); /* output rows that begin on one input row */
+    reader->n_open = 2 * (int32_t)per_row + 2;
+    reader->sums = hrf_alloc_array((size_t)reader->n_open * (size_t)width,
+                                   3 * sizeof reader->sums[0]);
+    if (reader->argb == NULL || reader->strip == NULL || reader->sums == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to read patches of %lld px",
                              (long long)reader->size);
     return HRF_OK;
@@ -176,44 +179,37 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
     return HRF_OK;
 }
 
-static void resample_columns(const struct axis *x, int64_t size, const unsigned char *in,
-                             float *out)
+/* Adds one input row to an output row's sums; the first to come sets them. */
+static void add_row(float *sums, const unsigned char *in, int64_t n, float weight, bool is_first)
+{
+    if (is_first)
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = weight * (float)in[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            sums[i] += weight * (float)in[i];
+}
+
+static unsigned char rounded(float value)
+{
+    return (unsigned char)(value < 254.5f ? value + 0.5f : 255);
+}
+
+/* The columns of a finished output row. */
+static void emit_row(const struct axis *x, int64_t size, const float *sums, unsigned char *rgb)
 {
     const float *weight = x->weights;
     for (int64_t j = 0; j < size; j++) {
-        const unsigned char *p = in + 3 * x->first[j];
+        const float *p = sums + 3 * x->first[j];
         float r = 0, g = 0, b = 0;
         for (int32_t t = 0; t < x->n_taps; t++, p += 3, weight++) {
-            r += *weight * (float)p[0];
-            g += *weight * (float)p[1];
-            b += *weight * (float)p[2];
+            r += *weight * p[0];
+            g += *weight * p[1];
+            b += *weight * p[2];
         }
-        out[3 * j] = r;
-        out[3 * j + 1] = g;
-        out[3 * j + 2] = b;
-    }
-}
-
-/* One output row from the input rows in the ring. */
-static void emit_row(const struct hrf_patch_reader *reader, int64_t j, unsigned char *rgb)
-{
-    const struct axis *y = &reader->y;
-    int64_t width = 3 * reader->size;
-    enum { BLOCK = 192 }; /* values whose sums stay in the nearest cache */
-    for (int64_t begin = 0; begin < width; begin += BLOCK) {
-        int64_t n = width - begin < BLOCK ? width - begin : BLOCK;
-        float sums[BLOCK];
-        for (int64_t i = 0; i < n; i++)
-            sums[i] = 0.5f;
-        for (int32_t t = 0; t < y->n_taps; t++) {
-            float weight = y->weights[j * y->n_taps + t];
-            const float *row = reader->ring + (y->first[j] + t) % y->n_taps * width + begin;
-            if (weight != 0) /* a row of weight 0 may not be in the ring yet */
-                for (int64_t i = 0; i < n; i++)
-                    sums[i] += weight * row[i];
-        }
-        for (int64_t i = 0; i < n; i++)
-            rgb[j * width + begin + i] = (unsigned char)fminf(sums[i], 255);
+        rgb[3 * j] = rounded(r);
+        rgb[3 * j + 1] = rounded(g);
+        rgb[3 * j + 2] = rounded(b);
     }
 }
 
@@ -270,8 +266,28 @@ static int64_t read_origin(double downsample, int64_t at, double *phase)
     return origin;
 }
 
-/* Strips of the level pass through the ring of rows; an output row leaves as soon as its last
- * input row is in. */
+/* Input row r goes into every output row that it has a part in; those that it completes leave.
+ * Returns the first output row that is not complete. */
+static int64_t take_row(struct hrf_patch_reader *reader, int64_t r, const unsigned char *in,
+                        int64_t width, int64_t done, unsigned char *rgb)
+{
+    const struct axis *y = &reader->y;
+    int64_t size = reader->size;
+    for (int64_t j = done; j < size && y->first[j] <= r; j++) {
+        int64_t t = r - y->first[j];
+        float *sums = reader->sums + j % reader->n_open * reader->x.extent * 3;
+        if (t < y->n_taps)
+            add_row(sums, in, 3 * width, y->weights[j * y->n_taps + t], t == 0);
+    }
+    while (done < size && last_row(y, done) <= r) {
+        emit_row(&reader->x, size, reader->sums + done % reader->n_open * reader->x.extent * 3,
+                 rgb + 3 * done * size);
+        done++;
+    }
+    return done;
+}
+
+/* The level passes through in strips, row by row. */
 static enum hrf_status resample_patch(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                       unsigned char *rgb, int64_t *decode_ns, int64_t *resample_ns,
                                       struct hrf_error *err)
@@ -292,12 +308,9 @@ static enum hrf_status resample_patch(struct hrf_patch_reader *reader, int64_t x
         HRF_TRY(read_rows(reader, &region, row, n, reader->strip, err));
         start = hrf_clock_ns();
         *decode_ns += start - before;
-        for (int64_t r = row; r < row + n; r++) {
-            resample_columns(&reader->x, size, reader->strip + 3 * (r - row) * region.width,
-                             reader->ring + r % reader->y.n_taps * size * 3);
-            while (done < size && last_row(&reader->y, done) <= r)
-                emit_row(reader, done++, rgb);
-        }
+        for (int64_t r = row; r < row + n; r++)
+            done = take_row(reader, r, reader->strip + 3 * (r - row) * region.width, region.width,
+                            done, rgb);
     }
     *resample_ns += hrf_clock_ns() - start;
     return HRF_OK;
