@@ -366,9 +366,13 @@ static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n
     enum hrf_status status = hrf_yaml_parse(text, n_bytes, path, &yaml, &cause);
     if (status == HRF_E_USER) { /* its text has the position already */
         size_t n = strlen(path);
-        bool own = strncmp(cause.text, path, n) == 0 && cause.text[n] == ':';
-        const char *rest = own ? cause.text + n + 1 : cause.text;
-        hrf_reader_find(r, 0, 0, "%s", rest + (own && *rest == ' '));
+        char *rest = cause.text, *end = rest;
+        bool own = strncmp(rest, path, n) == 0 && rest[n] == ':';
+        long line = own ? strtol(rest + n + 1, &end, 10) : 0, column = 0;
+        if (line > 0 && *end == ':')
+            column = strtol(end + 1, &end, 10);
+        rest = line > 0 && end[0] == ':' && end[1] == ' ' ? end + 2 : rest;
+        hrf_reader_find(r, (int)line, (int)column, "%s", rest);
         return HRF_OK;
     }
     if (status != HRF_OK) {
