@@ -3,6 +3,7 @@
  * user_version counts the steps that made a file; each step is one transaction. Steps are never
  * changed once released: a new one is added.
  */
+#include "base/clock.h"
 #include "base/crash.h"
 #include "base/path.h"
 #include "schema/store/store_private.h"
@@ -62,17 +63,38 @@ static bool is_on_network(const char *path)
            hrf_store_is_network((unsigned long)fs.f_type & 0xffffffffUL);
 }
 
+struct identity {
+    int64_t application, version, n_tables;
+};
+
+static enum hrf_status read_identity(struct hrf_store *store, struct identity *id,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_number(store, "PRAGMA application_id", &id->application, err));
+    HRF_TRY(hrf_store_number(store, "PRAGMA user_version", &id->version, err));
+    return hrf_store_number(store, "SELECT count(*) FROM sqlite_master", &id->n_tables, err);
+}
+
+/* All of one moment: another process may be making the file. */
+static enum hrf_status read_identity_at_once(struct hrf_store *store, struct identity *id,
+                                             struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_exec(store, "BEGIN", err));
+    enum hrf_status status = read_identity(store, id, err);
+    hrf_store_rollback(store);
+    return status;
+}
+
 static enum hrf_status check_identity(struct hrf_store *store, int64_t *version,
                                       struct hrf_error *err)
 {
-    int64_t application, n_tables;
-    HRF_TRY(hrf_store_number(store, "PRAGMA application_id", &application, err));
-    HRF_TRY(hrf_store_number(store, "PRAGMA user_version", version, err));
-    HRF_TRY(hrf_store_number(store, "SELECT count(*) FROM sqlite_master", &n_tables, err));
-    bool is_new = application == 0 && *version == 0 && n_tables == 0;
+    struct identity id = { .application = 0 };
+    HRF_TRY(read_identity_at_once(store, &id, err));
+    *version = id.version;
+    bool is_new = id.application == 0 && id.version == 0 && id.n_tables == 0;
     if (is_new && store->mode == HRF_STORE_READ)
         return hrf_error_set(err, HRF_E_USER, "'%s' is empty: no run was begun there", store->path);
-    if (!is_new && application != APPLICATION_ID)
+    if (!is_new && id.application != APPLICATION_ID)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' is an SQLite file of another program, not a run store; name "
                              "another directory with --out",
@@ -103,12 +125,16 @@ static enum hrf_status take_steps(struct hrf_store *store, struct hrf_error *err
     return hrf_store_exec(store, sql, err);
 }
 
+/* SQLite does not wait when two connections change the journal of one file: we do. */
 static enum hrf_status set_journal(struct hrf_store *store, struct hrf_error *err)
 {
-    if (is_on_network(store->path))
-        HRF_TRY(hrf_store_exec(store, "PRAGMA journal_mode=TRUNCATE", err));
-    else
-        HRF_TRY(hrf_store_exec(store, "PRAGMA journal_mode=WAL", err));
+    const char *sql = is_on_network(store->path) ? "PRAGMA journal_mode=TRUNCATE"
+                                                 : "PRAGMA journal_mode=WAL";
+    int64_t until = hrf_clock_ns() + (int64_t)HRF_STORE_BUSY_MS * 1000000;
+    enum hrf_status status;
+    while ((status = hrf_store_exec(store, sql, err)) == HRF_E_AGAIN && hrf_clock_ns() < until)
+        hrf_clock_sleep_ms(5);
+    HRF_TRY(status);
     return hrf_store_exec(store, "PRAGMA synchronous=FULL", err);
 }
 

@@ -107,12 +107,15 @@ static void an_old_store_is_migrated_with_all_it_holds(void **state)
 
 static void open_many(void)
 {
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 40; i++) {
         struct hrf_store *store = NULL;
         char path[160];
         snprintf(path, sizeof path, "%s.%d", db(), i);
-        if (hrf_store_open(path, HRF_STORE_WRITE, &store, NULL) != HRF_OK)
+        struct hrf_error err;
+        if (hrf_store_open(path, HRF_STORE_WRITE, &store, &err) != HRF_OK) {
+            fprintf(stderr, "%s\n", err.text);
             _exit(1);
+        }
         hrf_store_close(store);
     }
     _exit(0);
