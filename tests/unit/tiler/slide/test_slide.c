@@ -91,9 +91,9 @@ static void what_is_not_a_slide_is_refused_each_with_its_own_reason(void **state
     pyramid_real("broken.svs", real);
     refused(real, HRF_E_USER, "knows no format for it");
     pyramid_real("kidney-48-5.tif", real);
-    refused(real, HRF_E_USER, "is a TIFF that is not a whole-slide image");
+    refused(real, HRF_E_USER, "is a TIFF that cannot be read as a slide");
     pyramid_real("wsi-blue-pen.png", real);
-    refused(real, HRF_E_USER, "is a PNG that is not a whole-slide image");
+    refused(real, HRF_E_USER, "is a PNG that cannot be read as a slide");
     pyramid_real("unopenable.tiff", real);
     refused(real, HRF_E_USER, "Unsupported TIFF compression: 52479");
 }
