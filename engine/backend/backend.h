@@ -106,6 +106,15 @@ void hrf_walk_seek(const struct hrf_walk *walk, int64_t row,
                    int64_t offsets[HRF_WALK_MAX_OPERANDS]);
 int64_t hrf_walk_rows(const struct hrf_walk *walk);
 
+/* ---- operators that only move numbers ---- */
+
+/* CONCAT, FLATTEN, RESHAPE, TRANSPOSE, SQUEEZE, UNSQUEEZE, IDENTITY, PAD, GATHER, SLICE: the
+ * memory of ref and cpu is host memory laid out the same way, so they share these. Exact. */
+bool hrf_is_move(enum hrf_op op);
+HRF_CHECKED enum hrf_status hrf_move_compile(const struct hrf_graph *graph,
+                                             const struct hrf_node *node, struct hrf_kernel **out,
+                                             struct hrf_error *err);
+
 /* ---- what a kernel keeps of its node ---- */
 
 struct hrf_operand {

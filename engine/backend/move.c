@@ -1,4 +1,4 @@
-#include "engine/backend/move.h"
+#include "engine/backend/backend.h"
 
 #include <string.h>
 

@@ -24,7 +24,8 @@ struct winograd_kernel {
     int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
     int64_t pad[2];
     int64_t tile_rows, tile_columns, n_tiles;
-    int64_t block; /* tiles that are in work at a time, of a thread or (shared) of all */
+    int64_t v_pitch, m_pitch; /* floats from one tile to the next, of one point */
+    int64_t block;            /* tiles that are in work at a time, of a thread or (shared) of all */
     bool shared;
     struct hrf_epilogue epilogue;
     bool has_residual;
@@ -45,15 +46,15 @@ static int64_t ceil_div(int64_t a, int64_t b)
 
 static int64_t scratch_floats(const struct winograd_kernel *k)
 {
-    const int64_t per_point = k->block * (k->channels + k->out_channels) + 2 * PITCH_SLACK;
+    const int64_t per_point = k->block * (k->v_pitch + k->m_pitch) + 2 * PITCH_SLACK;
     return per_point * HRF_WINOGRAD_POINTS;
 }
 
 static struct scratch scratch_of(const struct winograd_kernel *k, void *workspace, int64_t thread)
 {
     struct scratch s = { .v = (float *)workspace + thread * scratch_floats(k),
-                         .v_pitch = k->block * k->channels + PITCH_SLACK,
-                         .m_pitch = k->block * k->out_channels + PITCH_SLACK };
+                         .v_pitch = k->block * k->v_pitch + PITCH_SLACK,
+                         .m_pitch = k->block * k->m_pitch + PITCH_SLACK };
     s.m = s.v + s.v_pitch * HRF_WINOGRAD_POINTS;
     return s;
 }
@@ -103,9 +104,9 @@ static void multiply(const struct winograd_kernel *k, const struct scratch *s, i
                      int64_t first, int64_t n)
 {
     static const struct hrf_epilogue plain = { .activation = HRF_ACT_NONE };
-    hrf_product_avx512(s->v + point * s->v_pitch + first * k->channels, k->channels,
+    hrf_product_avx512(s->v + point * s->v_pitch + first * k->v_pitch, k->v_pitch,
                        k->weights + (size_t)point * k->point_floats, k->channels,
-                       s->m + point * s->m_pitch + first * k->out_channels, k->out_channels, n,
+                       s->m + point * s->m_pitch + first * k->m_pitch, k->m_pitch, n,
                        k->out_channels, &plain);
 }
 
@@ -113,17 +114,17 @@ static void run_block(const struct winograd_kernel *k, const struct scratch *s, 
                       float *out, int64_t first, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        read_tile(k, x, first + i, s->v + i * k->channels, s->v_pitch);
+        read_tile(k, x, first + i, s->v + i * k->v_pitch, s->v_pitch);
     for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++)
         multiply(k, s, point, 0, n);
     for (int64_t i = 0; i < n; i++)
-        write_tile(k, s->m + i * k->out_channels, s->m_pitch, first + i, out);
+        write_tile(k, s->m + i * k->m_pitch, s->m_pitch, first + i, out);
 }
 
 static void run_own(const struct winograd_kernel *k, const float *x, float *out, void *workspace)
 {
     const int64_t n_blocks = ceil_div(k->n_tiles, k->block);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic)
     for (int64_t b = 0; b < n_blocks; b++) {
         const struct scratch s = scratch_of(k, workspace, omp_get_thread_num());
         const int64_t first = k->n_tiles * b / n_blocks, end = k->n_tiles * (b + 1) / n_blocks;
@@ -142,13 +143,13 @@ static void run_shared(const struct winograd_kernel *k, const float *x, float *o
         {
 #pragma omp for schedule(static)
             for (int64_t i = 0; i < n; i++)
-                read_tile(k, x, first + i, s.v + i * k->channels, s.v_pitch);
+                read_tile(k, x, first + i, s.v + i * k->v_pitch, s.v_pitch);
 #pragma omp for schedule(static)
             for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++)
                 multiply(k, &s, point, 0, n);
 #pragma omp for schedule(static)
             for (int64_t i = 0; i < n; i++)
-                write_tile(k, s.m + i * k->out_channels, s.m_pitch, first + i, out);
+                write_tile(k, s.m + i * k->m_pitch, s.m_pitch, first + i, out);
         }
     }
 }
@@ -299,6 +300,8 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     k->tile_columns = ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
     k->n_tiles = count_tiles(y);
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    k->v_pitch = k->channels + PITCH_SLACK;
+    k->m_pitch = k->out_channels + PITCH_SLACK;
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->bias, k->has_residual);

@@ -1,7 +1,6 @@
 #include "engine/backend/cpu/cpu.h"
 
 #include "engine/backend/cpu/cpu_private.h"
-#include "engine/backend/move.h"
 
 #include <omp.h>
 

@@ -10,7 +10,7 @@
 
 #include <immintrin.h>
 
-enum { MAX_ROWS = 14 };
+enum { MAX_ROWS = 14, UNROLL = 4 };
 
 /* ROW(i, pointer, offset): row i lies at pointer + offset bytes. */
 #define ROWS_1(ROW)  ROW(0, p0, 0)
@@ -31,13 +31,46 @@ enum { MAX_ROWS = 14 };
 #define ZERO(i, pointer, offset) __m512 x##i = _mm512_setzero_ps(), y##i = _mm512_setzero_ps();
 #define MULTIPLY(i, pointer, offset)                                                               \
     {                                                                                              \
-        const __m512 v = _mm512_set1_ps(*(const float *)(const void *)((pointer) + (offset)));     \
+        const __m512 v = _mm512_set1_ps(                                                           \
+            *(const float *)(const void *)((pointer) + (offset) + at));                            \
         x##i = _mm512_fmadd_ps(v, w0, x##i);                                                       \
         y##i = _mm512_fmadd_ps(v, w1, y##i);                                                       \
     }
+/* One step of depth, `step` beyond where the pointers are. */
+#define STEP(n, step)                                                                              \
+    {                                                                                              \
+        enum { at = (step) * sizeof(float) };                                                      \
+        const __m512 w0 = _mm512_load_ps(w + (step)*HRF_PANEL);                                    \
+        const __m512 w1 = _mm512_load_ps(w + (step)*HRF_PANEL + 16);                               \
+        ROWS_##n(MULTIPLY)                                                                         \
+    }
+#define ADVANCE(steps)                                                                             \
+    w += (steps)*HRF_PANEL;                                                                        \
+    p0 += (steps) * sizeof(float);                                                                 \
+    p1 += (steps) * sizeof(float);                                                                 \
+    p2 += (steps) * sizeof(float);                                                                 \
+    p3 += (steps) * sizeof(float);                                                                 \
+    p4 += (steps) * sizeof(float);
+
+/* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
+#define ADD_BIAS(i, pointer, offset)                                                               \
+    x##i = _mm512_add_ps(x##i, bias0);                                                             \
+    y##i = _mm512_add_ps(y##i, bias1);
+#define ADD_RESIDUAL(i, pointer, offset)                                                           \
+    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], t->y + (i)*t->y_pitch));          \
+    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], t->y + (i)*t->y_pitch + 16));
+#define RELU(i, pointer, offset)                                                                   \
+    x##i = _mm512_max_ps(x##i, _mm512_setzero_ps());                                               \
+    y##i = _mm512_max_ps(y##i, _mm512_setzero_ps());
+#define ACTIVATE(i, pointer, offset)                                                               \
+    x##i = hrf_activate_avx512(x##i, e);                                                           \
+    y##i = hrf_activate_avx512(y##i, e);
 #define STORE(i, pointer, offset)                                                                  \
-    hrf_finish(x##i, t->mask[0], t->y + (i)*t->y_pitch, bias0, e);                                 \
-    hrf_finish(y##i, t->mask[1], t->y + (i)*t->y_pitch + 16, bias1, e);
+    _mm512_storeu_ps(t->y + (i)*t->y_pitch, x##i);                                                 \
+    _mm512_storeu_ps(t->y + (i)*t->y_pitch + 16, y##i);
+#define STORE_SOME(i, pointer, offset)                                                             \
+    _mm512_mask_storeu_ps(t->y + (i)*t->y_pitch, t->mask[0], x##i);                                \
+    _mm512_mask_storeu_ps(t->y + (i)*t->y_pitch + 16, t->mask[1], y##i);
 
 /* The residual comes from far: asked for here, it is there when the sums are done. */
 #define PREFETCH(i, pointer, offset)                                                               \
@@ -48,6 +81,10 @@ struct tile {
     const float *a, *w, *bias;
     float *y;
     int64_t a_pitch, y_pitch, depth;
+    /* The next panel is brought near while this one is used: each tile asks for its share, a
+     * little at every step, since a burst would hold up the loads of this tile. */
+    const char *next;
+    int64_t next_step; /* bytes; twice in UNROLL steps */
     __mmask16 mask[2]; /* which of the panel's columns exist */
 };
 
@@ -58,22 +95,39 @@ struct tile {
         const char *p0 = (const char *)t->a, *p1 = p0 + 3 * pitch, *p2 = p1 + 3 * pitch;           \
         const char *p3 = p2 + 3 * pitch, *p4 = p3 + 3 * pitch;                                     \
         const float *w = t->w;                                                                     \
+        const char *next = t->next;                                                                \
         if (e->accumulate) {                                                                       \
             ROWS_##n(PREFETCH)                                                                     \
         }                                                                                          \
-        ROWS_##n(ZERO) for (int64_t k = 0; k < t->depth; k++)                                      \
-        {                                                                                          \
-            const __m512 w0 = _mm512_load_ps(w), w1 = _mm512_load_ps(w + 16);                      \
-            ROWS_##n(MULTIPLY) w += HRF_PANEL;                                                     \
-            p0 += sizeof(float);                                                                   \
-            p1 += sizeof(float);                                                                   \
-            p2 += sizeof(float);                                                                   \
-            p3 += sizeof(float);                                                                   \
-            p4 += sizeof(float);                                                                   \
+        ROWS_##n(ZERO) int64_t k = 0;                                                              \
+        for (; k + UNROLL <= t->depth; k += UNROLL) {                                              \
+            _mm_prefetch(next, _MM_HINT_T1);                                                       \
+            _mm_prefetch(next + t->next_step, _MM_HINT_T1);                                        \
+            next += 2 * t->next_step;                                                              \
+            STEP(n, 0) STEP(n, 1) STEP(n, 2) STEP(n, 3) ADVANCE(UNROLL)                            \
         }                                                                                          \
-        const __m512 bias0 = hrf_bias(t->bias, 0, t->mask[0]);                                     \
-        const __m512 bias1 = hrf_bias(t->bias, 16, t->mask[1]);                                    \
-        ROWS_##n(STORE)                                                                            \
+        for (; k < t->depth; k++) {                                                                \
+            STEP(n, 0)                                                                             \
+            ADVANCE(1)                                                                             \
+        }                                                                                          \
+        if (t->bias != NULL) {                                                                     \
+            const __m512 bias0 = _mm512_maskz_loadu_ps(t->mask[0], t->bias);                       \
+            const __m512 bias1 = _mm512_maskz_loadu_ps(t->mask[1], t->bias + 16);                  \
+            ROWS_##n(ADD_BIAS)                                                                     \
+        }                                                                                          \
+        if (e->accumulate) {                                                                       \
+            ROWS_##n(ADD_RESIDUAL)                                                                 \
+        }                                                                                          \
+        if (e->activation == HRF_ACT_RELU) {                                                       \
+            ROWS_##n(RELU)                                                                         \
+        } else if (e->activation != HRF_ACT_NONE) {                                                \
+            ROWS_##n(ACTIVATE)                                                                     \
+        }                                                                                          \
+        if (t->mask[1] == 0xffff) {                                                                \
+            ROWS_##n(STORE)                                                                        \
+        } else {                                                                                   \
+            ROWS_##n(STORE_SOME)                                                                   \
+        }                                                                                          \
     }
 
 /* clang-format off */
@@ -101,18 +155,21 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
 {
     /* Even tiles: 64 rows are 13+13+13+13+12, not 14+14+14+14+8. */
     const int64_t n_tiles = (rows + MAX_ROWS - 1) / MAX_ROWS;
+    const int64_t panel_bytes = depth * HRF_PANEL * (int64_t)sizeof(float);
     for (int64_t column = 0; column < columns; column += HRF_PANEL) {
         struct tile t = { .w = packed + column * depth,
                           .bias = epilogue->bias != NULL ? epilogue->bias + column : NULL,
                           .a_pitch = a_pitch,
                           .y_pitch = y_pitch,
                           .depth = depth,
+                          .next_step = 2 * HRF_PANEL * (int64_t)sizeof(float) / n_tiles,
                           .mask = { first_columns(columns - column),
                                     first_columns(columns - column - 16) } };
         for (int64_t i = 0; i < n_tiles; i++) {
             const int64_t first = rows * i / n_tiles, end = rows * (i + 1) / n_tiles;
             t.a = a + first * a_pitch;
             t.y = y + first * y_pitch + column;
+            t.next = (const char *)(t.w + depth * HRF_PANEL) + panel_bytes * i / n_tiles;
             tiles[end - first](&t, epilogue);
         }
     }

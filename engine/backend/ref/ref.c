@@ -1,6 +1,5 @@
 #include "engine/backend/ref/ref.h"
 
-#include "engine/backend/move.h"
 #include "engine/backend/ref/ref_private.h"
 
 struct hrf_backend {
