@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 384 * 1024, /* of input pixels: leaves L2 room for a panel and the output */
+    BLOCK_BYTES = 192 * 1024, /* of input pixels: leaves L2 room for a panel and the output */
     MIN_BLOCK = 28,           /* pixels: two full tiles of the product */
     BAD_PITCH = 1024,         /* bytes */
     PITCH_SLACK = 16,         /* floats: the next line of the cache */
@@ -51,6 +51,17 @@ static void gather(const struct pointwise_kernel *k, const float *x, int64_t fir
     }
 }
 
+/* The pixels of the next block, as good a guess as any for what this thread reads next. */
+static struct hrf_ahead next_block(const struct pointwise_kernel *k, const float *x, int64_t block)
+{
+    const int64_t first = k->n_pixels * (block + 1) / k->n_blocks;
+    const int64_t n = block + 1 < k->n_blocks ? k->block : 0;
+    const int64_t per_pixel = k->channels * (int64_t)sizeof(float);
+    const int64_t area = k->stride[0] * k->stride[1];
+    return (struct hrf_ahead){ .memory = (const char *)x + first * area * per_pixel,
+                               .n_bytes = n * area * per_pixel };
+}
+
 static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_call *call,
                      int64_t block, int64_t slice)
 {
@@ -66,11 +77,12 @@ static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_c
         gather(k, call->inputs[HRF_CONV_X], first, n, own);
         pixels = own;
     }
+    const struct hrf_ahead ahead = next_block(k, call->inputs[HRF_CONV_X], block);
     struct hrf_epilogue epilogue = k->epilogue;
     epilogue.bias += column;
     hrf_product_avx512(pixels, k->pitch, k->weights + column * k->channels, k->channels,
                        call->output + first * k->out_channels + column, k->out_channels, n,
-                       end - column, &epilogue);
+                       end - column, &epilogue, &ahead);
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,

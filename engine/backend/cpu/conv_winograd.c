@@ -101,13 +101,32 @@ static void write_tile(const struct winograd_kernel *k, const float *m, int64_t 
 }
 
 static void multiply(const struct winograd_kernel *k, const struct scratch *s, int64_t point,
-                     int64_t first, int64_t n)
+                     int64_t first, int64_t n, const struct hrf_ahead *ahead)
 {
     static const struct hrf_epilogue plain = { .activation = HRF_ACT_NONE };
     hrf_product_avx512(s->v + point * s->v_pitch + first * k->v_pitch, k->v_pitch,
                        k->weights + (size_t)point * k->point_floats, k->channels,
                        s->m + point * s->m_pitch + first * k->m_pitch, k->m_pitch, n,
-                       k->out_channels, &plain);
+                       k->out_channels, &plain, ahead);
+}
+
+/* The image rows under tiles [first, first + n), a 36th of them for each product. */
+static struct hrf_ahead rows_under(const struct winograd_kernel *k, const float *x, int64_t first,
+                                   int64_t n, int64_t point)
+{
+    if (first + n > k->n_tiles)
+        n = k->n_tiles - first;
+    if (n <= 0)
+        return (struct hrf_ahead){ .memory = (const char *)x };
+    const struct place from = place_of(k, first), to = place_of(k, first + n - 1);
+    const int64_t row_bytes = k->columns * k->channels * (int64_t)sizeof(float);
+    const int64_t begin = from.image * k->rows + from.row;
+    int64_t end = to.image * k->rows + to.row + HRF_WINOGRAD_OUT + 1;
+    end = end < k->n * k->rows ? end : k->n * k->rows;
+    const int64_t n_bytes = (end - begin) * row_bytes;
+    return (struct hrf_ahead){ .memory = (const char *)x + begin * row_bytes +
+                                         n_bytes * point / HRF_WINOGRAD_POINTS,
+                               .n_bytes = n_bytes / HRF_WINOGRAD_POINTS };
 }
 
 static void run_block(const struct winograd_kernel *k, const struct scratch *s, const float *x,
@@ -115,8 +134,10 @@ static void run_block(const struct winograd_kernel *k, const struct scratch *s, 
 {
     for (int64_t i = 0; i < n; i++)
         read_tile(k, x, first + i, s->v + i * k->v_pitch, s->v_pitch);
-    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++)
-        multiply(k, s, point, 0, n);
+    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++) {
+        const struct hrf_ahead ahead = rows_under(k, x, first + n, n, point);
+        multiply(k, s, point, 0, n, &ahead);
+    }
     for (int64_t i = 0; i < n; i++)
         write_tile(k, s->m + i * k->m_pitch, s->m_pitch, first + i, out);
 }
@@ -145,8 +166,13 @@ static void run_shared(const struct winograd_kernel *k, const float *x, float *o
             for (int64_t i = 0; i < n; i++)
                 read_tile(k, x, first + i, s.v + i * k->v_pitch, s.v_pitch);
 #pragma omp for schedule(static)
-            for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++)
-                multiply(k, &s, point, 0, n);
+            for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++) {
+                const struct hrf_ahead next = {
+                    .memory = (const char *)(s.v + (point + 1) * s.v_pitch),
+                    .n_bytes = n * k->v_pitch * (int64_t)sizeof(float)
+                };
+                multiply(k, &s, point, 0, n, &next);
+            }
 #pragma omp for schedule(static)
             for (int64_t i = 0; i < n; i++)
                 write_tile(k, s.m + i * k->m_pitch, s.m_pitch, first + i, out);

@@ -33,9 +33,16 @@ size_t hrf_product_packed_count(int64_t depth, int64_t columns);
 /* w[k][c] stands at w[k * depth_stride + c * column_stride]. */
 void hrf_product_pack(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
                       int64_t columns, float *packed);
+/* Memory that the caller will read next: it is brought into the second-level cache during the
+ * product. Only a hint: it need not exist. */
+struct hrf_ahead {
+    const char *memory;
+    int64_t n_bytes; /* 0: nothing */
+};
+
 /* `a_pitch` and `y_pitch`: floats from one row to the next. */
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
                         float *y, int64_t y_pitch, int64_t rows, int64_t columns,
-                        const struct hrf_epilogue *epilogue);
+                        const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead);
 
 #endif

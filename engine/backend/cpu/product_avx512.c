@@ -72,19 +72,15 @@ enum { MAX_ROWS = 14, UNROLL = 4 };
     _mm512_mask_storeu_ps(t->y + (i)*t->y_pitch, t->mask[0], x##i);                                \
     _mm512_mask_storeu_ps(t->y + (i)*t->y_pitch + 16, t->mask[1], y##i);
 
-/* The residual comes from far: asked for here, it is there when the sums are done. */
-#define PREFETCH(i, pointer, offset)                                                               \
-    _mm_prefetch((const char *)(t->y + (i)*t->y_pitch), _MM_HINT_T0);                              \
-    _mm_prefetch((const char *)(t->y + (i)*t->y_pitch + 16), _MM_HINT_T0);
-
 struct tile {
     const float *a, *w, *bias;
     float *y;
     int64_t a_pitch, y_pitch, depth;
-    /* The next panel is brought near while this one is used: each tile asks for its share, a
-     * little at every step, since a burst would hold up the loads of this tile. */
-    const char *next;
-    int64_t next_step; /* bytes; twice in UNROLL steps */
+    /* What the next tiles will read is asked for while this one computes, a little in every
+     * UNROLL steps, since a burst would hold up the loads of this tile. Steps in bytes. */
+    const char *next_w, *next_a, *next_y;
+    int64_t w_step, a_step, y_step;
+    int64_t n_next_y;  /* rows of the next tile's residual to ask for */
     __mmask16 mask[2]; /* which of the panel's columns exist */
 };
 
@@ -95,15 +91,20 @@ struct tile {
         const char *p0 = (const char *)t->a, *p1 = p0 + 3 * pitch, *p2 = p1 + 3 * pitch;           \
         const char *p3 = p2 + 3 * pitch, *p4 = p3 + 3 * pitch;                                     \
         const float *w = t->w;                                                                     \
-        const char *next = t->next;                                                                \
-        if (e->accumulate) {                                                                       \
-            ROWS_##n(PREFETCH)                                                                     \
-        }                                                                                          \
+        const char *next_w = t->next_w, *next_a = t->next_a, *next_y = t->next_y;                  \
+        int64_t n_next_y = t->n_next_y;                                                            \
         ROWS_##n(ZERO) int64_t k = 0;                                                              \
         for (; k + UNROLL <= t->depth; k += UNROLL) {                                              \
-            _mm_prefetch(next, _MM_HINT_T1);                                                       \
-            _mm_prefetch(next + t->next_step, _MM_HINT_T1);                                        \
-            next += 2 * t->next_step;                                                              \
+            _mm_prefetch(next_w, _MM_HINT_T1);                                                     \
+            _mm_prefetch(next_w + t->w_step, _MM_HINT_T1);                                         \
+            _mm_prefetch(next_a, _MM_HINT_T1);                                                     \
+            next_w += 2 * t->w_step;                                                               \
+            next_a += t->a_step;                                                                   \
+            if (n_next_y-- > 0) {                                                                  \
+                _mm_prefetch(next_y, _MM_HINT_T0);                                                 \
+                _mm_prefetch(next_y + 64, _MM_HINT_T0);                                            \
+                next_y += t->y_step;                                                               \
+            }                                                                                      \
             STEP(n, 0) STEP(n, 1) STEP(n, 2) STEP(n, 3) ADVANCE(UNROLL)                            \
         }                                                                                          \
         for (; k < t->depth; k++) {                                                                \
@@ -149,28 +150,48 @@ static __mmask16 first_columns(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
+/* Rows of tile i of `columns`-wide panels; even tiles: 64 rows are 13+13+13+13+12, not 14+14+14+
+ * 14+8. */
+struct cut {
+    int64_t rows, n_tiles;
+};
+
+static int64_t first_row(const struct cut *cut, int64_t tile)
+{
+    return cut->rows * tile / cut->n_tiles;
+}
+
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
                         float *y, int64_t y_pitch, int64_t rows, int64_t columns,
-                        const struct hrf_epilogue *epilogue)
+                        const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
 {
-    /* Even tiles: 64 rows are 13+13+13+13+12, not 14+14+14+14+8. */
-    const int64_t n_tiles = (rows + MAX_ROWS - 1) / MAX_ROWS;
+    const struct cut cut = { .rows = rows, .n_tiles = (rows + MAX_ROWS - 1) / MAX_ROWS };
     const int64_t panel_bytes = depth * HRF_PANEL * (int64_t)sizeof(float);
+    const int64_t n_bursts = depth / UNROLL > 0 ? depth / UNROLL : 1;
+    const int64_t n_all = n_bursts * cut.n_tiles * ((columns + HRF_PANEL - 1) / HRF_PANEL);
+    struct tile t = { .a_pitch = a_pitch,
+                      .y_pitch = y_pitch,
+                      .depth = depth,
+                      .next_a = ahead->memory,
+                      .a_step = ahead->n_bytes / n_all,
+                      .w_step = panel_bytes / n_bursts / cut.n_tiles / 2,
+                      .y_step = y_pitch * (int64_t)sizeof(float) };
     for (int64_t column = 0; column < columns; column += HRF_PANEL) {
-        struct tile t = { .w = packed + column * depth,
-                          .bias = epilogue->bias != NULL ? epilogue->bias + column : NULL,
-                          .a_pitch = a_pitch,
-                          .y_pitch = y_pitch,
-                          .depth = depth,
-                          .next_step = 2 * HRF_PANEL * (int64_t)sizeof(float) / n_tiles,
-                          .mask = { first_columns(columns - column),
-                                    first_columns(columns - column - 16) } };
-        for (int64_t i = 0; i < n_tiles; i++) {
-            const int64_t first = rows * i / n_tiles, end = rows * (i + 1) / n_tiles;
+        t.w = packed + column * depth;
+        t.bias = epilogue->bias != NULL ? epilogue->bias + column : NULL;
+        t.mask[0] = first_columns(columns - column);
+        t.mask[1] = first_columns(columns - column - 16);
+        for (int64_t i = 0; i < cut.n_tiles; i++) {
+            const int64_t first = first_row(&cut, i), end = first_row(&cut, i + 1);
+            const bool is_last = i + 1 == cut.n_tiles;
+            const float *next_y = is_last ? y + column + HRF_PANEL : y + end * y_pitch + column;
             t.a = a + first * a_pitch;
             t.y = y + first * y_pitch + column;
-            t.next = (const char *)(t.w + depth * HRF_PANEL) + panel_bytes * i / n_tiles;
+            t.next_w = (const char *)(t.w + depth * HRF_PANEL) + panel_bytes * i / cut.n_tiles;
+            t.next_y = (const char *)next_y;
+            t.n_next_y = epilogue->accumulate ? end - first : 0;
             tiles[end - first](&t, epilogue);
+            t.next_a += t.a_step * n_bursts;
         }
     }
 }
