@@ -1,0 +1,127 @@
+#include "engine/backend/cuda/cudnn_conv.h"
+
+#include <float.h>
+
+typedef cudnnBackendDescriptor_t tensor;
+
+static tensor binary(struct hrf_cudnn_graph *g, cudnnPointwiseMode_t mode, tensor x, tensor b,
+                     enum hrf_dtype type, int64_t id, const int64_t dims[4])
+{
+    const struct hrf_cudnn_pointwise p = { .mode = mode };
+    tensor y = hrf_cudnn_tensor(g, id, type, dims);
+    hrf_cudnn_apply(g, &p, x, b, y);
+    return y;
+}
+
+static tensor clip(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise *p, tensor x,
+                   enum hrf_dtype type, int64_t id, const int64_t dims[4])
+{
+    tensor y = hrf_cudnn_tensor(g, id, type, dims);
+    hrf_cudnn_apply(g, p, x, NULL, y);
+    return y;
+}
+
+static struct hrf_cudnn_pointwise activation_of(const struct hrf_cudnn_conv *conv)
+{
+    struct hrf_cudnn_pointwise p = { .mode = CUDNN_POINTWISE_RELU_FWD, .upper = DBL_MAX };
+    if (conv->activation == HRF_ACT_CLIP) {
+        p.lower = conv->activation_min;
+        p.upper = conv->activation_max;
+    } else if (conv->activation == HRF_ACT_LEAKY_RELU) {
+        p.slope = conv->slope;
+    }
+    return p;
+}
+
+static tensor add_prologue(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv, tensor x)
+{
+    const int64_t per_channel[4] = { 1, conv->x[1], 1, 1 };
+    const struct hrf_cudnn_pointwise relu = { .mode = CUDNN_POINTWISE_RELU_FWD, .upper = DBL_MAX };
+    tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SCALE, conv->type, per_channel);
+    tensor shift = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SHIFT, conv->type, per_channel);
+    x = binary(g, CUDNN_POINTWISE_MUL, x, scale, conv->type, 0, conv->x);
+    x = binary(g, CUDNN_POINTWISE_ADD, x, shift, conv->type, 0, conv->x);
+    return conv->prologue_relu ? clip(g, &relu, x, conv->type, 0, conv->x) : x;
+}
+
+/* How many operations follow the convolution: the last one's output is y itself. */
+struct tail {
+    int32_t left;
+    enum hrf_dtype out_type;
+};
+
+static int64_t id_of_next(struct tail *tail)
+{
+    return --tail->left == 0 ? HRF_CUDNN_Y : 0;
+}
+
+static enum hrf_dtype type_of_next(const struct tail *tail)
+{
+    return tail->left == 1 ? tail->out_type : HRF_F32;
+}
+
+static tensor step(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv, struct tail *tail,
+                   cudnnPointwiseMode_t mode, tensor x, tensor b)
+{
+    const enum hrf_dtype type = type_of_next(tail);
+    return binary(g, mode, x, b, type, id_of_next(tail), conv->y);
+}
+
+static tensor add_residual(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv,
+                           struct tail *tail, tensor y)
+{
+    static const int64_t one[4] = { 1, 1, 1, 1 };
+    tensor residual = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL, conv->out_type, conv->y);
+    if (conv->type == HRF_S8) {
+        tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL_SCALE, HRF_F32, one);
+        residual = binary(g, CUDNN_POINTWISE_MUL, residual, scale, HRF_F32, 0, conv->y);
+    }
+    return step(g, conv, tail, CUDNN_POINTWISE_ADD, y, residual);
+}
+
+enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct hrf_cudnn_graph *out,
+                                     struct hrf_error *err)
+{
+    const int64_t per_filter[4] = { 1, conv->w[0], 1, 1 };
+    const bool is_int8 = conv->type == HRF_S8, acts = conv->activation != HRF_ACT_NONE;
+    struct tail tail = { .left = is_int8 + conv->has_bias + conv->has_residual + acts,
+                         .out_type = conv->out_type };
+    *out = (struct hrf_cudnn_graph){ .graph = NULL };
+    tensor x = hrf_cudnn_tensor(out, HRF_CUDNN_X, conv->type, conv->x);
+    tensor w = hrf_cudnn_tensor(out, HRF_CUDNN_W, conv->type, conv->w);
+    if (conv->has_prologue)
+        x = add_prologue(out, conv, x);
+    const enum hrf_dtype sum = is_int8 ? HRF_S32 : HRF_F32;
+    tensor y = hrf_cudnn_tensor(out, tail.left == 0 ? HRF_CUDNN_Y : 0,
+                                tail.left == 0 ? conv->out_type : sum, conv->y);
+    hrf_cudnn_convolution(out, &conv->window, sum, x, w, y);
+    if (is_int8)
+        y = step(out, conv, &tail, CUDNN_POINTWISE_MUL, y,
+                 hrf_cudnn_tensor(out, HRF_CUDNN_SCALE, HRF_F32, per_filter));
+    if (conv->has_bias)
+        y = step(out, conv, &tail, CUDNN_POINTWISE_ADD, y,
+                 hrf_cudnn_tensor(out, HRF_CUDNN_BIAS, HRF_F32, per_filter));
+    if (conv->has_residual)
+        y = add_residual(out, conv, &tail, y);
+    if (acts) {
+        const struct hrf_cudnn_pointwise p = activation_of(conv);
+        (void)clip(out, &p, y, conv->out_type, HRF_CUDNN_Y, conv->y);
+    }
+    return hrf_cudnn_graph_finish(out, err);
+}
+
+void hrf_cudnn_conv_filter(const struct hrf_cudnn_conv *conv, struct hrf_cudnn_engines *engines)
+{
+    const bool full_float = conv->type == HRF_F32 && !conv->allow_tf32;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < engines->n_items; i++) {
+        const struct hrf_cudnn_engine *e = &engines->items[i];
+        const bool keep = e->deterministic && !e->reduced_precision && !e->winograd_or_fft &&
+                          !(full_float && e->tensor_core);
+        if (keep)
+            engines->items[kept++] = *e;
+        else
+            cudnnBackendDestroyDescriptor(e->config);
+    }
+    engines->n_items = kept;
+}

@@ -1,0 +1,46 @@
+/* cudnn_conv.h - a convolution with all that follows it, as one cuDNN operation graph.
+ *
+ * Floating precisions: y = act(conv([act](x * pre_scale + pre_shift)], w) + bias + residual).
+ * INT8: y = saturate(round(act(conv(x, w) * scale[k] + bias[k] + residual * residual_scale))),
+ * with x, w, y and the residual signed 8-bit and the sum in 32-bit integers: scale and bias are
+ * in units of y's step. Tensors dense NHWC, weights K, R, S, C (NHWC of N = K).
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_CONV_H
+#define HRF_ENGINE_BACKEND_CUDA_CUDNN_CONV_H
+
+#include "engine/backend/cuda/cudnn_graph.h"
+
+/* Names of the tensors in memory. */
+enum hrf_cudnn_conv_tensor {
+    HRF_CUDNN_X = 1,
+    HRF_CUDNN_W,
+    HRF_CUDNN_Y,
+    HRF_CUDNN_SCALE,          /* [K] float; INT8 only */
+    HRF_CUDNN_BIAS,           /* [K] float */
+    HRF_CUDNN_RESIDUAL,       /* as y */
+    HRF_CUDNN_RESIDUAL_SCALE, /* [1] float; INT8 only */
+    HRF_CUDNN_PRE_SCALE,      /* [C], of x's type; floating precisions only */
+    HRF_CUDNN_PRE_SHIFT,
+};
+
+struct hrf_cudnn_conv {
+    enum hrf_dtype type;      /* of x and w: F32, F16, B16, S8 */
+    enum hrf_dtype out_type;  /* of y and the residual; S8 only with S8 */
+    int64_t x[4], w[4], y[4]; /* N, C, H, W; w is K, C / group, R, S */
+    struct hrf_cudnn_window window;
+    bool has_bias, has_residual;
+    bool has_prologue, prologue_relu;
+    enum hrf_activation activation;
+    double activation_min, activation_max, slope;
+    bool allow_tf32; /* F32 only: the tensor cores' 10-bit mantissa */
+};
+
+/* Builds the graph; release it in any case. */
+HRF_CHECKED enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv,
+                                                 struct hrf_cudnn_graph *out,
+                                                 struct hrf_error *err);
+/* Drops the engines whose result would not be the same each time, or that compute in less than
+ * was asked for; keeps the order. */
+void hrf_cudnn_conv_filter(const struct hrf_cudnn_conv *conv, struct hrf_cudnn_engines *engines);
+
+#endif

@@ -1,0 +1,475 @@
+/* kernels.cu - the kernels of kernels.h: grid-stride loops, one output an iteration. */
+#include "engine/backend/cuda/kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <float.h>
+#include <math.h>
+
+#ifdef HRF_HOST_KERNELS
+#define KERNEL                         static void
+#define DEVICE                         static inline
+#define FOR_EACH(i, n)                 for (int64_t i = 0; i < (n); i++)
+#define LAUNCH(kernel, n, stream, ...) ((void)(stream), kernel(__VA_ARGS__), cudaSuccess)
+#else
+#define KERNEL static __global__ void
+#define DEVICE static __device__ inline
+#define FOR_EACH(i, n)                                                                             \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                      \
+         i += (int64_t)gridDim.x * blockDim.x)
+enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
+static int blocks(int64_t n)
+{
+    const int64_t b = (n + THREADS - 1) / THREADS;
+    return (int)(b < 1 ? 1 : b < MOST_BLOCKS ? b : MOST_BLOCKS);
+}
+#define LAUNCH(kernel, n, stream, ...)                                                             \
+    (kernel<<<blocks(n), THREADS, 0, stream>>>(__VA_ARGS__), cudaGetLastError())
+#endif
+
+/* ---- elements ---- */
+
+DEVICE float load(const hrf_k_array &a, int64_t i)
+{
+    switch (a.type) {
+    case HRF_K_F16:
+        return __half2float(static_cast<const __half *>(a.data)[i]);
+    case HRF_K_B16:
+        return __bfloat162float(static_cast<const __nv_bfloat16 *>(a.data)[i]);
+    case HRF_K_S8:
+        return (float)(static_cast<const int8_t *>(a.data)[i] - a.zero_point) * a.scale;
+    case HRF_K_U8:
+        return (float)(static_cast<const uint8_t *>(a.data)[i] - a.zero_point) * a.scale;
+    case HRF_K_S32:
+        return (float)(static_cast<const int32_t *>(a.data)[i] - a.zero_point) * a.scale;
+    default:
+        return static_cast<const float *>(a.data)[i];
+    }
+}
+
+/* Round half to even, saturate: q is in steps of the array, NaN becomes the zero point. */
+DEVICE int32_t saturate(float q, int32_t zero_point, int32_t low, int32_t high)
+{
+    const float r = rintf(q) + (float)zero_point;
+    if (!(r > (float)low))
+        return r == r ? low : zero_point;
+    return r < (float)high ? (int32_t)r : high;
+}
+
+DEVICE void store_steps(const hrf_k_array &a, int64_t i, float q)
+{
+    if (a.type == HRF_K_S8)
+        static_cast<int8_t *>(a.data)[i] = (int8_t)saturate(q, a.zero_point, -128, 127);
+    else
+        static_cast<uint8_t *>(a.data)[i] = (uint8_t)saturate(q, a.zero_point, 0, 255);
+}
+
+DEVICE void store(const hrf_k_array &a, int64_t i, float v)
+{
+    switch (a.type) {
+    case HRF_K_F16:
+        static_cast<__half *>(a.data)[i] = __float2half_rn(v);
+        break;
+    case HRF_K_B16:
+        static_cast<__nv_bfloat16 *>(a.data)[i] = __float2bfloat16_rn(v);
+        break;
+    case HRF_K_S8:
+    case HRF_K_U8:
+        store_steps(a, i, v / a.scale);
+        break;
+    case HRF_K_S32:
+        static_cast<int32_t *>(a.data)[i] = (int32_t)rintf(v / a.scale) + a.zero_point;
+        break;
+    default:
+        static_cast<float *>(a.data)[i] = v;
+    }
+}
+
+DEVICE bool is_integer(const hrf_k_array &a)
+{
+    return a.type == HRF_K_S8 || a.type == HRF_K_U8;
+}
+
+DEVICE int32_t load_integer(const hrf_k_array &a, int64_t i)
+{
+    return a.type == HRF_K_S8 ? static_cast<const int8_t *>(a.data)[i]
+                              : static_cast<const uint8_t *>(a.data)[i];
+}
+
+DEVICE float activate(float v, const hrf_k_epilogue &e)
+{
+    switch (e.activation) {
+    case HRF_K_RELU: /* NaN stays NaN, as on the other devices */
+        return v < 0 ? 0.0f : v;
+    case HRF_K_CLIP:
+        return v < e.low ? e.low : v > e.high ? e.high : v;
+    case HRF_K_LEAKY_RELU:
+        return v < 0 ? v * e.slope : v;
+    default:
+        return v;
+    }
+}
+
+/* ---- pointwise ---- */
+
+struct offsets {
+    int64_t y, a, b;
+};
+
+DEVICE offsets seek(const hrf_k_walk &walk, int64_t i)
+{
+    offsets o = { 0, 0, 0 };
+    for (int32_t axis = walk.rank - 1; axis >= 0; axis--) {
+        const int64_t at = i % walk.dims[axis];
+        i /= walk.dims[axis];
+        o.y += at * walk.y[axis];
+        o.a += at * walk.a[axis];
+        o.b += at * walk.b[axis];
+    }
+    return o;
+}
+
+DEVICE float apply(hrf_k_function function, float a, float b)
+{
+    switch (function) {
+    case HRF_K_ADD:
+        return a + b;
+    case HRF_K_SUB:
+        return a - b;
+    case HRF_K_MUL:
+        return a * b;
+    case HRF_K_DIV:
+        return a / b;
+    case HRF_K_SIGMOID:
+        return 1.0f / (1.0f + expf(-a));
+    case HRF_K_TANH:
+        return tanhf(a);
+    default:
+        return a;
+    }
+}
+
+KERNEL pointwise(hrf_k_function function, hrf_k_array y, hrf_k_array a, hrf_k_array b,
+                 hrf_k_walk walk, hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const offsets o = seek(walk, i);
+        const float v = apply(function, load(a, o.a), b.data != nullptr ? load(b, o.b) : 0.0f);
+        store(y, o.y, activate(v, epilogue));
+    }
+}
+
+/* Copies that change nothing keep every bit. */
+template <typename T> KERNEL copy(T *y, const T *a, hrf_k_walk walk, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const offsets o = seek(walk, i);
+        y[o.y] = a[o.a];
+    }
+}
+
+static bool same_form(const hrf_k_array &a, const hrf_k_array &b)
+{
+    return a.type == b.type && a.scale == b.scale && a.zero_point == b.zero_point;
+}
+
+static cudaError_t launch_copy(const hrf_k_array &y, const hrf_k_array &a, const hrf_k_walk &walk,
+                               int64_t n, cudaStream_t stream)
+{
+    switch (y.type) {
+    case HRF_K_S8:
+    case HRF_K_U8:
+        return LAUNCH(copy<uint8_t>, n, stream, static_cast<uint8_t *>(y.data),
+                      static_cast<const uint8_t *>(a.data), walk, n);
+    case HRF_K_F16:
+    case HRF_K_B16:
+        return LAUNCH(copy<uint16_t>, n, stream, static_cast<uint16_t *>(y.data),
+                      static_cast<const uint16_t *>(a.data), walk, n);
+    default:
+        return LAUNCH(copy<uint32_t>, n, stream, static_cast<uint32_t *>(y.data),
+                      static_cast<const uint32_t *>(a.data), walk, n);
+    }
+}
+
+cudaError_t hrf_k_pointwise(enum hrf_k_function function, struct hrf_k_array y,
+                            struct hrf_k_array a, struct hrf_k_array b,
+                            const struct hrf_k_walk *walk, const struct hrf_k_epilogue *epilogue,
+                            cudaStream_t stream)
+{
+    int64_t n = 1;
+    for (int32_t axis = 0; axis < walk->rank; axis++)
+        n *= walk->dims[axis];
+    if (n == 0)
+        return cudaSuccess;
+    if (function == HRF_K_COPY && epilogue->activation == HRF_K_NONE && same_form(y, a))
+        return launch_copy(y, a, *walk, n, stream);
+    return LAUNCH(pointwise, n, stream, function, y, a, b, *walk, *epilogue, n);
+}
+
+KERNEL fill(hrf_k_array y, int64_t n, float value)
+{
+    FOR_EACH(i, n)
+    store(y, i, value);
+}
+
+cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream)
+{
+    return n == 0 ? cudaSuccess : LAUNCH(fill, n, stream, y, n, value);
+}
+
+KERNEL affine(hrf_k_array y, hrf_k_array x, const float *scale, const float *shift,
+              int64_t channels, hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % channels;
+        store(y, i, activate(load(x, i) * scale[c] + shift[c], epilogue));
+    }
+}
+
+cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
+                         const float *shift, int64_t pixels, int64_t channels,
+                         const struct hrf_k_epilogue *epilogue, cudaStream_t stream)
+{
+    const int64_t n = pixels * channels;
+    if (n == 0)
+        return cudaSuccess;
+    return LAUNCH(affine, n, stream, y, x, scale, shift, channels, *epilogue, n);
+}
+
+KERNEL finish(hrf_k_array y, const float *bias, hrf_k_array residual, int64_t channels,
+              hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float v = load(y, i);
+        if (bias != nullptr)
+            v += bias[i % channels];
+        if (residual.data != nullptr)
+            v += load(residual, i);
+        store(y, i, activate(v, epilogue));
+    }
+}
+
+cudaError_t hrf_k_finish(struct hrf_k_array y, const float *bias, struct hrf_k_array residual,
+                         int64_t pixels, int64_t channels, const struct hrf_k_epilogue *epilogue,
+                         cudaStream_t stream)
+{
+    const int64_t n = pixels * channels;
+    if (n == 0)
+        return cudaSuccess;
+    return LAUNCH(finish, n, stream, y, bias, residual, channels, *epilogue, n);
+}
+
+/* ---- windows ---- */
+
+struct pixel {
+    int64_t n, row, column, channel;
+};
+
+DEVICE pixel pixel_of(int64_t i, int64_t rows, int64_t columns, int64_t channels)
+{
+    pixel p;
+    p.channel = i % channels;
+    p.column = i / channels % columns;
+    p.row = i / channels / columns % rows;
+    p.n = i / channels / columns / rows;
+    return p;
+}
+
+DEVICE bool inside(const hrf_k_window &w, int64_t row, int64_t column)
+{
+    return row >= 0 && row < w.in_rows && column >= 0 && column < w.in_columns;
+}
+
+/* Padded ones count for an average that includes pads; what ceil_mode adds beyond does not. */
+DEVICE bool counts(const hrf_k_window &w, int64_t row, int64_t column)
+{
+    return inside(w, row, column) ||
+           (w.count_include_pad != 0 && row >= -w.pad_begin[0] && column >= -w.pad_begin[1] &&
+            row < w.in_rows + w.pad_end[0] && column < w.in_columns + w.pad_end[1]);
+}
+
+struct pooled {
+    float sum, most;
+    int64_t integers, count; /* integers: their exact sum, zero points taken off */
+};
+
+DEVICE void take(pooled &p, const hrf_k_array &x, int64_t at)
+{
+    if (is_integer(x))
+        p.integers += load_integer(x, at) - x.zero_point;
+    const float v = load(x, at);
+    p.sum += v;
+    p.most = v > p.most || v != v ? v : p.most;
+}
+
+DEVICE void give(const pooled &p, hrf_k_pool kind, const hrf_k_array &y, const hrf_k_array &x,
+                 int64_t at)
+{
+    if (kind == HRF_K_MAX)
+        store(y, at, p.most);
+    else if (is_integer(x))
+        store(y, at, (float)p.integers * x.scale / (float)p.count);
+    else
+        store(y, at, p.sum / (float)p.count);
+}
+
+KERNEL pool_window(hrf_k_pool kind, hrf_k_array y, hrf_k_array x, hrf_k_window w, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const pixel p = pixel_of(i, w.out_rows, w.out_columns, w.channels);
+        pooled sum = { 0, -INFINITY, 0, 0 };
+        for (int64_t r = 0; r < w.kernel[0]; r++)
+            for (int64_t s = 0; s < w.kernel[1]; s++) {
+                const int64_t row = p.row * w.stride[0] - w.pad_begin[0] + r * w.dilation[0];
+                const int64_t column = p.column * w.stride[1] - w.pad_begin[1] + s * w.dilation[1];
+                sum.count += counts(w, row, column);
+                if (inside(w, row, column))
+                    take(sum, x,
+                         ((p.n * w.in_rows + row) * w.in_columns + column) * w.channels +
+                             p.channel);
+            }
+        give(sum, kind, y, x, i);
+    }
+}
+
+cudaError_t hrf_k_pool_window(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
+                              const struct hrf_k_window *window, cudaStream_t stream)
+{
+    const int64_t n = window->n * window->out_rows * window->out_columns * window->channels;
+    return n == 0 ? cudaSuccess : LAUNCH(pool_window, n, stream, kind, y, x, *window, n);
+}
+
+KERNEL pool_global(hrf_k_pool kind, hrf_k_array y, hrf_k_array x, int64_t pixels, int64_t channels,
+                   int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t first = i / channels * pixels * channels + i % channels;
+        pooled sum = { 0, -INFINITY, 0, pixels };
+        for (int64_t p = 0; p < pixels; p++)
+            take(sum, x, first + p * channels);
+        give(sum, kind, y, x, i);
+    }
+}
+
+cudaError_t hrf_k_pool_global(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
+                              int64_t n, int64_t pixels, int64_t channels, cudaStream_t stream)
+{
+    const int64_t all = n * channels;
+    if (all == 0)
+        return cudaSuccess;
+    return LAUNCH(pool_global, all, stream, kind, y, x, pixels, channels, all);
+}
+
+/* ---- softmax ---- */
+
+KERNEL softmax(hrf_k_array y, hrf_k_array x, int64_t length, int64_t inner, int32_t logarithm,
+               int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t first = i / inner * length * inner + i % inner;
+        float most = -INFINITY, sum = 0;
+        for (int64_t k = 0; k < length; k++) {
+            const float v = load(x, first + k * inner);
+            most = v > most || v != v ? v : most;
+        }
+        for (int64_t k = 0; k < length; k++)
+            sum += expf(load(x, first + k * inner) - most);
+        for (int64_t k = 0; k < length; k++) {
+            const float v = load(x, first + k * inner) - most;
+            store(y, first + k * inner, logarithm != 0 ? v - logf(sum) : expf(v) / sum);
+        }
+    }
+}
+
+cudaError_t hrf_k_softmax(struct hrf_k_array y, struct hrf_k_array x, int64_t outer, int64_t length,
+                          int64_t inner, int32_t logarithm, cudaStream_t stream)
+{
+    const int64_t n = outer * inner;
+    if (n == 0)
+        return cudaSuccess;
+    return LAUNCH(softmax, n, stream, y, x, length, inner, logarithm, n);
+}
+
+/* ---- convolution ---- */
+
+struct sums {
+    float floats;
+    int32_t integers;
+};
+
+DEVICE void add_product(sums &s, const hrf_k_array &x, int64_t at, const void *w, int64_t weight)
+{
+    if (is_integer(x)) {
+        s.integers += (load_integer(x, at) - x.zero_point) * static_cast<const int8_t *>(w)[weight];
+        return;
+    }
+    const hrf_k_array weights = { const_cast<void *>(w), x.type, 1.0f, 0 };
+    s.floats += load(x, at) * load(weights, weight);
+}
+
+DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convolution &c,
+                         const pixel &p)
+{
+    const hrf_k_window &win = c.window;
+    const int64_t per_group = win.channels / c.group;
+    const int64_t first = p.channel / (c.out_channels / c.group) * per_group;
+    sums s = { 0, 0 };
+    for (int64_t r = 0; r < win.kernel[0]; r++)
+        for (int64_t q = 0; q < win.kernel[1]; q++) {
+            const int64_t row = p.row * win.stride[0] - win.pad_begin[0] + r * win.dilation[0];
+            const int64_t column = p.column * win.stride[1] - win.pad_begin[1] +
+                                   q * win.dilation[1];
+            if (!inside(win, row, column))
+                continue;
+            const int64_t at = ((p.n * win.in_rows + row) * win.in_columns + column) *
+                                   win.channels +
+                               first;
+            const int64_t weight = ((p.channel * win.kernel[0] + r) * win.kernel[1] + q) *
+                                   per_group;
+            for (int64_t k = 0; k < per_group; k++)
+                add_product(s, x, at + k, w, weight + k);
+        }
+    return s;
+}
+
+KERNEL convolve(hrf_k_array y, hrf_k_array x, const void *w, const void *residual,
+                hrf_k_convolution c, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const pixel p = pixel_of(i, c.window.out_rows, c.window.out_columns, c.out_channels);
+        const sums s = convolve_one(x, w, c, p);
+        float v = is_integer(x) ? (float)s.integers * c.scale[p.channel] : s.floats;
+        if (c.bias != nullptr)
+            v += c.bias[p.channel];
+        if (residual != nullptr) {
+            hrf_k_array r = y;
+            r.data = const_cast<void *>(residual);
+            v += is_integer(r) ? (float)(load_integer(r, i) - r.zero_point) * c.residual_scale
+                               : load(r, i);
+        }
+        v = activate(v, c.epilogue);
+        if (is_integer(y))
+            store_steps(y, i, v);
+        else
+            store(y, i, v);
+    }
+}
+
+cudaError_t hrf_k_convolve(struct hrf_k_array y, struct hrf_k_array x, const void *w,
+                           const void *residual, const struct hrf_k_convolution *convolution,
+                           cudaStream_t stream)
+{
+    const struct hrf_k_window *win = &convolution->window;
+    const int64_t n = win->n * win->out_rows * win->out_columns * convolution->out_channels;
+    if (n == 0)
+        return cudaSuccess;
+    return LAUNCH(convolve, n, stream, y, x, w, residual, *convolution, n);
+}

@@ -1,0 +1,108 @@
+/* kernels.h - own CUDA kernels: what cuDNN has no engine for, or not worth one.
+ *
+ * Every launcher queues one kernel on `stream` and returns at once; arrays are on the device and
+ * stay borrowed until it has run. A kernel computes in float, whatever the arrays hold, and gives
+ * the same bits each time: one thread sums one output, in order. Integers are summed exactly.
+ * Knows nothing of the graph. Parses as C17 and as C++17; built without nvcc (HRF_HOST_KERNELS)
+ * the same code runs as plain loops on the host, for tests on machines without a GPU.
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_KERNELS_H
+#define HRF_ENGINE_BACKEND_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HRF_K_MAX_RANK 6
+
+enum hrf_k_type { HRF_K_F32, HRF_K_F16, HRF_K_B16, HRF_K_S8, HRF_K_U8, HRF_K_S32 };
+
+/* Integers stand for (q - zero_point) * scale; floats have scale 1, zero point 0. */
+struct hrf_k_array {
+    void *data;
+    enum hrf_k_type type;
+    float scale;
+    int32_t zero_point;
+};
+
+enum hrf_k_activation { HRF_K_NONE, HRF_K_RELU, HRF_K_CLIP, HRF_K_LEAKY_RELU };
+struct hrf_k_epilogue {
+    enum hrf_k_activation activation;
+    float low, high; /* CLIP */
+    float slope;     /* LEAKY_RELU */
+};
+
+/* An odometer over `rank` axes, the last one innermost; strides in elements, 0 = broadcast. */
+struct hrf_k_walk {
+    int32_t rank;
+    int64_t dims[HRF_K_MAX_RANK];
+    int64_t y[HRF_K_MAX_RANK], a[HRF_K_MAX_RANK], b[HRF_K_MAX_RANK];
+};
+
+enum hrf_k_function {
+    HRF_K_COPY, /* of a, converted to y's type; the same integers when scales agree */
+    HRF_K_ADD,
+    HRF_K_SUB,
+    HRF_K_MUL,
+    HRF_K_DIV,
+    HRF_K_SIGMOID,
+    HRF_K_TANH,
+    HRF_K_ACTIVATE /* the epilogue alone */
+};
+/* y = epilogue(function(a, b)) along the walk. b.data is NULL for functions of one operand. */
+cudaError_t hrf_k_pointwise(enum hrf_k_function function, struct hrf_k_array y,
+                            struct hrf_k_array a, struct hrf_k_array b,
+                            const struct hrf_k_walk *walk, const struct hrf_k_epilogue *epilogue,
+                            cudaStream_t stream);
+/* n elements of y become the real number `value`. */
+cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream);
+
+/* y[i][c] = epilogue(x[i][c] * scale[c] + shift[c]). */
+cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
+                         const float *shift, int64_t pixels, int64_t channels,
+                         const struct hrf_k_epilogue *epilogue, cudaStream_t stream);
+
+/* Images N x rows x columns x channels, NHWC dense. */
+struct hrf_k_window {
+    int64_t n, in_rows, in_columns, out_rows, out_columns, channels;
+    int64_t kernel[2], stride[2], dilation[2], pad_begin[2], pad_end[2];
+    int32_t count_include_pad; /* average: outside of the image counts, beyond the pads never */
+};
+enum hrf_k_pool { HRF_K_MAX, HRF_K_AVERAGE };
+cudaError_t hrf_k_pool_window(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
+                              const struct hrf_k_window *window, cudaStream_t stream);
+/* y[n][c] over `pixels` pixels of x[n][pixels][c]. */
+cudaError_t hrf_k_pool_global(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
+                              int64_t n, int64_t pixels, int64_t channels, cudaStream_t stream);
+
+/* Along an axis of `length`, `inner` elements between neighbours. */
+cudaError_t hrf_k_softmax(struct hrf_k_array y, struct hrf_k_array x, int64_t outer, int64_t length,
+                          int64_t inner, int32_t logarithm, cudaStream_t stream);
+
+/* Any convolution, one thread an output: for those that cuDNN has no engine for. w is
+ * [K][kernel rows][kernel columns][channels / group], of x's type; K = out_channels. For
+ * integers scale[K] takes the sum to y's step, as do bias and residual_scale; otherwise scale is
+ * NULL. */
+struct hrf_k_convolution {
+    struct hrf_k_window window; /* channels: of x */
+    int64_t out_channels, group;
+    const float *scale, *bias; /* NULL: none */
+    float residual_scale;
+    struct hrf_k_epilogue epilogue;
+};
+cudaError_t hrf_k_convolve(struct hrf_k_array y, struct hrf_k_array x, const void *w,
+                           const void *residual, const struct hrf_k_convolution *convolution,
+                           cudaStream_t stream);
+/* y = epilogue(y + bias[c] + residual), in place: what follows a convolution that cuDNN cannot
+ * fuse. */
+cudaError_t hrf_k_finish(struct hrf_k_array y, const float *bias, struct hrf_k_array residual,
+                         int64_t pixels, int64_t channels, const struct hrf_k_epilogue *epilogue,
+                         cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
