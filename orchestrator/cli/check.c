@@ -2,6 +2,7 @@
 #include "orchestrator/cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int print_schema(const char *command)
 {
@@ -14,14 +15,49 @@ static int print_schema(const char *command)
     return status == HRF_OK ? 0 : hrf_cli_fail(command, &err);
 }
 
+/* The lines of a text, without their ends. */
+static json_t *lines_of(const char *text)
+{
+    json_t *list = json_array();
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "\n");
+        json_array_append_new(list, json_stringn(text, n));
+        text += n + (text[n] == '\n');
+    }
+    return list;
+}
+
+static int print_json(const char *path, const struct hrf_option_list *set)
+{
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    struct hrf_findings findings = { .text = HRF_STRBUF_INIT };
+    struct hrf_strbuf unsupported = HRF_STRBUF_INIT;
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, &workflow, &findings,
+                                               &err);
+    if (status == HRF_OK)
+        hrf_workflow_unsupported(workflow, &unsupported);
+    HRF_AUTO_JSON value = json_pack(
+        "{sisbsosIsIsoso}", "version", 1, "valid", (int)(status == HRF_OK), "reason",
+        status == HRF_OK ? json_null() : hrf_json_string(err.text), "errors",
+        (json_int_t)findings.n_errors, "warnings", (json_int_t)findings.n_warnings, "findings",
+        lines_of(findings.text.text), "unsupported", lines_of(unsupported.text));
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    printf("%s\n", text != NULL ? text : "{}");
+    hrf_strbuf_release(&unsupported);
+    hrf_findings_release(&findings);
+    return status == HRF_OK ? 0 : HRF_EXIT_USAGE;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    bool schema = false, resolved = false;
+    bool schema = false, resolved = false, json = false;
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE", "overrides a key; may be repeated", HRF_OPTION_LIST, &set },
         { "schema", NULL, "print the JSON Schema of workflow files", HRF_OPTION_FLAG, &schema },
         { "resolved", NULL, "print the workflow with every default", HRF_OPTION_FLAG, &resolved },
+        { "json", NULL, "print the findings as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -34,6 +70,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         fprintf(stderr, "%s check: name a workflow file, or give --schema\n", HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
+    if (json)
+        return print_json(args.operands[0], &set);
     HRF_AUTO(hrf_workflow) workflow = NULL;
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     if (hrf_cli_load(args.operands[0], &set, &workflow, &err) != HRF_OK)

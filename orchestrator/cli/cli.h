@@ -4,6 +4,7 @@
 
 #include "base/args.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "schema/store/store.h"
 #include "schema/workflow/workflow.h"
 
@@ -19,9 +20,10 @@ enum {
     HRF_EXIT_INTERRUPTED = 130
 };
 
-extern const struct hrf_command hrf_cli_run, hrf_cli_check, hrf_cli_plan, hrf_cli_status,
-    hrf_cli_why, hrf_cli_cancel, hrf_cli_report, hrf_cli_tile, hrf_cli_demo_data, hrf_cli_model,
-    hrf_cli_bench, hrf_cli_doctor, hrf_cli_version, hrf_cli_launch, hrf_cli_tile_job;
+extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_aggregate, hrf_cli_check,
+    hrf_cli_plan, hrf_cli_status, hrf_cli_why, hrf_cli_cancel, hrf_cli_report, hrf_cli_tile,
+    hrf_cli_demo_data, hrf_cli_model, hrf_cli_bench, hrf_cli_doctor, hrf_cli_version,
+    hrf_cli_launch, hrf_cli_tile_job;
 
 /* Prints "hires-flow COMMAND: text" and gives the exit code for the status. */
 int hrf_cli_fail(const char *command, const struct hrf_error *err);
@@ -33,6 +35,8 @@ HRF_CHECKED enum hrf_status hrf_cli_open(const char *directory, struct hrf_store
                                          struct hrf_error *err);
 /* Where `run` puts a workflow's run when --out is not given: runs/<name>. Heap. */
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
+/* AUC and accuracy as report.json has them, a line a precision. */
+void hrf_cli_print_figures(const json_t *report);
 /* Becomes hires-engine beside this program with these words; returns only on failure. */
 int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **argv);
 

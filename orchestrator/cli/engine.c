@@ -1,12 +1,8 @@
-/* engine.c - `model ...`, `bench engine ...`: handed over to hires-engine; doctor and version. */
-#include "base/path.h"
-#include "base/process.h"
-#include "base/strbuf.h"
+/* engine.c - `model ...`, `bench engine ...`: handed over to hires-engine; and `version`. */
 #include "orchestrator/cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 static int run_model(const struct hrf_command *command, int argc, char **argv)
 {
@@ -56,47 +52,4 @@ const struct hrf_command hrf_cli_version = {
     .operands = "",
     .summary = "print the version",
     .run = run_version,
-};
-
-static bool print_engine(void)
-{
-    HRF_AUTO_FREE char *self = NULL, *directory = NULL, *program = NULL;
-    struct hrf_strbuf out = HRF_STRBUF_INIT;
-    struct hrf_process_result result = { .exited = false };
-    struct hrf_error err = { .text = "no memory" };
-    bool good = false;
-    if (hrf_process_self(&self, &err) == HRF_OK && (directory = hrf_path_directory(self)) != NULL &&
-        (program = hrf_path_join(directory, "hires-engine")) != NULL) {
-        const char *const argv[] = { program, "version", NULL };
-        good = hrf_process_run(argv, NULL, NULL, 30000, 4096, &out, NULL, &result, &err) ==
-                   HRF_OK &&
-               result.exited && result.exit_code == 0;
-    }
-    printf("engine     %s", good ? out.text : "");
-    if (!good)
-        printf("does not start: %s\n", err.text);
-    hrf_strbuf_release(&out);
-    return good;
-}
-
-static int run_doctor(const struct hrf_command *command, int argc, char **argv)
-{
-    const struct hrf_option options[] = { { NULL } };
-    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
-    if (args.done)
-        return args.exit_code;
-    struct statvfs fs;
-    bool good = print_engine();
-    printf("cores      %d\n", hrf_process_cpu_count());
-    if (statvfs(".", &fs) == 0)
-        printf("disk here  %.1f GiB free\n", (double)fs.f_bavail * (double)fs.f_frsize / 0x1p30);
-    printf("%s\n", good ? "all that a local run needs is there" : "a run cannot work like this");
-    return good ? 0 : HRF_EXIT_LACKS;
-}
-
-const struct hrf_command hrf_cli_doctor = {
-    .name = "doctor",
-    .operands = "",
-    .summary = "tell whether this machine has what a run needs",
-    .run = run_doctor,
 };

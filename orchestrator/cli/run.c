@@ -37,32 +37,12 @@ static void print_json(const struct hrf_run_summary *s, const char *directory)
     printf("%s\n", text != NULL ? text : "{}");
 }
 
-/* AUC and accuracy as the report has them. */
 static void print_figures(const char *directory)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
     HRF_AUTO_JSON report = NULL;
-    if (path == NULL || hrf_json_read_file(path, &report, NULL) != HRF_OK)
-        return;
-    const json_t *list = json_object_get(report, "precisions");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *p = json_array_get(list, i), *auc = json_object_get(p, "slide_auc");
-        const json_t *ci = json_object_get(p, "slide_auc_ci");
-        const char *name = json_string_value(json_object_get(p, "precision"));
-        const char *why = json_string_value(json_object_get(p, "slide_auc_reason"));
-        printf("%s: %lld patches", name != NULL ? name : "?",
-               (long long)json_integer_value(json_object_get(p, "patches")));
-        if (json_is_number(auc))
-            printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
-                   json_number_value(json_array_get(ci, 0)),
-                   json_number_value(json_array_get(ci, 1)));
-        else
-            printf(", no slide AUC (%s)", why != NULL ? why : "unknown");
-        const json_t *accuracy = json_object_get(p, "slide_accuracy");
-        if (json_is_number(accuracy))
-            printf(", accuracy %.4f", json_number_value(accuracy));
-        printf("\n");
-    }
+    if (path != NULL && hrf_json_read_file(path, &report, NULL) == HRF_OK)
+        hrf_cli_print_figures(report);
 }
 
 static void print_failed(const char *directory)
@@ -121,6 +101,25 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
     return status;
 }
 
+/* `plan` with what was given here. */
+static int dry_run(const struct request *request, const char *file)
+{
+    const char *argv[2 * HRF_OPTION_LIST_MAX + 8];
+    int argc = 0;
+    argv[argc++] = file;
+    if (request->out != NULL) {
+        argv[argc++] = "--out";
+        argv[argc++] = request->out;
+    }
+    for (size_t i = 0; i < request->set.n_items; i++) {
+        argv[argc++] = "--set";
+        argv[argc++] = request->set.items[i];
+    }
+    if (request->json)
+        argv[argc++] = "--json";
+    return hrf_cli_plan.run(&hrf_cli_plan, argc, (char **)(uintptr_t)argv);
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .out = NULL };
@@ -137,14 +136,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
-    if (request.dry_run)
-        return hrf_cli_plan.run(&hrf_cli_plan, 1,
-                                (char *[]){ (char *)(uintptr_t)args.operands[0] });
     char executor[64];
     if (request.executor != NULL && request.set.n_items < HRF_OPTION_LIST_MAX) {
         snprintf(executor, sizeof executor, "executor.type=%s", request.executor);
         request.set.items[request.set.n_items++] = executor;
     }
+    if (request.dry_run)
+        return dry_run(&request, args.operands[0]);
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO_FREE char *standard = NULL;

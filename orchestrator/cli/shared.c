@@ -1,3 +1,4 @@
+#include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
@@ -61,4 +62,27 @@ int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **
     fprintf(stderr, "%s %s: cannot start '%s': %s\n", HRF_PROGRAM, command, program,
             errno == ENOENT ? "it is not there; build it beside hires-flow" : "it does not run");
     return HRF_EXIT_LACKS;
+}
+
+void hrf_cli_print_figures(const json_t *report)
+{
+    const json_t *list = json_object_get(report, "precisions");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *p = json_array_get(list, i), *auc = json_object_get(p, "slide_auc");
+        const json_t *ci = json_object_get(p, "slide_auc_ci");
+        const char *name = json_string_value(json_object_get(p, "precision"));
+        const char *why = json_string_value(json_object_get(p, "slide_auc_reason"));
+        printf("%s: %lld patches", name != NULL ? name : "?",
+               (long long)json_integer_value(json_object_get(p, "patches")));
+        if (json_is_number(auc))
+            printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
+                   json_number_value(json_array_get(ci, 0)),
+                   json_number_value(json_array_get(ci, 1)));
+        else
+            printf(", no slide AUC (%s)", why != NULL ? why : "unknown");
+        const json_t *accuracy = json_object_get(p, "slide_accuracy");
+        if (json_is_number(accuracy))
+            printf(", accuracy %.4f", json_number_value(accuracy));
+        printf("\n");
+    }
 }

@@ -1,6 +1,7 @@
 /* tile.c - `hires-flow tile SLIDE`: the tile plan of one slide, to look at; and the workers. */
 #include "tiler/plan/tile.h"
 
+#include "base/json.h"
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"
@@ -13,6 +14,7 @@ struct request {
     const char *mask, *thumbnail, *method;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
+    bool json;
 };
 
 static enum hrf_status write_picture(const char *path, const struct hrf_bytes *png,
@@ -35,6 +37,24 @@ static void print_plan(const struct hrf_tile_plan *p)
         printf("warning: %s\n", p->warning);
 }
 
+static void print_json(const struct hrf_tile_plan *p)
+{
+    HRF_AUTO_JSON value = json_pack(
+        "{sissssssss?sIsIsisosososososIsIsisosbsI}", "version", 1, "vendor", p->vendor,
+        "mpp_source", p->mpp_source, "tissue_method", p->tissue_method, "warning", p->warning,
+        "width", (json_int_t)p->width, "height", (json_int_t)p->height, "levels", p->n_levels,
+        "mpp_x", hrf_json_number(p->mpp_x), "mpp_y", hrf_json_number(p->mpp_y), "tissue_fraction",
+        hrf_json_number(p->tissue_fraction), "tissue_threshold",
+        hrf_json_number((double)p->tissue_threshold), "patch_mpp", hrf_json_number(p->patch_mpp),
+        "patches", (json_int_t)p->n_patches, "patch_size", (json_int_t)p->patch_size, "read_level",
+        p->read_level, "seconds", hrf_json_number(p->seconds), "has_tissue",
+        (int)(p->n_patches > 0), "stride", (json_int_t)p->patch_stride);
+    if (value != NULL)
+        json_object_set_new(value, "tiling", json_string(p->hash));
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    printf("%s\n", text != NULL ? text : "{}");
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = {
@@ -50,6 +70,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           &r.slide_mpp },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
         { "thumbnail", "FILE.png", "write the thumbnail", HRF_OPTION_TEXT, &r.thumbnail },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -77,7 +98,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = write_picture(r.thumbnail, &plan->thumbnail_png, &err);
     if (status != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    print_plan(plan);
+    if (r.json)
+        print_json(plan);
+    else
+        print_plan(plan);
     return 0;
 }
 

@@ -29,11 +29,9 @@ static struct hrf_slide_identity identity(const struct hrf_slide_row *slide)
                                         .mtime_ns = slide->mtime_ns };
 }
 
-static enum hrf_status plan_tile(struct run *run, const struct hrf_slide_row *slide,
-                                 struct hrf_error *err)
+enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
+                             char out[HRF_HASH_HEX], struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
-    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
     struct hrf_tile_inputs inputs = { .slide = identity(slide),
                                       .mode = w->tiler.mode == HRF_TILER_PATCH ? "patch" : "slide",
                                       .tissue_method = hrf_tissue_method_name(
@@ -45,7 +43,14 @@ static enum hrf_status plan_tile(struct run *run, const struct hrf_slide_row *sl
                                       .min_tissue = w->tiler.tissue.min_tissue,
                                       .csv_mpp = slide->mpp_csv,
                                       .workflow_mpp = w->dataset.mpp };
-    HRF_TRY(hrf_dag_tile_key(&inputs, row.key, err));
+    return hrf_dag_tile_key(&inputs, out, err);
+}
+
+static enum hrf_status plan_tile(struct run *run, const struct hrf_slide_row *slide,
+                                 struct hrf_error *err)
+{
+    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
+    HRF_TRY(run_tile_key(run->workflow, slide, row.key, err));
     return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, &row, 1, err);
 }
 
@@ -100,29 +105,37 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status shard_rows(struct run *run, const struct hrf_slide_row *slide,
-                                  const struct hrf_tile_plan *plan, struct hrf_task_row *rows,
-                                  int64_t n_shards, struct hrf_error *err)
+enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_sha256,
+                                const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
+                                struct hrf_task_row **out, size_t *n, struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
+    int64_t n_shards = hrf_dag_shard_count(plan->n_patches, w->executor.patches_per_job);
+    size_t n_rows = (size_t)n_shards * w->n_precisions, at = 0;
+    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
+    if (rows == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan %zu tasks", n_rows);
     struct hrf_infer_inputs inputs = { .slide = identity(slide),
                                        .tiling = plan->hash,
-                                       .model_sha256 = run->model_sha256,
+                                       .model_sha256 = model_sha256,
                                        .device = "cpu",
                                        .n_classes = (int64_t)w->model.classes.n_items,
                                        .mean = w->model.input.mean,
                                        .std = w->model.input.std };
     for (size_t p = 0; p < w->n_precisions; p++) {
         inputs.precision = hrf_precision_name(w->precision[p]);
-        for (int64_t i = 0; i < n_shards; i++, rows++) {
-            *rows = (struct hrf_task_row){ .kind = HRF_TASK_INFER, .slide_id = slide->id };
-            snprintf(rows->precision, sizeof rows->precision, "%s", inputs.precision);
-            hrf_dag_shard(plan->n_patches, n_shards, i, &rows->first_patch, &rows->n_patches);
-            inputs.first_patch = rows->first_patch;
-            inputs.n_patches = rows->n_patches;
-            HRF_TRY(hrf_dag_infer_key(&inputs, rows->key, err));
+        for (int64_t i = 0; i < n_shards; i++, at++) {
+            struct hrf_task_row *row = &rows[at];
+            *row = (struct hrf_task_row){ .kind = HRF_TASK_INFER, .slide_id = slide->id };
+            snprintf(row->precision, sizeof row->precision, "%s", inputs.precision);
+            hrf_dag_shard(plan->n_patches, n_shards, i, &row->first_patch, &row->n_patches);
+            inputs.first_patch = row->first_patch;
+            inputs.n_patches = row->n_patches;
+            HRF_TRY(hrf_dag_infer_key(&inputs, row->key, err));
         }
     }
+    *out = rows;
+    *n = n_rows;
+    rows = NULL;
     return HRF_OK;
 }
 
@@ -138,13 +151,9 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
                                           err));
         return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, NULL, 0, err);
     }
-    int64_t n_shards = hrf_dag_shard_count(plan->n_patches,
-                                           run->workflow->executor.patches_per_job);
-    size_t n = (size_t)n_shards * run->workflow->n_precisions;
-    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n, sizeof *rows);
-    if (rows == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan %zu tasks", n);
-    HRF_TRY(shard_rows(run, slide, plan, rows, n_shards, err));
+    HRF_AUTO_FREE struct hrf_task_row *rows = NULL;
+    size_t n = 0;
+    HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256, slide, plan, &rows, &n, err));
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
 }
 

@@ -2,6 +2,7 @@
 #ifndef HRF_ORCHESTRATOR_RUN_RUN_PRIVATE_H
 #define HRF_ORCHESTRATOR_RUN_RUN_PRIVATE_H
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "orchestrator/executor/executor.h"
 #include "orchestrator/run/progress.h"
@@ -35,6 +36,15 @@ struct run {
 };
 
 /* prepare.c */
+/* The content key of a slide's tile task. */
+HRF_CHECKED enum hrf_status run_tile_key(const struct hrf_workflow *workflow,
+                                         const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],
+                                         struct hrf_error *err);
+/* The infer tasks of a tiled slide, all precisions: *out is heap. */
+HRF_CHECKED enum hrf_status
+run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256,
+                const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
+                struct hrf_task_row **out, size_t *n, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_ingest(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_plan_infer(struct run *run, int64_t slide_id,
                                            struct hrf_error *err);

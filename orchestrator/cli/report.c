@@ -1,0 +1,85 @@
+/* report.c - `report DIR` and `aggregate DIR`: results and page again, from the store alone. */
+#include "base/json.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "orchestrator/run/run.h"
+#include "schema/store/tasks.h"
+
+#include <stdio.h>
+
+/* The report's JSON, or one line a precision. */
+static void print_figures(const char *directory, bool json)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
+    HRF_AUTO_JSON report = NULL;
+    if (path == NULL || hrf_json_read_file(path, &report, NULL) != HRF_OK)
+        return;
+    HRF_AUTO_FREE char *text = json ? hrf_json_text(report) : NULL;
+    if (json)
+        printf("%s\n", text != NULL ? text : "{}");
+    else
+        hrf_cli_print_figures(report);
+}
+
+static enum hrf_status write_again(const char *directory, const struct hrf_option_list *set,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
+    HRF_AUTO_FREE char *db = hrf_path_join(directory, "run.db");
+    if (file == NULL || db == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (!hrf_path_exists(db))
+        return hrf_error_set(err, HRF_E_USER, "no run stands in '%s'", directory);
+    HRF_TRY(hrf_cli_load(file, set, &workflow, err));
+    HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
+    HRF_TRY(hrf_store_take_lease(store, err));
+    enum hrf_status status = hrf_run_report(workflow, store, directory, true, err);
+    struct hrf_error ignored; /* a lease left behind is taken over */
+    if (hrf_store_give_lease(store, &ignored) != HRF_OK)
+        fprintf(stderr, "%s\n", ignored.text);
+    return status;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct hrf_option_list set = { .n_items = 0 };
+    bool json = false;
+    const struct hrf_option options[] = {
+        { "set", "KEY=VALUE", "aggregate or report keys, e.g. aggregate.threshold=0.3",
+          HRF_OPTION_LIST, &set },
+        { "json", NULL, "print report.json", HRF_OPTION_FLAG, &json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    if (write_again(args.operands[0], &set, &err) != HRF_OK)
+        return hrf_cli_fail(command->name, &err);
+    if (json || command == &hrf_cli_aggregate)
+        print_figures(args.operands[0], json);
+    if (!json)
+        printf("labels: %s/results/labels.csv\nreport: %s/report/index.html\n", args.operands[0],
+               args.operands[0]);
+    return 0;
+}
+
+const struct hrf_command hrf_cli_report = {
+    .name = "report",
+    .operands = "DIR",
+    .summary = "write results and report again, from the store alone",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};
+
+const struct hrf_command hrf_cli_aggregate = {
+    .name = "aggregate",
+    .operands = "DIR",
+    .summary = "aggregate patch scores again, e.g. by another rule, and print the figures",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

@@ -1,0 +1,151 @@
+#include "orchestrator/run/preview.h"
+
+#include "base/path.h"
+#include "orchestrator/ingest/ingest.h"
+#include "orchestrator/run/run_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *hrf_preview_reason_name(enum hrf_preview_reason reason)
+{
+    static const char *const names[] = { "cached", "new", "changed", "open", "unknown" };
+    return names[reason];
+}
+
+void hrf_preview_release(struct hrf_preview *preview)
+{
+    hrf_slide_rows_release(&preview->slides);
+    hrf_strbuf_release(&preview->warnings);
+    hrf_free(preview->tasks);
+    *preview = (struct hrf_preview){ .warnings = HRF_STRBUF_INIT };
+}
+
+struct scene {
+    const struct hrf_workflow *workflow;
+    struct hrf_store *store; /* NULL: nothing stands there */
+    struct hrf_task_rows known;
+    struct hrf_preview *preview;
+    size_t capacity;
+    char model_sha256[HRF_HASH_HEX];
+};
+
+static enum hrf_preview_reason judge(const struct scene *scene, const struct hrf_task_row *row)
+{
+    struct hrf_bytes record;
+    if (scene->store == NULL)
+        return HRF_PREVIEW_NEW;
+    if (hrf_store_get_record(scene->store, row->key, &record, NULL) == HRF_OK) {
+        hrf_bytes_release(&record);
+        return HRF_PREVIEW_CACHED;
+    }
+    enum hrf_preview_reason reason = HRF_PREVIEW_NEW;
+    for (size_t i = 0; i < scene->known.n_items; i++) {
+        const struct hrf_task_row *old = &scene->known.items[i];
+        if (old->kind != row->kind || old->slide_id != row->slide_id ||
+            strcmp(old->precision, row->precision) != 0)
+            continue;
+        if (strcmp(old->key, row->key) == 0)
+            return HRF_PREVIEW_OPEN;
+        reason = HRF_PREVIEW_CHANGED;
+    }
+    return reason;
+}
+
+static enum hrf_status add(struct scene *scene, const struct hrf_task_row *row,
+                           enum hrf_preview_reason reason, struct hrf_error *err)
+{
+    struct hrf_preview *p = scene->preview;
+    void *items = p->tasks;
+    HRF_TRY(hrf_array_reserve(&items, &scene->capacity, p->n_tasks + 1, sizeof p->tasks[0], err));
+    p->tasks = items;
+    p->tasks[p->n_tasks++] = (struct hrf_preview_task){ .row = *row, .reason = reason };
+    return HRF_OK;
+}
+
+static enum hrf_status add_tile(struct scene *scene, const struct hrf_slide_row *slide,
+                                struct hrf_error *err)
+{
+    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
+    HRF_TRY(run_tile_key(scene->workflow, slide, row.key, err));
+    return add(scene, &row, judge(scene, &row), err);
+}
+
+/* The tile plan that the store keeps under the tile task's key; NULL: not tiled like this yet. */
+static enum hrf_status find_plan(const struct scene *scene, const struct hrf_preview_task *tile,
+                                 struct hrf_tile_plan **out, struct hrf_error *err)
+{
+    struct hrf_bytes record;
+    if (tile->reason != HRF_PREVIEW_CACHED)
+        return HRF_OK;
+    HRF_TRY(hrf_store_get_record(scene->store, tile->row.key, &record, err));
+    enum hrf_status status = hrf_tile_plan_decode(record.data, record.n_bytes, "the store", out,
+                                                  err);
+    hrf_bytes_release(&record);
+    return status;
+}
+
+static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_task *tile,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO_FREE struct hrf_task_row *rows = NULL;
+    const struct hrf_slide_row *slide = &scene->preview->slides.items[tile->row.slide_id - 1];
+    size_t n = 0;
+    HRF_TRY(find_plan(scene, tile, &plan, err));
+    if (plan != NULL && plan->n_patches > 0)
+        HRF_TRY(run_infer_tasks(scene->workflow, scene->model_sha256, slide, plan, &rows, &n, err));
+    for (size_t i = 0; i < n; i++)
+        HRF_TRY(add(scene, &rows[i], judge(scene, &rows[i]), err));
+    for (size_t p = 0; plan == NULL && p < scene->workflow->n_precisions; p++) {
+        struct hrf_task_row row = { .kind = HRF_TASK_INFER,
+                                    .slide_id = slide->id,
+                                    .n_patches = -1 };
+        snprintf(row.precision, sizeof row.precision, "%s",
+                 hrf_precision_name(scene->workflow->precision[p]));
+        HRF_TRY(add(scene, &row, HRF_PREVIEW_UNKNOWN, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status open_store(struct scene *scene, const char *directory, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    scene->preview->has_run = hrf_path_exists(path);
+    if (!scene->preview->has_run)
+        return HRF_OK;
+    HRF_TRY(hrf_store_open(path, HRF_STORE_READ, &scene->store, err));
+    return hrf_store_get_tasks(scene->store, &scene->known, err);
+}
+
+static enum hrf_status fill(struct scene *scene, const char *directory, struct hrf_error *err)
+{
+    struct hrf_preview *p = scene->preview;
+    HRF_TRY(hrf_ingest(scene->workflow, &p->slides, &p->warnings, err));
+    HRF_TRY(hrf_hash_file(scene->workflow->model.file, scene->model_sha256, err));
+    HRF_TRY(open_store(scene, directory, err));
+    for (size_t i = 0; i < p->slides.n_items; i++)
+        if (p->slides.items[i].state == HRF_SLIDE_PENDING)
+            HRF_TRY(add_tile(scene, &p->slides.items[i], err));
+    const size_t n_tiles = p->n_tasks;
+    for (size_t i = 0; i < n_tiles; i++) {
+        const struct hrf_preview_task tile = p->tasks[i]; /* adding moves the array */
+        HRF_TRY(add_infer(scene, &tile, err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow, const char *directory,
+                                 struct hrf_preview *out, struct hrf_error *err)
+{
+    *out = (struct hrf_preview){ .warnings = HRF_STRBUF_INIT };
+    struct scene scene = { .workflow = workflow, .preview = out };
+    enum hrf_status status = fill(&scene, directory, err);
+    hrf_task_rows_release(&scene.known);
+    hrf_store_close(scene.store);
+    if (status != HRF_OK)
+        hrf_preview_release(out);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* preview.h - what a run would do, task by task, without doing it or writing anything. */
+#ifndef HRF_ORCHESTRATOR_RUN_PREVIEW_H
+#define HRF_ORCHESTRATOR_RUN_PREVIEW_H
+
+#include "base/strbuf.h"
+#include "schema/store/tasks.h"
+#include "schema/workflow/workflow.h"
+
+enum hrf_preview_reason {
+    HRF_PREVIEW_CACHED,  /* its result is in the store */
+    HRF_PREVIEW_NEW,     /* never planned there */
+    HRF_PREVIEW_CHANGED, /* what it depends on has changed since it was planned there */
+    HRF_PREVIEW_OPEN,    /* planned there, not done yet, or failed */
+    HRF_PREVIEW_UNKNOWN  /* infer of a slide that is not tiled yet: its patches are not known */
+};
+/* "cached", "new", ... */
+const char *hrf_preview_reason_name(enum hrf_preview_reason reason);
+
+struct hrf_preview_task {
+    struct hrf_task_row row; /* kind, key, slide_id, precision, patches; n_patches -1: unknown */
+    enum hrf_preview_reason reason;
+};
+struct hrf_preview {
+    struct hrf_slide_rows slides;
+    struct hrf_preview_task *tasks; /* tile tasks first, then infer */
+    size_t n_tasks;
+    struct hrf_strbuf warnings; /* of ingest, a line each */
+    bool has_run;               /* a run stands in the directory */
+};
+void hrf_preview_release(struct hrf_preview *preview);
+
+HRF_CHECKED enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow,
+                                             const char *directory, struct hrf_preview *out,
+                                             struct hrf_error *err);
+
+#endif

@@ -1,0 +1,60 @@
+#!/bin/sh
+# The commands around a run: infer without a workflow, aggregate, plan, and what scripts read.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+make_cohort
+is_json() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1])); assert eval(sys.argv[2], {"v": v}), v' "$scratch/out" "$1" || fail "not so: $1"; }
+images=$scratch/cohort/testing/images
+model=$HRF_SOURCE_DIR/models/demo.onnx
+
+# infer: a folder, one slide, and the words for what is wrong.
+expect_code 3 "$flow" infer "$images" --model "$model" --out "$scratch/run" --size 64 --batch 8
+expect_text "4 slides: 3 done, 1 failed"
+expect_code 0 "$flow" infer "$images/test_001.tif" --model "$model" --out "$scratch/one" --size 64 --json
+is_json 'v["slides"]["done"] == 1'
+cp "$images/test_001.tif" "$scratch/odd [1] \"*.tif"
+expect_code 0 "$flow" infer "$scratch/odd [1] \"*.tif" --model "$model" --out "$scratch/odd" --size 64 --json
+is_json 'v["slides"] == {"total": 1, "done": 1, "failed": 0, "no_tissue": 0, "excluded": 0}'
+expect_code 2 "$flow" infer "$images"
+expect_text "--model"
+expect_code 2 "$flow" infer "$scratch/nowhere" --model "$model" --out "$scratch/x"
+expect_text "does not exist"
+mkdir "$scratch/empty"
+expect_code 2 "$flow" infer "$scratch/empty" --model "$model" --out "$scratch/x"
+expect_text "holds no slide"
+
+# aggregate by another rule, without scoring again; JSON is the report's.
+expect_code 0 "$flow" aggregate "$scratch/run" --set aggregate.slide_score=mean
+expect_text "77 patches"
+expect_code 0 "$flow" aggregate "$scratch/run" --json
+is_json 'v["slides"]["failed"] == 1 and v["precisions"][0]["patches"] == 77'
+
+# plan: cached where the store has it, changed where the workflow differs.
+w=$scratch/run/request.yaml
+expect_code 0 "$flow" plan "$w" --out "$scratch/run" --json
+is_json '[t["state"] for t in v["tasks"]] == ["cached"]*3 + ["open"] + ["cached"]*3 + ["unknown"]'
+expect_code 0 "$flow" plan "$w" --out "$scratch/run" --set model.input.mean='[0.5, 0.5, 0.5]' --json
+is_json '{t["state"] for t in v["tasks"] if t["kind"] == "infer"} == {"changed", "unknown"}'
+expect_code 0 "$flow" plan "$w" --out "$scratch/fresh" --tasks
+expect_text "new     tile test_001"
+expect_code 0 "$flow" run "$w" --out "$scratch/fresh" --dry-run
+[ ! -e "$scratch/fresh" ] || fail "a dry run left something"
+
+# What scripts read.
+expect_code 0 "$flow" check "$w" --json
+is_json 'v["valid"] and v["errors"] == 0'
+expect_code 2 "$flow" check "$w" --set tilr=1 --json
+is_json 'not v["valid"] and v["errors"] == 1 and "did you mean" in v["findings"][0]'
+expect_code 0 "$flow" why "$scratch/run" test_004 --json
+is_json 'v["state"] == "failed" and v["tasks"][0]["reason"]'
+expect_code 0 "$flow" status "$scratch/run" --json
+is_json 'v["slides"]["done"] == 3'
+expect_code 0 "$flow" tile "$images/test_001.tif" --json
+is_json 'v["patches"] == 2 and v["mpp_x"] == 0.25'
+expect_code 0 "$flow" doctor --dir "$scratch" --json
+is_json 'v["good"] and all(f["meaning"] for f in v["findings"])'
+expect_code 0 "$flow" cancel "$scratch/run" --json
+is_json 'v["jobs_ended"] == 0'
+for command in run infer check plan status why cancel aggregate report tile demo-data doctor; do
+    expect_code 0 "$flow" "$command" --help
+done
+echo "1 passed, 0 failed"

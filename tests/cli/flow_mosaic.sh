@@ -1,0 +1,20 @@
+#!/bin/sh
+# Slides made of real patches with known truth: the demo model tells them apart without a mistake.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+patches=$HRF_SHARED_DATA/camelyon16-patches
+[ -d "$patches" ] || { echo "no real patches in $HRF_SHARED_DATA"; exit 77; }
+"$HRF_BIN_DIR/../tests/make_mosaic" "$patches" "$scratch/cohort" 8
+cat >"$scratch/w.yaml" <<END
+version: 1
+name: mosaic
+dataset: {layout: camelyon16, root: $scratch/cohort}
+tiler: {patch: {size: 128, mpp: 0.5}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+END
+expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --json
+expect_code 0 "$flow" aggregate "$scratch/run"
+cat "$scratch/out"
+expect_text "slide AUC 1.0000"
+expect_text "accuracy 1.0000"
+[ "$(grep -c ',Tumor\|,tumor' "$scratch/run/results/labels.csv")" = 4 ] || fail "not four of eight"
+echo "1 passed, 0 failed"
