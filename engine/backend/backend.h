@@ -33,8 +33,8 @@ struct hrf_backend_config {
  * residual of a CONV or GEMM, or of an input of the output's shape of a pointwise operator
  * (activations, BATCH_NORM, ADD, SUB, MUL, DIV). */
 struct hrf_kernel_call {
-    const float *const *inputs; /* [n_inputs of the node] */
-    float *output;
+    const void *const *inputs; /* [n_inputs of the node], each of its value's type */
+    void *output;
     void *workspace; /* at least workspace_bytes, aligned to HRF_BUFFER_ALIGNMENT */
 };
 
@@ -79,9 +79,12 @@ HRF_DEFINE_AUTO(hrf_kernel)
 
 /* Elements between neighbours along each axis of the shape, in the layout above. */
 void hrf_layout_strides(const struct hrf_shape *shape, int64_t strides[HRF_MAX_RANK]);
-/* Between ONNX order and the layout above; the same bytes unless rank is 4. Elements of 4 bytes. */
-void hrf_layout_from_onnx(const struct hrf_shape *shape, const float *onnx, float *out);
-void hrf_layout_to_onnx(const struct hrf_shape *shape, const float *in, float *onnx);
+/* Between ONNX order and the layout above; the same bytes unless rank is 4. Elements of
+ * 1, 2, 4 or 8 bytes. */
+void hrf_layout_from_onnx(const struct hrf_shape *shape, size_t element_size, const void *onnx,
+                          void *out);
+void hrf_layout_to_onnx(const struct hrf_shape *shape, size_t element_size, const void *in,
+                        void *onnx);
 /* True when reading the elements in order gives the same numbers in both orders. */
 bool hrf_layout_is_onnx(const struct hrf_shape *shape);
 
@@ -111,6 +114,8 @@ int64_t hrf_walk_rows(const struct hrf_walk *walk);
 /* CONCAT, FLATTEN, RESHAPE, TRANSPOSE, SQUEEZE, UNSQUEEZE, IDENTITY, PAD, GATHER, SLICE: the
  * memory of ref and cpu is host memory laid out the same way, so they share these. Exact. */
 bool hrf_is_move(enum hrf_op op);
+/* True for a move whose inputs all have the output's type and scale: it moves bytes. */
+bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_move_compile(const struct hrf_graph *graph,
                                              const struct hrf_node *node, struct hrf_kernel **out,
                                              struct hrf_error *err);
@@ -121,6 +126,7 @@ struct hrf_operand {
     bool present;
     enum hrf_dtype dtype;
     struct hrf_shape shape;
+    struct hrf_quantization quantization;
     void *constant; /* heap copy in the layout above (a convolution's weights: ONNX order); NULL
                        when it comes at run time */
 };
@@ -142,27 +148,74 @@ static inline bool hrf_spec_has(const struct hrf_spec *spec, int32_t input)
 {
     return input < spec->n_inputs && spec->inputs[input].present;
 }
-static inline const float *hrf_spec_data(const struct hrf_spec *spec,
-                                         const struct hrf_kernel_call *call, int32_t input)
+static inline const void *hrf_spec_data(const struct hrf_spec *spec,
+                                        const struct hrf_kernel_call *call, int32_t input)
 {
     if (!hrf_spec_has(spec, input))
         return NULL;
     const void *constant = spec->inputs[input].constant;
     return constant != NULL ? constant : call->inputs[input];
 }
+/* The output as floats, for kernels that compute in float32. */
+static inline float *hrf_floats(const struct hrf_kernel_call *call)
+{
+    return call->output;
+}
 size_t hrf_spec_constant_bytes(const struct hrf_spec *spec);
 
-/* What every back end refuses in the same words: types other than float32 at run time, ranks
- * that the operator has no kernel for, weights that are not constant. */
+/* What every back end refuses in the same words: types that the operator has no kernel for, ranks
+ * likewise, weights that are not constant. */
 HRF_CHECKED enum hrf_status hrf_node_check_common(const struct hrf_graph *graph,
                                                   const struct hrf_node *node,
                                                   struct hrf_error *err);
 
-/* A SLICE's range along one axis of the input: first index, step (never 0) and how many. */
-struct hrf_slice_axis {
-    int64_t start, step, count;
+/* ---- 8-bit integers and 16-bit floats ---- */
+
+/* A node is computed in what its run-time values hold. */
+enum hrf_node_form {
+    HRF_FORM_FLOAT,   /* float32 in, float32 out: the back end's own kernels */
+    HRF_FORM_HALF,    /* float16 or bfloat16 somewhere */
+    HRF_FORM_INTEGER, /* S8 or U8 somewhere */
 };
-void hrf_slice_resolve(const struct hrf_attributes *attributes, const struct hrf_shape *input,
-                       struct hrf_slice_axis axes[HRF_MAX_RANK]);
+enum hrf_node_form hrf_node_form(const struct hrf_graph *graph, const struct hrf_node *node);
+
+/* What becomes of the exact integer sum of a CONV or GEMM:
+ *   t = ((float)sum + bias[c]) * multiplier[c]
+ *   t = fma(residual - residual's zero point, residual_scale, t)
+ *   t = activation(t), clipped to [low, high]
+ *   y = round half to even(t) + y's zero point, saturated; float outputs are t itself.
+ * With s the scales: multiplier = s_x * s_w[c] / s_y, bias = b[c] / (s_x * s_w[c]),
+ * residual_scale = s_r / s_y; s_y is 1 for float outputs. Each product in float, in this order:
+ * the same bits from every implementation (oneDNN's among them; the tests hold it to that). */
+struct hrf_requantize {
+    int64_t n_channels;
+    float *multiplier, *bias;
+    float residual_scale;
+    int32_t residual_zero_point;
+    enum hrf_activation activation;
+    float low, high; /* CLIP, in y's steps */
+    float slope;     /* LEAKY_RELU */
+};
+HRF_CHECKED enum hrf_status hrf_requantize_create(const struct hrf_spec *spec,
+                                                  struct hrf_requantize **out,
+                                                  struct hrf_error *err);
+void hrf_requantize_destroy(struct hrf_requantize *requantize);
+HRF_DEFINE_AUTO(hrf_requantize)
+
+/* Plain kernels of HRF_FORM_INTEGER, exact by construction: what ref is and what a back end uses
+ * where it has nothing faster. Moves (hrf_is_move) but CONCAT of different scales are not here. */
+bool hrf_integer_supports(const struct hrf_graph *graph, const struct hrf_node *node,
+                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_integer_compile(const struct hrf_graph *graph,
+                                                const struct hrf_node *node,
+                                                struct hrf_kernel **out, struct hrf_error *err);
+
+/* A kernel of HRF_FORM_HALF made of the back end's float32 one: inputs are widened into the
+ * workspace, the result is narrowed. CAST is a kernel of its own. */
+HRF_CHECKED enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops,
+                                             struct hrf_backend *backend,
+                                             const struct hrf_graph *graph,
+                                             const struct hrf_node *node, struct hrf_kernel **out,
+                                             struct hrf_error *err);
 
 #endif

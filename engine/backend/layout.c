@@ -27,29 +27,51 @@ bool hrf_layout_is_onnx(const struct hrf_shape *shape)
     return shape->rank != 4 || shape->dims[1] == 1 || (shape->dims[2] == 1 && shape->dims[3] == 1);
 }
 
-static void transpose_planes(int64_t n, int64_t rows, int64_t columns, const float *in, float *out)
+#define TRANSPOSE(type)                                                                            \
+    for (int64_t image = 0; image < n; image++)                                                    \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+    ((type *)out)[(image * columns + c) * rows + r] = ((                                           \
+        const type *)in)[(image * rows + r) * columns + c]
+
+static void transpose_planes(int64_t n, int64_t rows, int64_t columns, size_t element_size,
+                             const void *in, void *out)
 {
-    for (int64_t image = 0; image < n; image++)
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < columns; c++)
-                out[(image * columns + c) * rows + r] = in[(image * rows + r) * columns + c];
+    switch (element_size) {
+    case 1:
+        TRANSPOSE(uint8_t);
+        break;
+    case 2:
+        TRANSPOSE(uint16_t);
+        break;
+    case 4:
+        TRANSPOSE(uint32_t);
+        break;
+    default:
+        assert(element_size == 8);
+        TRANSPOSE(uint64_t);
+        break;
+    }
 }
 
-void hrf_layout_from_onnx(const struct hrf_shape *shape, const float *onnx, float *out)
+void hrf_layout_from_onnx(const struct hrf_shape *shape, size_t element_size, const void *onnx,
+                          void *out)
 {
     if (shape->rank == 4)
-        transpose_planes(shape->dims[0], shape->dims[1], shape->dims[2] * shape->dims[3], onnx,
-                         out);
+        transpose_planes(shape->dims[0], shape->dims[1], shape->dims[2] * shape->dims[3],
+                         element_size, onnx, out);
     else
-        memcpy(out, onnx, (size_t)hrf_shape_count(shape) * sizeof *out);
+        memcpy(out, onnx, (size_t)hrf_shape_count(shape) * element_size);
 }
 
-void hrf_layout_to_onnx(const struct hrf_shape *shape, const float *in, float *onnx)
+void hrf_layout_to_onnx(const struct hrf_shape *shape, size_t element_size, const void *in,
+                        void *onnx)
 {
     if (shape->rank == 4)
-        transpose_planes(shape->dims[0], shape->dims[2] * shape->dims[3], shape->dims[1], in, onnx);
+        transpose_planes(shape->dims[0], shape->dims[2] * shape->dims[3], shape->dims[1],
+                         element_size, in, onnx);
     else
-        memcpy(onnx, in, (size_t)hrf_shape_count(shape) * sizeof *onnx);
+        memcpy(onnx, in, (size_t)hrf_shape_count(shape) * element_size);
 }
 
 void hrf_layout_broadcast_strides(const struct hrf_shape *operand, const struct hrf_shape *to,

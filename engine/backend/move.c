@@ -1,4 +1,5 @@
 #include "engine/backend/backend.h"
+#include "engine/ir/number.h"
 
 #include <string.h>
 
@@ -26,9 +27,51 @@ bool hrf_is_move(enum hrf_op op)
     }
 }
 
+bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (!hrf_is_move(node->op))
+        return false;
+    for (int32_t i = 0; i < (node->op == HRF_OP_CONCAT ? node->n_inputs : 1); i++) {
+        const struct hrf_value *x = &graph->values[node->inputs[i]];
+        if (x->dtype != y->dtype || x->quantization.scale != y->quantization.scale ||
+            x->quantization.zero_point != y->quantization.zero_point)
+            return false;
+    }
+    return true;
+}
+
+/* Elements are moved as bytes: 1, 2, 4 or 8 of them. */
+#define COPY_STRIDED(type)                                                                         \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    ((type *)(void *)out)[i * to] = ((const type *)(const void *)in)[i * from]
+
+static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const char *in,
+                         int64_t from)
+{
+    if (to == 1 && from == 1) {
+        memcpy(out, in, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1:
+        COPY_STRIDED(uint8_t);
+        break;
+    case 2:
+        COPY_STRIDED(uint16_t);
+        break;
+    case 4:
+        COPY_STRIDED(uint32_t);
+        break;
+    default:
+        COPY_STRIDED(uint64_t);
+        break;
+    }
+}
+
 /* Copies a box: element i of `shape` goes from in + i . in_strides to out + i . out_strides. */
-static void copy_box(const struct hrf_shape *shape, const float *in,
-                     const int64_t in_strides[HRF_MAX_RANK], float *out,
+static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
+                     const int64_t in_strides[HRF_MAX_RANK], char *out,
                      const int64_t out_strides[HRF_MAX_RANK])
 {
     int64_t strides[2][HRF_MAX_RANK];
@@ -36,32 +79,34 @@ static void copy_box(const struct hrf_shape *shape, const float *in,
     memcpy(strides[1], in_strides, sizeof strides[1]);
     struct hrf_walk walk;
     hrf_walk_init(&walk, shape, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
-    int32_t last = walk.rank - 1;
-    int64_t n = walk.dims[last], to = walk.strides[0][last], from = walk.strides[1][last];
+    const int32_t last = walk.rank - 1;
+    const int64_t bytes = (int64_t)size;
     for (int64_t row = 0; row < hrf_walk_rows(&walk); row++) {
         int64_t at[HRF_WALK_MAX_OPERANDS];
         hrf_walk_seek(&walk, row, at);
-        if (to == 1 && from == 1) {
-            memcpy(out + at[0], in + at[1], (size_t)n * sizeof *out);
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++)
-            out[at[0] + i * to] = in[at[1] + i * from];
+        copy_strided(size, walk.dims[last], out + at[0] * bytes, walk.strides[0][last],
+                     in + at[1] * bytes, walk.strides[1][last]);
     }
+}
+
+static size_t element_size(const struct hrf_spec *spec)
+{
+    return hrf_dtype_size(spec->output.dtype);
 }
 
 static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     int64_t out_strides[HRF_MAX_RANK], in_strides[HRF_MAX_RANK];
+    const int64_t axis = spec->attributes.axis, bytes = (int64_t)element_size(spec);
     hrf_layout_strides(&spec->output.shape, out_strides);
-    float *out = call->output;
+    char *out = call->output;
     for (int32_t i = 0; i < spec->n_inputs; i++) {
         const struct hrf_shape *shape = &spec->inputs[i].shape;
         if (hrf_shape_count(shape) == 0)
             continue;
         hrf_layout_strides(shape, in_strides);
-        copy_box(shape, hrf_spec_data(spec, call, i), in_strides, out, out_strides);
-        out += shape->dims[spec->attributes.axis] * out_strides[spec->attributes.axis];
+        copy_box(shape, (size_t)bytes, hrf_spec_data(spec, call, i), in_strides, out, out_strides);
+        out += shape->dims[axis] * out_strides[axis] * bytes;
     }
 }
 
@@ -70,14 +115,15 @@ static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call
 static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
-    const float *x = hrf_spec_data(spec, call, 0);
+    const size_t size = element_size(spec);
+    const void *x = hrf_spec_data(spec, call, 0);
     if (hrf_layout_is_onnx(in)) {
-        hrf_layout_from_onnx(out, x, call->output);
+        hrf_layout_from_onnx(out, size, x, call->output);
     } else if (hrf_layout_is_onnx(out)) {
-        hrf_layout_to_onnx(in, x, call->output);
+        hrf_layout_to_onnx(in, size, x, call->output);
     } else {
-        hrf_layout_to_onnx(in, x, call->workspace);
-        hrf_layout_from_onnx(out, call->workspace, call->output);
+        hrf_layout_to_onnx(in, size, x, call->workspace);
+        hrf_layout_from_onnx(out, size, call->workspace, call->output);
     }
 }
 
@@ -88,29 +134,25 @@ static void run_transpose(const struct hrf_spec *spec, const struct hrf_kernel_c
     hrf_layout_strides(&spec->output.shape, out);
     for (int32_t i = 0; i < spec->output.shape.rank; i++)
         in[i] = own[spec->attributes.axes[i]];
-    copy_box(&spec->output.shape, hrf_spec_data(spec, call, 0), in, call->output, out);
+    copy_box(&spec->output.shape, element_size(spec), hrf_spec_data(spec, call, 0), in,
+             call->output, out);
 }
 
 static void run_slice(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], first = 0;
-    struct hrf_slice_axis axes[HRF_MAX_RANK];
     const struct hrf_attributes *attributes = &spec->attributes;
+    const char *x = hrf_spec_data(spec, call, 0);
     hrf_layout_strides(&spec->inputs[0].shape, in);
     hrf_layout_strides(&spec->output.shape, out);
-    for (int32_t i = 0; i < spec->output.shape.rank; i++)
-        axes[i] = (struct hrf_slice_axis){ .step = 1 };
-    for (int32_t i = 0; i < attributes->n_axes; i++)
-        axes[attributes->axes[i]] = (struct hrf_slice_axis){ .start = attributes->starts[i],
-                                                             .step = attributes->steps[i] != 0
-                                                                         ? attributes->steps[i]
-                                                                         : 1 };
-    for (int32_t i = 0; i < spec->output.shape.rank; i++) {
-        first += axes[i].start * in[i];
-        in[i] *= axes[i].step;
+    for (int32_t i = 0; i < attributes->n_axes; i++) {
+        const int64_t axis = attributes->axes[i];
+        first += attributes->starts[i] * in[axis];
+        in[axis] *= attributes->steps[i] != 0 ? attributes->steps[i] : 1;
     }
     if (hrf_shape_count(&spec->output.shape) > 0)
-        copy_box(&spec->output.shape, hrf_spec_data(spec, call, 0) + first, in, call->output, out);
+        copy_box(&spec->output.shape, element_size(spec), x + first * (int64_t)element_size(spec),
+                 in, call->output, out);
 }
 
 static int64_t gather_index(const struct hrf_operand *indices, int64_t i, int64_t size)
@@ -131,23 +173,49 @@ static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call
     int64_t in[HRF_MAX_RANK], own[HRF_MAX_RANK], out[HRF_MAX_RANK] = { 0 };
     const struct hrf_operand *indices = &spec->inputs[1];
     struct hrf_shape slab = spec->inputs[0].shape;
-    int64_t axis = spec->attributes.axis, size = slab.dims[axis];
-    int32_t added = indices->shape.rank; /* axes that stand in the place of one */
+    const int64_t axis = spec->attributes.axis, size = slab.dims[axis];
+    const int64_t bytes = (int64_t)element_size(spec);
+    const int32_t added = indices->shape.rank; /* axes that stand in the place of one */
+    const char *x = hrf_spec_data(spec, call, 0);
     hrf_layout_strides(&slab, in);
     hrf_layout_strides(&spec->output.shape, own);
     slab.dims[axis] = 1;
     for (int32_t i = 0; i < slab.rank; i++)
         if (i != axis)
             out[i] = own[i < axis ? i : i + added - 1];
-    int64_t n = hrf_shape_count(&indices->shape);
+    const int64_t n = hrf_shape_count(&indices->shape);
     for (int64_t i = 0; i < n; i++) {
         int64_t offset = 0, rest = i;
         for (int32_t k = added - 1; k >= 0; k--) {
             offset += rest % indices->shape.dims[k] * own[axis + k];
             rest /= indices->shape.dims[k];
         }
-        copy_box(&slab, hrf_spec_data(spec, call, 0) + gather_index(indices, i, size) * in[axis],
-                 in, call->output + offset, out);
+        copy_box(&slab, (size_t)bytes, x + gather_index(indices, i, size) * in[axis] * bytes, in,
+                 (char *)call->output + offset * bytes, out);
+    }
+}
+
+static void fill(const struct hrf_spec *spec, float value, void *out)
+{
+    const int64_t n = hrf_shape_count(&spec->output.shape);
+    const struct hrf_quantization *q = &spec->output.quantization;
+    switch (spec->output.dtype) {
+    case HRF_S8:
+    case HRF_U8:
+        memset(out, hrf_quantize(value, spec->output.dtype, q) & 0xff, (size_t)n);
+        break;
+    case HRF_F16:
+    case HRF_B16: {
+        const uint16_t bits = spec->output.dtype == HRF_F16 ? hrf_f16_from_float(value)
+                                                            : hrf_b16_from_float(value);
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out)[i] = bits;
+        break;
+    }
+    default:
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out)[i] = value;
+        break;
     }
 }
 
@@ -155,15 +223,15 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
 {
     int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], first = 0;
     const struct hrf_attributes *attributes = &spec->attributes;
-    int64_t n = hrf_shape_count(&spec->output.shape);
+    const int64_t bytes = (int64_t)element_size(spec);
     hrf_layout_strides(&spec->inputs[0].shape, in);
     hrf_layout_strides(&spec->output.shape, out);
-    for (int64_t i = 0; i < n; i++)
-        call->output[i] = attributes->value;
+    fill(spec, attributes->value, call->output);
     for (int32_t i = 0; i < attributes->n_axes; i++)
         first += attributes->pads[i] *
                  out[attributes->n_axes == spec->output.shape.rank ? i : attributes->axes[i]];
-    copy_box(&spec->inputs[0].shape, hrf_spec_data(spec, call, 0), in, call->output + first, out);
+    copy_box(&spec->inputs[0].shape, (size_t)bytes, hrf_spec_data(spec, call, 0), in,
+             (char *)call->output + first * bytes, out);
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -217,7 +285,8 @@ enum hrf_status hrf_move_compile(const struct hrf_graph *graph, const struct hrf
                                         .implementation = "move",
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
     if (!hrf_layout_is_onnx(&spec->inputs[0].shape) && !hrf_layout_is_onnx(&spec->output.shape))
-        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) * sizeof(float);
+        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
+                                       element_size(spec);
     kernel->spec = spec;
     spec = NULL;
     *out = &kernel->base;

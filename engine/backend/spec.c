@@ -11,8 +11,9 @@ static enum hrf_status copy_constant(const struct hrf_value *value, bool keep_or
     operand->constant = hrf_alloc_aligned(n_bytes > 0 ? n_bytes : 1, HRF_BUFFER_ALIGNMENT);
     if (operand->constant == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "constant '%s' of %zu bytes", value->name, n_bytes);
-    if (value->dtype == HRF_F32 && !keep_order)
-        hrf_layout_from_onnx(&value->shape, value->data, operand->constant);
+    if (!keep_order && n_bytes > 0 && value->shape.rank == 4)
+        hrf_layout_from_onnx(&value->shape, hrf_dtype_size(value->dtype), value->data,
+                             operand->constant);
     else
         memcpy(operand->constant, value->data, n_bytes);
     return HRF_OK;
@@ -29,6 +30,7 @@ static enum hrf_status copy_operands(const struct hrf_graph *graph, const struct
         operand->present = true;
         operand->dtype = value->dtype;
         operand->shape = value->shape;
+        operand->quantization = value->quantization;
         const bool is_kernel = node->op == HRF_OP_CONV && i == HRF_CONV_WEIGHTS;
         if (value->data != NULL)
             HRF_TRY(copy_constant(value, is_kernel, operand, err));
@@ -51,7 +53,9 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
     spec->n_inputs = node->n_inputs;
     HRF_TRY(copy_operands(graph, node, spec, err));
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    spec->output = (struct hrf_operand){ .present = true, .dtype = y->dtype, .shape = y->shape };
+    spec->output = (struct hrf_operand){
+        .present = true, .dtype = y->dtype, .shape = y->shape, .quantization = y->quantization
+    };
     *out = spec;
     spec = NULL;
     return HRF_OK;
@@ -99,6 +103,26 @@ static bool is_foldable_only(enum hrf_op op)
     return op == HRF_OP_CONSTANT || op == HRF_OP_SHAPE || op == HRF_OP_CONSTANT_OF_SHAPE;
 }
 
+static bool is_run_time_type(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F32 || dtype == HRF_F16 || dtype == HRF_B16 || dtype == HRF_S8 ||
+           dtype == HRF_U8;
+}
+
+enum hrf_node_form hrf_node_form(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    bool half = false, integer = false;
+    for (int32_t i = -1; i < node->n_inputs; i++) {
+        const int32_t index = i < 0 ? node->outputs[0] : node->inputs[i];
+        if (index < 0 || graph->values[index].data != NULL)
+            continue;
+        const enum hrf_dtype dtype = graph->values[index].dtype;
+        half |= dtype == HRF_F16 || dtype == HRF_B16;
+        integer |= dtype == HRF_S8 || dtype == HRF_U8;
+    }
+    return integer ? HRF_FORM_INTEGER : half ? HRF_FORM_HALF : HRF_FORM_FLOAT;
+}
+
 static enum hrf_status check_types(const struct hrf_graph *graph, const struct hrf_node *node,
                                    struct hrf_error *err)
 {
@@ -106,20 +130,19 @@ static enum hrf_status check_types(const struct hrf_graph *graph, const struct h
         if (node->inputs[i] == HRF_NO_VALUE)
             continue;
         const struct hrf_value *value = &graph->values[node->inputs[i]];
-        if (value->dtype != HRF_F32 && value->data == NULL)
-            return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                                 "node '%s' (%s): input '%s' is %s; only float32 is computed",
-                                 node->name, hrf_op_name(node->op), value->name,
-                                 hrf_dtype_name(value->dtype));
+        if (!is_run_time_type(value->dtype) && value->data == NULL)
+            return hrf_error_set(
+                err, HRF_E_UNSUPPORTED, "node '%s' (%s): input '%s' is %s, which is not computed",
+                node->name, hrf_op_name(node->op), value->name, hrf_dtype_name(value->dtype));
         if (value->shape.rank < 0)
             return hrf_error_set(err, HRF_E_BUG, "node '%s': the shape of '%s' is not known",
                                  node->name, value->name);
     }
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (y->dtype != HRF_F32)
+    if (!is_run_time_type(y->dtype))
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "node '%s' (%s): its output is %s; only float32 is computed",
-                             node->name, hrf_op_name(node->op), hrf_dtype_name(y->dtype));
+                             "node '%s' (%s): its output is %s, which is not computed", node->name,
+                             hrf_op_name(node->op), hrf_dtype_name(y->dtype));
     return HRF_OK;
 }
 
@@ -190,27 +213,4 @@ enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struc
                              "; only images (rank 4: N, C, H, W) are computed",
                              node->name, hrf_op_name(node->op), x->rank);
     return HRF_OK;
-}
-
-void hrf_slice_resolve(const struct hrf_attributes *attributes, const struct hrf_shape *input,
-                       struct hrf_slice_axis axes[HRF_MAX_RANK])
-{
-    for (int32_t i = 0; i < input->rank; i++)
-        axes[i] = (struct hrf_slice_axis){ .start = 0, .step = 1, .count = input->dims[i] };
-    for (int32_t i = 0; i < attributes->n_axes; i++) {
-        const int64_t axis = attributes->axes[i] + (attributes->axes[i] < 0 ? input->rank : 0);
-        const int64_t size = input->dims[axis];
-        const int64_t step = attributes->steps[i] != 0 ? attributes->steps[i] : 1;
-        int64_t start = attributes->starts[i], end = attributes->ends[i];
-        start += start < 0 ? size : 0;
-        end += end < 0 ? size : 0;
-        const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-        start = start < 0 ? 0 : start > high ? high : start;
-        end = end < low ? low : end > size ? size : end;
-        const int64_t span = step > 0 ? end - start : start - end;
-        const int64_t stride = step > 0 ? step : -step;
-        axes[axis] = (struct hrf_slice_axis){
-            .start = start, .step = step, .count = span > 0 ? (span + stride - 1) / stride : 0
-        };
-    }
 }

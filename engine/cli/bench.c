@@ -76,7 +76,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images per run (default 8)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "fp32", HRF_OPTION_TEXT, &r.precision },
+        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu or ref", HRF_OPTION_TEXT, &r.device },
         { "layout", "L", "how ranks share the work", HRF_OPTION_TEXT, &r.layout },
         { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },

@@ -5,6 +5,7 @@
 #include "base/args.h"
 #include "base/error.h"
 #include "engine/ir/graph.h"
+#include "schema/record/calibration.h"
 
 #define HRF_ENGINE_PROGRAM "hires-engine"
 
@@ -35,5 +36,10 @@ HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, 
 HRF_CHECKED enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph,
                                                                  int64_t n_classes,
                                                                  struct hrf_error *err);
+
+/* Writes a calibration, with what is not said of its origin yet filled in. */
+HRF_CHECKED enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
+                                                        const struct hrf_graph *graph,
+                                                        const char *path, struct hrf_error *err);
 
 #endif

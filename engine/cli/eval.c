@@ -3,13 +3,13 @@
 #include "engine/cli/cli.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
-#include "engine/run/session.h"
+#include "engine/run/calibrator.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *model, *input, *output, *device, *precision, *layout, *scales;
+    const char *model, *input, *output, *device, *precision, *layout, *scales, *save, *method;
     int64_t batch, threads;
 };
 
@@ -40,19 +40,40 @@ static void from_session(const float *nhwc, const struct hrf_shape *shape, float
                 nchw[(n * channels + c) * area + i] = nhwc[(n * area + i) * channels + c];
 }
 
-static enum hrf_status open_session(const struct request *request, const struct hrf_graph *graph,
-                                    const struct hrf_shape *shape, struct hrf_session **out,
+/* The array in pieces of a batch, through sessions of one precision. */
+struct run {
+    const struct request *request;
+    const struct hrf_graph *graph;
+    const char *precision;
+    const struct hrf_calibrated *calibrated; /* NULL: not needed */
+    struct hrf_observations *observations;   /* NULL: nobody watches */
+    struct hrf_session *session;
+};
+
+static enum hrf_status open_session(struct run *run, const struct hrf_shape *shape,
                                     struct hrf_error *err)
 {
+    const struct request *request = run->request;
+    hrf_session_destroy(run->session);
+    run->session = NULL;
     HRF_AUTO(hrf_graph) copy = NULL;
-    HRF_TRY(hrf_graph_copy(graph, &copy, err));
+    HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
     HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
     struct hrf_session_config config = {
         .device = strcmp(request->device, "auto") == 0 ? "cpu" : request->device,
-        .precision = request->precision,
+        .precision = run->precision,
         .n_threads = (int32_t)request->threads,
     };
-    return hrf_session_create(copy, &config, out, err);
+    if (run->calibrated != NULL) {
+        config.ranges = run->calibrated->ranges;
+        config.n_ranges = run->calibrated->n_ranges;
+        config.keep = run->calibrated->keep;
+        config.n_keep = run->calibrated->n_keep;
+    }
+    HRF_TRY(hrf_session_create(copy, &config, &run->session, err));
+    if (run->observations != NULL)
+        hrf_calibrator_watch(run->session, run->observations);
+    return HRF_OK;
 }
 
 /* Runs images [first, first + n) and stores their outputs; *results grows on the first call. */
@@ -84,9 +105,58 @@ static enum hrf_status run_piece(struct hrf_session *session, const float *image
     return HRF_OK;
 }
 
+static enum hrf_status run_pieces(struct run *run, const float *images,
+                                  const struct hrf_shape *shape, float **results,
+                                  struct hrf_shape *result_shape, struct hrf_error *err)
+{
+    const int64_t n_images = shape->rank > 0 ? shape->dims[0] : 1, asked = run->request->batch;
+    const int64_t batch = asked > 0 && asked < n_images ? asked : n_images;
+    for (int64_t first = 0; first < n_images; first += batch) {
+        struct hrf_shape piece = *shape;
+        if (piece.rank > 0)
+            piece.dims[0] = n_images - first < batch ? n_images - first : batch;
+        if (run->session == NULL ||
+            piece.dims[0] != hrf_session_input_shape(run->session, 0)->dims[0])
+            HRF_TRY(open_session(run, &piece, err));
+        HRF_TRY(run_piece(run->session, images, shape, first, results, result_shape, err));
+    }
+    return HRF_OK;
+}
+
+/* Ranges from the file that was given, or from the input itself run in float32. */
+static enum hrf_status calibrate(const struct request *request, const struct hrf_graph *graph,
+                                 const float *images, const struct hrf_shape *shape,
+                                 struct hrf_calibration **out, struct hrf_error *err)
+{
+    const enum hrf_fit_kind kind = hrf_fit_kind_find(request->method);
+    struct hrf_observations seen = { .items = NULL };
+    struct run run = {
+        .request = request, .graph = graph, .precision = "fp32", .observations = &seen
+    };
+    struct hrf_shape unused;
+    HRF_AUTO_FREE float *results = NULL;
+    if (request->scales != NULL)
+        return hrf_calibration_read(request->scales, out, err);
+    if (kind == HRF_N_FIT_KINDS)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--method '%s' is not known; use minmax, percentile, entropy, mse or "
+                             "best",
+                             request->method);
+    enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
+    if (status == HRF_OK)
+        status = hrf_calibrator_fit(&seen, kind, out, err);
+    hrf_session_destroy(run.session);
+    hrf_observations_release(&seen);
+    HRF_TRY(status);
+    return request->save != NULL ? hrf_engine_save_calibration(*out, graph, request->save, err)
+                                 : HRF_OK;
+}
+
 static enum hrf_status eval(const struct request *request, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    struct hrf_calibrated calibrated = { .ranges = NULL };
     struct hrf_shape shape, result_shape = { .rank = 0 };
     HRF_AUTO_FREE float *images = NULL, *results = NULL;
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
@@ -94,37 +164,40 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
     if (graph->n_inputs != 1)
         return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; eval feeds one", request->model,
                              graph->n_inputs);
-    int64_t n_images = shape.rank > 0 ? shape.dims[0] : 1;
-    int64_t batch = request->batch > 0 && request->batch < n_images ? request->batch : n_images;
     if (hrf_shape_count(&shape) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
-    HRF_AUTO(hrf_session) session = NULL;
-    for (int64_t first = 0; first < n_images; first += batch) {
-        struct hrf_shape piece = shape;
-        if (piece.rank > 0)
-            piece.dims[0] = n_images - first < batch ? n_images - first : batch;
-        if (session == NULL || piece.dims[0] != hrf_session_input_shape(session, 0)->dims[0]) {
-            hrf_session_destroy(session);
-            session = NULL;
-            HRF_TRY(open_session(request, graph, &piece, &session, err));
-        }
-        HRF_TRY(run_piece(session, images, &shape, first, &results, &result_shape, err));
+    struct run run = { .request = request, .graph = graph, .precision = request->precision };
+    if (strcmp(request->precision, "int8") == 0) {
+        HRF_TRY(calibrate(request, graph, images, &shape, &calibration, err));
+        HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
+        run.calibrated = &calibrated;
     }
+    enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
+    if (status == HRF_OK)
+        fputs(hrf_session_notes(run.session), stderr);
+    hrf_session_destroy(run.session);
+    hrf_calibrated_release(&calibrated);
+    HRF_TRY(status);
     return hrf_npy_write(request->output, &result_shape, results, err);
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request request = { .device = "auto", .precision = "fp32" };
+    struct request request = { .device = "auto", .precision = "fp32", .method = "mse" };
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
         { "output", "Y.npy", "where the outputs go", HRF_OPTION_TEXT, &request.output },
         { "device", "NAME", "auto, cpu or ref (plain C in double)", HRF_OPTION_TEXT,
           &request.device },
-        { "precision", "P", "fp32", HRF_OPTION_TEXT, &request.precision },
+        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
         { "layout", "L", "how the ranks share the work, e.g. spatial=4", HRF_OPTION_TEXT,
           &request.layout },
-        { "scales", "FILE", "INT8 scales", HRF_OPTION_TEXT, &request.scales },
+        { "scales", "FILE", "int8: a calibration (default: calibrate on the input)",
+          HRF_OPTION_TEXT, &request.scales },
+        { "save-scales", "FILE", "int8: keep the calibration made on the input", HRF_OPTION_TEXT,
+          &request.save },
+        { "method", "M", "int8: minmax, percentile, entropy, mse (default) or best",
+          HRF_OPTION_TEXT, &request.method },
         { "batch", "N", "images per run (default: all at once)", HRF_OPTION_INT, &request.batch },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
         { NULL },
@@ -137,9 +210,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     request.model = args.operands[0];
     if (request.input == NULL || request.output == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--input and --output are needed");
-    else if (request.scales != NULL)
-        status = hrf_error_set(&err, HRF_E_UNSUPPORTED,
-                               "--scales belongs to int8, which is not in this build");
+    else if ((request.scales != NULL || request.save != NULL) &&
+             strcmp(request.precision, "int8") != 0)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--scales and --save-scales belong to int8; the "
+                               "precision is %s",
+                               request.precision);
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)
         status = hrf_error_set(&err, HRF_E_USER, "--batch and --threads cannot be negative");
     if (status == HRF_OK)

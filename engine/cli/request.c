@@ -1,6 +1,7 @@
 /* request.c - what the subcommands share: checking a request, loading a model, its head. */
 #include "engine/cli/cli.h"
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
@@ -72,9 +73,10 @@ enum hrf_status hrf_engine_check_request(const char *device, const char *precisi
     static const char *const devices[] = { "auto", "cpu", "ref", "cuda", NULL };
     static const char *const devices_here[] = { "auto", "cpu", "ref", NULL };
     static const char *const precisions[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
-    static const char *const precisions_here[] = { "fp32", NULL };
+    static const char *const precisions_here[] = { "fp32", "fp16", "bf16", "int8", NULL };
     HRF_TRY(check_word("device", device, devices, devices_here, "auto, cpu, ref", err));
-    HRF_TRY(check_word("precision", precision, precisions, precisions_here, "fp32", err));
+    HRF_TRY(check_word("precision", precision, precisions, precisions_here,
+                       "fp32, fp16, bf16, int8", err));
     return check_layout(layout, err);
 }
 
@@ -176,4 +178,25 @@ enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, in
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the model's head");
     memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
     return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
+}
+
+enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
+                                            const struct hrf_graph *graph, const char *path,
+                                            struct hrf_error *err)
+{
+    char hash[65], created[24];
+    HRF_TRY(hrf_graph_hash(graph, hash, err));
+    hrf_clock_iso8601(hrf_clock_wall_ms(), created);
+    const struct {
+        char **place;
+        const char *text;
+    } texts[] = { { &calibration->key, hash },
+                  { &calibration->graph, hash },
+                  { &calibration->sample, "the input of eval" },
+                  { &calibration->engine, HRF_VERSION },
+                  { &calibration->created, created } };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (*texts[i].place == NULL && (*texts[i].place = hrf_strdup(texts[i].text)) == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    return hrf_calibration_write(calibration, path, err);
 }

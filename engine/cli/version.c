@@ -25,6 +25,20 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
     return "another instruction set";
 }
 
+static const char *int8_path(dnnl_cpu_isa_t isa)
+{
+    switch (isa) {
+    case dnnl_cpu_isa_avx512_core_amx:
+        return "AMX";
+    case dnnl_cpu_isa_avx2_vnni:
+    case dnnl_cpu_isa_avx512_core_vnni:
+    case dnnl_cpu_isa_avx512_core_bf16:
+        return "VNNI";
+    default:
+        return "plain loops, slow: this processor has no exact 8-bit products";
+    }
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const struct hrf_option options[] = { { NULL } };
@@ -33,9 +47,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     const dnnl_version_t *dnnl = dnnl_version();
     printf("hires-engine %s\noneDNN %d.%d.%d on %d cores with %s\ndevices: cpu, ref\n"
-           "precisions: fp32\n",
+           "precisions: fp32, fp16 and bf16 (stored; computed in fp32), int8 (%s)\n",
            HRF_VERSION, dnnl->major, dnnl->minor, dnnl->patch, hrf_process_cpu_count(),
-           isa_name(dnnl_get_effective_cpu_isa()));
+           isa_name(dnnl_get_effective_cpu_isa()), int8_path(dnnl_get_effective_cpu_isa()));
     return 0;
 }
 

@@ -266,6 +266,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         int32_t index;
         HRF_TRY(hrf_graph_add_value(copy, value->name, value->dtype, &value->shape, value->data,
                                     &index, err));
+        copy->values[index].quantization = value->quantization;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];

@@ -84,6 +84,9 @@ enum hrf_op {
     HRF_OP_SHAPE,    /* likewise, once shapes are known */
     HRF_OP_CAST,
     HRF_OP_CONSTANT_OF_SHAPE, /* of integers, in shape arithmetic only: always folded */
+    /* Between float32 and a value's quantisation; put in by hrf_pass_lower(). */
+    HRF_OP_QUANTIZE,
+    HRF_OP_DEQUANTIZE,
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
@@ -149,12 +152,21 @@ struct hrf_node {
 };
 
 /* CONV's inputs: x, weights [M][C/group][kh][kw], bias [M] or none, residual (shape of y) or
- * none. GEMM's: a, b, bias or none, residual or none. */
+ * none. GEMM's: a, b, bias or none, residual or none. Where x is S8 or U8 the weights are S8 and
+ * a fifth input gives their scales [M]. */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
+enum { HRF_CONV_SCALES = HRF_CONV_N_INPUTS };
+
+/* What the integers of an S8 or U8 value stand for: real = (q - zero_point) * scale. */
+struct hrf_quantization {
+    float scale; /* > 0; 0: the value is not quantised */
+    int32_t zero_point;
+};
 
 struct hrf_value {
     char *name;
     enum hrf_dtype dtype;
+    struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
     void *data;             /* constants: dense, in shape order; NULL otherwise; heap */
     /* Node index; -1 for inputs and constants. A value with both data and a producer is one

@@ -242,6 +242,12 @@ static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
     return HRF_OK;
 }
 
+static enum hrf_status infer_lowered(struct hrf_inference *in)
+{
+    return hrf_infer_refuse(in, "models that are quantised already cannot be read; give the "
+                                "model in float32 and calibrate it here");
+}
+
 static hrf_infer_rule *const rules[] = {
     [HRF_OP_CONV] = hrf_infer_conv,
     [HRF_OP_GEMM] = infer_gemm,
@@ -278,6 +284,8 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_SHAPE] = infer_shape,
     [HRF_OP_CAST] = infer_cast,
     [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
+    [HRF_OP_QUANTIZE] = infer_lowered,
+    [HRF_OP_DEQUANTIZE] = infer_lowered,
 };
 _Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 

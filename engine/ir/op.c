@@ -7,11 +7,12 @@
 #define ROW(OP, NAME, MIN, MAX, OUT, USES, FIRST)                                                  \
     [HRF_OP_##OP] = { HRF_OP_##OP, NAME, MIN, MAX, OUT, USES, FIRST }
 
-/* CONV's and GEMM's last input is the residual that the passes add. BATCH_NORM's and DROPOUT's
- * further outputs exist in training only; MAX_POOL's indices are not computed. */
+/* CONV's and GEMM's last inputs are the residual and the weights' scales that passes add.
+ * BATCH_NORM's and DROPOUT's further outputs exist in training only; MAX_POOL's indices are not
+ * computed. */
 static const struct hrf_op_info table[] = {
-    ROW(CONV, "Conv", 2, 4, 1, HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
-    ROW(GEMM, "Gemm", 2, 4, 1,
+    ROW(CONV, "Conv", 2, 5, 1, HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
+    ROW(GEMM, "Gemm", 2, 5, 1,
         HRF_USE_ALPHA | HRF_USE_BETA | HRF_USE_TRANSPOSE | HRF_USE_ACTIVATION, 0),
     ROW(MATMUL, "MatMul", 2, 2, 1, 0, 0),
     ROW(BATCH_NORM, "BatchNormalization", 5, 5, 1, HRF_USE_EPSILON | HRF_USE_ACTIVATION, 0),
@@ -46,6 +47,8 @@ static const struct hrf_op_info table[] = {
     ROW(SHAPE, "Shape", 1, 1, 1, HRF_USE_SLICE, 0),
     ROW(CAST, "Cast", 1, 1, 1, HRF_USE_TO, 0),
     ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", 1, 1, 1, HRF_USE_TO | HRF_USE_FILL, 0),
+    ROW(QUANTIZE, "QuantizeLinear", 1, 1, 1, 0, 0),
+    ROW(DEQUANTIZE, "DequantizeLinear", 1, 1, 1, 0, 0),
 };
 _Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");
 

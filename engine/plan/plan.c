@@ -40,12 +40,16 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node
     default:
         break;
     }
-    return allowed && node->inputs[input] >= 0 &&
-           hrf_shape_equal(&graph->values[node->inputs[input]].shape,
-                           &graph->values[node->outputs[0]].shape);
+    if (!allowed || node->inputs[input] < 0)
+        return false;
+    const struct hrf_value *x = &graph->values[node->inputs[input]];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    return hrf_shape_equal(&x->shape, &y->shape) &&
+           hrf_dtype_size(x->dtype) == hrf_dtype_size(y->dtype);
 }
 
-/* When each value is written and read last; -1 and n_steps for inputs and outputs. */
+/* When each value is written (-1: before the first step) and read last (n_steps: after the last,
+ * which pins it). */
 struct life {
     int32_t first, last;
     bool pinned;
@@ -56,9 +60,7 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
     for (int32_t v = 0; v < graph->n_values; v++)
         lives[v] = (struct life){ .first = -2, .last = -2 };
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        lives[graph->inputs[i]] = (struct life){ .first = -1,
-                                                 .last = graph->n_nodes,
-                                                 .pinned = true };
+        lives[graph->inputs[i]] = (struct life){ .first = -1, .last = -1 };
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         for (int32_t k = 0; k < node->n_outputs; k++)

@@ -3,8 +3,8 @@
  * Pure arithmetic over (graph, shapes): no back end, no clock. A value's buffer may be shared
  * with that of a value which dies where it is made (a residual that is summed in place, a
  * pointwise operator). Offsets come from one liveness allocator: greedy by size, lowest gap
- * that fits. Graph inputs and outputs are never shared with anything, so that a session may
- * hand out their addresses. A checker proves a plan before it runs.
+ * that fits. Graph outputs are never shared with anything; inputs are free for others once they
+ * were read last, so they are filled before every run. A checker proves a plan before it runs.
  */
 #ifndef HRF_ENGINE_PLAN_PLAN_H
 #define HRF_ENGINE_PLAN_PLAN_H

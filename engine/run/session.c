@@ -60,13 +60,13 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
     return HRF_OK;
 }
 
-static float *buffer_of(const struct hrf_session *session, int32_t value)
+static void *buffer_of(const struct hrf_session *session, int32_t value)
 {
     const struct hrf_value *v = &session->graph->values[value];
     if (v->data != NULL)
         return v->data;
     int32_t buffer = session->plan->buffer_of[value];
-    return (float *)(void *)(session->arena + session->plan->buffers[buffer].offset);
+    return session->arena + session->plan->buffers[buffer].offset;
 }
 
 static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error *err)
@@ -75,11 +75,11 @@ static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error
     size_t total = 0;
     for (int32_t i = 0; i < graph->n_nodes; i++)
         total += (size_t)graph->nodes[i].n_inputs;
-    session->inputs = hrf_calloc(total + 1, sizeof(const float *));
+    session->inputs = hrf_calloc(total + 1, sizeof(const void *));
     session->calls = hrf_calloc((size_t)graph->n_nodes + 1, sizeof session->calls[0]);
     if (session->inputs == NULL || session->calls == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", graph->n_nodes);
-    const float **at = session->inputs;
+    const void **at = session->inputs;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];
         session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
@@ -110,6 +110,45 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     return bind_inputs(session, err);
 }
 
+struct precision {
+    const char *name;
+    enum hrf_dtype type;
+};
+
+static const struct precision *find_precision(const char *name)
+{
+    static const struct precision precisions[] = {
+        { "fp32", HRF_F32 }, { "fp16", HRF_F16 }, { "bf16", HRF_B16 }, { "int8", HRF_S8 }
+    };
+    for (size_t i = 0; i < sizeof precisions / sizeof precisions[0]; i++)
+        if (strcmp(precisions[i].name, name) == 0)
+            return &precisions[i];
+    return NULL;
+}
+
+/* The fused graph in the precision that was asked for. */
+static enum hrf_status lower(struct hrf_session *session, const struct hrf_session_config *config,
+                             struct hrf_error *err)
+{
+    const struct precision *precision = find_precision(config->precision);
+    const struct hrf_lowering how = { .type = precision->type,
+                                      .ranges = config->ranges,
+                                      .n_ranges = config->n_ranges,
+                                      .keep = config->keep,
+                                      .n_keep = config->n_keep };
+    HRF_AUTO(hrf_graph) lowered = NULL;
+    if (precision->type == HRF_F32)
+        return HRF_OK;
+    if (precision->type == HRF_S8 && config->n_ranges == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "int8 needs the ranges of a calibration (hires-flow calibrate)");
+    HRF_TRY(hrf_pass_lower(session->graph, &how, &lowered, &session->notes, err));
+    hrf_graph_destroy(session->graph);
+    session->graph = lowered;
+    lowered = NULL;
+    return hrf_strbuf_status(&session->notes, err);
+}
+
 static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_error *err)
 {
     for (int32_t i = 0; i < session->graph->n_outputs; i++)
@@ -131,6 +170,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_graph
     for (int32_t i = 0; i < session->graph->n_nodes; i++)
         session->operations += hrf_node_operations(session->graph, &session->graph->nodes[i]);
     HRF_TRY(hrf_passes_run(session->graph, err));
+    HRF_TRY(lower(session, config, err));
     HRF_TRY(prepare_outputs(session, err));
     HRF_TRY(check_supported(session, err));
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
@@ -149,13 +189,14 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
     HRF_AUTO(hrf_session) session = hrf_calloc(1, sizeof *session);
     if (session == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a session");
+    session->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     session->ops = hrf_backend_find(config->device);
     if (session->ops == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "device '%s' is not in this build; it has %s",
                              config->device, hrf_backend_names());
-    if (strcmp(config->precision, "fp32") != 0)
+    if (find_precision(config->precision) == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "precision '%s' is not in this build, which computes in fp32",
+                             "precision '%s' is not in this build; it has fp32, fp16, bf16, int8",
                              config->precision);
     HRF_TRY(build(session, graph, config, err));
     *out = session;
@@ -178,17 +219,40 @@ void hrf_session_destroy(struct hrf_session *session)
     hrf_free(session->workspace);
     hrf_plan_destroy(session->plan);
     hrf_graph_destroy(session->graph);
+    hrf_strbuf_release(&session->notes);
     hrf_free(session);
+}
+
+static enum hrf_status show(const struct hrf_session *session, int32_t value, struct hrf_error *err)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    if (session->observe == NULL || v->data != NULL || v->dtype != HRF_F32)
+        return HRF_OK;
+    return session->observe(session->observer, v->name, &v->shape, buffer_of(session, value), err);
+}
+
+void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context)
+{
+    session->observe = observe;
+    session->observer = context;
+}
+
+const char *hrf_session_notes(const struct hrf_session *session)
+{
+    return session->notes.text;
 }
 
 enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
 {
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
+    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+        HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         int32_t node = session->plan->steps[i].node;
         struct hrf_kernel *kernel = session->kernels[node];
         HRF_TRY(kernel->run(kernel, &session->calls[node], err));
+        HRF_TRY(show(session, session->graph->nodes[node].outputs[0], err));
     }
     return HRF_OK;
 }

@@ -9,14 +9,19 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/ir/graph.h"
+#include "engine/passes/lower.h"
 
 #include <stdint.h>
 
 struct hrf_session; /* opaque */
 
 struct hrf_session_config {
-    const char *device;         /* "cpu" or "ref" */
-    const char *precision;      /* "fp32" */
+    const char *device;             /* "cpu" or "ref" */
+    const char *precision;          /* "fp32", "fp16", "bf16" or "int8" */
+    const struct hrf_range *ranges; /* int8: what each value holds; borrowed during creation */
+    int32_t n_ranges;
+    const char *const *keep; /* names of nodes that stay in float32; may be NULL */
+    int32_t n_keep;
     int32_t n_threads;          /* 0 = all that the process may use */
     int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
 };
@@ -35,7 +40,7 @@ void hrf_session_destroy(struct hrf_session *session);
 HRF_DEFINE_AUTO(hrf_session)
 
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
- * Fill it, then run. It belongs to the session and keeps its address. */
+ * Fill it before every run, which uses it up. It belongs to the session and keeps its address. */
 float *hrf_session_input(struct hrf_session *session, int32_t i);
 /* Runs the plan once, synchronously. */
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
@@ -44,6 +49,14 @@ const float *hrf_session_output(const struct hrf_session *session, int32_t i);
 const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i);
 const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i);
 struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);
+/* Lines on the nodes that stay in float32 in a lower precision, and why; "" when none does. */
+const char *hrf_session_notes(const struct hrf_session *session);
+/* Shown to `observe` in every run from now on: each graph input, and each value as it is made, in
+ * float32 (a precision below it cannot be observed) and memory order. NULL ends it. */
+typedef enum hrf_status hrf_session_observer(void *context, const char *value,
+                                             const struct hrf_shape *shape, const float *data,
+                                             struct hrf_error *err);
+void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context);
 /* Operations (2 x multiply-adds) of one run. */
 double hrf_session_operations(const struct hrf_session *session);
 

@@ -14,11 +14,14 @@ struct hrf_session {
     struct hrf_kernel **kernels; /* [n_nodes] */
     int32_t n_kernels;
     struct hrf_kernel_call *calls; /* [n_nodes], with every pointer in place */
-    const float **inputs;          /* of all calls */
+    const void **inputs;           /* of all calls */
     unsigned char *arena;
     void *workspace;
     struct hrf_session_memory memory;
     double operations;
+    struct hrf_strbuf notes;
+    hrf_session_observer *observe; /* NULL: nobody */
+    void *observer;
 };
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "tests/ops/build.h"
 
-#include "engine/run/session.h"
+#include "engine/run/calibrator.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,6 +43,18 @@ int64_t build_pick(struct build *b, int64_t low, int64_t high)
     return low + hrf_random_below(&b->random, high - low + 1);
 }
 
+/* A 1x1 convolution or matrix product for shapes that have one. */
+static int32_t add_product(struct build *b, int32_t x, const struct hrf_shape *shape)
+{
+    const int64_t c = shape->rank >= 2 ? shape->dims[1] : 0;
+    if (shape->rank == 4)
+        return build_plain_conv(b, x, c, c, 1, 1, true);
+    if (shape->rank != 2)
+        return x;
+    const double scale = 2 / sqrt((double)c);
+    return build_binary(b, HRF_OP_GEMM, x, build_constant(b, SHAPE(c, c), -scale, scale));
+}
+
 int32_t build_input(struct build *b, struct hrf_shape shape)
 {
     struct hrf_error err = { .status = HRF_OK };
@@ -53,7 +65,7 @@ int32_t build_input(struct build *b, struct hrf_shape shape)
         inputs[i] = b->graph->inputs[i];
     inputs[b->graph->n_inputs] = index;
     must(hrf_graph_set_io(b->graph, inputs, b->graph->n_inputs + 1, NULL, 0, &err), &err);
-    return index;
+    return b->between_products ? add_product(b, index, &shape) : index;
 }
 
 int32_t build_constant(struct build *b, struct hrf_shape shape, double low, double high)
@@ -135,6 +147,13 @@ int32_t build_batch_norm(struct build *b, int32_t x, int64_t channels)
 
 struct hrf_graph *build_finish(struct build *b, const int32_t *outputs, int32_t n)
 {
+    int32_t last;
+    if (b->between_products) {
+        b->between_products = false;
+        (void)build_finish(b, outputs, n);
+        last = add_product(b, outputs[0], &b->graph->values[outputs[0]].shape);
+        return build_finish(b, &last, 1);
+    }
     struct hrf_error err = { .status = HRF_OK };
     int32_t inputs[8] = { 0 };
     const int32_t n_inputs = b->graph->n_inputs;
@@ -168,21 +187,23 @@ static int64_t copy_outputs(const struct hrf_session *session, int32_t n_outputs
     return total;
 }
 
-float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_threads,
-                 uint64_t seed, int n_runs, int64_t *count)
+static float *run_session(const struct hrf_graph *graph, const struct hrf_session_config *config,
+                          struct hrf_observations *seen, uint64_t seed, int n_runs, int64_t *count,
+                          bool *is_pure)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_session *session = NULL;
-    const struct hrf_session_config config = { .device = device,
-                                               .precision = "fp32",
-                                               .n_threads = n_threads };
-    must(hrf_session_create(graph, &config, &session, &err), &err);
-    fill_inputs(session, graph->n_inputs, seed);
+    must(hrf_session_create(graph, config, &session, &err), &err);
+    if (seen != NULL)
+        hrf_calibrator_watch(session, seen);
+    if (is_pure != NULL)
+        *is_pure = hrf_session_notes(session)[0] == '\0';
     *count = copy_outputs(session, graph->n_outputs, NULL);
     const size_t n_bytes = (size_t)*count * sizeof(float);
     float *first = hrf_alloc(n_bytes + 1), *again = hrf_alloc(n_bytes + 1);
     assert_true(first != NULL && again != NULL);
     for (int i = 0; i < n_runs; i++) {
+        fill_inputs(session, graph->n_inputs, seed);
         must(hrf_session_run(session, &err), &err);
         copy_outputs(session, graph->n_outputs, i == 0 ? first : again);
         if (i > 0)
@@ -191,6 +212,38 @@ float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_th
     hrf_free(again);
     hrf_session_destroy(session);
     return first;
+}
+
+float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_threads,
+                 uint64_t seed, int n_runs, int64_t *count)
+{
+    const struct hrf_session_config config = { .device = device,
+                                               .precision = "fp32",
+                                               .n_threads = n_threads };
+    return run_session(graph, &config, NULL, seed, n_runs, count, NULL);
+}
+
+float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
+                    int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure)
+{
+    struct hrf_session_config config = { .device = "ref", .precision = "fp32", .n_threads = 1 };
+    struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibration *calibration = NULL;
+    struct hrf_calibrated calibrated;
+    struct hrf_error err = { .status = HRF_OK };
+    hrf_free(run_session(graph, &config, &seen, seed, 1, count, NULL));
+    must(hrf_calibrator_fit(&seen, HRF_FIT_KIND_MINMAX, &calibration, &err), &err);
+    must(hrf_calibrated_init(calibration, &calibrated, &err), &err);
+    config = (struct hrf_session_config){ .device = device,
+                                          .precision = precision,
+                                          .n_threads = n_threads,
+                                          .ranges = calibrated.ranges,
+                                          .n_ranges = calibrated.n_ranges };
+    float *result = run_session(graph, &config, NULL, seed, n_runs, count, is_pure);
+    hrf_calibrated_release(&calibrated);
+    hrf_calibration_destroy(calibration);
+    hrf_observations_release(&seen);
+    return result;
 }
 
 double relative_difference(const float *a, const float *b, int64_t n)

@@ -10,6 +10,8 @@ struct build {
     struct hrf_graph *graph;
     struct hrf_random random;
     int32_t n_made; /* for names */
+    /* A product before every input and after the output, so that what lies between goes low. */
+    bool between_products;
 };
 
 #define SHAPE(...)                                                                                 \
@@ -47,6 +49,10 @@ int64_t build_pick(struct build *b, int64_t low, int64_t high);
  * Run `n_runs` times: all runs must give the same bits. */
 float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_threads,
                  uint64_t seed, int n_runs, int64_t *count);
+/* The same in a precision; int8 with ranges from a run in fp32 on the same inputs. *is_pure: no
+ * node stayed in float32 (may be NULL). */
+float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
+                    int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure);
 /* max |a - b| / max |b| (or / 1e-3, if that is larger). */
 double relative_difference(const float *a, const float *b, int64_t n);
 

@@ -73,6 +73,7 @@ static void the_table_names_every_operator_that_computes(void **state)
         HRF_OP_GATHER,   HRF_OP_SLICE,
         HRF_OP_CONSTANT, HRF_OP_SHAPE,
         HRF_OP_CAST,     HRF_OP_CONSTANT_OF_SHAPE,
+        HRF_OP_QUANTIZE, HRF_OP_DEQUANTIZE,
     };
     for (int op = 0; op < HRF_N_OPS; op++) {
         bool found = false;

@@ -1,5 +1,6 @@
-/* conv.c - convolution through oneDNN 2.x: NHWC activations, weights packed as oneDNN likes,
- * bias, residual sum and activation fused as post-ops. The residual is summed in place: when
+/* conv.c - convolution through oneDNN 2.x, in float32 and in 8-bit integers (a GEMM of those is a
+ * 1x1 convolution): NHWC activations, weights packed as oneDNN likes, bias, residual sum,
+ * activation and requantisation fused as post-ops. The residual is summed in place: when
  * the plan did not put it into the output's buffer already, it is copied there first. */
 #include "engine/backend/cpu/cpu_private.h"
 
@@ -8,7 +9,8 @@
 struct conv_kernel {
     struct hrf_kernel base;
     struct hrf_spec *spec;
-    struct hrf_backend *backend; /* borrowed: outlives its kernels */
+    struct hrf_backend *backend;       /* borrowed: outlives its kernels */
+    struct hrf_requantize *requantize; /* NULL for float32 */
     dnnl_primitive_t primitive;
     dnnl_memory_t src, weights, bias, dst, scratchpad;
     void *packed; /* the weights as the primitive wants them */
@@ -27,6 +29,28 @@ struct conv_shapes {
     dnnl_dims_t stride, dilation, pad_begin, pad_end;
     dnnl_memory_desc_t plain_weights; /* ONNX order, grouped where there are groups */
 };
+
+static dnnl_data_type_t type_of(enum hrf_dtype dtype)
+{
+    return dtype == HRF_S8 ? dnnl_s8 : dtype == HRF_U8 ? dnnl_u8 : dnnl_f32;
+}
+
+/* Rows of a matrix as images of one pixel. */
+static void view_as_convolution(struct hrf_spec *spec)
+{
+    struct hrf_operand *operands[] = { &spec->inputs[HRF_CONV_X], &spec->inputs[HRF_CONV_WEIGHTS],
+                                       &spec->output };
+    for (int i = 0; i < 3; i++) {
+        struct hrf_shape *shape = &operands[i]->shape;
+        *shape = (struct hrf_shape){ .rank = 4, .dims = { shape->dims[0], shape->dims[1], 1, 1 } };
+    }
+    const struct hrf_attributes gemm = spec->attributes;
+    spec->attributes = hrf_attributes_default();
+    spec->attributes.window.kernel[0] = spec->attributes.window.kernel[1] = 1;
+    spec->attributes.activation = gemm.activation;
+    spec->attributes.activation_min = gemm.activation_min;
+    spec->attributes.activation_max = gemm.activation_max;
+}
 
 static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes *s,
                                 struct hrf_error *err)
@@ -49,21 +73,28 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
         s->pad_end[i] = (y->dims[2 + i] - 1) * window->stride[i] + span - x->dims[2 + i] -
                         window->pad_begin[i];
     }
+    const dnnl_data_type_t weights = type_of(spec->inputs[HRF_CONV_WEIGHTS].dtype);
     const char *name = spec->name;
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->src, 4, src, dnnl_f32, dnnl_nhwc), name, "input");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->dst, 4, dst, dnnl_f32, dnnl_nhwc), name, "output");
+    CHECK_DNNL(
+        dnnl_memory_desc_init_by_tag(&s->src, 4, src, type_of(spec->inputs[0].dtype), dnnl_nhwc),
+        name, "input");
+    CHECK_DNNL(
+        dnnl_memory_desc_init_by_tag(&s->dst, 4, dst, type_of(spec->output.dtype), dnnl_nhwc), name,
+        "output");
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a), name, "bias");
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain,
-                                            dnnl_f32, dnnl_format_tag_any),
+                                            weights, dnnl_format_tag_any),
                name, "weights");
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain_weights, g > 1 ? 5 : 4,
-                                            g > 1 ? grouped : plain, dnnl_f32,
+                                            g > 1 ? grouped : plain, weights,
                                             g > 1 ? dnnl_goihw : dnnl_oihw),
                name, "weights");
     return HRF_OK;
 }
 
-static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_attributes *a)
+/* For integers in steps of the output: `r`; NULL for float32. */
+static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_attributes *a,
+                                       const struct hrf_requantize *r)
 {
     switch (a->activation) {
     case HRF_ACT_RELU:
@@ -71,26 +102,55 @@ static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_att
     case HRF_ACT_LEAKY_RELU:
         return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, a->alpha, 0.0f);
     case HRF_ACT_CLIP:
-        return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip, a->activation_min,
-                                            a->activation_max);
+        return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip,
+                                            r != NULL ? r->low : a->activation_min,
+                                            r != NULL ? r->high : a->activation_max);
     case HRF_ACT_NONE:
         break;
     }
     return dnnl_success;
 }
 
-static dnnl_status_t make_attributes(const struct hrf_spec *spec, dnnl_primitive_attr_t *out)
+static dnnl_status_t append_residual(dnnl_post_ops_t ops, const struct hrf_spec *spec,
+                                     const struct hrf_requantize *r)
+{
+    if (!hrf_spec_has(spec, HRF_CONV_RESIDUAL))
+        return dnnl_success;
+    if (r == NULL)
+        return dnnl_post_ops_append_sum(ops, 1.0f);
+    return dnnl_post_ops_append_sum_v2(ops, r->residual_scale,
+                                       type_of(spec->inputs[HRF_CONV_RESIDUAL].dtype));
+}
+
+static dnnl_status_t set_scales(dnnl_primitive_attr_t attributes, const struct hrf_spec *spec,
+                                const struct hrf_requantize *r)
+{
+    const int32_t x = spec->inputs[HRF_CONV_X].quantization.zero_point;
+    const int32_t y = spec->output.quantization.zero_point;
+    dnnl_status_t status = dnnl_primitive_attr_set_output_scales(attributes, r->n_channels, 2,
+                                                                 r->multiplier);
+    if (status == dnnl_success && x != 0)
+        status = dnnl_primitive_attr_set_zero_points(attributes, DNNL_ARG_SRC, 1, 0, &x);
+    if (status == dnnl_success && y != 0)
+        status = dnnl_primitive_attr_set_zero_points(attributes, DNNL_ARG_DST, 1, 0, &y);
+    return status;
+}
+
+static dnnl_status_t make_attributes(const struct hrf_spec *spec, const struct hrf_requantize *r,
+                                     dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(out);
     if (status == dnnl_success)
         status = dnnl_post_ops_create(&ops);
-    if (status == dnnl_success && hrf_spec_has(spec, HRF_CONV_RESIDUAL))
-        status = dnnl_post_ops_append_sum(ops, 1.0f);
     if (status == dnnl_success)
-        status = append_activation(ops, &spec->attributes);
+        status = append_residual(ops, spec, r);
+    if (status == dnnl_success)
+        status = append_activation(ops, &spec->attributes, r);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(*out, ops);
+    if (status == dnnl_success && r != NULL)
+        status = set_scales(*out, spec, r);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
     if (ops != NULL)
@@ -98,9 +158,10 @@ static dnnl_status_t make_attributes(const struct hrf_spec *spec, dnnl_primitive
     return status;
 }
 
-static dnnl_status_t make_descriptor(struct hrf_backend *backend, const struct hrf_spec *spec,
-                                     const struct conv_shapes *s, dnnl_primitive_desc_t *out)
+static dnnl_status_t make_descriptor(const struct conv_kernel *kernel, const struct conv_shapes *s,
+                                     dnnl_primitive_desc_t *out)
 {
+    const struct hrf_spec *spec = kernel->spec;
     dnnl_convolution_desc_t desc;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
@@ -108,9 +169,9 @@ static dnnl_status_t make_descriptor(struct hrf_backend *backend, const struct h
         hrf_spec_has(spec, HRF_CONV_BIAS) ? &s->bias : NULL, &s->dst, s->stride, s->dilation,
         s->pad_begin, s->pad_end);
     if (status == dnnl_success)
-        status = make_attributes(spec, &attributes);
+        status = make_attributes(spec, kernel->requantize, &attributes);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(out, &desc, attributes, backend->engine, NULL);
+        status = dnnl_primitive_desc_create(out, &desc, attributes, kernel->backend->engine, NULL);
     if (attributes != NULL)
         dnnl_primitive_attr_destroy(attributes);
     return status;
@@ -178,7 +239,9 @@ static enum hrf_status make_memories(struct conv_kernel *kernel, const struct co
                "scratchpad");
     if (hrf_spec_has(kernel->spec, HRF_CONV_BIAS))
         CHECK_DNNL(dnnl_memory_create(&kernel->bias, &s->bias, engine,
-                                      kernel->spec->inputs[HRF_CONV_BIAS].constant),
+                                      kernel->requantize != NULL
+                                          ? kernel->requantize->bias
+                                          : kernel->spec->inputs[HRF_CONV_BIAS].constant),
                    name, "bias");
     return HRF_OK;
 }
@@ -189,10 +252,10 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     struct conv_kernel *kernel = (struct conv_kernel *)base;
     const struct hrf_spec *spec = kernel->spec;
     const char *name = spec->name;
-    const float *residual = hrf_spec_data(spec, call, HRF_CONV_RESIDUAL);
+    const void *residual = hrf_spec_data(spec, call, HRF_CONV_RESIDUAL);
     if (residual != NULL && residual != call->output)
         memcpy(call->output, residual,
-               (size_t)hrf_shape_count(&spec->output.shape) * sizeof *residual);
+               (size_t)hrf_shape_count(&spec->output.shape) * hrf_dtype_size(spec->output.dtype));
     void *input = (void *)(uintptr_t)hrf_spec_data(spec, call, HRF_CONV_X); /* it is only read */
     CHECK_DNNL(dnnl_memory_set_data_handle(kernel->src, input), name, "input");
     CHECK_DNNL(dnnl_memory_set_data_handle(kernel->dst, call->output), name, "output");
@@ -226,6 +289,7 @@ static void destroy(struct hrf_kernel *base)
     if (kernel->primitive != NULL)
         dnnl_primitive_destroy(kernel->primitive);
     hrf_free(kernel->packed);
+    hrf_requantize_destroy(kernel->requantize);
     hrf_spec_destroy(kernel->spec);
     hrf_free(kernel);
 }
@@ -235,8 +299,7 @@ static enum hrf_status build(struct conv_kernel *kernel, struct hrf_error *err)
     struct conv_shapes shapes;
     dnnl_primitive_desc_t desc = NULL;
     HRF_TRY(describe(kernel->spec, &shapes, err));
-    CHECK_DNNL(make_descriptor(kernel->backend, kernel->spec, &shapes, &desc), kernel->spec->name,
-               "convolution");
+    CHECK_DNNL(make_descriptor(kernel, &shapes, &desc), kernel->spec->name, "convolution");
     const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
     enum hrf_status status = make_memories(kernel, &shapes, desc, err);
     if (status == HRF_OK)
@@ -262,8 +325,38 @@ enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend, const struct h
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->backend = backend;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
+        HRF_TRY(hrf_requantize_create(kernel->spec, &kernel->requantize, err));
+    if (node->op == HRF_OP_GEMM)
+        view_as_convolution(kernel->spec);
     HRF_TRY(build(kernel, err));
     *out = owned;
     owned = NULL;
     return HRF_OK;
+}
+
+/* The sum of products must be exact: without VNNI, oneDNN adds pairs of products in 16 bits. */
+static bool sums_exactly(void)
+{
+    switch (dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_avx2_vnni:
+    case dnnl_cpu_isa_avx512_core_vnni:
+    case dnnl_cpu_isa_avx512_core_bf16:
+    case dnnl_cpu_isa_avx512_core_amx:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if ((node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM) || !sums_exactly() ||
+        !hrf_cpu_comes_at_run_time(graph, node))
+        return false;
+    if (node->n_inputs <= HRF_CONV_RESIDUAL || node->inputs[HRF_CONV_RESIDUAL] < 0)
+        return true;
+    const struct hrf_value *residual = &graph->values[node->inputs[HRF_CONV_RESIDUAL]];
+    return residual->quantization.zero_point == 0 &&
+           graph->values[node->outputs[0]].dtype != HRF_F32; /* it is summed in place */
 }

@@ -71,17 +71,18 @@ static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_c
     const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
     int64_t end = n_panels * (slice + 1) / k->n_slices * HRF_PANEL;
     end = end < k->out_channels ? end : k->out_channels;
-    const float *pixels = call->inputs[HRF_CONV_X] + first * k->channels;
+    const float *x = call->inputs[HRF_CONV_X];
+    const float *pixels = x + first * k->channels;
     if (k->gathers) {
         float *own = (float *)call->workspace + omp_get_thread_num() * k->block * k->pitch;
-        gather(k, call->inputs[HRF_CONV_X], first, n, own);
+        gather(k, x, first, n, own);
         pixels = own;
     }
-    const struct hrf_ahead ahead = next_block(k, call->inputs[HRF_CONV_X], block);
+    const struct hrf_ahead ahead = next_block(k, x, block);
     struct hrf_epilogue epilogue = k->epilogue;
     epilogue.bias += column;
     hrf_product_avx512(pixels, k->pitch, k->weights + column * k->channels, k->channels,
-                       call->output + first * k->out_channels + column, k->out_channels, n,
+                       hrf_floats(call) + first * k->out_channels + column, k->out_channels, n,
                        end - column, &epilogue, &ahead);
 }
 

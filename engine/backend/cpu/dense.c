@@ -50,7 +50,7 @@ enum hrf_status hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_ker
         }
         dnnl_status_t status = dnnl_sgemm('N', 'N', rows, columns, depth, 1.0f, a + at_a, depth,
                                           b + at_b, columns, 0.0f,
-                                          call->output + m * rows * columns, columns);
+                                          hrf_floats(call) + m * rows * columns, columns);
         if (status != dnnl_success)
             return hrf_dnnl_error(err, status, spec->name, "matrix product");
     }
@@ -74,12 +74,14 @@ enum hrf_status hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel
             float sum = 0;
             for (int64_t k = low < 0 ? 0 : low; k <= high && k < channels; k++)
                 sum += in[k] * in[k];
-            call->output[p * channels + c] = in[c] / powf(a->bias + factor * sum, a->beta);
+            hrf_floats(call)[p * channels + c] = in[c] / powf(a->bias + factor * sum, a->beta);
         }
     }
     return HRF_OK;
 }
 
+/* In double and in ref's order: heads are small, and their bits then agree with ref's, so that
+ * whole networks in INT8 can be held to equality. */
 enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                 struct hrf_error *err)
 {
@@ -93,17 +95,16 @@ enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_ke
 #pragma omp parallel for schedule(static)
     for (int64_t line = 0; line < lines; line++) {
         int64_t first = line / stride * stride * n + line % stride;
-        float high = -INFINITY;
-        double sum = 0;
+        double high = -INFINITY, sum = 0;
         for (int64_t i = 0; i < n; i++)
-            high = fmaxf(high, x[first + i * stride]);
+            high = fmax(high, (double)x[first + i * stride]);
         for (int64_t i = 0; i < n; i++)
-            sum += (double)expf(x[first + i * stride] - high);
+            sum += exp((double)x[first + i * stride] - high);
         for (int64_t i = 0; i < n; i++) {
-            float v = x[first + i * stride] - high;
-            call->output[first + i * stride] = spec->op == HRF_OP_SOFTMAX
-                                                   ? (float)((double)expf(v) / sum)
-                                                   : (float)((double)v - log(sum));
+            double v = (double)x[first + i * stride] - high;
+            hrf_floats(call)[first + i * stride] = (float)(spec->op == HRF_OP_SOFTMAX
+                                                               ? exp(v) / sum
+                                                               : v - log(sum));
         }
     }
     return HRF_OK;
@@ -140,6 +141,6 @@ enum hrf_status hrf_cpu_reduce_mean(const struct hrf_spec *spec, const struct hr
     }
     double scale = (double)n_out / (double)hrf_shape_count(in);
     for (int64_t i = 0; i < n_out; i++)
-        call->output[i] = (float)(sums[i] * scale);
+        hrf_floats(call)[i] = (float)(sums[i] * scale);
     return HRF_OK;
 }

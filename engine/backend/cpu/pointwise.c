@@ -65,7 +65,8 @@ enum hrf_status hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kern
     int64_t n = hrf_shape_count(&spec->output.shape);
 #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < n; first += PIECE)
-        unary_piece(spec, x + first, call->output + first, n - first < PIECE ? n - first : PIECE);
+        unary_piece(spec, x + first, hrf_floats(call) + first,
+                    n - first < PIECE ? n - first : PIECE);
     return HRF_OK;
 }
 
@@ -116,7 +117,8 @@ enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_ker
         int64_t at[HRF_WALK_MAX_OPERANDS], first = i % pieces * PIECE;
         hrf_walk_seek(&walk, i / pieces, at);
         binary_run(spec->op, a + at[1] + first * sa, sa, b + at[2] + first * sb, sb,
-                   call->output + at[0] + first * sy, sy, n - first < PIECE ? n - first : PIECE);
+                   hrf_floats(call) + at[0] + first * sy, sy,
+                   n - first < PIECE ? n - first : PIECE);
     }
     return HRF_OK;
 }

@@ -88,7 +88,7 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
     for (int64_t r = 0; r < rows; r++)
         for (int64_t ox = 0; ox < out->dims[3]; ox++)
             max_at(spec, x, r / out->dims[2], r % out->dims[2], ox,
-                   call->output + r * row + ox * out->dims[1]);
+                   hrf_floats(call) + r * row + ox * out->dims[1]);
     return HRF_OK;
 }
 
@@ -103,7 +103,7 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
     for (int64_t r = 0; r < rows; r++)
         for (int64_t ox = 0; ox < out->dims[3]; ox++)
             average_at(spec, x, r / out->dims[2], r % out->dims[2], ox,
-                       call->output + r * row + ox * out->dims[1]);
+                       hrf_floats(call) + r * row + ox * out->dims[1]);
     return HRF_OK;
 }
 
@@ -133,9 +133,9 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
                 best[c] = p[k * channels + c] > best[c] ? p[k * channels + c] : best[c];
             }
         for (int64_t c = 0; c < n; c++)
-            call->output[i / blocks * channels + first + c] = is_max
-                                                                  ? best[c]
-                                                                  : (float)(sum[c] / (double)area);
+            hrf_floats(call)[i / blocks * channels + first + c] = is_max ? best[c]
+                                                                         : (float)(sum[c] /
+                                                                                   (double)area);
     }
     return HRF_OK;
 }

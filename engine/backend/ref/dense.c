@@ -24,7 +24,7 @@ void hrf_ref_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *cal
             sum += c != NULL ? (double)t->beta * (double)c[i * cs[0] + j * cs[1]] : 0;
             sum += residual != NULL ? (double)residual[i * columns + j] : 0;
             /* alpha is GEMM's factor here, so a fused leaky slope is never on a GEMM */
-            call->output[i * columns + j] = (float)hrf_ref_activate(t, sum);
+            hrf_floats(call)[i * columns + j] = (float)hrf_ref_activate(t, sum);
         }
     }
 }
@@ -53,7 +53,7 @@ void hrf_ref_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *c
                 double sum = 0;
                 for (int64_t k = 0; k < depth; k++)
                     sum += (double)a[at_a + i * depth + k] * (double)b[at_b + k * columns + j];
-                call->output[(m * rows + i) * columns + j] = (float)sum;
+                hrf_floats(call)[(m * rows + i) * columns + j] = (float)sum;
             }
     }
 }
@@ -83,7 +83,7 @@ void hrf_ref_unary(const struct hrf_spec *spec, const struct hrf_kernel_call *ca
     const float *x = hrf_spec_data(spec, call, 0);
     int64_t n = hrf_shape_count(&spec->output.shape);
     for (int64_t i = 0; i < n; i++)
-        call->output[i] = (float)unary(spec, (double)x[i]);
+        hrf_floats(call)[i] = (float)unary(spec, (double)x[i]);
 }
 
 static double binary(enum hrf_op op, double a, double b)
@@ -115,7 +115,7 @@ void hrf_ref_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *c
         int64_t at[HRF_WALK_MAX_OPERANDS];
         hrf_walk_seek(&walk, row, at);
         for (int64_t i = 0; i < walk.dims[last]; i++)
-            call->output[at[0] + i * walk.strides[0][last]] = (float)binary(
+            hrf_floats(call)[at[0] + i * walk.strides[0][last]] = (float)binary(
                 spec->op, (double)a[at[1] + i * walk.strides[1][last]],
                 (double)b[at[2] + i * walk.strides[2][last]]);
     }
@@ -137,7 +137,7 @@ void hrf_ref_batch_norm(const struct hrf_spec *spec, const struct hrf_kernel_cal
                        sqrt((double)parameters[3][c] + (double)spec->attributes.epsilon) *
                        (double)parameters[0][c] +
                    (double)parameters[1][c];
-        call->output[i] = (float)hrf_ref_activate(&spec->attributes, y);
+        hrf_floats(call)[i] = (float)hrf_ref_activate(&spec->attributes, y);
     }
 }
 
@@ -159,8 +159,9 @@ void hrf_ref_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *
             sum += exp((double)x[first + i * stride] - high);
         for (int64_t i = 0; i < n; i++) {
             double v = (double)x[first + i * stride] - high;
-            call->output[first + i * stride] = (float)(spec->op == HRF_OP_SOFTMAX ? exp(v) / sum
-                                                                                  : v - log(sum));
+            hrf_floats(call)[first + i * stride] = (float)(spec->op == HRF_OP_SOFTMAX
+                                                               ? exp(v) / sum
+                                                               : v - log(sum));
         }
     }
 }
@@ -200,6 +201,6 @@ void hrf_ref_reduce_mean(const struct hrf_spec *spec, const struct hrf_kernel_ca
             }
             sum += (double)x[offset];
         }
-        call->output[at] = (float)(sum / (double)n_reduced);
+        hrf_floats(call)[at] = (float)(sum / (double)n_reduced);
     }
 }

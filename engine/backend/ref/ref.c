@@ -70,6 +70,10 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
 {
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
+    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
+        return hrf_integer_supports(graph, node, err);
+    if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
+        return true;
     if (hrf_is_move(node->op) || find_function(node->op) != NULL)
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no kernel", node->name,
@@ -96,9 +100,13 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
 {
-    (void)backend;
+    const enum hrf_node_form form = hrf_node_form(graph, node);
+    if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
+        return hrf_integer_compile(graph, node, out, err);
     if (hrf_is_move(node->op))
         return hrf_move_compile(graph, node, out, err);
+    if (form == HRF_FORM_HALF)
+        return hrf_half_compile(&hrf_backend_ref, backend, graph, node, out, err);
     HRF_AUTO(hrf_spec) spec = NULL;
     HRF_TRY(hrf_spec_create(graph, node, &spec, err));
     struct ref_kernel *kernel = hrf_calloc(1, sizeof *kernel);

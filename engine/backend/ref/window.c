@@ -59,7 +59,7 @@ void hrf_ref_conv(const struct hrf_spec *spec, const struct hrf_kernel_call *cal
                     double sum = conv_at(spec, x, w, n, m, oy, ox);
                     sum += bias != NULL ? (double)bias[m] : 0;
                     sum += residual != NULL ? (double)residual[i] : 0;
-                    call->output[i] = (float)hrf_ref_activate(&spec->attributes, sum);
+                    hrf_floats(call)[i] = (float)hrf_ref_activate(&spec->attributes, sum);
                 }
 }
 
@@ -98,7 +98,7 @@ void hrf_ref_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *cal
         for (int64_t oy = 0; oy < out->dims[2]; oy++)
             for (int64_t ox = 0; ox < out->dims[3]; ox++)
                 for (int64_t c = 0; c < out->dims[1]; c++, i++)
-                    call->output[i] = (float)pool_at(spec, x, n, c, oy, ox);
+                    hrf_floats(call)[i] = (float)pool_at(spec, x, n, c, oy, ox);
 }
 
 void hrf_ref_global_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
@@ -114,9 +114,9 @@ void hrf_ref_global_pool(const struct hrf_spec *spec, const struct hrf_kernel_ca
                 sum += v;
                 best = v > best ? v : best;
             }
-            call->output[n * channels + c] = (float)(spec->op == HRF_OP_GLOBAL_MAX_POOL
-                                                         ? best
-                                                         : sum / (double)area);
+            hrf_floats(call)[n * channels + c] = (float)(spec->op == HRF_OP_GLOBAL_MAX_POOL
+                                                             ? best
+                                                             : sum / (double)area);
         }
     }
 }
@@ -135,8 +135,8 @@ void hrf_ref_lrn(const struct hrf_spec *spec, const struct hrf_kernel_call *call
             for (int64_t k = low < 0 ? 0 : low; k <= high && k < channels; k++)
                 sum += (double)x[p * channels + k] * (double)x[p * channels + k];
             double base = (double)a->bias + (double)a->alpha / (double)a->size * sum;
-            call->output[p * channels + c] = (float)((double)x[p * channels + c] /
-                                                     pow(base, (double)a->beta));
+            hrf_floats(call)[p * channels + c] = (float)((double)x[p * channels + c] /
+                                                         pow(base, (double)a->beta));
         }
     }
 }

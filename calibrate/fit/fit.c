@@ -1,0 +1,197 @@
+#include "calibrate/fit/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_CANDIDATES = 256 };
+
+static const char *const names[] = { "minmax", "percentile", "entropy", "mse", "best" };
+_Static_assert(sizeof names / sizeof names[0] == HRF_N_FIT_KINDS, "a name for every kind");
+
+const char *hrf_fit_kind_name(enum hrf_fit_kind kind)
+{
+    return names[kind];
+}
+
+enum hrf_fit_kind hrf_fit_kind_find(const char *name)
+{
+    for (int i = 0; i < HRF_N_FIT_KINDS; i++)
+        if (strcmp(names[i], name) == 0)
+            return (enum hrf_fit_kind)i;
+    return HRF_N_FIT_KINDS;
+}
+
+static double width_of(const struct hrf_observation *o)
+{
+    return ldexp(1, o->exponent);
+}
+
+static double steps_of(const struct hrf_observation *o)
+{
+    return o->low >= 0 ? 255 : 127;
+}
+
+static float most_of(const struct hrf_observation *o)
+{
+    return fmaxf(fabsf(o->low), fabsf(o->high));
+}
+
+/* Bins from the last that holds something on are empty. */
+static int used_bins(const struct hrf_observation *o)
+{
+    int n = HRF_OBSERVE_BINS;
+    while (n > 0 && o->bins[n - 1] == 0)
+        n--;
+    return n;
+}
+
+/* Mean squared error of clipping at `clip`: step^2 / 12 inside (rounding is uniform; what lies in
+ * a bin finer than a step by itself is taken at its centre), the distance outside. */
+static double squared_error(const struct hrf_observation *o, int n_bins, double clip)
+{
+    const double width = width_of(o), step = clip / steps_of(o);
+    double sum = 0;
+    for (int i = 0; i < n_bins; i++) {
+        if (o->bins[i] == 0)
+            continue;
+        const double centre = (i + 0.5) * width;
+        const double outside = centre - clip;
+        double error = step * step / 12;
+        if (outside > 0)
+            error = outside * outside;
+        else if (i == 0)
+            error = fmin(error, width * width / 3); /* zeros are exact, and many */
+        sum += (double)o->bins[i] * error;
+    }
+    return sum / (double)o->n;
+}
+
+static double fit_percentile(const struct hrf_observation *o, int n_bins)
+{
+    const int64_t outside = o->n / 10000;
+    int64_t n = 0;
+    int i = n_bins;
+    while (i > 1 && n + o->bins[i - 1] <= outside)
+        n += o->bins[--i];
+    return fmin(i * width_of(o), (double)most_of(o));
+}
+
+static double fit_mse(const struct hrf_observation *o, int n_bins)
+{
+    double best = most_of(o), least = squared_error(o, n_bins, best);
+    for (int i = N_CANDIDATES - 1; i >= N_CANDIDATES / 16; i--) {
+        const double clip = (double)most_of(o) * i / N_CANDIDATES;
+        const double error = squared_error(o, n_bins, clip);
+        if (error < least) {
+            least = error;
+            best = clip;
+        }
+    }
+    return best;
+}
+
+/* Divergence of the first n bins, what lies beyond counted in the last, from the same in `levels`
+ * levels, each spread evenly over its bins that are not empty. */
+static double divergence(const struct hrf_observation *o, int n, int n_bins, int levels)
+{
+    int64_t beyond = 0;
+    double sum = 0;
+    for (int i = n; i < n_bins; i++)
+        beyond += o->bins[i];
+    for (int level = 0; level < levels; level++) {
+        const int begin = (int)((int64_t)n * level / levels);
+        const int end = (int)((int64_t)n * (level + 1) / levels);
+        int64_t total = 0;
+        int n_used = 0;
+        for (int i = begin; i < end; i++) {
+            total += o->bins[i];
+            n_used += o->bins[i] != 0 || (i == n - 1 && beyond > 0);
+        }
+        for (int i = begin; i < end; i++) {
+            const double p = (double)(o->bins[i] + (i == n - 1 ? beyond : 0)) / (double)o->n;
+            const double q = n_used > 0 ? (double)total / n_used / (double)(o->n - beyond) : 0;
+            if (p > 0)
+                sum += p * log(p / fmax(q, 1e-12));
+        }
+    }
+    return sum;
+}
+
+static double fit_entropy(const struct hrf_observation *o, int n_bins)
+{
+    const int levels = o->low >= 0 ? 256 : 128;
+    double best = most_of(o), least = INFINITY;
+    if (n_bins <= levels)
+        return best;
+    for (int i = 0; i <= N_CANDIDATES; i++) {
+        const int n = levels + (int)((int64_t)(n_bins - levels) * i / N_CANDIDATES);
+        const double d = divergence(o, n, n_bins, levels);
+        if (d < least) {
+            least = d;
+            best = fmin(n * width_of(o), (double)most_of(o));
+        }
+    }
+    return best;
+}
+
+static double clip_of(const struct hrf_observation *o, enum hrf_fit_kind kind, int n_bins)
+{
+    switch (kind) {
+    case HRF_FIT_KIND_PERCENTILE:
+        return fit_percentile(o, n_bins);
+    case HRF_FIT_KIND_ENTROPY:
+        return fit_entropy(o, n_bins);
+    case HRF_FIT_KIND_MSE:
+        return fit_mse(o, n_bins);
+    default:
+        return most_of(o);
+    }
+}
+
+static double signal_power(const struct hrf_observation *o, int n_bins)
+{
+    double sum = 0;
+    for (int i = 0; i < n_bins; i++) {
+        const double centre = (i + 0.5) * width_of(o);
+        sum += (double)o->bins[i] * centre * centre;
+    }
+    return sum / (double)o->n;
+}
+
+enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind kind,
+                              struct hrf_fit *out, struct hrf_error *err)
+{
+    if (o->n_broken > 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "tensor '%s' held %lld numbers that are NaN or infinite, of %lld: the "
+                             "model breaks on this sample in float32 already",
+                             o->value, (long long)o->n_broken, (long long)(o->n + o->n_broken));
+    if (o->n == 0)
+        return hrf_error_set(err, HRF_E_USER, "tensor '%s' was never seen: the sample is empty",
+                             o->value);
+    const int n_bins = used_bins(o);
+    double least = INFINITY, clip = 0;
+    for (int k = 0; k < HRF_FIT_KIND_BEST; k++) {
+        if (kind != HRF_FIT_KIND_BEST && (enum hrf_fit_kind)k != kind)
+            continue;
+        const double c = clip_of(o, (enum hrf_fit_kind)k, n_bins);
+        const double error = squared_error(o, n_bins, c);
+        if (error < least) {
+            least = error;
+            clip = c;
+            out->kind = (enum hrf_fit_kind)k;
+        }
+    }
+    out->high = (float)clip;
+    out->low = o->low >= 0 ? 0.0f : -(float)clip;
+    out->sqnr_db = least > 0 ? 10 * log10(signal_power(o, n_bins) / least) : INFINITY;
+    return HRF_OK;
+}
+
+void hrf_fit_affine(float alpha, float beta, float *scale, int32_t *zero_point)
+{
+    alpha = alpha > 0 ? 0 : alpha;
+    beta = beta < 0 ? 0 : beta;
+    *scale = beta > alpha ? (beta - alpha) / 255.0f : 1.0f;
+    *zero_point = (int32_t)-rintf(alpha / *scale) - 128;
+}

@@ -1,0 +1,40 @@
+/* fit.h - where to clip a tensor so that 8 bits lose least: from its histogram to a range.
+ *
+ * A tensor without negative numbers has 255 steps up to the clip, one with them 127 on each side.
+ * Pure; the same observation gives the same range.
+ */
+#ifndef HRF_CALIBRATE_FIT_FIT_H
+#define HRF_CALIBRATE_FIT_FIT_H
+
+#include "calibrate/observe/observe.h"
+
+enum hrf_fit_kind {
+    HRF_FIT_KIND_MINMAX,     /* all of it */
+    HRF_FIT_KIND_PERCENTILE, /* all but 0.01 % of the numbers */
+    HRF_FIT_KIND_ENTROPY,    /* least Kullback-Leibler divergence (Migacz, GTC 2017, S7310) */
+    HRF_FIT_KIND_MSE,        /* least mean squared error: rounding inside, clipping outside */
+    HRF_FIT_KIND_BEST,       /* of these, the one with the least mean squared error */
+    HRF_N_FIT_KINDS
+};
+/* "minmax" ... "best"; HRF_N_FIT_KINDS for a word that is none. */
+const char *hrf_fit_kind_name(enum hrf_fit_kind kind);
+enum hrf_fit_kind hrf_fit_kind_find(const char *name);
+
+struct hrf_fit {
+    enum hrf_fit_kind kind; /* what was chosen, where it was to choose */
+    float low, high;        /* the range; low is 0 or -high */
+    double sqnr_db;         /* signal to quantisation noise, by the histogram; +inf: no noise */
+};
+
+/* HRF_E_USER when the tensor held NaN or infinities, or nothing at all. A tensor of zeros only gets
+ * the range 0 to 0. */
+HRF_CHECKED enum hrf_status hrf_fit_range(const struct hrf_observation *observation,
+                                          enum hrf_fit_kind kind, struct hrf_fit *out,
+                                          struct hrf_error *err);
+
+/* The affine 8-bit form of [alpha, beta]: scale = (beta - alpha) / 255 and
+ * zero point = -round(alpha / scale) - 128, with the range widened to hold 0, so that 0.0 is exact.
+ * (The papers print the zero point with the other sign, which takes alpha to +127.) */
+void hrf_fit_affine(float alpha, float beta, float *scale, int32_t *zero_point);
+
+#endif

@@ -1,0 +1,177 @@
+/* half.c - 16-bit floats on a back end that computes in 32: widen, run, narrow. */
+#include "engine/backend/backend.h"
+#include "engine/ir/number.h"
+
+#include <string.h>
+
+struct half_kernel {
+    struct hrf_kernel base;
+    struct hrf_kernel *inner; /* of the same node in float32; NULL for CAST */
+    char implementation[64];
+    int32_t n_inputs;
+    enum hrf_dtype *types; /* [n_inputs]: NONE where nothing comes at run time */
+    int64_t *counts;       /* [n_inputs] elements */
+    enum hrf_dtype out_type;
+    int64_t out_count;
+    const void **pointers; /* [n_inputs], for the inner call */
+};
+
+enum { PIECE = 1 << 14 };
+
+static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype to_type, void *to,
+                    int64_t n)
+{
+    const int64_t from_size = (int64_t)hrf_dtype_size(from_type);
+    const int64_t to_size = (int64_t)hrf_dtype_size(to_type);
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < n; first += PIECE) {
+        const int64_t count = n - first < PIECE ? n - first : PIECE;
+        const void *in = (const char *)from + first * from_size;
+        void *out = (char *)to + first * to_size;
+        if (to_type == HRF_F32)
+            hrf_floats_from(from_type, in, out, count);
+        else if (from_type == HRF_F32)
+            hrf_floats_to(to_type, in, out, count);
+    }
+}
+
+static size_t padded(int64_t n_floats)
+{
+    const size_t bytes = (size_t)n_floats * sizeof(float);
+    return (bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    struct half_kernel *k = (struct half_kernel *)base;
+    char *at = (char *)call->workspace + (k->inner->workspace_bytes + HRF_BUFFER_ALIGNMENT - 1) /
+                                             HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
+    struct hrf_kernel_call inner = { .inputs = k->pointers,
+                                     .output = call->output,
+                                     .workspace = call->workspace };
+    for (int32_t i = 0; i < k->n_inputs; i++) {
+        k->pointers[i] = call->inputs[i];
+        if (k->types[i] != HRF_F16 && k->types[i] != HRF_B16)
+            continue;
+        convert(k->types[i], call->inputs[i], HRF_F32, at, k->counts[i]);
+        k->pointers[i] = at;
+        at += padded(k->counts[i]);
+    }
+    if (k->out_type != HRF_F32)
+        inner.output = at;
+    HRF_TRY(k->inner->run(k->inner, &inner, err));
+    if (k->out_type != HRF_F32)
+        convert(HRF_F32, at, k->out_type, call->output, k->out_count);
+    return HRF_OK;
+}
+
+static enum hrf_status run_cast(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
+{
+    (void)err;
+    const struct half_kernel *k = (const struct half_kernel *)base;
+    convert(k->types[0], call->inputs[0], k->out_type, call->output, k->out_count);
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct half_kernel *k = (struct half_kernel *)base;
+    hrf_kernel_destroy(k->inner);
+    hrf_free(k->types);
+    hrf_free(k->counts);
+    hrf_free(k->pointers);
+    hrf_free(k);
+}
+
+/* The node alone, its run-time values float32. */
+static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_node *node,
+                             struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) wide = NULL;
+    HRF_TRY(hrf_graph_create(node->name, &wide, err));
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
+    if (inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    for (int32_t i = 0; i <= node->n_inputs; i++) {
+        const int32_t index = i < node->n_inputs ? node->inputs[i] : node->outputs[0];
+        inputs[i] = index;
+        if (index < 0)
+            continue;
+        const struct hrf_value *value = &graph->values[index];
+        HRF_TRY(hrf_graph_add_value(wide, value->name, value->data != NULL ? value->dtype : HRF_F32,
+                                    &value->shape, value->data, &inputs[i], err));
+    }
+    HRF_TRY(hrf_graph_add_node(wide, node->op, node->name, inputs, node->n_inputs,
+                               &inputs[node->n_inputs], 1, &node->attributes, err));
+    *out = wide;
+    wide = NULL;
+    return HRF_OK;
+}
+
+static void note_inputs(const struct hrf_graph *graph, const struct hrf_node *node,
+                        struct half_kernel *k)
+{
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0 || graph->values[node->inputs[i]].data != NULL)
+            continue;
+        const struct hrf_value *value = &graph->values[node->inputs[i]];
+        k->types[i] = value->dtype;
+        k->counts[i] = hrf_shape_count(&value->shape);
+        if (value->dtype != HRF_F32)
+            k->base.workspace_bytes += padded(k->counts[i]);
+    }
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    k->out_type = y->dtype;
+    k->out_count = hrf_shape_count(&y->shape);
+    if (y->dtype != HRF_F32)
+        k->base.workspace_bytes += padded(k->out_count);
+}
+
+static enum hrf_status compile_inner(const struct hrf_backend_ops *ops, struct hrf_backend *backend,
+                                     const struct hrf_graph *graph, const struct hrf_node *node,
+                                     struct half_kernel *k, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) wide = NULL;
+    HRF_TRY(widen(graph, node, &wide, err));
+    HRF_TRY(ops->compile(backend, wide, &wide->nodes[0], &k->inner, err));
+    const size_t own = (k->inner->workspace_bytes + HRF_BUFFER_ALIGNMENT - 1) /
+                       HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
+    k->base.workspace_bytes += own;
+    k->base.weight_bytes = k->inner->weight_bytes;
+    const char *prefix = k->out_type == HRF_F16 ? "f16 in " : "bf16 in ";
+    size_t n = strlen(prefix), m = strlen(k->inner->implementation);
+    m = n + m < sizeof k->implementation ? m : sizeof k->implementation - 1 - n;
+    memcpy(k->implementation, prefix, n);
+    memcpy(k->implementation + n, k->inner->implementation, m);
+    k->base.implementation = k->implementation;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops, struct hrf_backend *backend,
+                                 const struct hrf_graph *graph, const struct hrf_node *node,
+                                 struct hrf_kernel **out, struct hrf_error *err)
+{
+    struct half_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "cast" };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    k->n_inputs = node->n_inputs;
+    k->types = hrf_calloc((size_t)node->n_inputs, sizeof *k->types);
+    k->counts = hrf_calloc((size_t)node->n_inputs, sizeof *k->counts);
+    k->pointers = hrf_calloc((size_t)node->n_inputs, sizeof *k->pointers);
+    if (k->types == NULL || k->counts == NULL || k->pointers == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    note_inputs(graph, node, k);
+    if (node->op == HRF_OP_CAST) {
+        k->base.run = run_cast;
+        k->base.workspace_bytes = 0;
+    } else {
+        HRF_TRY(compile_inner(ops, backend, graph, node, k, err));
+    }
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

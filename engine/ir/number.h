@@ -1,0 +1,26 @@
+/* number.h - between float and the narrow types: float16, bfloat16, 8-bit steps.
+ *
+ * All round half to even and saturate where the type cannot go on; a NaN stays one (in 8 bits:
+ * the zero point). Arrays convert in loops that a compiler can vectorise.
+ */
+#ifndef HRF_ENGINE_IR_NUMBER_H
+#define HRF_ENGINE_IR_NUMBER_H
+
+#include "engine/ir/graph.h"
+
+uint16_t hrf_f16_from_float(float value); /* beyond 65504: infinity */
+float hrf_f16_to_float(uint16_t bits);
+uint16_t hrf_b16_from_float(float value);
+float hrf_b16_to_float(uint16_t bits);
+/* n floats from an array of `dtype` (F32, F16, B16), and back. */
+void hrf_floats_from(enum hrf_dtype dtype, const void *from, float *to, int64_t n);
+void hrf_floats_to(enum hrf_dtype dtype, const float *from, void *to, int64_t n);
+/* What `value` is after a trip through `dtype`. */
+float hrf_round_to(enum hrf_dtype dtype, float value);
+
+/* The integer nearest to value / scale + zero_point, in the range of S8 or U8. */
+int32_t hrf_quantize(float value, enum hrf_dtype dtype, const struct hrf_quantization *q);
+/* The same for a number that is in steps already. */
+int32_t hrf_saturate(float steps, enum hrf_dtype dtype, int32_t zero_point);
+
+#endif

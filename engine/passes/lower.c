@@ -1,0 +1,450 @@
+#include "engine/passes/lower.h"
+
+#include "engine/ir/number.h"
+#include "engine/ir/op.h"
+#include "engine/passes/lower_private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* How an operator goes low. */
+enum kind {
+    KIND_PRODUCT, /* always, its inputs with it */
+    KIND_FOLLOWS, /* when its inputs have */
+    KIND_NEVER
+};
+
+static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_CONV:
+    case HRF_OP_GEMM:
+        return KIND_PRODUCT;
+    case HRF_OP_SOFTMAX:
+    case HRF_OP_LOG_SOFTMAX:
+    case HRF_OP_CAST:
+        return KIND_NEVER;
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+    case HRF_OP_RELU:
+    case HRF_OP_LEAKY_RELU:
+    case HRF_OP_CLIP:
+    case HRF_OP_SIGMOID:
+    case HRF_OP_TANH:
+    case HRF_OP_BATCH_NORM:
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+    case HRF_OP_CONCAT:
+    case HRF_OP_FLATTEN:
+    case HRF_OP_RESHAPE:
+    case HRF_OP_TRANSPOSE:
+    case HRF_OP_SQUEEZE:
+    case HRF_OP_UNSQUEEZE:
+    case HRF_OP_IDENTITY:
+    case HRF_OP_PAD:
+    case HRF_OP_GATHER:
+    case HRF_OP_SLICE:
+        return KIND_FOLLOWS;
+    default:
+        return how->type == HRF_S8 ? KIND_NEVER : KIND_FOLLOWS;
+    }
+}
+
+/* Its result is a choice among its input's values, or their order: the scale stays. */
+static bool keeps_scale(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+    case HRF_OP_FLATTEN:
+    case HRF_OP_RESHAPE:
+    case HRF_OP_TRANSPOSE:
+    case HRF_OP_SQUEEZE:
+    case HRF_OP_UNSQUEEZE:
+    case HRF_OP_IDENTITY:
+    case HRF_OP_PAD:
+    case HRF_OP_GATHER:
+    case HRF_OP_SLICE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+struct lowering {
+    const struct hrf_graph *from;
+    const struct hrf_lowering *how;
+    struct hrf_graph *to;
+    int32_t *low, *full; /* [n_values of from]: the value's two forms in `to`, -1: not there */
+    bool *is_useful;     /* [n_values]: some product will read it low */
+    struct hrf_strbuf *notes;
+};
+
+/* ---- values ---- */
+
+void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dtype *type,
+                            struct hrf_quantization *out)
+{
+    const bool is_unsigned = low >= 0 && !signed_only;
+    const float most = -low > high ? -low : high;
+    const float scale = most / (is_unsigned ? 255.0f : 127.0f);
+    *type = is_unsigned ? HRF_U8 : HRF_S8;
+    /* Nothing but zeros was seen: any scale is exact for them. */
+    *out = (struct hrf_quantization){ .scale = scale >= 0x1p-100f ? scale : 1.0f };
+}
+
+static const struct hrf_range *find_range(const struct lowering *l, int32_t value)
+{
+    const char *name = l->from->values[value].name;
+    for (int32_t i = 0; i < l->how->n_ranges; i++)
+        if (strcmp(l->how->ranges[i].value, name) == 0)
+            return &l->how->ranges[i];
+    return NULL;
+}
+
+static enum hrf_status choose_form(const struct lowering *l, int32_t value, enum hrf_dtype *type,
+                                   struct hrf_quantization *q, struct hrf_error *err)
+{
+    const char *name = l->from->values[value].name;
+    *type = l->how->type;
+    *q = (struct hrf_quantization){ .scale = 0 };
+    if (l->how->type != HRF_S8)
+        return HRF_OK;
+    const struct hrf_range *range = find_range(l, value);
+    if (range == NULL)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the INT8 scales have no range for tensor '%s'; they belong to "
+                             "another model, so calibrate again",
+                             name);
+    if (!isfinite(range->low) || !isfinite(range->high) || range->low > range->high)
+        return hrf_error_set(err, HRF_E_USER,
+                             "tensor '%s' was seen to reach from %g to %g: the model or the "
+                             "calibration sample gives numbers that are not finite",
+                             name, (double)range->low, (double)range->high);
+    hrf_lower_quantization(range->low, range->high, l->how->signed_only, type, q);
+    return HRF_OK;
+}
+
+static enum hrf_status add_value(struct lowering *l, int32_t value, const char *suffix,
+                                 enum hrf_dtype type, struct hrf_quantization q, int32_t *index,
+                                 struct hrf_error *err)
+{
+    const struct hrf_value *from = &l->from->values[value];
+    HRF_AUTO_FREE char *name = hrf_format("%s%s", from->name, suffix);
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_TRY(hrf_graph_add_value(l->to, name, type, &from->shape, NULL, index, err));
+    l->to->values[*index].quantization = q;
+    return HRF_OK;
+}
+
+static enum hrf_status add_conversion(struct lowering *l, int32_t value, bool down, int32_t input,
+                                      int32_t output, struct hrf_error *err)
+{
+    struct hrf_attributes attributes = hrf_attributes_default();
+    enum hrf_op op = down ? HRF_OP_QUANTIZE : HRF_OP_DEQUANTIZE;
+    attributes.to = l->to->values[output].dtype;
+    if (l->how->type != HRF_S8)
+        op = HRF_OP_CAST;
+    HRF_AUTO_FREE char *name = hrf_format("%s.%s", l->from->values[value].name,
+                                          down ? "narrow" : "widen");
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    return hrf_graph_add_node(l->to, op, name, &input, 1, &output, 1, &attributes, err);
+}
+
+static enum hrf_status get_full(struct lowering *l, int32_t value, int32_t *index,
+                                struct hrf_error *err)
+{
+    const struct hrf_value *from = &l->from->values[value];
+    if (l->full[value] < 0 && from->data != NULL)
+        HRF_TRY(hrf_graph_add_value(l->to, from->name, from->dtype, &from->shape, from->data,
+                                    &l->full[value], err));
+    if (l->full[value] < 0) {
+        HRF_TRY(add_value(l, value, ".f32", HRF_F32, (struct hrf_quantization){ .scale = 0 }, index,
+                          err));
+        HRF_TRY(add_conversion(l, value, false, l->low[value], *index, err));
+        l->full[value] = *index;
+    }
+    *index = l->full[value];
+    return HRF_OK;
+}
+
+static enum hrf_status get_low(struct lowering *l, int32_t value, int32_t *index,
+                               struct hrf_error *err)
+{
+    if (l->low[value] < 0) {
+        enum hrf_dtype type;
+        struct hrf_quantization q;
+        HRF_TRY(choose_form(l, value, &type, &q, err));
+        HRF_TRY(add_value(l, value, ".low", type, q, index, err));
+        HRF_TRY(add_conversion(l, value, true, l->full[value], *index, err));
+        l->low[value] = *index;
+    }
+    *index = l->low[value];
+    return HRF_OK;
+}
+
+/* ---- decisions ---- */
+
+static bool is_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] >= 0 &&
+           graph->values[node->inputs[i]].data != NULL;
+}
+
+static bool has(const struct hrf_node *node, int32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] >= 0;
+}
+
+/* Why a product stays in float32; NULL: it need not. */
+static const char *refuse_product(const struct lowering *l, const struct hrf_node *node)
+{
+    enum { MOST_TERMS = 65000 }; /* of 255 x 128 each: the sum stays in 32 bits */
+    const struct hrf_graph *graph = l->from;
+    const struct hrf_attributes *a = &node->attributes;
+    if (!is_constant(graph, node, HRF_CONV_WEIGHTS))
+        return l->how->type == HRF_S8 ? "its weights are computed" : NULL;
+    if (has(node, HRF_CONV_BIAS) && !is_constant(graph, node, HRF_CONV_BIAS))
+        return "its bias is computed";
+    if (l->how->type != HRF_S8)
+        return NULL;
+    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1] : w->dims[0];
+    if (hrf_shape_count(w) / n > MOST_TERMS)
+        return "its sums are too long for 32 bits";
+    if (node->op == HRF_OP_CONV)
+        return NULL;
+    if (a->transpose_a)
+        return "its first matrix is transposed";
+    if (has(node, HRF_CONV_BIAS) &&
+        hrf_shape_count(&graph->values[node->inputs[HRF_CONV_BIAS]].shape) != n)
+        return "its bias is a matrix";
+    return NULL;
+}
+
+static bool is_kept(const struct hrf_lowering *how, const char *name)
+{
+    for (int32_t i = 0; i < how->n_keep; i++)
+        if (strcmp(how->keep[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool inputs_are_low(const struct lowering *l, const struct hrf_node *node)
+{
+    bool any = false;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0 || l->from->values[node->inputs[i]].data != NULL)
+            continue;
+        if (l->low[node->inputs[i]] < 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Two run-time sides, so that both have a scale. */
+static bool has_constant_side(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
+                           node->op == HRF_OP_MUL || node->op == HRF_OP_CONCAT;
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (is_binary && is_constant(graph, node, i))
+            return true;
+    return false;
+}
+
+static void note(const struct lowering *l, const struct hrf_node *node, const char *why)
+{
+    if (l->notes != NULL && why != NULL)
+        hrf_strbuf_addf(l->notes, "node '%s' (%s) stays in float32: %s\n", node->name,
+                        hrf_op_name(node->op), why);
+}
+
+static bool goes_low(const struct lowering *l, const struct hrf_node *node)
+{
+    const char *why = NULL;
+    bool low = false;
+    const enum kind kind = kind_of(l->how, node->op);
+    if (is_kept(l->how, node->name)) {
+        why = "asked for";
+    } else if (kind == KIND_PRODUCT) {
+        why = refuse_product(l, node);
+        low = why == NULL;
+    } else if (kind == KIND_FOLLOWS && inputs_are_low(l, node)) {
+        if (l->how->type == HRF_S8 && has_constant_side(l->from, node))
+            why = "one side is a constant";
+        low = why == NULL;
+    } else if (kind == KIND_NEVER && l->how->type == HRF_S8 && inputs_are_low(l, node)) {
+        why = "the operator has no INT8 form";
+    }
+    note(l, node, why);
+    return low;
+}
+
+/* From the end: a value is worth having low when a product reads it, through whatever. */
+static void find_useful(const struct lowering *l)
+{
+    for (int32_t n = l->from->n_nodes - 1; n >= 0; n--) {
+        const struct hrf_node *node = &l->from->nodes[n];
+        const enum kind kind = kind_of(l->how, node->op);
+        const bool useful = kind == KIND_PRODUCT ||
+                            (kind == KIND_FOLLOWS && l->is_useful[node->outputs[0]]);
+        for (int32_t i = 0; i < node->n_inputs && useful; i++)
+            if (node->inputs[i] >= 0)
+                l->is_useful[node->inputs[i]] = true;
+    }
+}
+
+/* ---- nodes ---- */
+
+static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
+                                   struct hrf_error *err)
+{
+    const struct hrf_range *range = l->how->type == HRF_S8 ? find_range(l, node->inputs[HRF_CONV_X])
+                                                           : NULL;
+    if (l->how->type == HRF_S8)
+        return hrf_lower_integer_weights(l->from, node, range, l->to, inputs, err);
+    return hrf_lower_rounded_weights(l->from, node, l->how->type, l->to, inputs, err);
+}
+
+static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
+                                  struct hrf_error *err)
+{
+    const bool is_product = kind_of(l->how, node->op) == KIND_PRODUCT;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0)
+            continue;
+        const bool is_weights = is_product && (i == HRF_CONV_WEIGHTS || i == HRF_CONV_BIAS);
+        if (is_weights && is_constant(l->from, node, HRF_CONV_WEIGHTS))
+            continue;
+        if (is_constant(l->from, node, i))
+            HRF_TRY(get_full(l, node->inputs[i], &inputs[i], err));
+        else
+            HRF_TRY(get_low(l, node->inputs[i], &inputs[i], err));
+    }
+    if (is_product && is_constant(l->from, node, HRF_CONV_WEIGHTS))
+        return add_weights(l, node, inputs, err);
+    return HRF_OK;
+}
+
+static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *node,
+                                    struct hrf_error *err)
+{
+    const int32_t value = node->outputs[0];
+    const bool is_product = kind_of(l->how, node->op) == KIND_PRODUCT;
+    const int32_t room = is_product ? HRF_CONV_SCALES + 1 : node->n_inputs;
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)room + 1, sizeof *inputs);
+    if (inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    for (int32_t i = 0; i < room; i++)
+        inputs[i] = HRF_NO_VALUE;
+    HRF_TRY(low_inputs(l, node, inputs, err));
+    enum hrf_dtype type = HRF_F32;
+    struct hrf_quantization q = { .scale = 0 };
+    int32_t output;
+    const bool is_full = is_product && !l->is_useful[value];
+    if (keeps_scale(node->op)) {
+        type = l->to->values[inputs[0]].dtype;
+        q = l->to->values[inputs[0]].quantization;
+    } else if (!is_full) {
+        HRF_TRY(choose_form(l, value, &type, &q, err));
+    }
+    HRF_TRY(add_value(l, value, "", type, q, &output, err));
+    struct hrf_attributes attributes = node->attributes;
+    if (node->op == HRF_OP_GEMM && l->how->type == HRF_S8) {
+        attributes.transpose_b = true;             /* hrf_lower_integer_weights() turns them ... */
+        attributes.alpha = attributes.beta = 1.0f; /* ... and takes these in */
+    }
+    const int32_t n = is_product && l->how->type == HRF_S8 ? room : node->n_inputs;
+    HRF_TRY(
+        hrf_graph_add_node(l->to, node->op, node->name, inputs, n, &output, 1, &attributes, err));
+    *(is_full ? &l->full[value] : &l->low[value]) = output;
+    return HRF_OK;
+}
+
+static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *node,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
+    int32_t output;
+    if (inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        inputs[i] = HRF_NO_VALUE;
+        if (node->inputs[i] >= 0)
+            HRF_TRY(get_full(l, node->inputs[i], &inputs[i], err));
+    }
+    HRF_TRY(add_value(l, node->outputs[0], "", HRF_F32, (struct hrf_quantization){ .scale = 0 },
+                      &output, err));
+    HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, node->n_inputs, &output, 1,
+                               &node->attributes, err));
+    l->full[node->outputs[0]] = output;
+    return HRF_OK;
+}
+
+static enum hrf_status add_ends(struct lowering *l, struct hrf_error *err)
+{
+    const struct hrf_graph *from = l->from;
+    const size_t n = (size_t)(from->n_inputs + from->n_outputs);
+    HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
+    if (ends == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    for (int32_t i = 0; i < from->n_inputs; i++)
+        ends[i] = l->full[from->inputs[i]];
+    int32_t *outputs = ends + from->n_inputs;
+    for (int32_t i = 0; i < from->n_outputs; i++)
+        HRF_TRY(get_full(l, from->outputs[i], &outputs[i], err));
+    return hrf_graph_set_io(l->to, ends, from->n_inputs, outputs, from->n_outputs, err);
+}
+
+static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
+{
+    const struct hrf_graph *from = l->from;
+    for (int32_t v = 0; v < from->n_values; v++)
+        l->low[v] = l->full[v] = -1;
+    find_useful(l);
+    for (int32_t i = 0; i < from->n_inputs; i++) {
+        const struct hrf_value *input = &from->values[from->inputs[i]];
+        HRF_TRY(hrf_graph_add_value(l->to, input->name, input->dtype, &input->shape, NULL,
+                                    &l->full[from->inputs[i]], err));
+    }
+    for (int32_t n = 0; n < from->n_nodes; n++) {
+        const struct hrf_node *node = &from->nodes[n];
+        if (goes_low(l, node))
+            HRF_TRY(add_low_node(l, node, err));
+        else
+            HRF_TRY(add_full_node(l, node, err));
+    }
+    HRF_TRY(add_ends(l, err));
+    return hrf_graph_check(l->to, err);
+}
+
+enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_lowering *how,
+                               struct hrf_graph **out, struct hrf_strbuf *notes,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) to = NULL;
+    const size_t n = (size_t)graph->n_values + 1;
+    HRF_AUTO_FREE int32_t *forms = hrf_alloc_array(2 * n, sizeof *forms);
+    HRF_AUTO_FREE bool *useful = hrf_calloc(n, sizeof *useful);
+    if (forms == NULL || useful == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_TRY(hrf_graph_create(graph->name, &to, err));
+    struct lowering l = { .from = graph,
+                          .how = how,
+                          .to = to,
+                          .low = forms,
+                          .full = forms + n,
+                          .is_useful = useful,
+                          .notes = notes };
+    HRF_TRY(lower(&l, err));
+    *out = to;
+    to = NULL;
+    return HRF_OK;
+}

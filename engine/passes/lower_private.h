@@ -1,0 +1,21 @@
+/* lower_private.h - the weights' half of lowering; for this folder only. */
+#ifndef HRF_ENGINE_PASSES_LOWER_PRIVATE_H
+#define HRF_ENGINE_PASSES_LOWER_PRIVATE_H
+
+#include "engine/passes/lower.h"
+
+/* Adds the S8 weights, their scales and the (corrected) bias of a CONV or GEMM to `to` and sets
+ * inputs[HRF_CONV_WEIGHTS], [HRF_CONV_SCALES] and [HRF_CONV_BIAS]. A GEMM's become [N][K].
+ * `range` of x may be NULL. */
+HRF_CHECKED enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from,
+                                                      const struct hrf_node *node,
+                                                      const struct hrf_range *range,
+                                                      struct hrf_graph *to, int32_t *inputs,
+                                                      struct hrf_error *err);
+/* The same in float32, rounded to what `type` can hold; the bias stays as it is. */
+HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from,
+                                                      const struct hrf_node *node,
+                                                      enum hrf_dtype type, struct hrf_graph *to,
+                                                      int32_t *inputs, struct hrf_error *err);
+
+#endif

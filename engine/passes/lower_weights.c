@@ -1,0 +1,130 @@
+#include "engine/ir/number.h"
+#include "engine/passes/lower_private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Weights as n_out rows of per_out numbers, whichever way they stand. */
+struct rows {
+    const float *data;
+    int64_t n_out, per_out, out_stride, in_stride;
+    float factor, bias_factor; /* GEMM's alpha and beta, taken in */
+};
+
+static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+    const bool is_gemm = node->op == HRF_OP_GEMM;
+    struct rows r = { .data = w->data,
+                      .factor = is_gemm ? node->attributes.alpha : 1.0f,
+                      .bias_factor = is_gemm ? node->attributes.beta : 1.0f };
+    const bool turned = is_gemm && !node->attributes.transpose_b;
+    r.n_out = w->shape.dims[turned ? 1 : 0];
+    r.per_out = hrf_shape_count(&w->shape) / r.n_out;
+    r.out_stride = turned ? 1 : r.per_out;
+    r.in_stride = turned ? r.n_out : 1;
+    return r;
+}
+
+static float weight(const struct rows *r, int64_t m, int64_t k)
+{
+    return r->data[m * r->out_stride + k * r->in_stride] * r->factor;
+}
+
+static float scale_of(const struct rows *r, int64_t m)
+{
+    float most = 0;
+    for (int64_t k = 0; k < r->per_out; k++)
+        most = fmaxf(most, fabsf(weight(r, m, k)));
+    return most >= 0x1p-100f ? most / 127.0f : 1.0f;
+}
+
+/* What the rounded weights add to the mean of output m: taken off the bias. */
+static double drift(const struct hrf_node *node, const struct rows *r, const int8_t *q, float scale,
+                    int64_t m, const struct hrf_range *range)
+{
+    const int64_t channels = range->n_means / node->attributes.group;
+    const int64_t area = r->per_out / channels;
+    const int64_t first = m / (r->n_out / node->attributes.group) * channels;
+    double sum = 0;
+    for (int64_t k = 0; k < r->per_out; k++)
+        sum += ((double)q[m * r->per_out + k] * (double)scale - (double)weight(r, m, k)) *
+               (double)range->means[first + k / area];
+    return sum;
+}
+
+static enum hrf_status add_constant(struct hrf_graph *to, const struct hrf_node *node,
+                                    const char *suffix, enum hrf_dtype type,
+                                    const struct hrf_shape *shape, const void *data, int32_t *index,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *name = hrf_format("%s.%s", node->name, suffix);
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
+    return hrf_graph_add_value(to, name, type, shape, data, index, err);
+}
+
+/* The range's means belong to x's channels only where they are as many. */
+static bool can_correct(const struct hrf_graph *from, const struct hrf_node *node,
+                        const struct hrf_range *range)
+{
+    const struct hrf_shape *x = &from->values[node->inputs[HRF_CONV_X]].shape;
+    return range != NULL && range->means != NULL && x->rank >= 2 && range->n_means == x->dims[1];
+}
+
+enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const struct hrf_node *node,
+                                          const struct hrf_range *range, struct hrf_graph *to,
+                                          int32_t *inputs, struct hrf_error *err)
+{
+    const struct rows r = rows_of(from, node);
+    const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
+    const float *bias = has_bias ? from->values[node->inputs[HRF_CONV_BIAS]].data : NULL;
+    const bool corrects = can_correct(from, node, range);
+    HRF_AUTO_FREE int8_t *q = hrf_alloc_array((size_t)(r.n_out * r.per_out), 1);
+    HRF_AUTO_FREE float *scales = hrf_alloc_array((size_t)r.n_out, sizeof *scales);
+    HRF_AUTO_FREE float *biases = hrf_calloc((size_t)r.n_out, sizeof *biases);
+    if (q == NULL || scales == NULL || biases == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
+    for (int64_t m = 0; m < r.n_out; m++) {
+        scales[m] = scale_of(&r, m);
+        for (int64_t k = 0; k < r.per_out; k++)
+            q[m * r.per_out + k] = (int8_t)hrf_saturate(weight(&r, m, k) / scales[m], HRF_S8, 0);
+        biases[m] = bias != NULL ? bias[m] * r.bias_factor : 0.0f;
+        if (corrects)
+            biases[m] = (float)((double)biases[m] - drift(node, &r, q, scales[m], m, range));
+    }
+    struct hrf_shape shape = from->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    if (node->op == HRF_OP_GEMM)
+        shape = (struct hrf_shape){ .rank = 2, .dims = { r.n_out, r.per_out } };
+    const struct hrf_shape row = { .rank = 1, .dims = { r.n_out } };
+    HRF_TRY(
+        add_constant(to, node, "weights.int8", HRF_S8, &shape, q, &inputs[HRF_CONV_WEIGHTS], err));
+    HRF_TRY(add_constant(to, node, "weights.scales", HRF_F32, &row, scales,
+                         &inputs[HRF_CONV_SCALES], err));
+    if (has_bias || corrects)
+        HRF_TRY(add_constant(to, node, "bias", HRF_F32, &row, biases, &inputs[HRF_CONV_BIAS], err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from, const struct hrf_node *node,
+                                          enum hrf_dtype type, struct hrf_graph *to,
+                                          int32_t *inputs, struct hrf_error *err)
+{
+    const struct hrf_value *w = &from->values[node->inputs[HRF_CONV_WEIGHTS]];
+    const int64_t n = hrf_shape_count(&w->shape);
+    HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)n, sizeof *rounded);
+    if (rounded == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
+    for (int64_t i = 0; i < n; i++)
+        rounded[i] = hrf_round_to(type, ((const float *)w->data)[i]);
+    HRF_TRY(add_constant(to, node, "weights.rounded", HRF_F32, &w->shape, rounded,
+                         &inputs[HRF_CONV_WEIGHTS], err));
+    if (node->n_inputs <= HRF_CONV_BIAS || node->inputs[HRF_CONV_BIAS] < 0)
+        return HRF_OK;
+    const struct hrf_value *b = &from->values[node->inputs[HRF_CONV_BIAS]];
+    if (b->data == NULL) /* a GEMM's may be computed: it is a value like others */
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s': its bias is computed at run time, which only float32 has",
+                             node->name);
+    return add_constant(to, node, "bias", HRF_F32, &b->shape, b->data, &inputs[HRF_CONV_BIAS], err);
+}

@@ -1,0 +1,28 @@
+/* calibrator.h - ranges for INT8 from what a float32 session computes on a sample. */
+#ifndef HRF_ENGINE_RUN_CALIBRATOR_H
+#define HRF_ENGINE_RUN_CALIBRATOR_H
+
+#include "calibrate/fit/fit.h"
+#include "calibrate/observe/observe.h"
+#include "engine/run/session.h"
+#include "schema/record/calibration.h"
+
+/* Every run of the (float32) session from now on is observed; `observations` is borrowed until
+ * hrf_session_observe(session, NULL, NULL). */
+void hrf_calibrator_watch(struct hrf_session *session, struct hrf_observations *observations);
+/* Fits every observed tensor. The record's key, graph, sample and times are left to the caller. */
+HRF_CHECKED enum hrf_status hrf_calibrator_fit(const struct hrf_observations *observations,
+                                               enum hrf_fit_kind kind, struct hrf_calibration **out,
+                                               struct hrf_error *err);
+/* What a session takes, borrowed from the record: heap arrays. */
+struct hrf_calibrated {
+    struct hrf_range *ranges;
+    int32_t n_ranges;
+    const char **keep;
+    int32_t n_keep;
+};
+HRF_CHECKED enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
+                                                struct hrf_calibrated *out, struct hrf_error *err);
+void hrf_calibrated_release(struct hrf_calibrated *calibrated);
+
+#endif

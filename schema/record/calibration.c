@@ -1,0 +1,221 @@
+#include "schema/record/calibration.h"
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/path.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { VERSION = 1, MOST_BYTES = 256 << 20 };
+
+void hrf_calibration_destroy(struct hrf_calibration *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        hrf_free(c->tensors[i].name);
+        hrf_free(c->tensors[i].method);
+        hrf_free(c->tensors[i].means);
+    }
+    for (size_t i = 0; i < c->n_keep; i++) {
+        hrf_free(c->keep[i].node);
+        hrf_free(c->keep[i].reason);
+    }
+    char *texts[] = { c->key, c->method, c->graph, c->sample, c->engine, c->created };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        hrf_free(texts[i]);
+    hrf_free(c->tensors);
+    hrf_free(c->keep);
+    hrf_free(c);
+}
+
+/* ---- writing ---- */
+
+static json_t *tensor_json(const struct hrf_calibration_tensor *t)
+{
+    json_t *means = json_null();
+    if (t->means != NULL) {
+        means = json_array();
+        for (int64_t i = 0; i < t->n_means; i++)
+            json_array_append_new(means, hrf_json_number((double)t->means[i]));
+    }
+    return json_pack("{sosososososo}", "name", hrf_json_string(t->name), "low",
+                     hrf_json_number((double)t->low), "high", hrf_json_number((double)t->high),
+                     "method", hrf_json_string(t->method), "sqnr_db", hrf_json_number(t->sqnr_db),
+                     "means", means);
+}
+
+static json_t *body_json(const struct hrf_calibration *c)
+{
+    json_t *tensors = json_array(), *keep = json_array();
+    for (size_t i = 0; i < c->n_tensors; i++)
+        json_array_append_new(tensors, tensor_json(&c->tensors[i]));
+    for (size_t i = 0; i < c->n_keep; i++)
+        json_array_append_new(keep, json_pack("{soso}", "node", hrf_json_string(c->keep[i].node),
+                                              "reason", hrf_json_string(c->keep[i].reason)));
+    return json_pack("{sisssssssssssssIsososo}", "version", VERSION, "kind", "calibration", "key",
+                     c->key, "method", c->method, "graph", c->graph, "sample", c->sample, "engine",
+                     c->engine, "samples", (json_int_t)c->n_samples, "seconds",
+                     hrf_json_number(c->seconds), "tensors", tensors, "keep", keep);
+}
+
+static enum hrf_status checksum(json_t *body, char out[HRF_HASH_HEX], struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = hrf_json_text(body);
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    return hrf_hash_buffer(text, strlen(text), out, err);
+}
+
+enum hrf_status hrf_calibration_encode(const struct hrf_calibration *c, char **out,
+                                       struct hrf_error *err)
+{
+    char sum[HRF_HASH_HEX];
+    HRF_AUTO_JSON body = body_json(c);
+    if (body == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    json_object_set_new(body, "created", hrf_json_string(c->created));
+    HRF_TRY(checksum(body, sum, err));
+    json_object_set_new(body, "sha256", json_string(sum));
+    *out = hrf_json_text(body);
+    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+}
+
+enum hrf_status hrf_calibration_write(const struct hrf_calibration *c, const char *path,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    HRF_TRY(hrf_calibration_encode(c, &text, err));
+    return hrf_file_write_atomic(path, text, strlen(text), err);
+}
+
+/* ---- reading ---- */
+
+static enum hrf_status get_text(const json_t *object, const char *key, const char *where,
+                                char **out, struct hrf_error *err)
+{
+    const char *text;
+    HRF_TRY(hrf_json_get_text(object, key, where, &text, err));
+    *out = hrf_strdup(text);
+    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+}
+
+static enum hrf_status read_means(const json_t *list, const char *where,
+                                  struct hrf_calibration_tensor *t, struct hrf_error *err)
+{
+    if (!json_is_array(list))
+        return HRF_OK;
+    t->n_means = (int64_t)json_array_size(list);
+    t->means = hrf_calloc((size_t)t->n_means, sizeof *t->means);
+    if (t->means == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    for (int64_t i = 0; i < t->n_means; i++) {
+        const json_t *number = json_array_get(list, (size_t)i);
+        if (!json_is_number(number))
+            return hrf_error_set(err, HRF_E_USER, "%s: a mean of tensor '%s' is not a number",
+                                 where, t->name);
+        t->means[i] = (float)json_number_value(number);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_tensor(const json_t *object, const char *where,
+                                   struct hrf_calibration_tensor *t, struct hrf_error *err)
+{
+    double low, high;
+    HRF_TRY(get_text(object, "name", where, &t->name, err));
+    HRF_TRY(get_text(object, "method", where, &t->method, err));
+    HRF_TRY(hrf_json_get_number(object, "low", where, &low, err));
+    HRF_TRY(hrf_json_get_number(object, "high", where, &high, err));
+    t->low = (float)low;
+    t->high = (float)high;
+    const json_t *sqnr = json_object_get(object, "sqnr_db");
+    t->sqnr_db = json_is_number(sqnr) ? json_number_value(sqnr) : HUGE_VAL;
+    return read_means(json_object_get(object, "means"), where, t, err);
+}
+
+static enum hrf_status read_lists(const json_t *body, const char *where, struct hrf_calibration *c,
+                                  struct hrf_error *err)
+{
+    json_t *tensors, *keep;
+    HRF_TRY(hrf_json_get_array(body, "tensors", where, &tensors, err));
+    HRF_TRY(hrf_json_get_array(body, "keep", where, &keep, err));
+    c->tensors = hrf_calloc(json_array_size(tensors) + 1, sizeof *c->tensors);
+    c->keep = hrf_calloc(json_array_size(keep) + 1, sizeof *c->keep);
+    if (c->tensors == NULL || c->keep == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        c->n_tensors++;
+        HRF_TRY(read_tensor(json_array_get(tensors, i), where, &c->tensors[i], err));
+    }
+    for (size_t i = 0; i < json_array_size(keep); i++) {
+        c->n_keep++;
+        HRF_TRY(get_text(json_array_get(keep, i), "node", where, &c->keep[i].node, err));
+        HRF_TRY(get_text(json_array_get(keep, i), "reason", where, &c->keep[i].reason, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_body(const json_t *body, const char *where, struct hrf_calibration *c,
+                                 struct hrf_error *err)
+{
+    HRF_TRY(get_text(body, "key", where, &c->key, err));
+    HRF_TRY(get_text(body, "method", where, &c->method, err));
+    HRF_TRY(get_text(body, "graph", where, &c->graph, err));
+    HRF_TRY(get_text(body, "sample", where, &c->sample, err));
+    HRF_TRY(get_text(body, "engine", where, &c->engine, err));
+    HRF_TRY(get_text(body, "created", where, &c->created, err));
+    HRF_TRY(hrf_json_get_int(body, "samples", where, &c->n_samples, err));
+    HRF_TRY(hrf_json_get_number(body, "seconds", where, &c->seconds, err));
+    return read_lists(body, where, c, err);
+}
+
+static enum hrf_status check_sum(json_t *body, const char *where, struct hrf_error *err)
+{
+    const char *kind, *stored;
+    char sum[HRF_HASH_HEX], told[HRF_HASH_HEX];
+    int64_t version;
+    HRF_TRY(hrf_json_get_text(body, "kind", where, &kind, err));
+    HRF_TRY(hrf_json_get_int(body, "version", where, &version, err));
+    if (strcmp(kind, "calibration") != 0 || version != VERSION)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s is a '%s' of version %lld; a calibration of version %d is needed",
+                             where, kind, (long long)version, VERSION);
+    HRF_TRY(hrf_json_get_text(body, "sha256", where, &stored, err));
+    if (strlen(stored) != HRF_HASH_HEX - 1)
+        return hrf_error_set(err, HRF_E_USER, "%s: its checksum is not one", where);
+    memcpy(told, stored, sizeof told);
+    json_object_del(body, "sha256");
+    HRF_TRY(checksum(body, sum, err));
+    if (strcmp(sum, told) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s is damaged: its checksum is %.12s... and should be %.12s...; drop "
+                             "it and calibrate again",
+                             where, sum, told);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes, const char *where,
+                                       struct hrf_calibration **out, struct hrf_error *err)
+{
+    HRF_AUTO_JSON body = NULL;
+    HRF_AUTO(hrf_calibration) c = hrf_calloc(1, sizeof *c);
+    if (c == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_TRY(hrf_json_parse(text, n_bytes, where, &body, err));
+    HRF_TRY(check_sum(body, where, err));
+    HRF_TRY(read_body(body, where, c, err));
+    *out = c;
+    c = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_calibration_read(const char *path, struct hrf_calibration **out,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    size_t n = 0;
+    HRF_TRY(hrf_file_read(path, MOST_BYTES, &text, &n, err));
+    return hrf_calibration_decode(text, n, path, out, err);
+}

@@ -1,0 +1,58 @@
+/* calibration.h - the record of one calibration: what range each tensor has, and where it is from.
+ *
+ * JSON, complete or refused: a checksum covers all of it. The key names everything that the ranges
+ * depend on: graph and weights, preprocessing, sample, method, engine version.
+ */
+#ifndef HRF_SCHEMA_RECORD_CALIBRATION_H
+#define HRF_SCHEMA_RECORD_CALIBRATION_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_calibration_tensor {
+    char *name; /* as in the graph after the passes */
+    float low, high;
+    char *method;   /* that gave the range: "mse" ... */
+    double sqnr_db; /* signal to quantisation noise; HUGE_VAL: none lost */
+    float *means;   /* of each channel; NULL: not known */
+    int64_t n_means;
+};
+
+struct hrf_calibration_keep {
+    char *node, *reason; /* a node that stays in float32 */
+};
+
+struct hrf_calibration {
+    char *key;     /* hex */
+    char *method;  /* as it was asked for: "mse", "best" ... */
+    char *graph;   /* hrf_graph_hash() of the model as it was read */
+    char *sample;  /* identity of the sample, hex */
+    char *engine;  /* version */
+    char *created; /* ISO 8601 */
+    int64_t n_samples;
+    double seconds;
+    struct hrf_calibration_tensor *tensors;
+    size_t n_tensors;
+    struct hrf_calibration_keep *keep;
+    size_t n_keep;
+};
+void hrf_calibration_destroy(struct hrf_calibration *calibration);
+HRF_DEFINE_AUTO(hrf_calibration)
+
+/* Heap text. */
+HRF_CHECKED enum hrf_status hrf_calibration_encode(const struct hrf_calibration *calibration,
+                                                   char **out, struct hrf_error *err);
+/* `where` names the text in messages. HRF_E_USER: it is not a whole calibration, or a byte of it
+ * has changed. */
+HRF_CHECKED enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes,
+                                                   const char *where, struct hrf_calibration **out,
+                                                   struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_calibration_read(const char *path, struct hrf_calibration **out,
+                                                 struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_calibration_write(const struct hrf_calibration *calibration,
+                                                  const char *path, struct hrf_error *err);
+
+#endif

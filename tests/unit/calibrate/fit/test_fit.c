@@ -1,0 +1,150 @@
+/* Fitting: the four methods on distributions whose answers are known, and the affine form. */
+#include "base/random.h"
+#include "calibrate/fit/fit.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N = 200000 };
+static float numbers[N];
+
+static void fill_normal(struct hrf_random *random, float outlier)
+{
+    for (int i = 0; i < N; i++) {
+        double sum = -6; /* twelve uniform numbers: a normal one */
+        for (int k = 0; k < 12; k++)
+            sum += hrf_random_unit(random);
+        numbers[i] = (float)sum;
+    }
+    numbers[N / 2] = outlier;
+}
+
+static struct hrf_fit fit(enum hrf_fit_kind kind)
+{
+    struct hrf_observations all = { .items = NULL };
+    struct hrf_fit out;
+    assert_int_equal(hrf_observe(&all, "x", numbers, N, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_range(&all.items[0], kind, &out, NULL), HRF_OK);
+    hrf_observations_release(&all);
+    return out;
+}
+
+/* The error of really rounding to 8 bits within the range. */
+static double real_error(const struct hrf_fit *f)
+{
+    const double steps = f->low < 0 ? 127 : 255, scale = (double)f->high / steps;
+    double sum = 0;
+    for (int i = 0; i < N; i++) {
+        double q = rint((double)numbers[i] / scale);
+        q = q > steps ? steps : q < (f->low < 0 ? -steps : 0) ? (f->low < 0 ? -steps : 0) : q;
+        sum += (q * scale - (double)numbers[i]) * (q * scale - (double)numbers[i]);
+    }
+    return sum / N;
+}
+
+static void minmax_takes_all(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(1);
+    fill_normal(&random, -40);
+    const struct hrf_fit f = fit(HRF_FIT_KIND_MINMAX);
+    assert_true(f.high == 40 && f.low == -40);
+}
+
+static void the_others_leave_an_outlier_out(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(2);
+    fill_normal(&random, 300);
+    const double all = real_error(&(struct hrf_fit){ .low = -300, .high = 300 });
+    for (int k = HRF_FIT_KIND_PERCENTILE; k < HRF_FIT_KIND_MSE; k++) {
+        const struct hrf_fit f = fit((enum hrf_fit_kind)k);
+        assert_true(f.high < 20 && f.high > 2);
+    }
+    /* One number in 200,000 that is off by 100 costs as much as all the rounding does. */
+    const struct hrf_fit mse = fit(HRF_FIT_KIND_MSE);
+    assert_true(real_error(&mse) <= all * 1.01);
+}
+
+static void mse_is_near_the_best_clip_there_is(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(3);
+    fill_normal(&random, 0);
+    const struct hrf_fit f = fit(HRF_FIT_KIND_MSE);
+    double least = INFINITY;
+    for (float clip = 1; clip < 7; clip += 0.05f)
+        least = fmin(least, real_error(&(struct hrf_fit){ .low = -clip, .high = clip }));
+    assert_true(real_error(&f) < 1.05 * least);
+    assert_true(fabs(f.sqnr_db - 10 * log10(1 / real_error(&f))) < 0.5);
+}
+
+static void best_is_no_worse_than_any(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(4);
+    fill_normal(&random, 30);
+    const struct hrf_fit best = fit(HRF_FIT_KIND_BEST);
+    for (int k = 0; k < HRF_FIT_KIND_BEST; k++)
+        assert_true(best.sqnr_db >= fit((enum hrf_fit_kind)k).sqnr_db);
+}
+
+static void positive_tensors_use_all_255_steps(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(5);
+    for (int i = 0; i < N; i++)
+        numbers[i] = (float)hrf_random_unit(&random);
+    const struct hrf_fit f = fit(HRF_FIT_KIND_MSE);
+    assert_true(f.low == 0 && f.high > 0.99f);
+    assert_true(fabs(f.sqnr_db - 10 * log10(1.0 / 3 * 12 * 255 * 255)) < 1);
+}
+
+static void broken_empty_and_zero_tensors_have_their_words(void **state)
+{
+    (void)state;
+    struct hrf_observations all = { .items = NULL };
+    struct hrf_fit f;
+    struct hrf_error err = { .status = HRF_OK };
+    const float nan[] = { 1, NAN }, zeros[] = { 0, 0 };
+    assert_int_equal(hrf_observe(&all, "nan", nan, 2, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_observe(&all, "zeros", zeros, 2, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_observe(&all, "none", zeros, 0, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_range(&all.items[0], HRF_FIT_KIND_MSE, &f, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "'nan' held 1 numbers that are NaN"));
+    assert_int_equal(hrf_fit_range(&all.items[1], HRF_FIT_KIND_MSE, &f, &err), HRF_OK);
+    assert_true(f.low == 0 && f.high == 0);
+    assert_int_equal(hrf_fit_range(&all.items[2], HRF_FIT_KIND_MSE, &f, &err), HRF_E_USER);
+    hrf_observations_release(&all);
+}
+
+static void the_affine_form_takes_the_ends_to_the_ends_and_zero_to_a_step(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(6);
+    for (int i = 0; i < 10000; i++) {
+        const float alpha = (float)(-hrf_random_unit(&random) * 5);
+        const float beta = (float)(hrf_random_unit(&random) * 5);
+        float scale;
+        int32_t zero;
+        hrf_fit_affine(alpha, beta, &scale, &zero);
+        assert_true(zero >= -128 && zero <= 127); /* 0.0 is exactly a step */
+        assert_in_range((int)rintf(alpha / scale) + zero + 128, 0, 1);
+        assert_in_range((int)rintf(beta / scale) + zero + 1, 127, 129);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(minmax_takes_all),
+        cmocka_unit_test(the_others_leave_an_outlier_out),
+        cmocka_unit_test(mse_is_near_the_best_clip_there_is),
+        cmocka_unit_test(best_is_no_worse_than_any),
+        cmocka_unit_test(positive_tensors_use_all_255_steps),
+        cmocka_unit_test(broken_empty_and_zero_tensors_have_their_words),
+        cmocka_unit_test(the_affine_form_takes_the_ends_to_the_ends_and_zero_to_a_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
