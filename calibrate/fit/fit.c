@@ -188,6 +188,45 @@ enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind
     return HRF_OK;
 }
 
+static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_kind kind,
+                                  struct hrf_calibration_tensor *t, struct hrf_error *err)
+{
+    struct hrf_fit fit;
+    HRF_TRY(hrf_fit_range(o, kind, &fit, err));
+    *t = (struct hrf_calibration_tensor){ .name = hrf_strdup(o->value),
+                                          .low = fit.low,
+                                          .high = fit.high,
+                                          .method = hrf_strdup(hrf_fit_kind_name(fit.kind)),
+                                          .sqnr_db = fit.sqnr_db,
+                                          .n_means = o->n_channels };
+    t->means = hrf_alloc_array((size_t)o->n_channels, sizeof *t->means);
+    if (t->name == NULL || t->method == NULL || t->means == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    for (int64_t c = 0; c < o->n_channels; c++)
+        t->means[c] = (float)(o->sums[c] * (double)o->n_channels / (double)o->n);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hrf_fit_kind kind,
+                            struct hrf_calibration **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_calibration) c = hrf_calloc(1, sizeof *c);
+    if (c != NULL)
+        c->tensors = hrf_calloc((size_t)observations->n_items + 1, sizeof *c->tensors);
+    if (c == NULL || c->tensors == NULL ||
+        (c->method = hrf_strdup(hrf_fit_kind_name(kind))) == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    if (observations->n_items == 0)
+        return hrf_error_set(err, HRF_E_USER, "the calibration sample is empty");
+    for (int32_t i = 0; i < observations->n_items; i++) {
+        c->n_tensors++;
+        HRF_TRY(fit_tensor(&observations->items[i], kind, &c->tensors[i], err));
+    }
+    *out = c;
+    c = NULL;
+    return HRF_OK;
+}
+
 void hrf_fit_affine(float alpha, float beta, float *scale, int32_t *zero_point)
 {
     alpha = alpha > 0 ? 0 : alpha;

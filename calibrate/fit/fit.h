@@ -7,6 +7,7 @@
 #define HRF_CALIBRATE_FIT_FIT_H
 
 #include "calibrate/observe/observe.h"
+#include "schema/record/calibration.h"
 
 enum hrf_fit_kind {
     HRF_FIT_KIND_MINMAX,     /* all of it */
@@ -31,6 +32,12 @@ struct hrf_fit {
 HRF_CHECKED enum hrf_status hrf_fit_range(const struct hrf_observation *observation,
                                           enum hrf_fit_kind kind, struct hrf_fit *out,
                                           struct hrf_error *err);
+
+/* A range for every tensor, with its channel means. The record's key, graph, sample, engine and
+ * times are left to the caller. HRF_E_USER for an empty sample. */
+HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observations,
+                                        enum hrf_fit_kind kind, struct hrf_calibration **out,
+                                        struct hrf_error *err);
 
 /* The affine 8-bit form of [alpha, beta]: scale = (beta - alpha) / 255 and
  * zero point = -round(alpha / scale) - 128, with the range widened to hold 0, so that 0.0 is exact.

@@ -46,7 +46,7 @@ struct run {
     const struct hrf_graph *graph;
     const char *precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
-    struct hrf_observations *observations;   /* NULL: nobody watches */
+    struct hrf_calibrator *calibrator;       /* NULL: nobody watches */
     struct hrf_session *session;
 };
 
@@ -71,8 +71,8 @@ static enum hrf_status open_session(struct run *run, const struct hrf_shape *sha
         config.n_keep = run->calibrated->n_keep;
     }
     HRF_TRY(hrf_session_create(copy, &config, &run->session, err));
-    if (run->observations != NULL)
-        hrf_calibrator_watch(run->session, run->observations);
+    if (run->calibrator != NULL)
+        hrf_calibrator_watch(run->session, run->calibrator);
     return HRF_OK;
 }
 
@@ -130,8 +130,9 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
 {
     const enum hrf_fit_kind kind = hrf_fit_kind_find(request->method);
     struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrator calibrator = { .observations = &seen };
     struct run run = {
-        .request = request, .graph = graph, .precision = "fp32", .observations = &seen
+        .request = request, .graph = graph, .precision = "fp32", .calibrator = &calibrator
     };
     struct hrf_shape unused;
     HRF_AUTO_FREE float *results = NULL;
@@ -144,7 +145,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
                              request->method);
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
     if (status == HRF_OK)
-        status = hrf_calibrator_fit(&seen, kind, out, err);
+        status = hrf_fit_all(&seen, kind, out, err);
     hrf_session_destroy(run.session);
     hrf_observations_release(&seen);
     HRF_TRY(status);

@@ -1,8 +1,10 @@
-/* infer.c - `hires-engine infer SPEC.json`: the worker of an infer job.
+/* infer.c - `hires-engine infer SPEC.json` and `observe SPEC.json`: the workers of infer and
+ * calibrate jobs.
  *
- * For every task of the job: tile plan and slide in, class probabilities of its patches out,
- * committed as one record the moment they are complete. A slide that cannot be read fails its
- * own task only. SIGTERM and SIGUSR1 end the job after the present batch with exit code 75.
+ * For every task of the job: tile plan and slide in, class probabilities of its patches out (or
+ * what every tensor held, in float32), committed as one record the moment they are complete. A
+ * slide that cannot be read fails its own task only. SIGTERM and SIGUSR1 end the job after the
+ * present batch with exit code 75.
  */
 #include "base/clock.h"
 #include "base/crash.h"
@@ -10,10 +12,11 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "calibrate/observe/codec.h"
 #include "engine/cli/cli.h"
 #include "engine/input/feed.h"
 #include "engine/onnx/onnx.h"
-#include "engine/run/session.h"
+#include "engine/run/calibrator.h"
 #include "schema/record/job.h"
 #include "schema/record/scores.h"
 
@@ -36,6 +39,7 @@ struct job {
     struct hrf_job_spec *spec;
     char *directory;
     struct hrf_graph *graph;
+    struct hrf_calibration *calibration; /* int8 only */
     struct hrf_session *session; /* made for the first task, used by all of one patch size */
     int64_t size;
     double build_seconds;
@@ -46,6 +50,7 @@ static void job_release(struct job *job)
 {
     hrf_session_destroy(job->session);
     hrf_graph_destroy(job->graph);
+    hrf_calibration_destroy(job->calibration);
     hrf_job_spec_destroy(job->spec);
     hrf_free(job->directory);
 }
@@ -63,6 +68,8 @@ static enum hrf_status load_model(struct job *job, struct hrf_error *err)
                              "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
                              "expected %.12s...); run again",
                              engine->model_file, sha256, engine->model_sha256);
+    if (engine->scales != NULL)
+        HRF_TRY(hrf_calibration_read(engine->scales, &job->calibration, err));
     return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
 }
 
@@ -85,7 +92,18 @@ static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_er
         .n_threads = (int32_t)engine->n_threads,
         .memory_limit_bytes = engine->memory_bytes,
     };
-    HRF_TRY(hrf_session_create(graph, &config, &job->session, err));
+    struct hrf_calibrated calibrated = { .ranges = NULL };
+    if (job->calibration != NULL)
+        HRF_TRY(hrf_calibrated_init(job->calibration, &calibrated, err));
+    config.ranges = calibrated.ranges;
+    config.n_ranges = calibrated.n_ranges;
+    config.keep = calibrated.keep;
+    config.n_keep = calibrated.n_keep;
+    enum hrf_status status = hrf_session_create(graph, &config, &job->session, err);
+    hrf_calibrated_release(&calibrated);
+    HRF_TRY(status);
+    if (hrf_session_notes(job->session)[0] != '\0')
+        hrf_log_info("engine", "%s", hrf_session_notes(job->session));
     job->size = size;
     job->build_seconds += hrf_clock_seconds() - start;
     return HRF_OK;
@@ -137,9 +155,7 @@ static enum hrf_status new_scores(const struct job *job, const struct hrf_job_ta
     return HRF_OK;
 }
 
-/* Feeds one batch through the session and stores the probabilities at their patches. */
-static enum hrf_status run_batch(struct job *job, const struct hrf_feed_batch *batch,
-                                 struct hrf_scores *scores, struct hrf_error *err)
+static void fill_input(const struct job *job, const struct hrf_feed_batch *batch)
 {
     const struct hrf_shape *shape = hrf_session_input_shape(job->session, 0);
     size_t image = (size_t)(hrf_shape_count(shape) / shape->dims[0]);
@@ -148,6 +164,13 @@ static enum hrf_status run_batch(struct job *job, const struct hrf_feed_batch *b
     /* The rest of a short batch repeats finite values; its outputs are dropped. */
     memset(input + (size_t)batch->n * image, 0,
            (size_t)(shape->dims[0] - batch->n) * image * sizeof *input);
+}
+
+/* Feeds one batch through the session and stores the probabilities at their patches. */
+static enum hrf_status run_batch(struct job *job, const struct hrf_feed_batch *batch,
+                                 struct hrf_scores *scores, struct hrf_error *err)
+{
+    fill_input(job, batch);
     double start = hrf_clock_seconds();
     HRF_TRY(hrf_session_run(job->session, err));
     scores->timing.compute += hrf_clock_seconds() - start;
@@ -180,33 +203,46 @@ static enum hrf_status score_patches(struct job *job, const struct hrf_job_task 
     return HRF_OK;
 }
 
-static enum hrf_status score_task(struct job *job, const struct hrf_job_task *task,
-                                  struct hrf_scores **out, struct hrf_error *err)
+/* A task's slide and patches, open and being read ahead. */
+struct source {
+    struct hrf_tile_plan *plan;
+    struct hrf_slide *slide;
+    struct hrf_feed *feed;
+    int32_t n_threads;
+};
+
+static void source_release(struct source *source)
+{
+    hrf_feed_destroy(source->feed);
+    hrf_slide_close(source->slide);
+    hrf_tile_plan_destroy(source->plan);
+}
+
+static enum hrf_status open_source(struct job *job, const struct hrf_job_task *task,
+                                   struct source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
-    double start = hrf_clock_seconds();
-    HRF_AUTO(hrf_tile_plan) plan = NULL;
-    HRF_AUTO(hrf_slide) slide = NULL;
-    HRF_AUTO(hrf_scores) scores = NULL;
-    HRF_TRY(read_tile_plan(task, &plan, err));
-    HRF_TRY(make_session(job, plan->patch_size, err));
-    HRF_TRY(new_scores(job, task, plan, &scores, err));
-    HRF_TRY(hrf_slide_open(task->slide_path, &slide, err));
-    int32_t n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
+    HRF_TRY(read_tile_plan(task, &source->plan, err));
+    HRF_TRY(make_session(job, source->plan->patch_size, err));
+    HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
+    source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();
-    struct hrf_feed_config config = { .slide = slide,
-                                      .plan = plan,
+    struct hrf_feed_config config = { .slide = source->slide,
+                                      .plan = source->plan,
                                       .first_patch = task->first_patch,
                                       .n_patches = task->n_patches,
                                       .batch = engine->batch,
-                                      .n_readers = n_threads,
+                                      .n_readers = source->n_threads,
                                       .n_ahead = BATCHES_AHEAD };
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
-    HRF_AUTO(hrf_feed) feed = NULL;
-    HRF_TRY(hrf_feed_create(&config, &feed, err));
-    HRF_TRY(score_patches(job, task, feed, scores, err));
-    struct hrf_feed_times times = hrf_feed_times(feed);
+    return hrf_feed_create(&config, &source->feed, err);
+}
+
+static void note_timing(struct job *job, const struct source *source, double start,
+                        struct hrf_scores *scores)
+{
+    struct hrf_feed_times times = hrf_feed_times(source->feed);
     struct hrf_session_memory memory = hrf_session_memory(job->session);
     scores->timing.decode = times.decode;
     scores->timing.prepare = times.prepare;
@@ -216,10 +252,67 @@ static enum hrf_status score_task(struct job *job, const struct hrf_job_task *ta
     scores->timing.total = hrf_clock_seconds() - start;
     scores->peak_memory_bytes = memory.activation_bytes + memory.weight_bytes +
                                 memory.workspace_bytes;
-    scores->n_threads = scores->n_readers = n_threads;
-    *out = scores;
-    scores = NULL;
+    scores->n_threads = scores->n_readers = source->n_threads;
+}
+
+static enum hrf_status score_task(struct job *job, const struct hrf_job_task *task,
+                                  struct hrf_bytes *record, struct hrf_error *err)
+{
+    double start = hrf_clock_seconds();
+    struct source source = { .plan = NULL };
+    HRF_AUTO(hrf_scores) scores = NULL;
+    enum hrf_status status = open_source(job, task, &source, err);
+    if (status == HRF_OK)
+        status = new_scores(job, task, source.plan, &scores, err);
+    if (status == HRF_OK)
+        status = score_patches(job, task, source.feed, scores, err);
+    if (status == HRF_OK)
+        note_timing(job, &source, start, scores);
+    source_release(&source);
+    HRF_TRY(status);
+    return hrf_scores_encode(scores, record, err);
+}
+
+static enum hrf_status observe_patches(struct job *job, const struct hrf_job_task *task,
+                                       struct hrf_feed *feed, struct hrf_calibrator *calibrator,
+                                       struct hrf_error *err)
+{
+    for (int64_t done = 0; done < task->n_patches;) {
+        struct hrf_feed_batch batch;
+        HRF_TRY(hrf_feed_next(feed, &batch, err));
+        calibrator->n_images = batch.n; /* the rest of a short batch is not looked at */
+        fill_input(job, &batch);
+        HRF_TRY(hrf_session_run(job->session, err));
+        hrf_crash_point("engine.observe.batch");
+        done += batch.n;
+        hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
+        if (stop_requested)
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+    }
     return HRF_OK;
+}
+
+static enum hrf_status observe_task(struct job *job, const struct hrf_job_task *task,
+                                    struct hrf_bytes *record, struct hrf_error *err)
+{
+    struct source source = { .plan = NULL };
+    struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrator calibrator = { .observations = &seen };
+    char *text = NULL;
+    enum hrf_status status = open_source(job, task, &source, err);
+    if (status == HRF_OK) {
+        calibrator.batch = hrf_session_input_shape(job->session, 0)->dims[0];
+        hrf_calibrator_watch(job->session, &calibrator);
+        status = observe_patches(job, task, source.feed, &calibrator, err);
+        hrf_session_observe(job->session, NULL, NULL);
+    }
+    if (status == HRF_OK)
+        status = hrf_observations_encode(&seen, &text, err);
+    if (status == HRF_OK)
+        *record = (struct hrf_bytes){ (unsigned char *)text, strlen(text) };
+    hrf_observations_release(&seen);
+    source_release(&source);
+    return status;
 }
 
 /* Faults of the job rather than of the task: the whole job stops and may be tried again. */
@@ -231,15 +324,14 @@ static bool ends_the_job(enum hrf_status status)
 static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
                                struct hrf_error *err)
 {
-    HRF_AUTO(hrf_scores) scores = NULL;
     struct hrf_bytes record = { NULL, 0 };
     struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
     struct hrf_error cause = { .status = HRF_OK };
     double start = hrf_clock_seconds();
     hrf_crash_point("engine.task.begin");
-    enum hrf_status status = score_task(job, task, &scores, &cause);
-    if (status == HRF_OK)
-        status = hrf_scores_encode(scores, &record, &cause);
+    enum hrf_status status = job->spec->kind == HRF_JOB_CALIBRATE
+                                 ? observe_task(job, task, &record, &cause)
+                                 : score_task(job, task, &record, &cause);
     if (ends_the_job(status)) {
         if (err != NULL)
             *err = cause;
@@ -261,15 +353,18 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     return status;
 }
 
-static enum hrf_status do_job(struct job *job, const char *spec_path, struct hrf_error *err)
+static enum hrf_status do_job(struct job *job, const char *spec_path, enum hrf_job_kind kind,
+                              struct hrf_error *err)
 {
     job->directory = hrf_path_directory(spec_path);
     if (job->directory == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     hrf_process_host_name(job->host, sizeof job->host);
     HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
-    if (job->spec->kind != HRF_JOB_INFER)
-        return hrf_error_set(err, HRF_E_USER, "'%s' is not the spec of an infer job", spec_path);
+    if (job->spec->kind != kind)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not '%s'",
+                             spec_path, hrf_job_kind_name(job->spec->kind),
+                             hrf_job_kind_name(kind));
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_TRY(hrf_engine_check_request(engine->device, engine->precision, NULL, err));
     double start = hrf_clock_seconds();
@@ -294,7 +389,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     sigaction(SIGUSR1, &action, NULL);
     struct job job = { .spec = NULL };
     struct hrf_error err = { .status = HRF_OK };
-    enum hrf_status status = do_job(&job, args.operands[0], &err);
+    enum hrf_status status = do_job(
+        &job, args.operands[0], command == &hrf_engine_observe ? HRF_JOB_CALIBRATE : HRF_JOB_INFER,
+        &err);
     job_release(&job);
     if (status == HRF_OK)
         return 0;
@@ -308,6 +405,15 @@ const struct hrf_command hrf_engine_infer = {
     .name = "infer",
     .operands = "SPEC.json",
     .summary = "score the patches of a job (started by hires-flow)",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};
+
+const struct hrf_command hrf_engine_observe = {
+    .name = "observe",
+    .operands = "SPEC.json",
+    .summary = "note what tensors hold on the patches of a job (started by hires-flow)",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

@@ -72,14 +72,15 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
 {
     struct hrf_session_config full = *config;
     struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrator calibrator = { .observations = &seen };
     HRF_AUTO(hrf_session) session = NULL;
     full.precision = "fp32";
     HRF_TRY(hrf_session_create(graph, &full, &session, err));
-    hrf_calibrator_watch(session, &seen);
+    hrf_calibrator_watch(session, &calibrator);
     fill_inputs(session);
     enum hrf_status status = hrf_session_run(session, err);
     if (status == HRF_OK)
-        status = hrf_calibrator_fit(&seen, HRF_FIT_KIND_MINMAX, out, err);
+        status = hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, out, err);
     hrf_observations_release(&seen);
     return status;
 }

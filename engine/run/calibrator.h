@@ -7,13 +7,14 @@
 #include "engine/run/session.h"
 #include "schema/record/calibration.h"
 
-/* Every run of the (float32) session from now on is observed; `observations` is borrowed until
+struct hrf_calibrator {
+    struct hrf_observations *observations; /* borrowed */
+    /* Of a batch of `batch` images only the first n_images are looked at; 0: all of them. */
+    int64_t batch, n_images;
+};
+/* Every run of the (float32) session from now on is observed; `calibrator` is borrowed until
  * hrf_session_observe(session, NULL, NULL). */
-void hrf_calibrator_watch(struct hrf_session *session, struct hrf_observations *observations);
-/* Fits every observed tensor. The record's key, graph, sample and times are left to the caller. */
-HRF_CHECKED enum hrf_status hrf_calibrator_fit(const struct hrf_observations *observations,
-                                               enum hrf_fit_kind kind, struct hrf_calibration **out,
-                                               struct hrf_error *err);
+void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *calibrator);
 /* What a session takes, borrowed from the record: heap arrays. */
 struct hrf_calibrated {
     struct hrf_range *ranges;

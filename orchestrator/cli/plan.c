@@ -9,8 +9,8 @@
 #include <string.h>
 
 struct counts {
-    int64_t reasons[2][5]; /* tasks, by kind and reason */
-    int64_t patches;       /* of the infer tasks that are known and not cached */
+    int64_t reasons[HRF_N_TASK_KINDS][5]; /* tasks, by kind and reason */
+    int64_t patches;                      /* of the infer tasks that are known and not cached */
 };
 
 static struct counts count(const struct hrf_preview *preview)
@@ -86,8 +86,8 @@ static void print_tasks(const struct hrf_preview *preview)
         const struct hrf_preview_task *t = &preview->tasks[i];
         HRF_AUTO_FREE char *name = hrf_text_printable(
             preview->slides.items[t->row.slide_id - 1].name);
-        printf("  %-7s %s %s", hrf_preview_reason_name(t->reason),
-               t->row.kind == HRF_TASK_TILE ? "tile" : "infer", name != NULL ? name : "?");
+        printf("  %-7s %s %s", hrf_preview_reason_name(t->reason), hrf_task_kind_name(t->row.kind),
+               name != NULL ? name : "?");
         if (t->row.kind == HRF_TASK_INFER)
             printf(" %s", t->row.precision);
         if (t->row.n_patches > 0)
@@ -129,8 +129,8 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
 
 static json_t *task_json(const struct hrf_preview *preview, const struct hrf_preview_task *t)
 {
-    return json_pack("{sssssossss?sIsI}", "kind", t->row.kind == HRF_TASK_TILE ? "tile" : "infer",
-                     "state", hrf_preview_reason_name(t->reason), "slide",
+    return json_pack("{sssssossss?sIsI}", "kind", hrf_task_kind_name(t->row.kind), "state",
+                     hrf_preview_reason_name(t->reason), "slide",
                      hrf_json_string(preview->slides.items[t->row.slide_id - 1].name), "precision",
                      t->row.precision, "key", t->row.key[0] != '\0' ? t->row.key : NULL,
                      "first_patch", (json_int_t)t->row.first_patch, "n_patches",

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 struct facts {
-    int64_t slides[5];   /* by state */
-    int64_t tasks[2][4]; /* by kind and state */
+    int64_t slides[5];                  /* by state */
+    int64_t tasks[HRF_N_TASK_KINDS][4]; /* by kind and state */
     int64_t patches_done, patches_total, driver;
     size_t n_slides;
 };
@@ -44,7 +44,6 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
 
 static int print_text(const struct facts *f)
 {
-    static const char *const names[] = { "tile", "infer" };
     int lines = 0;
     printf("driver   ");
     if (f->driver > 0)
@@ -57,8 +56,8 @@ static int print_text(const struct facts *f)
             printf(" %lld %s", (long long)f->slides[s],
                    hrf_slide_state_name((enum hrf_slide_state)s));
     printf("\n");
-    for (int k = 0; k < 2; k++, lines++) {
-        printf("%-8s", names[k]);
+    for (int k = 0; k < HRF_N_TASK_KINDS; k++, lines++) {
+        printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
         for (int s = 0; s < 4; s++)
             if (f->tasks[k][s] > 0)
                 printf(" %lld %s", (long long)f->tasks[k][s],

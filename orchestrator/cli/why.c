@@ -17,9 +17,9 @@ static enum hrf_status print_tasks(struct hrf_store *store, int64_t slide_id, st
         const struct hrf_task_row *t = &tasks.items[i];
         if (t->slide_id != slide_id)
             continue;
-        printf("  %s %s%s%s, key %.12s%s", t->kind == HRF_TASK_TILE ? "tile" : "infer",
-               t->precision, t->precision[0] != '\0' ? ": " : ": ", hrf_task_state_name(t->state),
-               t->key, t->cached ? ", its result was known before this run" : "");
+        printf("  %s %s%s%s, key %.12s%s", hrf_task_kind_name(t->kind), t->precision,
+               t->precision[0] != '\0' ? ": " : ": ", hrf_task_state_name(t->state), t->key,
+               t->cached ? ", its result was known before this run" : "");
         if (t->kind == HRF_TASK_INFER)
             printf(", patches %lld to %lld", (long long)t->first_patch,
                    (long long)(t->first_patch + t->n_patches - 1));
@@ -52,12 +52,11 @@ static json_t *tasks_json(const struct hrf_task_rows *tasks, int64_t slide_id)
         const struct hrf_task_row *t = &tasks->items[i];
         if (t->slide_id == slide_id)
             json_array_append_new(
-                list, json_pack("{sssssssssbsIsIsIss?}", "kind",
-                                t->kind == HRF_TASK_TILE ? "tile" : "infer", "precision",
-                                t->precision, "state", hrf_task_state_name(t->state), "key", t->key,
-                                "cached", (int)t->cached, "first_patch", (json_int_t)t->first_patch,
-                                "n_patches", (json_int_t)t->n_patches, "failed_attempts",
-                                (json_int_t)t->n_attempts, "reason", t->reason));
+                list, json_pack("{sssssssssbsIsIsIss?}", "kind", hrf_task_kind_name(t->kind),
+                                "precision", t->precision, "state", hrf_task_state_name(t->state),
+                                "key", t->key, "cached", (int)t->cached, "first_patch",
+                                (json_int_t)t->first_patch, "n_patches", (json_int_t)t->n_patches,
+                                "failed_attempts", (json_int_t)t->n_attempts, "reason", t->reason));
     }
     return list;
 }

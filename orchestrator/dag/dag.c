@@ -44,6 +44,8 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
     hrf_hash_text(hash, inputs->model_sha256);
     hrf_hash_text(hash, inputs->precision);
     hrf_hash_text(hash, inputs->device);
+    if (inputs->scales != NULL)
+        hrf_hash_text(hash, inputs->scales);
     hrf_hash_int(hash, inputs->n_classes);
     for (int i = 0; i < 3; i++) {
         hrf_hash_double(hash, inputs->mean[i]);

@@ -29,6 +29,7 @@ struct hrf_tile_inputs {
 struct hrf_infer_inputs {
     struct hrf_slide_identity slide;
     const char *tiling; /* hash of the tile plan */
+    const char *scales; /* int8: key of the calibration; NULL otherwise */
     const char *model_sha256, *precision, *device;
     int64_t n_classes;
     const double *mean, *std; /* [3] */

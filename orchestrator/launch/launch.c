@@ -195,7 +195,9 @@ static bool may_help_again(enum hrf_status status)
 static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_error *err)
 {
     HRF_TRY(find_program(l, err));
-    const char *verb = l->spec->kind == HRF_JOB_TILE ? "tile-job" : "infer";
+    const char *verb = l->spec->kind == HRF_JOB_TILE        ? "tile-job"
+                       : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
+                                                            : "infer";
     const char *const argv[] = { l->program, verb, l->spec_path, NULL };
     hrf_crash_point("launch.worker.before");
     HRF_TRY(hrf_process_start(argv, l->log, false, worker, err));

@@ -66,6 +66,11 @@ static void pick(struct run *run, enum hrf_task_kind kind, struct batch *batch)
     }
 }
 
+char *run_plan_path(const struct run *run, const char *key)
+{
+    return hrf_format("%s/plans/%s.rec", run->directory, key);
+}
+
 /* The tile plan of a slide as a file for the engine; named by its content, so written once. */
 static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **path,
                                    struct hrf_error *err)
@@ -76,10 +81,9 @@ static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **pat
             tile = &run->tasks.items[i];
     if (tile == NULL)
         return hrf_error_set(err, HRF_E_BUG, "slide %lld has no tile task", (long long)slide_id);
-    HRF_AUTO_FREE char *plans = hrf_path_join(run->directory, "plans");
-    HRF_AUTO_FREE char *file = hrf_format("%s.rec", tile->key);
-    HRF_AUTO_FREE char *full = plans != NULL && file != NULL ? hrf_path_join(plans, file) : NULL;
-    if (full == NULL)
+    HRF_AUTO_FREE char *full = run_plan_path(run, tile->key);
+    HRF_AUTO_FREE char *plans = full != NULL ? hrf_path_directory(full) : NULL;
+    if (plans == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (!hrf_path_exists(full)) {
         struct hrf_bytes bytes;
@@ -108,8 +112,11 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     out->n_patches = row->n_patches;
     if (out->id == NULL || out->key == NULL || out->slide_name == NULL || out->slide_path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
-    return row->kind == HRF_TASK_INFER ? export_plan(run, row->slide_id, &out->tile_plan, err)
-                                       : HRF_OK;
+    if (row->kind == HRF_TASK_INFER)
+        return export_plan(run, row->slide_id, &out->tile_plan, err);
+    if (row->kind == HRF_TASK_CALIBRATE && (out->tile_plan = run_plan_path(run, row->key)) == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    return HRF_OK;
 }
 
 static enum hrf_status fill_settings(struct run *run, const struct batch *batch,
@@ -130,14 +137,18 @@ static enum hrf_status fill_settings(struct run *run, const struct batch *batch,
     e->n_classes = (int64_t)w->model.classes.n_items;
     memcpy(e->mean, w->model.input.mean, sizeof e->mean);
     memcpy(e->std, w->model.input.std, sizeof e->std);
-    e->precision = hrf_strdup(batch->tasks[0]->precision);
+    const char *precision = batch->tasks[0]->precision;
+    const bool is_int8 = strcmp(precision, "int8") == 0;
+    e->precision = hrf_strdup(batch->tasks[0]->kind == HRF_TASK_CALIBRATE ? "fp32" : precision);
+    e->scales = is_int8 ? hrf_strdup(run->calibration_path) : NULL;
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
     e->batch = w->engine.batch;
     e->memory_bytes = w->engine.memory_bytes;
     int64_t share = hrf_process_cpu_count() / w->executor.max_jobs; /* cores of one job */
     e->n_threads = share > 0 ? share : 1;
     if (t->mode == NULL || t->tissue_method == NULL || e->model_file == NULL ||
-        e->model_sha256 == NULL || e->precision == NULL || e->device == NULL)
+        e->model_sha256 == NULL || e->precision == NULL || e->device == NULL ||
+        (is_int8 && e->scales == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;
 }
@@ -152,7 +163,10 @@ static enum hrf_status write_spec(struct run *run, const struct batch *batch,
     spec->run_id = hrf_strdup(run->run_id);
     spec->job_id = hrf_strdup(attempt->job_id);
     spec->attempt = attempt->attempt;
-    spec->kind = attempt->kind == HRF_TASK_TILE ? HRF_JOB_TILE : HRF_JOB_INFER;
+    static const enum hrf_job_kind kinds[] = { [HRF_TASK_TILE] = HRF_JOB_TILE,
+                                               [HRF_TASK_INFER] = HRF_JOB_INFER,
+                                               [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE };
+    spec->kind = kinds[attempt->kind];
     spec->tasks = hrf_calloc(batch->n, sizeof spec->tasks[0]);
     if (spec->run_id == NULL || spec->job_id == NULL || spec->tasks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
@@ -172,7 +186,7 @@ static enum hrf_status describe_attempt(struct run *run, const struct batch *bat
         hrf_strbuf_addf(&ids, "%s%lld", i > 0 ? " " : "", (long long)batch->tasks[i]->id);
     attempt->kind = batch->tasks[0]->kind;
     attempt->attempt = batch->tasks[0]->n_attempts + 1;
-    attempt->job_id = hrf_format("%s-%04lld", attempt->kind == HRF_TASK_TILE ? "tile" : "infer",
+    attempt->job_id = hrf_format("%s-%04lld", hrf_task_kind_name(attempt->kind),
                                  (long long)run->next_job++);
     attempt->directory = attempt->job_id != NULL ? hrf_format("jobs/%s.a%lld", attempt->job_id,
                                                               (long long)attempt->attempt)
@@ -240,10 +254,11 @@ static enum hrf_status start_batch(struct run *run, const struct batch *batch,
 enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err)
 {
     *submitted = false;
-    /* Inference first: its slides are ready, and its results come earlier. */
-    static const enum hrf_task_kind kinds[] = { HRF_TASK_INFER, HRF_TASK_TILE };
-    for (size_t k = 0; k < 2; k++) {
-        while ((int64_t)run->live.n_items < run->workflow->executor.max_jobs) {
+    /* What int8 waits for first, then inference: its slides are ready, its results come earlier. */
+    static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_INFER, HRF_TASK_TILE };
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        while ((int64_t)run->live.n_items < run->workflow->executor.max_jobs &&
+               !(run->calibrate_only && kinds[k] == HRF_TASK_INFER)) {
             struct batch batch = { .n = 0 };
             pick(run, kinds[k], &batch);
             if (batch.n == 0)

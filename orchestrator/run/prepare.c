@@ -77,6 +77,24 @@ static enum hrf_status revive(struct run *run, struct hrf_error *err)
     return run_reload_tasks(run, err);
 }
 
+static enum hrf_status plan_tiled(struct run *run, struct hrf_error *err)
+{
+    for (size_t i = 0; i < run->tasks.n_items; i++)
+        if (run->tasks.items[i].kind == HRF_TASK_TILE &&
+            run->tasks.items[i].state == HRF_TASK_FINISHED)
+            HRF_TRY(run_plan_infer(run, run->tasks.items[i].slide_id, err));
+    return HRF_OK;
+}
+
+enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_begin(run->store, err));
+    HRF_TRY(plan_tiled(run, err));
+    hrf_crash_point("run.plan_infer.before_commit");
+    HRF_TRY(hrf_store_commit(run->store, err));
+    return run_reload_tasks(run, err);
+}
+
 enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
 {
     struct hrf_strbuf warnings = HRF_STRBUF_INIT;
@@ -94,20 +112,24 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
         HRF_TRY(plan_slide(run, &run->slides.items[i], err));
     HRF_TRY(run_reload_tasks(run, err));
     HRF_TRY(revive(run, err));
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        if (run->tasks.items[i].kind == HRF_TASK_TILE &&
-            run->tasks.items[i].state == HRF_TASK_FINISHED)
-            HRF_TRY(run_plan_infer(run, run->tasks.items[i].slide_id, err));
-    HRF_TRY(run_reload_tasks(run, err));
+    for (size_t i = 0; i < run->slides.n_items && !run_wants_int8(run); i++)
+        HRF_TRY(hrf_store_plan_tasks(run->store, run->slides.items[i].id, HRF_TASK_CALIBRATE, NULL,
+                                     0, err));
     hrf_crash_point("run.plan.before_commit");
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.plan.after_commit");
+    /* A calibration that is known already brings the int8 tasks, and jobs that work on them. */
+    HRF_TRY(run_calibrate(run, err));
+    if (run->calibration == NULL)
+        HRF_TRY(run_plan_all_infer(run, err));
+    run->is_planned = true;
     return HRF_OK;
 }
 
 enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_sha256,
-                                const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
-                                struct hrf_task_row **out, size_t *n, struct hrf_error *err)
+                                const char *scales, const struct hrf_slide_row *slide,
+                                const struct hrf_tile_plan *plan, struct hrf_task_row **out,
+                                size_t *n, struct hrf_error *err)
 {
     int64_t n_shards = hrf_dag_shard_count(plan->n_patches, w->executor.patches_per_job);
     size_t n_rows = (size_t)n_shards * w->n_precisions, at = 0;
@@ -122,8 +144,10 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                        .mean = w->model.input.mean,
                                        .std = w->model.input.std };
     for (size_t p = 0; p < w->n_precisions; p++) {
+        const bool is_int8 = w->precision[p] == HRF_INT8;
         inputs.precision = hrf_precision_name(w->precision[p]);
-        for (int64_t i = 0; i < n_shards; i++, at++) {
+        inputs.scales = is_int8 ? scales : NULL;
+        for (int64_t i = 0; i < n_shards && (!is_int8 || scales != NULL); i++, at++) {
             struct hrf_task_row *row = &rows[at];
             *row = (struct hrf_task_row){ .kind = HRF_TASK_INFER, .slide_id = slide->id };
             snprintf(row->precision, sizeof row->precision, "%s", inputs.precision);
@@ -134,7 +158,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
         }
     }
     *out = rows;
-    *n = n_rows;
+    *n = at;
     rows = NULL;
     return HRF_OK;
 }
@@ -153,7 +177,11 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     }
     HRF_AUTO_FREE struct hrf_task_row *rows = NULL;
     size_t n = 0;
-    HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256, slide, plan, &rows, &n, err));
+    HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256,
+                            run->calibration != NULL ? run->calibration->key : NULL, slide, plan,
+                            &rows, &n, err));
+    for (size_t i = 0; i < n; i++)
+        rows[i].cached = run->is_planned;
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
 }
 

@@ -28,6 +28,7 @@ struct scene {
     struct hrf_preview *preview;
     size_t capacity;
     char model_sha256[HRF_HASH_HEX];
+    char scales[HRF_HASH_HEX]; /* key of the run's calibration; "": not known before the run */
 };
 
 static enum hrf_preview_reason judge(const struct scene *scene, const struct hrf_task_row *row)
@@ -94,10 +95,15 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
     size_t n = 0;
     HRF_TRY(find_plan(scene, tile, &plan, err));
     if (plan != NULL && plan->n_patches > 0)
-        HRF_TRY(run_infer_tasks(scene->workflow, scene->model_sha256, slide, plan, &rows, &n, err));
+        HRF_TRY(run_infer_tasks(scene->workflow, scene->model_sha256,
+                                scene->scales[0] != '\0' ? scene->scales : NULL, slide, plan, &rows,
+                                &n, err));
     for (size_t i = 0; i < n; i++)
         HRF_TRY(add(scene, &rows[i], judge(scene, &rows[i]), err));
-    for (size_t p = 0; plan == NULL && p < scene->workflow->n_precisions; p++) {
+    for (size_t p = 0; p < scene->workflow->n_precisions; p++) {
+        const bool is_int8 = scene->workflow->precision[p] == HRF_INT8;
+        if (plan != NULL && (plan->n_patches == 0 || !is_int8 || scene->scales[0] != '\0'))
+            continue;
         struct hrf_task_row row = { .kind = HRF_TASK_INFER,
                                     .slide_id = slide->id,
                                     .n_patches = -1 };
@@ -106,6 +112,18 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
         HRF_TRY(add(scene, &row, HRF_PREVIEW_UNKNOWN, err));
     }
     return HRF_OK;
+}
+
+/* The calibration that the run had last: int8's keys are of it as long as the sample is. */
+static void find_scales(struct scene *scene, const char *directory)
+{
+    HRF_AUTO_FREE char *name = NULL, *path = NULL;
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    if (hrf_store_get_fact(scene->store, "calibration", &name, NULL) != HRF_OK || name == NULL ||
+        (path = hrf_path_join(directory, name)) == NULL ||
+        hrf_calibration_read(path, &calibration, NULL) != HRF_OK)
+        return;
+    snprintf(scene->scales, sizeof scene->scales, "%s", calibration->key);
 }
 
 static enum hrf_status open_store(struct scene *scene, const char *directory, struct hrf_error *err)
@@ -117,6 +135,7 @@ static enum hrf_status open_store(struct scene *scene, const char *directory, st
     if (!scene->preview->has_run)
         return HRF_OK;
     HRF_TRY(hrf_store_open(path, HRF_STORE_READ, &scene->store, err));
+    find_scales(scene, directory);
     return hrf_store_get_tasks(scene->store, &scene->known, err);
 }
 

@@ -3,8 +3,10 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/hash.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "orchestrator/run/run.h"
+#include "schema/record/calibration.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +18,7 @@ struct params {
     const char *precisions[HRF_N_PRECISIONS];
     struct hrf_named_text provenance[N_PROVENANCE];
     char model_sha256[HRF_HASH_HEX], host[128];
+    struct hrf_calibration *calibration; /* owned */
 };
 
 static enum hrf_slide_rule_kind rule_kind(enum hrf_score_method method)
@@ -56,7 +59,6 @@ static enum hrf_status fill_params(const struct hrf_workflow *w, struct params *
                                        .percentile = w->aggregate.percentile };
     a->threshold = w->aggregate.threshold;
     a->seed = 1;
-    a->calibration.reason = "no precision of this run needs one";
     p->provenance[0] = (struct hrf_named_text){ "hires-flow", HRF_VERSION };
     p->provenance[1] = (struct hrf_named_text){ "workflow", w->path };
     p->provenance[2] = (struct hrf_named_text){ "model", w->model.file };
@@ -99,15 +101,61 @@ static enum hrf_status timed_phase(struct hrf_store *store, const char *name, do
     return hrf_store_put_phase(store, &row, err);
 }
 
+/* What became of the calibration, from the record beside the run. */
+static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf_store *store,
+                                        const char *directory, struct params *p,
+                                        struct hrf_error *err)
+{
+    struct hrf_calibration_facts *facts = &p->aggregate.calibration;
+    HRF_AUTO_FREE char *name = NULL, *cached = NULL;
+    bool is_needed = false;
+    for (size_t i = 0; i < w->n_precisions; i++)
+        is_needed |= w->precision[i] == HRF_INT8;
+    facts->reason = "no precision of this run needs one";
+    if (!is_needed)
+        return HRF_OK;
+    HRF_TRY(hrf_store_get_fact(store, "calibration", &name, err));
+    HRF_TRY(hrf_store_get_fact(store, "calibration_cached", &cached, err));
+    facts->reason = "there is none yet";
+    if (name == NULL)
+        return HRF_OK;
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_calibration_read(path, &p->calibration, err));
+    facts->reason = NULL;
+    facts->key = p->calibration->key;
+    facts->method = p->calibration->method;
+    facts->samples = p->calibration->n_samples;
+    facts->cached = cached != NULL && strcmp(cached, "yes") == 0;
+    facts->seconds = facts->cached ? 0 : p->calibration->seconds;
+    return HRF_OK;
+}
+
+static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
+                                    const char *directory, bool aggregate_again,
+                                    struct params *params, struct hrf_error *err);
+
 enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_store *store,
                                const char *directory, bool aggregate_again, struct hrf_error *err)
 {
     struct params params = { .model_sha256 = "" };
+    enum hrf_status status = write_report(workflow, store, directory, aggregate_again, &params,
+                                          err);
+    hrf_calibration_destroy(params.calibration);
+    return status;
+}
+
+static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
+                                    const char *directory, bool aggregate_again,
+                                    struct params *params, struct hrf_error *err)
+{
     double start = hrf_clock_seconds();
-    HRF_TRY(fill_params(workflow, &params, err));
+    HRF_TRY(fill_params(workflow, params, err));
+    HRF_TRY(fill_calibration(workflow, store, directory, params, err));
     if (aggregate_again) {
         HRF_TRY(hrf_store_begin(store, err));
-        HRF_TRY(aggregate(store, &params, err));
+        HRF_TRY(aggregate(store, params, err));
         HRF_TRY(timed_phase(store, "aggregate", start, err));
         hrf_crash_point("run.aggregate.before_commit");
         HRF_TRY(hrf_store_commit(store, err));
@@ -116,5 +164,5 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
                                           .geojson = workflow->report.geojson,
                                           .csv = workflow->report.csv,
                                           .html = workflow->report.html };
-    return hrf_report_from_store(store, &params.aggregate, &options, directory, err);
+    return hrf_report_from_store(store, &params->aggregate, &options, directory, err);
 }

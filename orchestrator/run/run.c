@@ -49,6 +49,8 @@ static void run_release(struct run *run)
     hrf_attempt_rows_release(&run->live);
     hrf_progress_destroy(run->progress);
     hrf_free(run->not_before_ms);
+    hrf_calibration_destroy(run->calibration);
+    hrf_free(run->calibration_path);
     hrf_free(run->directory);
 }
 
@@ -111,6 +113,8 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
 static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
 {
     size_t n = run->slides.n_items;
+    if (run_waits_for_calibration(run)) /* more tasks are to come */
+        return HRF_OK;
     HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
     HRF_AUTO_FREE const char **broken = hrf_calloc(n + 1, sizeof *broken);
     if (open_tasks == NULL || broken == NULL)
@@ -181,7 +185,7 @@ static struct hrf_progress_facts progress_facts(struct run *run)
         if (task->kind == HRF_TASK_TILE) {
             f.tile_total++;
             f.tile_done += ended;
-        } else {
+        } else if (task->kind == HRF_TASK_INFER) {
             f.infer_total += task->n_patches;
             f.infer_done += ended ? task->n_patches : 0;
         }
@@ -201,10 +205,13 @@ static struct hrf_progress_facts progress_facts(struct run *run)
 
 static bool has_open_tasks(const struct run *run)
 {
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        if (run->tasks.items[i].state == HRF_TASK_PENDING ||
-            run->tasks.items[i].state == HRF_TASK_RUNNING)
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *task = &run->tasks.items[i];
+        if (task->state == HRF_TASK_RUNNING ||
+            (task->state == HRF_TASK_PENDING &&
+             !(run->calibrate_only && task->kind == HRF_TASK_INFER)))
             return true;
+    }
     return false;
 }
 
@@ -234,12 +241,14 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
 {
     double next_beat = hrf_clock_seconds() + BEAT_S;
     enum hrf_status status = HRF_OK;
+    HRF_TRY(run_calibrate(run, err));
     while (has_open_tasks(run) || run->live.n_items > 0) {
         bool changed = false, submitted = false;
         if (interrupted(run, err, &status))
             return status;
         HRF_TRY(run_observe(run, &changed, err));
         if (changed) {
+            HRF_TRY(run_calibrate(run, err));
             HRF_TRY(hrf_store_begin(run->store, err));
             HRF_TRY(settle_slides(run, err));
             HRF_TRY(hrf_store_commit(run->store, err));
@@ -270,10 +279,11 @@ static enum hrf_status put_phase(struct run *run, const char *name, double secon
 
 static enum hrf_status record_phases(struct run *run, double ingest_seconds, struct hrf_error *err)
 {
-    static const char *const names[] = { "tile", "infer" };
     HRF_TRY(put_phase(run, "ingest", ingest_seconds, false, (int64_t)run->slides.n_items, 0, err));
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++) {
         int64_t n = 0, cached = 0;
+        if (kind == HRF_TASK_CALIBRATE && run->calibration == NULL)
+            continue;
         for (size_t i = 0; i < run->tasks.n_items; i++) {
             n += (int)run->tasks.items[i].kind == kind;
             cached += (int)run->tasks.items[i].kind == kind && run->tasks.items[i].cached;
@@ -281,7 +291,10 @@ static enum hrf_status record_phases(struct run *run, double ingest_seconds, str
         run->summary.n_tasks_cached += cached;
         const struct run_phase *p = &run->phases[kind];
         double seconds = p->first > 0 && p->last > p->first ? p->last - p->first : 0;
-        HRF_TRY(put_phase(run, names[kind], seconds, n > 0 && cached == n, n, cached, err));
+        const bool all_cached = kind == HRF_TASK_CALIBRATE ? run->calibration_cached
+                                                           : n > 0 && cached == n;
+        HRF_TRY(put_phase(run, hrf_task_kind_name((enum hrf_task_kind)kind), seconds, all_cached, n,
+                          cached, err));
     }
     return HRF_OK;
 }
@@ -295,7 +308,12 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
     HRF_TRY(loop(run, err));
     struct hrf_progress_facts facts = progress_facts(run);
     hrf_progress_finish(run->progress, &facts);
-    if (run->summary.end != HRF_RUN_DONE)
+    if (run->calibration != NULL) {
+        snprintf(run->summary.calibration, sizeof run->summary.calibration, "%s",
+                 run->calibration->key);
+        run->summary.calibration_cached = run->calibration_cached;
+    }
+    if (run->summary.end != HRF_RUN_DONE || run->calibrate_only)
         return HRF_OK;
     HRF_TRY(hrf_store_begin(run->store, err));
     HRF_TRY(settle_slides(run, err));
@@ -312,7 +330,9 @@ enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directo
                         const struct hrf_run_options *options, struct hrf_run_summary *out,
                         struct hrf_error *err)
 {
-    struct run run = { .workflow = workflow, .executor = &hrf_executor_local };
+    struct run run = { .workflow = workflow,
+                       .executor = &hrf_executor_local,
+                       .calibrate_only = options->calibrate_only };
     run.progress = hrf_progress_create(options->quiet);
     enum hrf_status status = open_run(&run, directory, err);
     if (status == HRF_OK)

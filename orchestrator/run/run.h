@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 struct hrf_run_options {
-    bool quiet; /* no progress */
+    bool quiet;          /* no progress */
+    bool calibrate_only; /* ends when int8's calibration is there; no results, no report */
 };
 
 enum hrf_run_end {
@@ -27,6 +28,8 @@ struct hrf_run_summary {
     enum hrf_run_end end;
     int64_t n_slides, n_done, n_failed, n_no_tissue, n_excluded;
     int64_t n_tasks_run, n_tasks_cached;
+    char calibration[65]; /* its key; "" where there is none */
+    bool calibration_cached;
 };
 
 /* HRF_E_AGAIN: another process drives this directory. HRF_E_NOSPACE: the disk is full; nothing

@@ -8,6 +8,7 @@
 #include "orchestrator/run/progress.h"
 #include "orchestrator/run/run.h"
 #include "orchestrator/state/state.h"
+#include "schema/record/calibration.h"
 #include "schema/store/tasks.h"
 
 struct run_phase {
@@ -28,7 +29,12 @@ struct run {
     struct hrf_random random;
     struct hrf_retry_policy policy;
     struct hrf_breaker breaker;
-    struct run_phase phases[2]; /* by hrf_task_kind */
+    struct run_phase phases[HRF_N_TASK_KINDS]; /* by hrf_task_kind */
+    struct hrf_calibration *calibration;       /* int8's; NULL: not asked for, or not there yet */
+    char *calibration_path;                    /* its record, for jobs */
+    bool calibration_planned, calibration_cached;
+    bool calibrate_only;
+    bool is_planned; /* what the store knew before this driver has been taken in */
     struct hrf_progress *progress;
     int64_t next_job;
     int64_t patches_done; /* by this driver, for the rate */
@@ -40,9 +46,10 @@ struct run {
 HRF_CHECKED enum hrf_status run_tile_key(const struct hrf_workflow *workflow,
                                          const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],
                                          struct hrf_error *err);
-/* The infer tasks of a tiled slide, all precisions: *out is heap. */
+/* The infer tasks of a tiled slide, all precisions: *out is heap. `scales`: key of the calibration;
+ * NULL: it is not known yet, and int8 is left out. */
 HRF_CHECKED enum hrf_status
-run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256,
+run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256, const char *scales,
                 const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
                 struct hrf_task_row **out, size_t *n, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_ingest(struct run *run, struct hrf_error *err);
@@ -53,7 +60,19 @@ HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *
 struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
 
+/* Plans the infer tasks of every tiled slide anew. */
+HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err);
+
+/* calibrate.c */
+bool run_wants_int8(const struct run *run);
+/* Asked for int8, and has no calibration yet. */
+bool run_waits_for_calibration(const struct run *run);
+/* Goes on with the calibration as far as the tasks allow: plans it, or fits and keeps it. */
+HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err);
+
 /* jobs.c */
+/* DIR/plans/<key>.rec: heap. */
+char *run_plan_path(const struct run *run, const char *key);
 HRF_CHECKED enum hrf_status run_recover(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err);

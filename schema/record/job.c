@@ -22,6 +22,12 @@ static void release_task(struct hrf_job_task *task)
     hrf_free(task->tile_plan);
 }
 
+const char *hrf_job_kind_name(enum hrf_job_kind kind)
+{
+    static const char *const names[] = { "tile", "infer", "calibrate" };
+    return names[kind];
+}
+
 void hrf_job_spec_destroy(struct hrf_job_spec *spec)
 {
     if (spec == NULL)
@@ -35,6 +41,7 @@ void hrf_job_spec_destroy(struct hrf_job_spec *spec)
     hrf_free(spec->tiler.tissue_method);
     hrf_free(spec->engine.model_file);
     hrf_free(spec->engine.model_sha256);
+    hrf_free(spec->engine.scales);
     hrf_free(spec->engine.precision);
     hrf_free(spec->engine.device);
     hrf_free(spec);
@@ -58,13 +65,13 @@ static json_t *triple_json(const double values[3])
 
 static json_t *engine_json(const struct hrf_job_engine *engine)
 {
-    return json_pack("{sososIsososososIsIsI}", "model_file", hrf_json_bytes(engine->model_file),
-                     "model_sha256", hrf_json_bytes(engine->model_sha256), "n_classes",
-                     (json_int_t)engine->n_classes, "mean", triple_json(engine->mean), "std",
-                     triple_json(engine->std), "precision", hrf_json_bytes(engine->precision),
-                     "device", hrf_json_bytes(engine->device), "batch", (json_int_t)engine->batch,
-                     "memory_bytes", (json_int_t)engine->memory_bytes, "n_threads",
-                     (json_int_t)engine->n_threads);
+    return json_pack(
+        "{sosososIsososososIsIsI}", "scales", hrf_json_bytes(engine->scales), "model_file",
+        hrf_json_bytes(engine->model_file), "model_sha256", hrf_json_bytes(engine->model_sha256),
+        "n_classes", (json_int_t)engine->n_classes, "mean", triple_json(engine->mean), "std",
+        triple_json(engine->std), "precision", hrf_json_bytes(engine->precision), "device",
+        hrf_json_bytes(engine->device), "batch", (json_int_t)engine->batch, "memory_bytes",
+        (json_int_t)engine->memory_bytes, "n_threads", (json_int_t)engine->n_threads);
 }
 
 static json_t *task_json(const struct hrf_job_task *task)
@@ -81,10 +88,10 @@ static json_t *task_json(const struct hrf_job_task *task)
 enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *path,
                                    struct hrf_error *err)
 {
-    HRF_AUTO_JSON root = json_pack(
-        "{sisosIssso}", "version", SPEC_VERSION, "run_id", hrf_json_bytes(spec->run_id), "attempt",
-        (json_int_t)spec->attempt, "kind", spec->kind == HRF_JOB_TILE ? "tile" : "infer", "job_id",
-        hrf_json_bytes(spec->job_id));
+    HRF_AUTO_JSON root = json_pack("{sisosIssso}", "version", SPEC_VERSION, "run_id",
+                                   hrf_json_bytes(spec->run_id), "attempt",
+                                   (json_int_t)spec->attempt, "kind", hrf_job_kind_name(spec->kind),
+                                   "job_id", hrf_json_bytes(spec->job_id));
     json_t *tasks = json_array();
     bool failed = root == NULL;
     for (size_t i = 0; i < spec->n_tasks; i++)
@@ -148,6 +155,7 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     HRF_TRY(hrf_json_get_int(o, "n_classes", where, &engine->n_classes, err));
     HRF_TRY(read_triple(o, "mean", where, engine->mean, err));
     HRF_TRY(read_triple(o, "std", where, engine->std, err));
+    HRF_TRY(hrf_json_get_bytes(o, "scales", where, &engine->scales, err));
     HRF_TRY(get_needed(o, "precision", where, &engine->precision, err));
     HRF_TRY(get_needed(o, "device", where, &engine->device, err));
     HRF_TRY(hrf_json_get_int(o, "batch", where, &engine->batch, err));
@@ -202,7 +210,7 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
     for (size_t i = 0; i < n; i++) {
         spec->n_tasks = i + 1; /* zeroed, so that destroy() takes a half-read one */
         HRF_TRY(read_task(json_array_get(array, i), where, &spec->tasks[i], err));
-        if (spec->kind == HRF_JOB_INFER)
+        if (spec->kind != HRF_JOB_TILE)
             HRF_TRY(need(spec->tasks[i].tile_plan, "tile_plan", where, err));
     }
     return HRF_OK;
@@ -222,9 +230,9 @@ static enum hrf_status read_spec(const json_t *root, const char *where, struct h
     HRF_TRY(check_id(spec->job_id, where, err));
     HRF_TRY(hrf_json_get_int(root, "attempt", where, &spec->attempt, err));
     HRF_TRY(hrf_json_get_text(root, "kind", where, &kind, err));
-    if (strcmp(kind, "tile") != 0 && strcmp(kind, "infer") != 0)
-        return hrf_error_set(err, HRF_E_USER, "%s: unknown job kind '%s'", where, kind);
-    spec->kind = strcmp(kind, "tile") == 0 ? HRF_JOB_TILE : HRF_JOB_INFER;
+    for (spec->kind = HRF_JOB_TILE; strcmp(kind, hrf_job_kind_name(spec->kind)) != 0; spec->kind++)
+        if (spec->kind == HRF_JOB_CALIBRATE)
+            return hrf_error_set(err, HRF_E_USER, "%s: unknown job kind '%s'", where, kind);
     HRF_TRY(spec->kind == HRF_JOB_TILE ? read_tiler(root, where, &spec->tiler, err)
                                        : read_engine(root, where, &spec->engine, err));
     return read_tasks(root, where, spec, err);

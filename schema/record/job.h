@@ -16,7 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER };
+enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER, HRF_JOB_CALIBRATE };
+/* "tile", "infer", "calibrate" */
+const char *hrf_job_kind_name(enum hrf_job_kind kind);
 
 /* The part of the workflow that a tile task depends on. */
 struct hrf_job_tiler {
@@ -34,6 +36,7 @@ struct hrf_job_engine {
     int64_t n_classes;
     double mean[3], std[3];
     char *precision, *device;
+    char *scales; /* path of the calibration record for int8; NULL otherwise */
     int64_t batch, memory_bytes;
     int64_t n_threads; /* 0 = all that the process may use */
 };
@@ -45,7 +48,7 @@ struct hrf_job_task {
     char *slide_path;
     double mpp_override;            /* csv column, um/px; 0 = none */
     double mpp_fallback;            /* workflow's dataset.mpp, um/px; 0 = none */
-    char *tile_plan;                /* infer: path of the tile plan record; NULL for tile */
+    char *tile_plan;                /* path of the tile plan record; NULL for tile */
     int64_t first_patch, n_patches; /* infer */
 };
 
@@ -55,7 +58,7 @@ struct hrf_job_spec {
     int64_t attempt;
     enum hrf_job_kind kind;
     struct hrf_job_tiler tiler;   /* kind tile */
-    struct hrf_job_engine engine; /* kind infer */
+    struct hrf_job_engine engine; /* kinds infer, calibrate */
     struct hrf_job_task *tasks;
     size_t n_tasks;
 };

@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+const char *hrf_task_kind_name(enum hrf_task_kind kind)
+{
+    static const char *const names[] = { "tile", "infer", "calibrate" };
+    return names[kind];
+}
+
 const char *hrf_task_state_name(enum hrf_task_state state)
 {
     static const char *const names[] = { "pending", "running", "done", "failed" };
@@ -53,7 +59,8 @@ static const char plan_sql[] =
     " state=CASE WHEN excluded.state=2 THEN 2 WHEN key=excluded.key THEN state ELSE 0 END, "
     " n_attempts=CASE WHEN key=excluded.key THEN n_attempts ELSE 0 END, "
     " reason=CASE WHEN key=excluded.key AND excluded.state<>2 THEN reason ELSE NULL END, "
-    " cached=excluded.cached, n_patches=excluded.n_patches, key=excluded.key";
+    " cached=CASE WHEN ?7 AND key=excluded.key THEN cached ELSE excluded.cached END, "
+    "n_patches=excluded.n_patches, key=excluded.key";
 
 static enum hrf_status plan_one(struct hrf_store *store, const struct hrf_task_row *row,
                                 struct hrf_error *err)
@@ -66,6 +73,7 @@ static enum hrf_status plan_one(struct hrf_store *store, const struct hrf_task_r
     hrf_bind_text(s, 4, row->precision);
     sqlite3_bind_int64(s, 5, row->first_patch);
     sqlite3_bind_int64(s, 6, row->n_patches);
+    sqlite3_bind_int(s, 7, row->cached);
     return hrf_store_finish(store, s, err);
 }
 

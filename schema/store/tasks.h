@@ -9,7 +9,10 @@
 
 #include "schema/store/store.h"
 
-enum hrf_task_kind { HRF_TASK_TILE, HRF_TASK_INFER };
+enum hrf_task_kind { HRF_TASK_TILE, HRF_TASK_INFER, HRF_TASK_CALIBRATE };
+enum { HRF_N_TASK_KINDS = 3 };
+/* "tile", "infer", "calibrate" */
+const char *hrf_task_kind_name(enum hrf_task_kind kind);
 enum hrf_task_state {
     HRF_TASK_PENDING,
     HRF_TASK_RUNNING,
@@ -38,7 +41,8 @@ void hrf_task_rows_release(struct hrf_task_rows *rows);
 
 /* Makes the tasks of (slide, kind) exactly the given ones. A task with a known result is
  * FINISHED and cached at once; one that was planned before with the same key keeps its state.
- * `rows` need kind, key, slide_id, precision, first_patch and n_patches. */
+ * `rows` need kind, key, slide_id, precision, first_patch and n_patches; `cached` true: planned
+ * again within one run, so that a task which that run did itself is not called cached. */
 HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
                                                  enum hrf_task_kind kind,
                                                  const struct hrf_task_row *rows, size_t n_rows,

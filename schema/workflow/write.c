@@ -234,9 +234,9 @@ enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_erro
 void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *out)
 {
     for (size_t i = 0; i < w->n_precisions; i++)
-        if (w->precision[i] != HRF_FP32)
-            hrf_strbuf_addf(out, "precision: %s is not in this build, which runs fp32 only\n",
-                            hrf_precision_name(w->precision[i]));
+        if (w->precision[i] == HRF_TF32)
+            hrf_strbuf_adds(out, "precision: tf32 belongs to GPUs, which this build does not have; "
+                                 "it has fp32, fp16, bf16 and int8\n");
     if (w->engine.device == HRF_DEVICE_CUDA)
         hrf_strbuf_adds(out, "engine.device: cuda is not in this build, which runs on the cpu\n");
     if (w->tiler.mode == HRF_TILER_SLIDE)

@@ -4,6 +4,7 @@
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 make_cohort
 make_workflow "$scratch/w.yaml"
+echo "precision: [fp32, int8]" >>"$scratch/w.yaml"
 expect_code 3 env HRF_CRASH_LIST="$scratch/points" "$flow" run "$scratch/w.yaml" --out "$scratch/clean"
 n_tasks=$(sqlite3 "$scratch/clean/run.db" "SELECT count(*) FROM event WHERE subject='task'")
 points=$(sort -u "$scratch/points")
@@ -12,7 +13,7 @@ for point in $points; do
     for pass in 1 3; do
         [ "$pass" -le "$(grep -cx "$point" "$scratch/points")" ] || continue
         run=$scratch/run
-        rm -rf "$run"
+        rm -rf "$run" "$XDG_CACHE_HOME"
         HRF_CRASH_AT=$point:$pass "$flow" run "$scratch/w.yaml" --out "$run" >/dev/null 2>&1 || true
         expect_code 3 "$flow" run "$scratch/w.yaml" --out "$run"
         diff -r "$scratch/clean/results" "$run/results" >/dev/null || fail "$point:$pass: other bytes"

@@ -38,8 +38,8 @@ expect_code 2 "$flow" why "$scratch/run" nobody
 expect_code 2 "$flow" status "$scratch/nowhere"
 
 # What cannot be run is refused with a sentence.
-expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/x" --set precision='[int8]'
-expect_text "int8 is not in this build"
+expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/x" --set precision='[tf32]'
+expect_text "tf32 belongs to GPUs"
 expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/x" --set model.file=/nonexistent.onnx
 expect_text "does not exist"
 expect_code 2 "$flow" run "$scratch/w.yaml" --set tilr.patch.size=3

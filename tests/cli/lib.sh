@@ -4,9 +4,9 @@ flow=$HRF_BIN_DIR/hires-flow
 engine=$HRF_BIN_DIR/hires-engine
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export HRF_RETRY_MS=20
+export HRF_RETRY_MS=20 XDG_CACHE_HOME=$scratch/cache
 
-fail() { echo "FAILED: $*"; exit 1; }
+fail() { head -20 "$scratch/out" 2>/dev/null; echo "FAILED: $*"; exit 1; }
 expect_code() { # wanted, command...
     wanted=$1
     shift

@@ -193,9 +193,10 @@ static float *run_session(const struct hrf_graph *graph, const struct hrf_sessio
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_session *session = NULL;
+    struct hrf_calibrator calibrator = { .observations = seen };
     must(hrf_session_create(graph, config, &session, &err), &err);
     if (seen != NULL)
-        hrf_calibrator_watch(session, seen);
+        hrf_calibrator_watch(session, &calibrator);
     if (is_pure != NULL)
         *is_pure = hrf_session_notes(session)[0] == '\0';
     *count = copy_outputs(session, graph->n_outputs, NULL);
@@ -232,7 +233,7 @@ float *run_graph_in(const struct hrf_graph *graph, const char *device, const cha
     struct hrf_calibrated calibrated;
     struct hrf_error err = { .status = HRF_OK };
     hrf_free(run_session(graph, &config, &seen, seed, 1, count, NULL));
-    must(hrf_calibrator_fit(&seen, HRF_FIT_KIND_MINMAX, &calibration, &err), &err);
+    must(hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, &calibration, &err), &err);
     must(hrf_calibrated_init(calibration, &calibrated, &err), &err);
     config = (struct hrf_session_config){ .device = device,
                                           .precision = precision,

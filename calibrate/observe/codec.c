@@ -1,0 +1,143 @@
+#include "calibrate/observe/codec.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+enum { VERSION = 1 };
+
+/* Pairs of index and count: most bins of most tensors are empty. */
+static json_t *bins_json(const struct hrf_observation *o)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < HRF_OBSERVE_BINS; i++)
+        if (o->bins[i] != 0) {
+            json_array_append_new(list, json_integer(i));
+            json_array_append_new(list, json_integer((json_int_t)o->bins[i]));
+        }
+    return list;
+}
+
+static json_t *observation_json(const struct hrf_observation *o)
+{
+    json_t *sums = json_array();
+    for (int64_t c = 0; c < o->n_channels; c++)
+        json_array_append_new(sums, hrf_json_number(o->sums[c]));
+    return json_pack("{sosIsIsososisoso}", "value", hrf_json_string(o->value), "n",
+                     (json_int_t)o->n, "broken", (json_int_t)o->n_broken, "low",
+                     hrf_json_number((double)o->low), "high", hrf_json_number((double)o->high),
+                     "exponent", o->exponent, "bins", bins_json(o), "sums", sums);
+}
+
+enum hrf_status hrf_observations_encode(const struct hrf_observations *observations, char **out,
+                                        struct hrf_error *err)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < observations->n_items; i++)
+        json_array_append_new(list, observation_json(&observations->items[i]));
+    HRF_AUTO_JSON root = json_pack("{sissso}", "version", VERSION, "kind", "observations",
+                                   "tensors", list);
+    *out = root != NULL ? hrf_json_text(root) : NULL;
+    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+}
+
+static enum hrf_status wrong(const char *where, const char *what, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_USER, "%s: %s of the observations is not as it should be",
+                         where, what);
+}
+
+static enum hrf_status read_bins(const json_t *list, const char *where, struct hrf_observation *o,
+                                 struct hrf_error *err)
+{
+    int64_t total = 0;
+    for (size_t i = 0; i + 1 < json_array_size(list); i += 2) {
+        const json_int_t bin = json_integer_value(json_array_get(list, i));
+        const json_int_t count = json_integer_value(json_array_get(list, i + 1));
+        if (bin < 0 || bin >= HRF_OBSERVE_BINS || count < 1 || count > INT64_MAX / 8192)
+            return wrong(where, "a bin", err);
+        o->bins[bin] += count;
+        total += count;
+    }
+    return total == o->n ? HRF_OK : wrong(where, "the count", err);
+}
+
+static enum hrf_status read_sums(const json_t *list, const char *where, struct hrf_observation *o,
+                                 struct hrf_error *err)
+{
+    o->n_channels = (int64_t)json_array_size(list);
+    o->sums = hrf_calloc((size_t)o->n_channels, sizeof *o->sums);
+    if (o->sums == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+    for (int64_t c = 0; c < o->n_channels; c++) {
+        const json_t *sum = json_array_get(list, (size_t)c);
+        if (!json_is_number(sum))
+            return wrong(where, "a sum", err);
+        o->sums[c] = json_number_value(sum);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_one(const json_t *object, const char *where, struct hrf_observation *o,
+                                struct hrf_error *err)
+{
+    const char *value;
+    json_t *bins, *sums;
+    double low, high;
+    int64_t exponent;
+    HRF_TRY(hrf_json_get_text(object, "value", where, &value, err));
+    HRF_TRY(hrf_json_get_int(object, "n", where, &o->n, err));
+    HRF_TRY(hrf_json_get_int(object, "broken", where, &o->n_broken, err));
+    HRF_TRY(hrf_json_get_number(object, "low", where, &low, err));
+    HRF_TRY(hrf_json_get_number(object, "high", where, &high, err));
+    HRF_TRY(hrf_json_get_int(object, "exponent", where, &exponent, err));
+    HRF_TRY(hrf_json_get_array(object, "bins", where, &bins, err));
+    HRF_TRY(hrf_json_get_array(object, "sums", where, &sums, err));
+    if (o->n < 0 || o->n_broken < 0 || exponent < -200 || exponent > 200)
+        return wrong(where, "a number", err);
+    o->low = (float)low;
+    o->high = (float)high;
+    o->exponent = (int)exponent;
+    o->value = hrf_strdup(value);
+    if (o->value == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+    HRF_TRY(read_bins(bins, where, o, err));
+    return read_sums(sums, where, o, err);
+}
+
+static enum hrf_status read_all(const json_t *root, const char *where, struct hrf_observations *all,
+                                struct hrf_error *err)
+{
+    const char *kind;
+    int64_t version;
+    json_t *tensors;
+    HRF_TRY(hrf_json_get_text(root, "kind", where, &kind, err));
+    HRF_TRY(hrf_json_get_int(root, "version", where, &version, err));
+    if (strcmp(kind, "observations") != 0 || version != VERSION)
+        return hrf_error_set(err, HRF_E_USER, "%s is a '%s' of version %lld, not observations",
+                             where, kind, (long long)version);
+    HRF_TRY(hrf_json_get_array(root, "tensors", where, &tensors, err));
+    all->items = hrf_calloc(json_array_size(tensors) + 1, sizeof *all->items);
+    if (all->items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+    all->capacity = json_array_size(tensors) + 1;
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        all->n_items++;
+        HRF_TRY(read_one(json_array_get(tensors, i), where, &all->items[i], err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_observations_decode(const char *text, size_t n_bytes, const char *where,
+                                        struct hrf_observations *out, struct hrf_error *err)
+{
+    HRF_AUTO_JSON root = NULL;
+    struct hrf_observations all = { .items = NULL };
+    HRF_TRY(hrf_json_parse(text, n_bytes, where, &root, err));
+    enum hrf_status status = read_all(root, where, &all, err);
+    if (status != HRF_OK)
+        hrf_observations_release(&all);
+    else
+        *out = all;
+    return status;
+}

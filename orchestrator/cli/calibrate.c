@@ -1,0 +1,216 @@
+/* calibrate.c - `hires-flow calibrate`: makes a workflow's calibration, and keeps the store of
+ * them. */
+#include "base/json.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "orchestrator/run/run.h"
+#include "schema/store/calibrations.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char details[] =
+    "calibrate FILE.yaml tiles the slides, runs the sample in float32 and keeps the INT8 ranges "
+    "in\n"
+    "the store that all runs share, where a run with the same model, preprocessing, sample and\n"
+    "method finds them. The other forms look after that store.";
+
+struct request {
+    const char *out, *show, *drop, *export_to, *import_from, *cache;
+    struct hrf_option_list set;
+    bool list, json;
+};
+
+static void print_tensors(const struct hrf_calibration *c)
+{
+    printf("key      %s\nmethod   %s, %lld patches, %.1f s, %s\nmodel    %.16s...\nsample   "
+           "%.16s...\n",
+           c->key, c->method, (long long)c->n_samples, c->seconds, c->created, c->graph, c->sample);
+    printf("%12s %12s %8s %-10s tensor\n", "low", "high", "SQNR dB", "method");
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const struct hrf_calibration_tensor *t = &c->tensors[i];
+        printf("%12.5g %12.5g %8.1f %-10s %s\n", (double)t->low, (double)t->high, t->sqnr_db,
+               t->method, t->name);
+    }
+    for (size_t i = 0; i < c->n_keep; i++)
+        printf("kept in float32: %s (%s)\n", c->keep[i].node, c->keep[i].reason);
+}
+
+static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)
+{
+    char **keys = NULL;
+    size_t n = 0;
+    HRF_TRY(hrf_calibrations_keys(store, &keys, &n, err));
+    HRF_AUTO_JSON all = json_array();
+    for (size_t i = 0; i < n; i++) {
+        HRF_AUTO(hrf_calibration) c = NULL;
+        struct hrf_error why = { .status = HRF_OK };
+        const bool good = hrf_calibrations_get(store, keys[i], &c, &why) == HRF_OK && c != NULL;
+        if (json && good)
+            json_array_append_new(all, json_pack("{sssssIsIss}", "key", c->key, "method", c->method,
+                                                 "samples", (json_int_t)c->n_samples, "tensors",
+                                                 (json_int_t)c->n_tensors, "created", c->created));
+        else if (good)
+            printf("%s  %-10s %6lld patches  %4zu tensors  %s\n", c->key, c->method,
+                   (long long)c->n_samples, c->n_tensors, c->created);
+        else
+            fprintf(stderr, "%s\n", why.text);
+        hrf_free(keys[i]);
+    }
+    hrf_free(keys);
+    HRF_AUTO_FREE char *text = json ? hrf_json_text(all) : NULL;
+    if (json)
+        printf("%s\n", text != NULL ? text : "[]");
+    return HRF_OK;
+}
+
+/* The one key that begins with `prefix`. Heap. */
+static enum hrf_status find_key(struct hrf_calibrations *store, const char *prefix, char **out,
+                                struct hrf_error *err)
+{
+    char **keys = NULL;
+    size_t n = 0, n_found = 0;
+    HRF_TRY(hrf_calibrations_keys(store, &keys, &n, err));
+    *out = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const bool fits = strncmp(keys[i], prefix, strlen(prefix)) == 0;
+        n_found += fits;
+        if (fits && *out == NULL)
+            *out = keys[i];
+        else
+            hrf_free(keys[i]);
+    }
+    hrf_free(keys);
+    if (n_found == 1)
+        return HRF_OK;
+    hrf_free(*out);
+    return hrf_error_set(err, HRF_E_USER, "%s calibration begins with '%s'; see --list",
+                         n_found == 0 ? "no" : "more than one", prefix);
+}
+
+static enum hrf_status show(struct hrf_calibrations *store, const char *prefix, const char *to,
+                            bool json, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *key = NULL, *text = NULL;
+    HRF_AUTO(hrf_calibration) c = NULL;
+    HRF_TRY(find_key(store, prefix, &key, err));
+    HRF_TRY(hrf_calibrations_get(store, key, &c, err));
+    if (to != NULL)
+        return hrf_calibration_write(c, to, err);
+    if (!json) {
+        print_tensors(c);
+        return HRF_OK;
+    }
+    HRF_TRY(hrf_calibration_encode(c, &text, err));
+    printf("%s\n", text);
+    return HRF_OK;
+}
+
+static enum hrf_status drop(struct hrf_calibrations *store, const char *prefix,
+                            struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *key = NULL;
+    bool found;
+    HRF_TRY(find_key(store, prefix, &key, err));
+    HRF_TRY(hrf_calibrations_drop(store, key, &found, err));
+    printf("dropped %s\n", key);
+    return HRF_OK;
+}
+
+static enum hrf_status import(struct hrf_calibrations *store, const char *from,
+                              struct hrf_error *err)
+{
+    HRF_AUTO(hrf_calibration) c = NULL;
+    HRF_TRY(hrf_calibration_read(from, &c, err));
+    HRF_TRY(hrf_calibrations_put(store, c, err));
+    printf("kept %s\n", c->key);
+    return HRF_OK;
+}
+
+static enum hrf_status manage(const struct request *r, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *cache = hrf_cache_directory(r->cache);
+    HRF_AUTO(hrf_calibrations) store = NULL;
+    if (cache == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_calibrations_open(cache, &store, err));
+    if (r->list)
+        return list(store, r->json, err);
+    if (r->drop != NULL)
+        return drop(store, r->drop, err);
+    if (r->import_from != NULL)
+        return import(store, r->import_from, err);
+    return show(store, r->show, r->export_to, r->json, err);
+}
+
+static enum hrf_status make(const struct request *r, const char *file, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_AUTO_FREE char *standard = NULL;
+    struct hrf_run_summary summary;
+    struct hrf_option_list set = r->set;
+    if (set.n_items < HRF_OPTION_LIST_MAX)
+        set.items[set.n_items++] = "precision=[fp32, int8]";
+    HRF_TRY(hrf_cli_load(file, &set, &workflow, err));
+    const char *directory = r->out;
+    if (directory == NULL)
+        directory = standard = hrf_cli_default_directory(workflow);
+    if (directory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    hrf_run_catch_signals();
+    const struct hrf_run_options options = { .calibrate_only = true };
+    HRF_TRY(hrf_run(workflow, directory, &options, &summary, err));
+    if (summary.end != HRF_RUN_DONE)
+        return hrf_error_set(err, HRF_E_AGAIN, "interrupted; run it again to go on");
+    if (r->json)
+        printf("{\"cached\": %s, \"key\": \"%s\", \"version\": 1}\n",
+               summary.calibration_cached ? "true" : "false", summary.calibration);
+    else
+        printf("%s %s\n", summary.calibration_cached ? "known from before:" : "calibrated:",
+               summary.calibration);
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request r = { .out = NULL };
+    const struct hrf_option options[] = {
+        { "out", "DIR", "run directory (default as for run)", HRF_OPTION_TEXT, &r.out },
+        { "set", "KEY=VALUE", "overrides a key, e.g. calibrate.method=entropy", HRF_OPTION_LIST,
+          &r.set },
+        { "list", NULL, "list the store", HRF_OPTION_FLAG, &r.list },
+        { "show", "KEY", "show one (the first digits of its key are enough)", HRF_OPTION_TEXT,
+          &r.show },
+        { "export", "FILE", "with --show: write it to a file", HRF_OPTION_TEXT, &r.export_to },
+        { "import", "FILE", "take one in", HRF_OPTION_TEXT, &r.import_from },
+        { "drop", "KEY", "forget one", HRF_OPTION_TEXT, &r.drop },
+        { "cache", "DIR", "the store's folder (default: the user's cache)", HRF_OPTION_TEXT,
+          &r.cache },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    const bool manages = r.list || r.show != NULL || r.drop != NULL || r.import_from != NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (manages == (args.n_operands == 1)) {
+        fprintf(stderr,
+                "%s calibrate: name a workflow file, or one of --list, --show, --drop, "
+                "--import\n",
+                HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
+    enum hrf_status status = manages ? manage(&r, &err) : make(&r, args.operands[0], &err);
+    return status == HRF_OK ? 0 : hrf_cli_fail(command->name, &err);
+}
+
+const struct hrf_command hrf_cli_calibrate = {
+    .name = "calibrate",
+    .operands = "[FILE.yaml]",
+    .summary = "make a workflow's INT8 calibration, or look after those that are kept",
+    .details = details,
+    .min_operands = 0,
+    .max_operands = 1,
+    .run = run,
+};

@@ -1,0 +1,39 @@
+/* calibrations.h - the calibrations that runs share: one SQLite file in the cache directory.
+ *
+ * A calibration is there whole or not at all, under its key, with a checksum of its own (see
+ * schema/record/calibration.h). Any number of processes may read and write at a time; the first
+ * one to keep a key wins, and equal keys mean equal ranges.
+ */
+#ifndef HRF_SCHEMA_STORE_CALIBRATIONS_H
+#define HRF_SCHEMA_STORE_CALIBRATIONS_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "schema/record/calibration.h"
+
+struct hrf_calibrations; /* opaque */
+
+/* `directory` is made; the file is calibrations.db in it. */
+HRF_CHECKED enum hrf_status
+hrf_calibrations_open(const char *directory, struct hrf_calibrations **out, struct hrf_error *err);
+void hrf_calibrations_destroy(struct hrf_calibrations *store);
+HRF_DEFINE_AUTO(hrf_calibrations)
+/* *out stays NULL when there is none. HRF_E_USER: it is damaged; the text says how to drop it. */
+HRF_CHECKED enum hrf_status hrf_calibrations_get(struct hrf_calibrations *store, const char *key,
+                                                 struct hrf_calibration **out,
+                                                 struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_calibrations_put(struct hrf_calibrations *store,
+                                                 const struct hrf_calibration *calibration,
+                                                 struct hrf_error *err);
+/* *found says whether it was there. */
+HRF_CHECKED enum hrf_status hrf_calibrations_drop(struct hrf_calibrations *store, const char *key,
+                                                  bool *found, struct hrf_error *err);
+/* Every key, oldest first: heap array of heap strings. */
+HRF_CHECKED enum hrf_status hrf_calibrations_keys(struct hrf_calibrations *store, char ***out,
+                                                  size_t *n, struct hrf_error *err);
+
+/* Where runs keep what they share: `cache` of the workflow (may be NULL), else
+ * $XDG_CACHE_HOME/hires-flow, else ~/.cache/hires-flow. Heap; NULL when memory ran out. */
+char *hrf_cache_directory(const char *cache);
+
+#endif

@@ -1,0 +1,53 @@
+#!/bin/sh
+# One cohort in four precisions: calibrated once, found again, agreeing with float32.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+make_cohort
+make_workflow "$scratch/w.yaml"
+all='precision=[fp32, bf16, fp16, int8]'
+report() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1])); assert eval(sys.argv[2]), v' "$1/report/report.json" "$2" || fail "not so: $2"; }
+
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "$all"
+report "$scratch/run" 'not v["calibration"]["cached"] and v["calibration"]["samples"] > 50'
+report "$scratch/run" '[p["precision"] for p in v["precisions"]] == ["fp32", "bf16", "fp16", "int8"]'
+report "$scratch/run" 'all(p["patch_agreement"] >= 0.98 and p["max_abs_difference"] < 0.05 for p in v["precisions"])'
+report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 2 < v["precisions"][0]["peak_memory_bytes"]'
+cp -r "$scratch/run/results" "$scratch/first"
+
+# Again, and elsewhere: nothing is calibrated, the bytes are the same.
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "$all"
+report "$scratch/run" 'v["calibration"]["cached"] and v["calibration"]["seconds"] == 0'
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/other" --set "$all" --set executor.max_jobs=1
+expect_text "known from before"
+diff -r "$scratch/first" "$scratch/run/results" || fail "a second run changed the results"
+diff -r "$scratch/first" "$scratch/other/results" || fail "another directory has other results"
+
+# Another method or sample is another calibration; the store can be looked into and cleared.
+expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/run" --set calibrate.method=entropy
+expect_text "calibrated:"
+expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/run" --set calibrate.seed=2 --set calibrate.samples=20
+expect_text "calibrated:"
+expect_code 0 "$flow" calibrate --list
+[ "$(wc -l <"$scratch/out")" = 3 ] || fail "three calibrations were made"
+key=$(cut -c1-16 "$scratch/out" | head -n 1)
+expect_code 0 "$flow" calibrate --show "$key" --export "$scratch/c.json"
+expect_code 0 "$flow" calibrate --drop "$key"
+expect_code 2 "$flow" calibrate --show "$key"
+expect_code 0 "$flow" calibrate --import "$scratch/c.json"
+expect_code 0 "$flow" calibrate --show "$key"
+expect_text "SQNR"
+
+# One byte of the store flipped: it is seen and named, not used.
+python3 - "$scratch/cache/hires-flow/calibrations.db" "$key" <<'END'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+(key, record), = db.execute("SELECT key, record FROM calibration WHERE key LIKE ?", (sys.argv[2] + "%",))
+at = record.index('"high":') + 8
+db.execute("UPDATE calibration SET record=? WHERE key=?", (record[:at] + str((int(record[at]) + 1) % 10 if record[at].isdigit() else 1) + record[at + 1:], key))
+db.commit()
+END
+expect_code 1 "$flow" run "$scratch/w.yaml" --out "$scratch/damaged" --set "$all" || true
+grep -q "is damaged" "$scratch/out" "$scratch/err" || fail "a flipped byte was not seen"
+
+expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/x" --set precision='[fp32, tf32]'
+expect_text "tf32 belongs to GPUs"
+echo "1 passed, 0 failed"
