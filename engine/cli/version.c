@@ -39,6 +39,13 @@ static const char *int8_path(dnnl_cpu_isa_t isa)
     }
 }
 
+static const char *bf16_path(dnnl_cpu_isa_t isa)
+{
+    if (isa == dnnl_cpu_isa_avx512_core_amx)
+        return "AMX";
+    return isa == dnnl_cpu_isa_avx512_core_bf16 ? "AVX-512 BF16" : "stored; computed in fp32";
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const struct hrf_option options[] = { { NULL } };
@@ -47,9 +54,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     const dnnl_version_t *dnnl = dnnl_version();
     printf("hires-engine %s\noneDNN %d.%d.%d on %d cores with %s\ndevices: cpu, ref\n"
-           "precisions: fp32, fp16 and bf16 (stored; computed in fp32), int8 (%s)\n",
+           "precisions: fp32, fp16 (stored; computed in fp32), bf16 (%s), int8 (%s)\n",
            HRF_VERSION, dnnl->major, dnnl->minor, dnnl->patch, hrf_process_cpu_count(),
-           isa_name(dnnl_get_effective_cpu_isa()), int8_path(dnnl_get_effective_cpu_isa()));
+           isa_name(dnnl_get_effective_cpu_isa()), bf16_path(dnnl_get_effective_cpu_isa()),
+           int8_path(dnnl_get_effective_cpu_isa()));
     return 0;
 }
 

@@ -1,7 +1,8 @@
-/* conv.c - convolution through oneDNN 2.x, in float32 and in 8-bit integers (a GEMM of those is a
- * 1x1 convolution): NHWC activations, weights packed as oneDNN likes, bias, residual sum,
- * activation and requantisation fused as post-ops. The residual is summed in place: when
- * the plan did not put it into the output's buffer already, it is copied there first. */
+/* conv.c - convolution through oneDNN 2.x, in float32, in bfloat16 (summed in float32) and in 8-bit
+ * integers (a GEMM of those is a 1x1 convolution): NHWC activations, weights packed as oneDNN
+ * likes, bias, residual sum, activation and requantisation fused as post-ops. The residual is
+ * summed in place: when the plan did not put it into the output's buffer already, it is copied
+ * there first. */
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <string.h>
@@ -32,7 +33,23 @@ struct conv_shapes {
 
 static dnnl_data_type_t type_of(enum hrf_dtype dtype)
 {
-    return dtype == HRF_S8 ? dnnl_s8 : dtype == HRF_U8 ? dnnl_u8 : dnnl_f32;
+    switch (dtype) {
+    case HRF_S8:
+        return dnnl_s8;
+    case HRF_U8:
+        return dnnl_u8;
+    case HRF_B16:
+        return dnnl_bf16;
+    default:
+        return dnnl_f32;
+    }
+}
+
+/* As the primitive reads them: the graph has bfloat16's weights in float32, rounded already. */
+static dnnl_data_type_t packed_type(const struct hrf_spec *spec)
+{
+    return type_of(
+        spec->inputs[HRF_CONV_X].dtype == HRF_B16 ? HRF_B16 : spec->inputs[HRF_CONV_WEIGHTS].dtype);
 }
 
 /* Rows of a matrix as images of one pixel. */
@@ -83,7 +100,7 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
         "output");
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a), name, "bias");
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain,
-                                            weights, dnnl_format_tag_any),
+                                            packed_type(spec), dnnl_format_tag_any),
                name, "weights");
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain_weights, g > 1 ? 5 : 4,
                                             g > 1 ? grouped : plain, weights,
@@ -333,6 +350,18 @@ enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend, const struct h
     *out = owned;
     owned = NULL;
     return HRF_OK;
+}
+
+bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    if (node->op != HRF_OP_CONV || !hrf_cpu_comes_at_run_time(graph, node) ||
+        (isa & dnnl_cpu_isa_avx512_core_bf16) != dnnl_cpu_isa_avx512_core_bf16 ||
+        graph->values[node->inputs[HRF_CONV_X]].dtype != HRF_B16)
+        return false;
+    if (node->n_inputs <= HRF_CONV_RESIDUAL || node->inputs[HRF_CONV_RESIDUAL] < 0)
+        return true;
+    return graph->values[node->outputs[0]].dtype == HRF_B16; /* it is summed in place */
 }
 
 /* The sum of products must be exact: without VNNI, oneDNN adds pairs of products in 16 bits. */

@@ -159,6 +159,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_integer_compile(graph, node, out, err);
     if (hrf_is_move(node->op))
         return hrf_move_compile(graph, node, out, err);
+    if (form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node))
+        return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF)
         return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV && hrf_cpu_pointwise_fits(graph, node))

@@ -25,6 +25,9 @@ HRF_CHECKED enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend,
 /* Whether oneDNN's 8-bit convolution gives this CONV's or GEMM's exact result here. */
 bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 
+/* Whether this processor multiplies the bfloat16 numbers of this CONV by itself. */
+bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+
 /* Own kernels for the shapes where they beat oneDNN's: a fixed rule over shapes and threads, so
  * the choice is the same in every run. */
 bool hrf_cpu_pointwise_fits(const struct hrf_graph *graph, const struct hrf_node *node);
