@@ -16,6 +16,8 @@ struct integer_kernel {
     struct hrf_spec *spec;
     struct hrf_requantize *requantize; /* CONV, GEMM */
     uint8_t (*tables)[256];            /* one for each input that needs one */
+    uint8_t *pairs;                    /* [256][256] results of ADD, SUB, MUL */
+    int64_t slots;                     /* pools: parts of the work, each with scratch */
     float *factors, *shifts;           /* BATCH_NORM, in y's steps */
     void (*function)(const struct integer_kernel *kernel, const struct hrf_kernel_call *call);
 };
@@ -25,10 +27,31 @@ static inline int32_t read8(enum hrf_dtype dtype, const void *x, int64_t i)
     return dtype == HRF_S8 ? ((const int8_t *)x)[i] : ((const uint8_t *)x)[i];
 }
 
+/* hrf_saturate() in a form that vectorises: clipped first, so that adding and taking off 1.5 * 2^23
+ * rounds half to even. */
+struct target {
+    float low, high;
+    int32_t zero_point;
+};
+
+static struct target target_of(const struct hrf_operand *y)
+{
+    const int32_t zero = y->quantization.zero_point, least = y->dtype == HRF_S8 ? -128 : 0;
+    return (struct target){ (float)(least - zero), (float)(least + 255 - zero), zero };
+}
+
+static inline uint8_t narrow(struct target t, float steps)
+{
+    const float magic = 12582912.0f;
+    steps = steps == steps ? steps : 0.0f;
+    steps = steps < t.low ? t.low : steps;
+    steps = steps > t.high ? t.high : steps;
+    return (uint8_t)(((int32_t)((steps + magic) - magic) + t.zero_point) & 0xff);
+}
+
 static inline void write8(const struct hrf_operand *y, void *out, int64_t i, float steps)
 {
-    ((uint8_t *)out)[i] = (uint8_t)(hrf_saturate(steps, y->dtype, y->quantization.zero_point) &
-                                    0xff);
+    ((uint8_t *)out)[i] = narrow(target_of(y), steps);
 }
 
 static float activate(enum hrf_activation activation, float low, float high, float slope, float t)
@@ -184,22 +207,27 @@ static void run_table(const struct integer_kernel *kernel, const struct hrf_kern
         y[i] = table[x[i]];
 }
 
+enum {
+    PIECE = 1 << 14, /* elements of one piece of work */
+    SLOTS = 64,      /* of a pool */
+};
+
+static void quantize_piece(const float *x, float scale, struct target t, uint8_t *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = narrow(t, x[i] / scale);
+}
+
 static void run_quantize(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_operand *y = &kernel->spec->output;
     const float *x = hrf_spec_data(kernel->spec, call, 0);
-    const float scale = y->quantization.scale, zero = (float)y->quantization.zero_point;
-    const float low = y->dtype == HRF_S8 ? -128.0f : 0.0f, high = low + 255.0f;
     uint8_t *out = call->output;
     const int64_t n = hrf_shape_count(&y->shape);
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) { /* hrf_quantize(), in a form that vectorises */
-        float at = rintf(x[i] / scale) + zero;
-        at = at == at ? at : zero;
-        at = at < low ? low : at;
-        at = at > high ? high : at;
-        out[i] = (uint8_t)((int32_t)at & 0xff);
-    }
+    for (int64_t i = 0; i < n; i += PIECE)
+        quantize_piece(x + i, y->quantization.scale, target_of(y), out + i,
+                       n - i < PIECE ? n - i : PIECE);
 }
 
 static void run_dequantize(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
@@ -229,30 +257,42 @@ static float binary(const struct hrf_spec *spec, int32_t a, int32_t b)
     return activate(t->activation, t->activation_min / sy, t->activation_max / sy, t->alpha, steps);
 }
 
+/* Every pair of 8-bit values has one result: a table of them all. */
+static void fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
+{
+    const struct hrf_operand *a = &spec->inputs[0], *b = &spec->inputs[1];
+    const struct target t = target_of(&spec->output);
+    for (int32_t i = 0; i < 256; i++)
+        for (int32_t k = 0; k < 256; k++) {
+            const int32_t qa = (a->dtype == HRF_S8 ? (int8_t)i : i) - a->quantization.zero_point;
+            const int32_t qb = (b->dtype == HRF_S8 ? (int8_t)k : k) - b->quantization.zero_point;
+            pairs[i * 256 + k] = narrow(t, binary(spec, qa, qb));
+        }
+}
+
 static void run_binary(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
-    const struct hrf_operand *a = &spec->inputs[0], *b = &spec->inputs[1];
-    const void *x = hrf_spec_data(spec, call, 0), *z = hrf_spec_data(spec, call, 1);
+    const uint8_t *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
+    uint8_t *out = call->output;
     int64_t strides[3][HRF_MAX_RANK];
     hrf_layout_strides(&spec->output.shape, strides[0]);
-    hrf_layout_broadcast_strides(&a->shape, &spec->output.shape, strides[1]);
-    hrf_layout_broadcast_strides(&b->shape, &spec->output.shape, strides[2]);
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, strides[1]);
+    hrf_layout_broadcast_strides(&spec->inputs[1].shape, &spec->output.shape, strides[2]);
     struct hrf_walk walk;
     hrf_walk_init(&walk, &spec->output.shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
     const int32_t last = walk.rank - 1;
-    const int64_t rows = hrf_walk_rows(&walk);
-    const int64_t *sy = &walk.strides[0][last], *sa = &walk.strides[1][last];
-    const int64_t *sb = &walk.strides[2][last], n = walk.dims[last];
-#pragma omp parallel for schedule(static) collapse(2)
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at[HRF_WALK_MAX_OPERANDS];
-            hrf_walk_seek(&walk, row, at);
-            const int32_t qa = read8(a->dtype, x, at[1] + i * *sa) - a->quantization.zero_point;
-            const int32_t qb = read8(b->dtype, z, at[2] + i * *sb) - b->quantization.zero_point;
-            write8(&spec->output, call->output, at[0] + i * *sy, binary(spec, qa, qb));
-        }
+    const int64_t n = walk.dims[last], pieces = (n + PIECE - 1) / PIECE;
+    const int64_t sy = walk.strides[0][last], sa = walk.strides[1][last];
+    const int64_t sb = walk.strides[2][last], total = hrf_walk_rows(&walk) * pieces;
+#pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < total; k++) {
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        const int64_t first = k % pieces * PIECE, end = first + PIECE < n ? first + PIECE : n;
+        hrf_walk_seek(&walk, k / pieces, at);
+        for (int64_t i = first; i < end; i++)
+            out[at[0] + i * sy] = kernel->pairs[a[at[1] + i * sa] * 256 + b[at[2] + i * sb]];
+    }
 }
 
 static void run_batch_norm(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
@@ -263,79 +303,115 @@ static void run_batch_norm(const struct integer_kernel *kernel, const struct hrf
     const void *x = hrf_spec_data(spec, call, 0);
     const int64_t channels = in->shape.dims[1], n = hrf_shape_count(&in->shape);
     const float sy = spec->output.quantization.scale;
+    const struct target target = target_of(&spec->output);
+    uint8_t *out = call->output;
     int64_t inner = 1;
     for (int32_t i = 2; i < in->shape.rank && in->shape.rank != 4; i++)
         inner *= in->shape.dims[i];
+    const int64_t line = inner > 1 ? inner : channels; /* elements that lie side by side */
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t c = i / inner % channels;
-        const int32_t q = read8(in->dtype, x, i) - in->quantization.zero_point;
-        const float steps = fmaf((float)q, kernel->factors[c], kernel->shifts[c]);
-        write8(&spec->output, call->output, i,
-               activate(t->activation, t->activation_min / sy, t->activation_max / sy, t->alpha,
-                        steps));
-    }
+    for (int64_t k = 0; k < n / line; k++)
+        for (int64_t i = k * line; i < (k + 1) * line; i++) {
+            const int64_t c = inner > 1 ? k % channels : i - k * line;
+            const int32_t q = read8(in->dtype, x, i) - in->quantization.zero_point;
+            const float steps = (float)q * kernel->factors[c] + kernel->shifts[c];
+            out[i] = narrow(target, activate(t->activation, t->activation_min / sy,
+                                             t->activation_max / sy, t->alpha, steps));
+        }
 }
 
 /* ---- pools ---- */
 
+/* One output pixel: every channel side by side. */
 struct pooled {
-    int32_t sum, most;
-    int64_t count, n_inside;
+    int32_t *sums; /* [channels]; NULL: the largest are asked for */
+    uint8_t *most; /* [channels], as ordered bytes (signed ones with their top bit turned) */
+    int64_t count;
 };
 
-static uint8_t give_pooled(const struct hrf_spec *spec, const struct pooled *p,
-                           const uint8_t table[256])
+static void take_pixel(const struct hrf_operand *x, const uint8_t *pixel, struct pooled *p)
+{
+    const int64_t channels = x->shape.dims[1];
+    const int32_t zero = x->quantization.zero_point;
+    const uint8_t turn = x->dtype == HRF_S8 ? 0x80 : 0;
+    if (p->sums == NULL) {
+        for (int64_t c = 0; c < channels; c++) {
+            const uint8_t q = pixel[c] ^ turn;
+            p->most[c] = q > p->most[c] ? q : p->most[c];
+        }
+    } else if (x->dtype == HRF_S8) {
+        for (int64_t c = 0; c < channels; c++)
+            p->sums[c] += ((const int8_t *)pixel)[c] - zero;
+    } else {
+        for (int64_t c = 0; c < channels; c++)
+            p->sums[c] += pixel[c] - zero;
+    }
+}
+
+static void give_pixel(const struct hrf_spec *spec, const struct pooled *p,
+                       const uint8_t table[256], uint8_t *out)
 {
     const struct hrf_operand *x = &spec->inputs[0], *y = &spec->output;
-    if (spec->op == HRF_OP_MAX_POOL || spec->op == HRF_OP_GLOBAL_MAX_POOL)
-        return table[p->most & 0xff];
+    const int64_t channels = x->shape.dims[1];
+    const uint8_t turn = x->dtype == HRF_S8 ? 0x80 : 0;
+    const struct target target = target_of(y);
     const float ratio = x->quantization.scale / y->quantization.scale;
-    const float mean = p->count > 0 ? (float)p->sum * ratio / (float)p->count : 0.0f;
-    return (uint8_t)(hrf_saturate(mean, y->dtype, y->quantization.zero_point) & 0xff);
+    if (p->sums == NULL)
+        for (int64_t c = 0; c < channels; c++)
+            out[c] = table[p->most[c] ^ turn];
+    for (int64_t c = 0; c < channels && p->sums != NULL; c++)
+        out[c] = narrow(target, p->count > 0 ? (float)p->sums[c] * ratio / (float)p->count : 0.0f);
 }
 
-static void take_pixel(const struct hrf_operand *x, const void *in, int64_t at, struct pooled *p)
+static bool is_max(enum hrf_op op)
 {
-    const int32_t q = read8(x->dtype, in, at);
-    p->sum += q - x->quantization.zero_point;
-    p->most = p->n_inside == 0 || q > p->most ? q : p->most;
-    p->n_inside++;
+    return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL;
 }
 
-static struct pooled pool_at(const struct hrf_spec *spec, const void *in, int64_t n, int64_t c,
-                             int64_t oy, int64_t ox)
+/* A thread's part of the workspace: sums, or bytes, for every channel. */
+static struct pooled pooled_init(const struct hrf_spec *spec, void *workspace, int64_t slot)
+{
+    const int64_t channels = spec->inputs[0].shape.dims[1];
+    int32_t *own = (int32_t *)workspace + slot * channels;
+    memset(own, 0, (size_t)channels * sizeof *own);
+    return is_max(spec->op) ? (struct pooled){ .most = (uint8_t *)own }
+                            : (struct pooled){ .sums = own };
+}
+
+static void pool_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, int64_t oy,
+                    int64_t ox, struct pooled *p)
 {
     const struct hrf_operand *x = &spec->inputs[0];
     const struct hrf_window *w = &spec->attributes.window;
     const int64_t rows = x->shape.dims[2], columns = x->shape.dims[3];
-    struct pooled p = { .most = x->dtype == HRF_S8 ? -128 : 0 };
     for (int64_t ky = 0; ky < w->kernel[0]; ky++) {
         const int64_t y = oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0];
         for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
             const int64_t u = ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1];
             const bool inside = y >= 0 && y < rows && u >= 0 && u < columns;
             const bool padded = y < rows + w->pad_end[0] && u < columns + w->pad_end[1];
-            p.count += inside || (padded && w->count_include_pad);
+            p->count += inside || (padded && w->count_include_pad);
             if (inside)
-                take_pixel(x, in, ((n * rows + y) * columns + u) * x->shape.dims[1] + c, &p);
+                take_pixel(x, in + ((n * rows + y) * columns + u) * x->shape.dims[1], p);
         }
     }
-    return p;
 }
 
 static void run_pool(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_shape *out = &spec->output.shape;
-    const void *x = hrf_spec_data(spec, call, 0);
+    const uint8_t *x = hrf_spec_data(spec, call, 0);
+    uint8_t *y = call->output;
     const int64_t channels = out->dims[1], n_pixels = hrf_shape_count(out) / channels;
+    const int64_t slots = kernel->slots;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n_pixels; i++)
-        for (int64_t c = 0; c < channels; c++) {
-            const struct pooled p = pool_at(spec, x, i / (out->dims[2] * out->dims[3]), c,
-                                            i / out->dims[3] % out->dims[2], i % out->dims[3]);
-            ((uint8_t *)call->output)[i * channels + c] = give_pooled(spec, &p, kernel->tables[0]);
+    for (int64_t s = 0; s < slots; s++)
+        for (int64_t i = n_pixels * s / slots; i < n_pixels * (s + 1) / slots; i++) {
+            struct pooled p = pooled_init(spec, call->workspace, s);
+            pool_at(spec, x, i / (out->dims[2] * out->dims[3]), i / out->dims[3] % out->dims[2],
+                    i % out->dims[3], &p);
+            give_pixel(spec, &p, kernel->tables[0], y + i * channels);
         }
 }
 
@@ -343,16 +419,19 @@ static void run_global_pool(const struct integer_kernel *kernel, const struct hr
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_operand *in = &spec->inputs[0];
-    const void *x = hrf_spec_data(spec, call, 0);
+    const uint8_t *x = hrf_spec_data(spec, call, 0);
+    uint8_t *y = call->output;
     const int64_t channels = in->shape.dims[1], area = in->shape.dims[2] * in->shape.dims[3];
-    const int64_t n = in->shape.dims[0] * channels;
+    const int64_t images = in->shape.dims[0], slots = kernel->slots;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        struct pooled p = { .count = area };
-        for (int64_t k = 0; k < area; k++)
-            take_pixel(in, x, (i / channels * area + k) * channels + i % channels, &p);
-        ((uint8_t *)call->output)[i] = give_pooled(spec, &p, kernel->tables[0]);
-    }
+    for (int64_t s = 0; s < slots; s++)
+        for (int64_t n = images * s / slots; n < images * (s + 1) / slots; n++) {
+            struct pooled p = pooled_init(spec, call->workspace, s);
+            p.count = area;
+            for (int64_t k = 0; k < area; k++)
+                take_pixel(in, x + (n * area + k) * channels, &p);
+            give_pixel(spec, &p, kernel->tables[0], y + n * channels);
+        }
 }
 
 /* ---- concat ---- */
@@ -448,6 +527,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_spec_destroy(kernel->spec);
     hrf_requantize_destroy(kernel->requantize);
     hrf_free(kernel->tables);
+    hrf_free(kernel->pairs);
     hrf_free(kernel->factors);
     hrf_free(kernel->shifts);
     hrf_free(kernel);
@@ -483,6 +563,18 @@ static enum hrf_status prepare(struct integer_kernel *kernel, struct hrf_error *
         prepare_batch_norm(kernel);
         return HRF_OK;
     }
+    if (kernel->function == run_binary) {
+        kernel->pairs = hrf_alloc_array(256, 256);
+        if (kernel->pairs == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+        fill_pairs(spec, kernel->pairs);
+        return HRF_OK;
+    }
+    if (kernel->function == run_pool || kernel->function == run_global_pool) {
+        kernel->slots = SLOTS;
+        kernel->base.workspace_bytes = (size_t)(SLOTS * spec->inputs[0].shape.dims[1]) *
+                                       sizeof(int32_t);
+    }
     if (spec->inputs[0].dtype == HRF_F32 || spec->output.dtype == HRF_F32)
         return HRF_OK;
     kernel->tables = hrf_alloc_array((size_t)spec->n_inputs, sizeof *kernel->tables);
@@ -504,9 +596,9 @@ enum hrf_status hrf_integer_compile(const struct hrf_graph *graph, const struct 
                                         .implementation = "integer" };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    kernel->function = function_of(node->op);
     HRF_TRY(prepare(kernel, err));
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
-    kernel->function = function_of(node->op);
     *out = owned;
     owned = NULL;
     return HRF_OK;

@@ -305,20 +305,6 @@ static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibrati
     return HRF_OK;
 }
 
-static enum hrf_status find_broken(const struct run *run, struct hrf_error *err)
-{
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind == HRF_TASK_CALIBRATE && t->state == HRF_TASK_BROKEN)
-            return hrf_error_set(err, HRF_E_EXTERNAL,
-                                 "calibration failed on slide %lld, a part of the sample: %s; "
-                                 "exclude the slide (dataset.exclude) or leave int8 out",
-                                 (long long)t->slide_id,
-                                 t->reason != NULL ? t->reason : "no reason given");
-    }
-    return HRF_OK;
-}
-
 static bool observing_is_over(const struct run *run)
 {
     for (size_t i = 0; i < run->tasks.n_items; i++)
@@ -343,7 +329,6 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
         return adopt(run, &calibration, !run->calibration_planned, err);
     if (!run->calibration_planned) /* what was seen before, for another method, is known */
         HRF_TRY(plan_observing(run, sample, err));
-    HRF_TRY(find_broken(run, err));
     if (!observing_is_over(run))
         return HRF_OK;
     HRF_TRY(fit(run, sample, key, &calibration, err));
@@ -357,8 +342,7 @@ enum hrf_status run_calibrate(struct run *run, struct hrf_error *err)
 {
     if (!run_waits_for_calibration(run) || !tiling_is_over(run) ||
         (run->calibration_planned && !observing_is_over(run)))
-        return run->calibration_planned && run->calibration == NULL ? find_broken(run, err)
-                                                                    : HRF_OK;
+        return HRF_OK;
     HRF_AUTO_FREE char *cache = hrf_cache_directory(run->workflow->cache);
     HRF_AUTO(hrf_calibrations) store = NULL;
     struct sample sample = { .parts = NULL };
@@ -373,4 +357,21 @@ enum hrf_status run_calibrate(struct run *run, struct hrf_error *err)
     if (run->calibration != NULL)
         HRF_TRY(run_plan_all_infer(run, err));
     return HRF_OK;
+}
+
+enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *err)
+{
+    if (!run_waits_for_calibration(run))
+        return HRF_OK;
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *t = &run->tasks.items[i];
+        if (t->kind == HRF_TASK_CALIBRATE && t->state == HRF_TASK_BROKEN)
+            return hrf_error_set(err, HRF_E_EXTERNAL,
+                                 "int8 could not be calibrated: slide %lld, a part of the sample, "
+                                 "failed: %s; run again, exclude the slide (dataset.exclude) or "
+                                 "leave int8 out",
+                                 (long long)t->slide_id,
+                                 t->reason != NULL ? t->reason : "no reason given");
+    }
+    return hrf_error_set(err, HRF_E_BUG, "the tasks ended without a calibration");
 }

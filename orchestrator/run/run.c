@@ -263,6 +263,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
         if (!changed && !submitted)
             hrf_clock_sleep_ms(TICK_MS);
     }
+    HRF_TRY(run_check_calibrated(run, err));
     run->summary.end = HRF_RUN_DONE;
     return HRF_OK;
 }

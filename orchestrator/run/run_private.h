@@ -69,6 +69,8 @@ bool run_wants_int8(const struct run *run);
 bool run_waits_for_calibration(const struct run *run);
 /* Goes on with the calibration as far as the tasks allow: plans it, or fits and keeps it. */
 HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err);
+/* When every task has ended: an error that says why int8 has no calibration, if it has none. */
+HRF_CHECKED enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *err);
 
 /* jobs.c */
 /* DIR/plans/<key>.rec: heap. */
