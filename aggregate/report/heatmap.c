@@ -36,6 +36,41 @@ static void draw_patches(const struct hrf_tile_plan *plan, const struct hrf_scor
     }
 }
 
+/* The map's value at (u, v) in its own px, between the four nearest centres. */
+static double sample(const struct hrf_class_map *map, double u, double v)
+{
+    double x = fmin(fmax(u - 0.5, 0), map->columns - 1);
+    double y = fmin(fmax(v - 0.5, 0), map->rows - 1);
+    int32_t i = (int32_t)x, j = (int32_t)y;
+    int32_t right = i + 1 < map->columns ? i + 1 : i, below = j + 1 < map->rows ? j + 1 : j;
+    const float *top = map->values + (size_t)j * (size_t)map->columns;
+    const float *bottom = map->values + (size_t)below * (size_t)map->columns;
+    double a = x - i, b = y - j;
+    return (1 - b) * ((1 - a) * (double)top[i] + a * (double)top[right]) +
+           b * ((1 - a) * (double)bottom[i] + a * (double)bottom[right]);
+}
+
+/* Only what speaks for the class is shown, as a share of the place that speaks loudest. */
+static void draw_class_map(const struct hrf_tile_plan *plan, const struct hrf_class_map *map,
+                           struct hrf_image *image)
+{
+    size_t n = (size_t)map->rows * (size_t)map->columns;
+    double d = plan->thumbnail_downsample, largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, (double)map->values[i]);
+    double per_x = d * map->columns / (double)plan->patch_width0;
+    double per_y = d * map->rows / (double)plan->patch_height0;
+    for (int32_t y = 0; y < image->height; y++)
+        for (int32_t x = 0; x < image->width; x++) {
+            double u = (x + 0.5) * per_x - plan->patches[0].x / d * per_x;
+            double v = (y + 0.5) * per_y - plan->patches[0].y / d * per_y;
+            if (u < 0 || v < 0 || u >= map->columns || v >= map->rows)
+                continue;
+            double t = largest > 0 ? fmax(sample(map, u, v) / largest, 0) : 0;
+            hrf_image_blend(image, x, y, x + 1, y + 1, hrf_colour_map(t), tint(t));
+        }
+}
+
 static void draw_mask(const struct hrf_image *mask, struct hrf_image *map)
 {
     const unsigned char *m = mask->pixels;
@@ -73,7 +108,10 @@ static enum hrf_status draw_on(const struct hrf_tile_plan *plan, const struct hr
     if (!(plan->thumbnail_downsample > 0.0))
         return hrf_error_set(err, HRF_E_USER, "the tile plan's thumbnail has a downsample of %g",
                              plan->thumbnail_downsample);
-    draw_patches(plan, scores, positive, map);
+    if (scores->class_map.values != NULL && plan->n_patches == 1)
+        draw_class_map(plan, &scores->class_map, map);
+    else
+        draw_patches(plan, scores, positive, map);
     if (plan->mask_png.n_bytes > 0) {
         struct hrf_image mask = { 0 };
         HRF_TRY(hrf_image_decode(&plan->mask_png, 1, &mask, err));

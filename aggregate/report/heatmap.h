@@ -2,6 +2,8 @@
  *
  * Each patch tints its place on the thumbnail by the colour map; the tint grows from faint to
  * strong with the probability, so that the tissue stays visible where the model saw nothing.
+ * A slide that was scored as one image shows its class activation map in their place: what speaks
+ * for the predicted class, as a share of the place where most does.
  * The tissue mask is outlined in gray, lesions of an annotation in black, their cut-outs too.
  */
 #ifndef HRF_AGGREGATE_REPORT_HEATMAP_H
@@ -21,7 +23,7 @@ HRF_CHECKED enum hrf_status hrf_heatmap_draw(const struct hrf_tile_plan *plan,
                                              const struct hrf_scores *scores, size_t positive,
                                              const struct hrf_outlines *outlines,
                                              struct hrf_image *out, struct hrf_error *err);
-/* With a colour bar from 0 to 1 below it, marked at the threshold. */
+/* With a colour bar from 0 to 1 below it, marked at the threshold (none: NaN). */
 HRF_CHECKED enum hrf_status hrf_heatmap_write(const struct hrf_image *map, double threshold,
                                               const char *path, struct hrf_error *err);
 

@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -180,8 +181,9 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
     if (status != HRF_OK)
         return note_or_fail(extra, status, "no heatmap", &why, err);
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_HEATMAP);
-    status = path == NULL ? no_memory(err)
-                          : hrf_heatmap_write(&map, w->cohort->threshold, path, err);
+    /* A class activation map is not on the scale that the threshold is on. */
+    double threshold = scores->class_map.values == NULL ? w->cohort->threshold : NAN;
+    status = path == NULL ? no_memory(err) : hrf_heatmap_write(&map, threshold, path, err);
     if (status == HRF_OK && precision == 0 && w->options->html)
         status = make_thumbnail(&map, w->thumbnail_side, extra, err);
     extra->has_heatmap |= status == HRF_OK && precision == 0;

@@ -15,8 +15,10 @@
 #include "calibrate/observe/codec.h"
 #include "engine/cli/cli.h"
 #include "engine/input/feed.h"
+#include "engine/input/rows.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/calibrator.h"
+#include "engine/run/class_map.h"
 #include "schema/record/job.h"
 #include "schema/record/scores.h"
 
@@ -73,6 +75,20 @@ static enum hrf_status load_model(struct job *job, struct hrf_error *err)
     return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
 }
 
+/* A network that has no such map is scored without one; the log says why. */
+static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_class_map_add(graph, &why);
+    if (status == HRF_E_UNSUPPORTED) {
+        hrf_log_warning("engine", "%s; slides get a score and no heatmap", why.text);
+        return HRF_OK;
+    }
+    if (status != HRF_OK && err != NULL)
+        *err = why;
+    return status;
+}
+
 static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
@@ -83,9 +99,11 @@ static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_er
     hrf_session_destroy(job->session);
     job->session = NULL;
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
-    HRF_TRY(hrf_engine_set_image_input(graph, engine->batch, size, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
+    if (engine->class_map)
+        HRF_TRY(add_class_map(graph, err));
     struct hrf_session_config config = {
         .device = strcmp(engine->device, "auto") == 0 ? "cpu" : engine->device,
         .precision = engine->precision,
@@ -203,11 +221,13 @@ static enum hrf_status score_patches(struct job *job, const struct hrf_job_task 
     return HRF_OK;
 }
 
-/* A task's slide and patches, open and being read ahead. */
+/* A task's slide and patches, open and being read ahead; a slide that is one image is read
+ * straight into the network's input instead and has no feed. */
 struct source {
     struct hrf_tile_plan *plan;
     struct hrf_slide *slide;
     struct hrf_feed *feed;
+    struct hrf_feed_times times; /* without a feed */
     int32_t n_threads;
 };
 
@@ -227,6 +247,8 @@ static enum hrf_status open_source(struct job *job, const struct hrf_job_task *t
     HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
     source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();
+    if (engine->class_map)
+        return HRF_OK;
     struct hrf_feed_config config = { .slide = source->slide,
                                       .plan = source->plan,
                                       .first_patch = task->first_patch,
@@ -239,10 +261,67 @@ static enum hrf_status open_source(struct job *job, const struct hrf_job_task *t
     return hrf_feed_create(&config, &source->feed, err);
 }
 
+/* The slide as one image, in the network's input. */
+static enum hrf_status read_slide(struct job *job, const struct hrf_job_task *task,
+                                  struct source *source, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    if (task->n_patches != 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "task %s asks for %lld patches where a slide is one image", task->id,
+                             (long long)task->n_patches);
+    struct hrf_rows_config rows = { .slide = source->slide,
+                                    .plan = source->plan,
+                                    .patch = task->first_patch,
+                                    .n_rows = source->plan->patch_size,
+                                    .n_readers = source->n_threads };
+    memcpy(rows.mean, engine->mean, sizeof rows.mean);
+    memcpy(rows.std, engine->std, sizeof rows.std);
+    return hrf_rows_read(&rows, hrf_session_input(job->session, 0), &source->times, err);
+}
+
+/* The map of the class that the one image was given to. */
+static enum hrf_status keep_class_map(const struct job *job, struct hrf_scores *scores,
+                                      struct hrf_error *err)
+{
+    if (hrf_session_n_outputs(job->session) < 2)
+        return HRF_OK;
+    const struct hrf_shape *shape = hrf_session_output_shape(job->session, 1);
+    const float *all = hrf_session_output(job->session, 1); /* [rows][columns][classes] */
+    int64_t n_classes = shape->dims[1], n = shape->dims[2] * shape->dims[3];
+    struct hrf_class_map *map = &scores->class_map;
+    for (int32_t c = 1; c < scores->n_classes; c++)
+        if (scores->probabilities[c] > scores->probabilities[map->class_index])
+            map->class_index = c;
+    map->rows = (int32_t)shape->dims[2];
+    map->columns = (int32_t)shape->dims[3];
+    map->values = hrf_alloc_array((size_t)n, sizeof map->values[0]);
+    if (map->values == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a class activation map");
+    for (int64_t i = 0; i < n; i++)
+        map->values[i] = all[i * n_classes + map->class_index];
+    return HRF_OK;
+}
+
+static enum hrf_status score_slide(struct job *job, const struct hrf_job_task *task,
+                                   struct source *source, struct hrf_scores *scores,
+                                   struct hrf_error *err)
+{
+    HRF_TRY(read_slide(job, task, source, err));
+    double start = hrf_clock_seconds();
+    HRF_TRY(hrf_session_run(job->session, err));
+    scores->timing.compute = hrf_clock_seconds() - start;
+    memcpy(scores->probabilities, hrf_session_output(job->session, 0),
+           (size_t)scores->n_classes * sizeof scores->probabilities[0]);
+    hrf_crash_point("engine.batch");
+    return keep_class_map(job, scores, err);
+}
+
 static void note_timing(struct job *job, const struct source *source, double start,
                         struct hrf_scores *scores)
 {
-    struct hrf_feed_times times = hrf_feed_times(source->feed);
+    struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
+                                                       : source->times;
     struct hrf_session_memory memory = hrf_session_memory(job->session);
     scores->timing.decode = times.decode;
     scores->timing.prepare = times.prepare;
@@ -265,7 +344,8 @@ static enum hrf_status score_task(struct job *job, const struct hrf_job_task *ta
     if (status == HRF_OK)
         status = new_scores(job, task, source.plan, &scores, err);
     if (status == HRF_OK)
-        status = score_patches(job, task, source.feed, scores, err);
+        status = source.feed != NULL ? score_patches(job, task, source.feed, scores, err)
+                                     : score_slide(job, task, &source, scores, err);
     if (status == HRF_OK)
         note_timing(job, &source, start, scores);
     source_release(&source);
@@ -292,6 +372,15 @@ static enum hrf_status observe_patches(struct job *job, const struct hrf_job_tas
     return HRF_OK;
 }
 
+static enum hrf_status observe_slide(struct job *job, const struct hrf_job_task *task,
+                                     struct source *source, struct hrf_calibrator *calibrator,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(read_slide(job, task, source, err));
+    calibrator->n_images = 1;
+    return hrf_session_run(job->session, err);
+}
+
 static enum hrf_status observe_task(struct job *job, const struct hrf_job_task *task,
                                     struct hrf_bytes *record, struct hrf_error *err)
 {
@@ -303,7 +392,8 @@ static enum hrf_status observe_task(struct job *job, const struct hrf_job_task *
     if (status == HRF_OK) {
         calibrator.batch = hrf_session_input_shape(job->session, 0)->dims[0];
         hrf_calibrator_watch(job->session, &calibrator);
-        status = observe_patches(job, task, source.feed, &calibrator, err);
+        status = source.feed != NULL ? observe_patches(job, task, source.feed, &calibrator, err)
+                                     : observe_slide(job, task, &source, &calibrator, err);
         hrf_session_observe(job->session, NULL, NULL);
     }
     if (status == HRF_OK)

@@ -267,6 +267,11 @@ const float *hrf_session_output(const struct hrf_session *session, int32_t i)
     return buffer_of(session, session->graph->outputs[i]);
 }
 
+int32_t hrf_session_n_outputs(const struct hrf_session *session)
+{
+    return session->graph->n_outputs;
+}
+
 const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i)
 {
     return &session->graph->values[session->graph->inputs[i]].shape;

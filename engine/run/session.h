@@ -46,6 +46,7 @@ float *hrf_session_input(struct hrf_session *session, int32_t i);
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
 /* Graph output i, dense float32; N, H, W, C order for rank 4. Valid until the next run. */
 const float *hrf_session_output(const struct hrf_session *session, int32_t i);
+int32_t hrf_session_n_outputs(const struct hrf_session *session);
 const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i);
 const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i);
 struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);

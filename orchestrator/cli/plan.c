@@ -43,8 +43,10 @@ static char *ask_memory(const struct hrf_workflow *w)
     if (hrf_process_self(&self, NULL) != HRF_OK || (directory = hrf_path_directory(self)) == NULL ||
         (program = hrf_path_join(directory, "hires-engine")) == NULL)
         return NULL;
-    snprintf(size, sizeof size, "%lld", (long long)w->tiler.patch.size);
-    snprintf(batch, sizeof batch, "%lld", (long long)w->engine.batch);
+    bool whole = w->tiler.mode == HRF_TILER_SLIDE;
+    snprintf(size, sizeof size, "%lld",
+             (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
+    snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
     const char *const argv[] = { program, "model",   "inspect", w->model.file, "--size",
                                  size,    "--batch", batch,     NULL };
     struct hrf_strbuf out = HRF_STRBUF_INIT, error = HRF_STRBUF_INIT;
@@ -109,9 +111,14 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
            (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
            (long long)slides_in(preview, HRF_SLIDE_FAILED));
     print_counts("tile", c.reasons[HRF_TASK_TILE]);
-    printf("          patches of %lld px at %g um/px, stride %lld, tissue by %s\n",
-           (long long)w->tiler.patch.size, w->tiler.patch.mpp, (long long)w->tiler.patch.stride,
-           hrf_tissue_method_name(w->tiler.tissue.method));
+    const char *method = hrf_tissue_method_name(w->tiler.tissue.method);
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        printf("          each slide as one image of %lld px at %g um/px, tissue by %s\n",
+               (long long)w->tiler.slide.size, w->tiler.slide.mpp, method);
+    else
+        printf("          patches of %lld px at %g um/px, stride %lld, tissue by %s\n",
+               (long long)w->tiler.patch.size, w->tiler.patch.mpp, (long long)w->tiler.patch.stride,
+               method);
     print_counts("infer", c.reasons[HRF_TASK_INFER]);
     printf("          %lld patches to score as far as is known; shards of at most %lld, %lld jobs "
            "at once\n",

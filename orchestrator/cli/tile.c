@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct request {
-    const char *mask, *thumbnail, *method;
+    const char *mask, *thumbnail, *method, *mode;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
     bool json;
@@ -23,11 +23,15 @@ static enum hrf_status write_picture(const char *path, const struct hrf_bytes *p
     return path != NULL ? hrf_file_write_atomic(path, png->data, png->n_bytes, err) : HRF_OK;
 }
 
-static void print_plan(const struct hrf_tile_plan *p)
+static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
 {
     printf("%s: %lld x %lld px, %d levels, %.4f x %.4f um/px (%s)\n", p->vendor,
            (long long)p->width, (long long)p->height, p->n_levels, p->mpp_x, p->mpp_y,
            p->mpp_source);
+    if (is_frame && p->n_patches == 1)
+        printf("frame of %lld x %lld level-0 px at %d, %d: white beyond the slide's %lld x %lld\n",
+               (long long)p->patch_width0, (long long)p->patch_height0, p->patches[0].x,
+               p->patches[0].y, (long long)p->width, (long long)p->height);
     printf("tissue %.1f %% (%s, threshold %g), %lld patches of %lld px at %g um/px, read from "
            "level %d\n",
            100 * p->tissue_fraction, p->tissue_method, p->tissue_threshold, (long long)p->n_patches,
@@ -57,10 +61,15 @@ static void print_json(const struct hrf_tile_plan *p)
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = {
-        .method = "otsu", .size = 256, .min_patches = 16, .mpp = 0.5, .min_tissue = 0.5
-    };
+    struct request r = { .mode = "patch",
+                         .method = "otsu",
+                         .size = 256,
+                         .min_patches = 16,
+                         .mpp = 0.5,
+                         .min_tissue = 0.5 };
     const struct hrf_option options[] = {
+        { "mode", "MODE", "patch (default), or slide: one frame for the whole slide",
+          HRF_OPTION_TEXT, &r.mode },
         { "size", "PX", "patch size (default 256)", HRF_OPTION_INT, &r.size },
         { "mpp", "UM", "resolution of patches in um/px (default 0.5)", HRF_OPTION_REAL, &r.mpp },
         { "stride", "PX", "default: the size", HRF_OPTION_INT, &r.stride },
@@ -81,7 +90,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         fprintf(stderr, "%s tile: --size, --stride and --mpp must be positive\n", HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    char mode[] = "patch", method[32];
+    char mode[32], method[32];
+    snprintf(mode, sizeof mode, "%s", r.mode);
     snprintf(method, sizeof method, "%s", r.method);
     struct hrf_job_tiler params = { .mode = mode,
                                     .patch_size = r.size,
@@ -101,7 +111,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (r.json)
         print_json(plan);
     else
-        print_plan(plan);
+        print_plan(plan, strcmp(mode, "slide") == 0);
     return 0;
 }
 

@@ -53,6 +53,8 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
     }
     hrf_hash_int(hash, inputs->first_patch);
     hrf_hash_int(hash, inputs->n_patches);
+    if (inputs->class_map) /* a record of patches has the key that it always had */
+        hrf_hash_text(hash, "class map");
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

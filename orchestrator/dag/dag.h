@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hrf_slide_identity {
@@ -34,6 +35,7 @@ struct hrf_infer_inputs {
     int64_t n_classes;
     const double *mean, *std; /* [3] */
     int64_t first_patch, n_patches;
+    bool class_map; /* slide mode */
 };
 
 HRF_CHECKED enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs,

@@ -125,10 +125,11 @@ static enum hrf_status fill_settings(struct run *run, const struct batch *batch,
     const struct hrf_workflow *w = run->workflow;
     struct hrf_job_tiler *t = &spec->tiler;
     struct hrf_job_engine *e = &spec->engine;
-    t->mode = hrf_strdup(w->tiler.mode == HRF_TILER_PATCH ? "patch" : "slide");
-    t->patch_size = w->tiler.patch.size;
-    t->patch_stride = w->tiler.patch.stride;
-    t->patch_mpp = w->tiler.patch.mpp;
+    const struct run_region region = run_region(w);
+    t->mode = hrf_strdup(region.mode);
+    t->patch_size = region.size;
+    t->patch_stride = region.stride;
+    t->patch_mpp = region.mpp;
     t->tissue_method = hrf_strdup(hrf_tissue_method_name(w->tiler.tissue.method));
     t->min_tissue = w->tiler.tissue.min_tissue;
     t->min_patches = w->tiler.tissue.min_patches;
@@ -143,6 +144,7 @@ static enum hrf_status fill_settings(struct run *run, const struct batch *batch,
     e->scales = is_int8 ? hrf_strdup(run->calibration_path) : NULL;
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
     e->batch = w->engine.batch;
+    e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
     e->memory_bytes = w->engine.memory_bytes;
     int64_t share = hrf_process_cpu_count() / w->executor.max_jobs; /* cores of one job */
     e->n_threads = share > 0 ? share : 1;

@@ -29,17 +29,26 @@ static struct hrf_slide_identity identity(const struct hrf_slide_row *slide)
                                         .mtime_ns = slide->mtime_ns };
 }
 
+struct run_region run_region(const struct hrf_workflow *w)
+{
+    const struct hrf_workflow_tiler *t = &w->tiler;
+    if (t->mode == HRF_TILER_SLIDE)
+        return (struct run_region){ "slide", t->slide.size, t->slide.size, t->slide.mpp };
+    return (struct run_region){ "patch", t->patch.size, t->patch.stride, t->patch.mpp };
+}
+
 enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
                              char out[HRF_HASH_HEX], struct hrf_error *err)
 {
+    const struct run_region region = run_region(w);
     struct hrf_tile_inputs inputs = { .slide = identity(slide),
-                                      .mode = w->tiler.mode == HRF_TILER_PATCH ? "patch" : "slide",
+                                      .mode = region.mode,
                                       .tissue_method = hrf_tissue_method_name(
                                           w->tiler.tissue.method),
-                                      .size = w->tiler.patch.size,
-                                      .stride = w->tiler.patch.stride,
+                                      .size = region.size,
+                                      .stride = region.stride,
                                       .min_patches = w->tiler.tissue.min_patches,
-                                      .mpp = w->tiler.patch.mpp,
+                                      .mpp = region.mpp,
                                       .min_tissue = w->tiler.tissue.min_tissue,
                                       .csv_mpp = slide->mpp_csv,
                                       .workflow_mpp = w->dataset.mpp };
@@ -139,6 +148,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
     struct hrf_infer_inputs inputs = { .slide = identity(slide),
                                        .tiling = plan->hash,
                                        .model_sha256 = model_sha256,
+                                       .class_map = w->tiler.mode == HRF_TILER_SLIDE,
                                        .device = "cpu",
                                        .n_classes = (int64_t)w->model.classes.n_items,
                                        .mean = w->model.input.mean,

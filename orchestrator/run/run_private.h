@@ -42,6 +42,13 @@ struct run {
 };
 
 /* prepare.c */
+/* What the tiler cuts, in either mode: px, px, um/px. */
+struct run_region {
+    const char *mode;
+    int64_t size, stride;
+    double mpp;
+};
+struct run_region run_region(const struct hrf_workflow *workflow);
 /* The content key of a slide's tile task. */
 HRF_CHECKED enum hrf_status run_tile_key(const struct hrf_workflow *workflow,
                                          const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],

@@ -65,13 +65,15 @@ static json_t *triple_json(const double values[3])
 
 static json_t *engine_json(const struct hrf_job_engine *engine)
 {
-    return json_pack(
+    json_t *json = json_pack(
         "{sosososIsososososIsIsI}", "scales", hrf_json_bytes(engine->scales), "model_file",
         hrf_json_bytes(engine->model_file), "model_sha256", hrf_json_bytes(engine->model_sha256),
         "n_classes", (json_int_t)engine->n_classes, "mean", triple_json(engine->mean), "std",
         triple_json(engine->std), "precision", hrf_json_bytes(engine->precision), "device",
         hrf_json_bytes(engine->device), "batch", (json_int_t)engine->batch, "memory_bytes",
         (json_int_t)engine->memory_bytes, "n_threads", (json_int_t)engine->n_threads);
+    json_object_set_new(json, "class_map", json_boolean(engine->class_map));
+    return json;
 }
 
 static json_t *task_json(const struct hrf_job_task *task)
@@ -161,6 +163,7 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     HRF_TRY(hrf_json_get_int(o, "batch", where, &engine->batch, err));
     HRF_TRY(hrf_json_get_int(o, "memory_bytes", where, &engine->memory_bytes, err));
     HRF_TRY(hrf_json_get_int(o, "n_threads", where, &engine->n_threads, err));
+    HRF_TRY(hrf_json_get_bool(o, "class_map", where, &engine->class_map, err));
     if (engine->n_classes < 1 || engine->n_classes > 1 << 16 || engine->batch < 1 ||
         engine->batch > 1 << 16 || engine->n_threads < 0 || engine->n_threads > 4096)
         return hrf_error_set(err, HRF_E_USER, "%s: 'engine' holds a number out of range", where);

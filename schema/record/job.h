@@ -39,6 +39,7 @@ struct hrf_job_engine {
     char *scales; /* path of the calibration record for int8; NULL otherwise */
     int64_t batch, memory_bytes;
     int64_t n_threads; /* 0 = all that the process may use */
+    bool class_map;    /* slide mode: the record gets a map of the predicted class */
 };
 
 struct hrf_job_task {

@@ -17,6 +17,7 @@ void hrf_scores_destroy(struct hrf_scores *scores)
     hrf_free(scores->device);
     hrf_free(scores->host);
     hrf_free(scores->probabilities);
+    hrf_free(scores->class_map.values);
     hrf_free(scores);
 }
 
@@ -39,10 +40,20 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
         (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches, "n_classes",
         scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes, "n_threads",
         scores->n_threads, "n_readers", scores->n_readers, "timing", timing_json(&scores->timing));
-    const struct hrf_section section = { "probabilities", scores->probabilities,
-                                         (size_t)(scores->n_patches * scores->n_classes) *
-                                             sizeof scores->probabilities[0] };
-    return hrf_container_encode(KIND, VERSION, header, &section, 1, out, err);
+    const struct hrf_class_map *map = &scores->class_map;
+    const struct hrf_section sections[] = {
+        { "probabilities", scores->probabilities,
+          (size_t)(scores->n_patches * scores->n_classes) * sizeof scores->probabilities[0] },
+        { "class_map", map->values,
+          (size_t)map->rows * (size_t)map->columns * sizeof map->values[0] }
+    };
+    if (map->values == NULL)
+        return hrf_container_encode(KIND, VERSION, header, sections, 1, out, err);
+    json_t *shape = json_pack("{sisisi}", "class", map->class_index, "rows", map->rows, "columns",
+                              map->columns);
+    if (header == NULL || json_object_set_new(header, "class_map", shape) != 0)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
+    return hrf_container_encode(KIND, VERSION, header, sections, 2, out, err);
 }
 
 static enum hrf_status read_timing(const json_t *header, const char *where,
@@ -67,6 +78,38 @@ static enum hrf_status read_names(const json_t *header, const char *where,
     HRF_TRY(hrf_json_get_bytes(header, "precision", where, &scores->precision, err));
     HRF_TRY(hrf_json_get_bytes(header, "device", where, &scores->device, err));
     return hrf_json_get_bytes(header, "host", where, &scores->host, err);
+}
+
+enum { MAX_MAP_SIDE = 1 << 15 };
+
+/* Records of patches have none. */
+static enum hrf_status read_class_map(const struct hrf_container *container, const char *where,
+                                      int64_t n_classes, struct hrf_class_map *map,
+                                      struct hrf_error *err)
+{
+    json_t *shape = json_object_get(container->header, "class_map");
+    int64_t class_index, rows, columns;
+    struct hrf_section section;
+    if (shape == NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_json_get_int(shape, "class", where, &class_index, err));
+    HRF_TRY(hrf_json_get_int(shape, "rows", where, &rows, err));
+    HRF_TRY(hrf_json_get_int(shape, "columns", where, &columns, err));
+    if (class_index < 0 || class_index >= n_classes || rows < 1 || rows > MAX_MAP_SIDE ||
+        columns < 1 || columns > MAX_MAP_SIDE)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: it claims a class map of %lld x %lld for class %lld", where,
+                             (long long)rows, (long long)columns, (long long)class_index);
+    size_t n_bytes = (size_t)(rows * columns) * sizeof map->values[0];
+    HRF_TRY(hrf_container_section(container, "class_map", n_bytes, where, &section, err));
+    map->values = hrf_alloc(n_bytes);
+    if (map->values == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for its class map", where);
+    memcpy(map->values, section.data, n_bytes);
+    map->class_index = (int32_t)class_index;
+    map->rows = (int32_t)rows;
+    map->columns = (int32_t)columns;
+    return HRF_OK;
 }
 
 static enum hrf_status decode_scores(const struct hrf_container *container, const char *where,
@@ -97,7 +140,7 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
         return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld patches", where,
                              (long long)scores->n_patches);
     memcpy(scores->probabilities, section.data, n_bytes);
-    return HRF_OK;
+    return read_class_map(container, where, n_classes, &scores->class_map, err);
 }
 
 enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes, const char *where,

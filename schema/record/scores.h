@@ -20,6 +20,16 @@ struct hrf_timing {
     double total; /* wall */
 };
 
+/* What each place of a slide that was scored as one image adds to the score of its predicted
+ * class (Zhou et al., "Learning deep features for discriminative localization", CVPR 2016): the
+ * last features before the pooling times the class's weights, without the bias. The mean over the
+ * map plus the bias is the class's logit. */
+struct hrf_class_map {
+    int32_t class_index;   /* the predicted class */
+    int32_t rows, columns; /* over the whole frame */
+    float *values;         /* [rows][columns], heap; NULL: there is no map */
+};
+
 struct hrf_scores {
     char *task_key;  /* content key of the task that this answers */
     char *tile_plan; /* hash of the tile plan */
@@ -28,7 +38,8 @@ struct hrf_scores {
     char *host;
     int64_t first_patch, n_patches; /* a range of the tile plan's patches */
     int32_t n_classes;
-    float *probabilities; /* [n_patches][n_classes] */
+    float *probabilities;           /* [n_patches][n_classes] */
+    struct hrf_class_map class_map; /* of the only patch in slide mode; none otherwise */
     struct hrf_timing timing;
     int64_t peak_memory_bytes; /* activations, weights and workspace, by the plan */
     int32_t n_threads, n_readers;

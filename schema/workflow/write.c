@@ -239,8 +239,6 @@ void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *o
                                  "it has fp32, fp16, bf16 and int8\n");
     if (w->engine.device == HRF_DEVICE_CUDA)
         hrf_strbuf_adds(out, "engine.device: cuda is not in this build, which runs on the cpu\n");
-    if (w->tiler.mode == HRF_TILER_SLIDE)
-        hrf_strbuf_adds(out, "tiler.mode: slide is not in this build, which cuts patches\n");
     if (w->engine.parallel.is_auto || w->engine.parallel.data > 1 ||
         w->engine.parallel.spatial_rows > 1 || w->engine.parallel.spatial_cols > 1 ||
         w->engine.parallel.stages > 1)

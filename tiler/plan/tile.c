@@ -18,6 +18,7 @@ struct tiling {
     const struct hrf_job_tiler *params;
     struct hrf_overview overview;
     unsigned char *mask;
+    bool is_frame; /* mode slide: one patch, the frame */
     struct hrf_grid grid;
     struct hrf_tile_plan *plan;
 };
@@ -49,6 +50,8 @@ static enum hrf_status describe(struct tiling *t, const char *path, double csv_m
     plan->patch_stride = t->params->patch_stride;
     HRF_TRY(hrf_grid_make(info->width, info->height, plan->mpp_x, plan->mpp_y, plan->patch_size,
                           plan->patch_mpp, plan->patch_stride, &t->grid, err));
+    if (t->is_frame) /* it may stand over the slide's edge */
+        t->grid.columns = t->grid.rows = 1;
     plan->patch_width0 = t->grid.patch_width;
     plan->patch_height0 = t->grid.patch_height;
     plan->stride_x0 = t->grid.stride_x;
@@ -94,6 +97,88 @@ static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct 
     return status;
 }
 
+struct box {
+    int64_t x0, x1, y0, y1; /* px of the overview, [x0, x1) */
+};
+
+/* The mask's bounding box; empty (x0 >= x1) where there is no tissue. */
+static struct box mask_box(const struct tiling *t)
+{
+    int64_t width = t->overview.width, height = t->overview.height;
+    struct box box = { .x0 = width, .y0 = height };
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            if (t->mask[y * width + x] != 0) {
+                box.x0 = x < box.x0 ? x : box.x0;
+                box.x1 = x + 1 > box.x1 ? x + 1 : box.x1;
+                box.y0 = y < box.y0 ? y : box.y0;
+                box.y1 = y + 1;
+            }
+    return box;
+}
+
+/* Where a frame of `frame` begins on a side of `side`: the whole side in its middle where it
+ * fits, else centred on the tissue [begin, end) as far as no edge is passed. All level-0 px. */
+static int64_t place_frame(int64_t side, int64_t frame, double begin, double end)
+{
+    if (side <= frame)
+        return -((frame - side) / 2);
+    int64_t at = llround((begin + end - (double)frame) / 2);
+    at = at > 0 ? at : 0;
+    return at < side - frame ? at : side - frame;
+}
+
+/* Fraction of the mask's tissue that lies in the frame. */
+static double tissue_in_frame(const struct tiling *t, const struct hrf_patch *at, double scale_x,
+                              double scale_y)
+{
+    int64_t inside = 0, all = 0;
+    for (int64_t y = 0; y < t->overview.height; y++)
+        for (int64_t x = 0; x < t->overview.width; x++) {
+            double u = ((double)x + 0.5) * scale_x - at->x, v = ((double)y + 0.5) * scale_y - at->y;
+            bool is_tissue = t->mask[y * t->overview.width + x] != 0;
+            all += is_tissue;
+            inside += is_tissue && u >= 0 && u < (double)t->plan->patch_width0 && v >= 0 &&
+                      v < (double)t->plan->patch_height0;
+        }
+    return (double)inside / (double)all;
+}
+
+/* One patch: the frame that the whole slide is scored in. Tissue that it cannot hold is told. */
+static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    const struct box box = mask_box(t);
+    double scale_x = (double)plan->width / (double)t->overview.width;
+    double scale_y = (double)plan->height / (double)t->overview.height;
+    hrf_free(plan->patches);
+    plan->patches = NULL;
+    plan->n_patches = 0;
+    if (box.x0 >= box.x1)
+        return HRF_OK;
+    plan->patches = hrf_alloc(sizeof plan->patches[0]);
+    if (plan->patches == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
+    struct hrf_patch at = {
+        .x = (int32_t)place_frame(plan->width, plan->patch_width0, (double)box.x0 * scale_x,
+                                  (double)box.x1 * scale_x),
+        .y = (int32_t)place_frame(plan->height, plan->patch_height0, (double)box.y0 * scale_y,
+                                  (double)box.y1 * scale_y)
+    };
+    plan->patches[0] = at;
+    plan->n_patches = 1;
+    double inside = tissue_in_frame(t, &at, scale_x, scale_y);
+    if (inside >= 1)
+        return HRF_OK;
+    hrf_free(plan->warning);
+    plan->warning = hrf_format(
+        "the frame of %lld px at %g um/px holds %.1f %% of the tissue; take a "
+        "larger tiler.slide.size or a coarser tiler.slide.mpp",
+        (long long)plan->patch_size, plan->patch_mpp, 100 * inside);
+    return plan->warning != NULL ? HRF_OK
+                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for a warning");
+}
+
 static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_error *err)
 {
     struct hrf_tile_plan *plan = t->plan;
@@ -109,6 +194,8 @@ static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_er
     HRF_TRY(hrf_tissue_detect(&image, plan->tissue_method, relaxed, t->mask, &result, err));
     plan->tissue_fraction = result.fraction;
     plan->tissue_threshold = result.threshold;
+    if (t->is_frame)
+        return keep_frame(t, err);
     return keep_patches(t, relaxed ? t->params->min_tissue / 2 : t->params->min_tissue, err);
 }
 
@@ -178,6 +265,8 @@ static enum hrf_status choose_patches(struct tiling *t, struct hrf_error *err)
 {
     HRF_TRY(find_tissue(t, false, err));
     int64_t strict = t->plan->n_patches;
+    if (t->is_frame) /* a frame is there or it is not; a second look where it is not */
+        return strict > 0 ? HRF_OK : find_tissue(t, true, err);
     if (strict >= t->params->min_patches)
         return HRF_OK;
     HRF_TRY(find_tissue(t, true, err));
@@ -200,10 +289,10 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
                                double workflow_mpp, struct hrf_tile_plan **out,
                                struct hrf_error *err)
 {
-    if (strcmp(params->mode, "patch") != 0)
+    bool is_frame = strcmp(params->mode, "slide") == 0;
+    if (!is_frame && strcmp(params->mode, "patch") != 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tiler mode '%s' is not in this build, which has 'patch'; set "
-                             "tiler.mode to patch",
+                             "tiler mode '%s' is not known; set tiler.mode to patch or slide",
                              params->mode);
     double start = hrf_clock_seconds();
     HRF_AUTO(hrf_slide) slide = NULL;
@@ -211,7 +300,7 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
     if (plan == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
     HRF_TRY(hrf_slide_open(path, &slide, err));
-    struct tiling t = { .slide = slide, .params = params, .plan = plan };
+    struct tiling t = { .slide = slide, .params = params, .is_frame = is_frame, .plan = plan };
     enum hrf_status status = tile(&t, path, csv_mpp, workflow_mpp, err);
     hrf_overview_release(&t.overview);
     hrf_free(t.mask);

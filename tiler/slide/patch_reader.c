@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "tiler/slide/slide_private.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -236,20 +237,32 @@ static enum hrf_status read_rows(struct hrf_patch_reader *reader, const struct r
                                reader->argb, rgb, err);
 }
 
-/* Not resampled: the level's pixels nearest to the patch, centre on centre. */
-static enum hrf_status copy_patch(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
-                                  unsigned char *rgb, int64_t *decode_ns, struct hrf_error *err)
+/* The rows [first, first + n) of a patch. */
+struct rows {
+    int64_t first, n;
+};
+
+/* Not resampled: the level's pixels nearest to the patch, centre on centre. Strips lie where they
+ * do for the whole patch, so that the bytes of a row do not depend on the rows asked for. */
+static enum hrf_status copy_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                                 struct rows rows, unsigned char *rgb, int64_t *decode_ns,
+                                 struct hrf_error *err)
 {
-    int64_t start = hrf_clock_ns(), size = reader->size;
+    int64_t start = hrf_clock_ns(), size = reader->size, strip = reader->strip_rows;
     double downsample = reader->downsample;
     double x = floor((double)x0 / downsample + reader->x.centring + 0.5);
     double y = floor((double)y0 / downsample + reader->y.centring + 0.5);
     struct region region = { .x0 = llround(x * downsample),
                              .y0 = llround(y * downsample),
                              .width = size };
-    for (int64_t row = 0; row < size; row += reader->strip_rows) {
-        int64_t n = size - row < reader->strip_rows ? size - row : reader->strip_rows;
-        HRF_TRY(read_rows(reader, &region, row, n, rgb + 3 * row * size, err));
+    int64_t end = rows.first + rows.n;
+    for (int64_t row = rows.first / strip * strip; row < end; row += strip) {
+        int64_t n = size - row < strip ? size - row : strip;
+        int64_t begin = row > rows.first ? row : rows.first;
+        int64_t stop = row + n < end ? row + n : end;
+        HRF_TRY(read_rows(reader, &region, row, n, reader->strip, err));
+        memcpy(rgb + 3 * (begin - rows.first) * size, reader->strip + 3 * (begin - row) * size,
+               (size_t)(3 * (stop - begin) * size));
     }
     *decode_ns += hrf_clock_ns() - start;
     return HRF_OK;
@@ -269,30 +282,32 @@ static int64_t read_origin(double downsample, int64_t at, double *phase)
 /* Input row r goes into every output row that it has a part in; those that it completes leave.
  * Returns the first output row that is not complete. */
 static int64_t take_row(struct hrf_patch_reader *reader, int64_t r, const unsigned char *in,
-                        int64_t width, int64_t done, unsigned char *rgb)
+                        int64_t width, int64_t done, struct rows rows, unsigned char *rgb)
 {
     const struct axis *y = &reader->y;
-    int64_t size = reader->size;
-    for (int64_t j = done; j < size && y->first[j] <= r; j++) {
+    int64_t end = rows.first + rows.n;
+    for (int64_t j = done; j < end && y->first[j] <= r; j++) {
         int64_t t = r - y->first[j];
         float *sums = reader->sums + j % reader->n_open * reader->x.extent * 3;
         if (t < y->n_taps)
             add_row(sums, in, 3 * width, y->weights[j * y->n_taps + t], t == 0);
     }
-    while (done < size && last_row(y, done) <= r) {
-        emit_row(&reader->x, size, reader->sums + done % reader->n_open * reader->x.extent * 3,
-                 rgb + 3 * done * size);
+    while (done < end && last_row(y, done) <= r) {
+        emit_row(&reader->x, reader->size,
+                 reader->sums + done % reader->n_open * reader->x.extent * 3,
+                 rgb + 3 * (done - rows.first) * reader->size);
         done++;
     }
     return done;
 }
 
-/* The level passes through in strips, row by row. */
-static enum hrf_status resample_patch(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
-                                      unsigned char *rgb, int64_t *decode_ns, int64_t *resample_ns,
-                                      struct hrf_error *err)
+/* The level passes through in strips, row by row. Strips lie where they do for the whole patch. */
+static enum hrf_status resample_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                                     struct rows rows, unsigned char *rgb, int64_t *decode_ns,
+                                     int64_t *resample_ns, struct hrf_error *err)
 {
-    int64_t start = hrf_clock_ns(), size = reader->size, done = 0;
+    int64_t start = hrf_clock_ns(), size = reader->size, done = rows.first;
+    int64_t strip = reader->strip_rows;
     double phase_x, phase_y;
     struct region region = { .x0 = read_origin(reader->downsample, x0, &phase_x),
                              .y0 = read_origin(reader->downsample, y0, &phase_y) };
@@ -300,30 +315,42 @@ static enum hrf_status resample_patch(struct hrf_patch_reader *reader, int64_t x
     set_phase(&reader->y, size, phase_y);
     region.width = reader->x.first[size - 1] + reader->x.n_taps;
     region.height = last_row(&reader->y, size - 1) + 1;
-    for (int64_t row = 0; row < region.height; row += reader->strip_rows) {
-        int64_t rest = region.height - row;
-        int64_t n = rest < reader->strip_rows ? rest : reader->strip_rows;
+    int64_t first = reader->y.first[rows.first];
+    int64_t end = last_row(&reader->y, rows.first + rows.n - 1) + 1;
+    for (int64_t row = first / strip * strip; row < end; row += strip) {
+        int64_t rest = region.height - row, n = rest < strip ? rest : strip;
         int64_t before = hrf_clock_ns();
         *resample_ns += before - start;
         HRF_TRY(read_rows(reader, &region, row, n, reader->strip, err));
         start = hrf_clock_ns();
         *decode_ns += start - before;
-        for (int64_t r = row; r < row + n; r++)
+        for (int64_t r = row > first ? row : first; r < row + n && r < end; r++)
             done = take_row(reader, r, reader->strip + 3 * (r - row) * region.width, region.width,
-                            done, rgb);
+                            done, rows, rgb);
     }
     *resample_ns += hrf_clock_ns() - start;
     return HRF_OK;
+}
+
+enum hrf_status hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                                           int64_t first_row, int64_t n_rows, unsigned char *rgb,
+                                           int64_t *decode_ns, int64_t *resample_ns,
+                                           struct hrf_error *err)
+{
+    int64_t ignored = 0;
+    struct rows rows = { first_row, n_rows };
+    assert(first_row >= 0 && n_rows >= 1 && first_row + n_rows <= reader->size);
+    decode_ns = decode_ns != NULL ? decode_ns : &ignored;
+    resample_ns = resample_ns != NULL ? resample_ns : &ignored;
+    if (reader->is_copy)
+        return copy_rows(reader, x0, y0, rows, rgb, decode_ns, err);
+    return resample_rows(reader, x0, y0, rows, rgb, decode_ns, resample_ns, err);
 }
 
 enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                       unsigned char *rgb, int64_t *decode_ns, int64_t *resample_ns,
                                       struct hrf_error *err)
 {
-    int64_t ignored = 0;
-    decode_ns = decode_ns != NULL ? decode_ns : &ignored;
-    resample_ns = resample_ns != NULL ? resample_ns : &ignored;
-    if (reader->is_copy)
-        return copy_patch(reader, x0, y0, rgb, decode_ns, err);
-    return resample_patch(reader, x0, y0, rgb, decode_ns, resample_ns, err);
+    return hrf_patch_reader_read_rows(reader, x0, y0, 0, reader->size, rgb, decode_ns, resample_ns,
+                                      err);
 }

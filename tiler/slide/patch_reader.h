@@ -38,6 +38,13 @@ HRF_CHECKED enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reade
                                                   int64_t y0, unsigned char *rgb,
                                                   int64_t *decode_ns, int64_t *resample_ns,
                                                   struct hrf_error *err);
+/* The rows [first_row, first_row + n_rows) of that patch, byte for byte what the whole patch has
+ * there: rgb[n_rows][size][3]. Reads only what they need of the slide, and a strip around it. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
+                                                       int64_t y0, int64_t first_row,
+                                                       int64_t n_rows, unsigned char *rgb,
+                                                       int64_t *decode_ns, int64_t *resample_ns,
+                                                       struct hrf_error *err);
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
 /* Level pixels per patch pixel; exactly 1 and 1 where the level's own pixels are the patch. */
 void hrf_patch_reader_scale(const struct hrf_patch_reader *reader, double *scale_x,

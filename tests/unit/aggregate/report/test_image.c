@@ -157,6 +157,34 @@ static void a_heatmap_tints_each_patch_where_it_lies(void **state)
     hrf_image_release(&other);
 }
 
+/* A frame that begins left of the slide: a map of 2 x 2 places of which one speaks. */
+static void a_class_map_tints_the_places_that_speak(void **state)
+{
+    (void)state;
+    struct hrf_image white = make(8, 8, 3), map = { 0 };
+    struct hrf_patch frame = { -200, 0 };
+    float p[] = { 0.25f, 0.75f }, values[] = { -3, 0, -1, 8 };
+    struct hrf_tile_plan plan = { .patches = &frame,
+                                  .n_patches = 1,
+                                  .patch_width0 = 800,
+                                  .patch_height0 = 800,
+                                  .stride_x0 = 800,
+                                  .stride_y0 = 800,
+                                  .thumbnail_downsample = 100 };
+    assert_int_equal(hrf_image_encode(&white, &plan.thumbnail_png, NULL), HRF_OK);
+    const struct hrf_scores scores = {
+        .n_patches = 1, .n_classes = 2, .probabilities = p, .class_map = { 1, 2, 2, values }
+    };
+    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, NULL, &map, NULL), HRF_OK);
+    const unsigned char *loud = at(&map, 5, 7), *mute = at(&map, 0, 0), *out = at(&map, 7, 7);
+    assert_true(loud[2] < 110 && loud[0] > 230); /* yellow, strong: the frame's lower right */
+    assert_true(mute[0] > 225 && mute[0] < 255); /* faint */
+    assert_true(out[0] == 255 && out[2] == 255); /* right of the frame */
+    hrf_image_release(&map);
+    hrf_free(plan.thumbnail_png.data);
+    hrf_image_release(&white);
+}
+
 static void a_narrow_heatmap_still_gets_its_colour_bar(void **state)
 {
     (void)state;
@@ -189,6 +217,7 @@ int main(void)
         cmocka_unit_test(too_large_a_picture_is_refused),
         cmocka_unit_test(the_colour_map_is_viridis),
         cmocka_unit_test(a_heatmap_tints_each_patch_where_it_lies),
+        cmocka_unit_test(a_class_map_tints_the_places_that_speak),
         cmocka_unit_test(a_narrow_heatmap_still_gets_its_colour_bar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

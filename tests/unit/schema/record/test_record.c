@@ -174,7 +174,31 @@ static void scores_come_back_as_they_were(void **state)
     assert_memory_equal(&back->timing, &scores.timing, sizeof scores.timing);
     assert_true(back->peak_memory_bytes == 1LL << 40 && back->n_threads == 2 &&
                 back->n_readers == 1);
+    assert_null(back->class_map.values);
     hrf_scores_destroy(back);
+    hrf_bytes_release(&bytes);
+}
+
+static void a_class_map_comes_back_and_a_false_one_is_refused(void **state)
+{
+    (void)state;
+    float probabilities[6], values[6] = { 1, -2, 3.5f, 4, 5, 6 };
+    struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+    struct hrf_bytes bytes = { NULL, 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    scores.class_map = (struct hrf_class_map){ 1, 2, 3, values };
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
+    assert_int_equal(back->class_map.class_index, 1);
+    assert_int_equal(back->class_map.rows, 2);
+    assert_int_equal(back->class_map.columns, 3);
+    assert_memory_equal(back->class_map.values, values, sizeof values);
+    hrf_scores_destroy(back);
+    hrf_bytes_release(&bytes);
+    scores.class_map.class_index = 2;
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, &err), HRF_E_USER);
+    assert_string_equal(err.text, "s: it claims a class map of 2 x 3 for class 2");
     hrf_bytes_release(&bytes);
 }
 
@@ -347,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_plan_without_patches_pictures_or_warning_comes_back),
         cmocka_unit_test(the_hash_names_the_tiling_and_nothing_else),
         cmocka_unit_test(scores_come_back_as_they_were),
+        cmocka_unit_test(a_class_map_comes_back_and_a_false_one_is_refused),
         cmocka_unit_test(a_record_that_was_cut_anywhere_is_refused),
         cmocka_unit_test(a_record_with_any_bit_changed_is_refused),
         cmocka_unit_test(a_header_that_lies_is_named),

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <png.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -172,16 +173,16 @@ static void what_cannot_be_tiled_says_why(void **state)
     }
 }
 
-static void a_mode_that_is_not_built_is_refused_by_name(void **state)
+static void an_unknown_mode_is_refused_by_name(void **state)
 {
     (void)state;
-    char slide_mode[] = "slide";
+    char cube[] = "cube";
     struct hrf_job_tiler params = parameters(256, 0.5);
     struct hrf_tile_plan *plan = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    params.mode = slide_mode;
+    params.mode = cube;
     assert_int_equal(hrf_tile_slide("any.svs", &params, 0, 0, &plan, &err), HRF_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "tiler mode 'slide' is not in this build"));
+    assert_non_null(strstr(err.text, "tiler mode 'cube' is not known"));
 }
 
 /* A made slide: tissue inside a rectangle given in level-0 px, glass elsewhere. */
@@ -242,6 +243,37 @@ static void patches_are_those_with_tissue_under_them(void **state)
     assert_null(plan->warning);
 }
 
+static void a_slide_as_one_image_gets_a_frame_around_its_tissue(void **state)
+{
+    (void)state;
+    struct scene scene = { NULL, 1024, 512, 1536, 1024, { 205, 130, 185 }, { 243, 242, 244 } };
+    struct pyramid p = scene_pyramid(&scene, 2048, 1152);
+    char path[128], whole[] = "slide";
+    scene.pyramid = &p;
+    pyramid_path(folder, "frame.tif", path);
+    pyramid_write(&p, path);
+    struct hrf_job_tiler params = parameters(640, 1.0); /* 1280 level-0 px at 0.5 um/px */
+    params.mode = whole;
+    params.min_patches = 16; /* does not count */
+    HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
+    assert_int_equal(plan->n_patches, 1);
+    assert_int_equal(plan->patch_width0, 1280);
+    /* Across: centred on the tissue, 1280 - 640. Down: the slide in the frame's middle, with
+     * (1280 - 1152) / 2 rows of white above. The overview's pixels are 8 um wide. */
+    assert_true(abs(plan->patches[0].x - 640) <= 16);
+    assert_int_equal(plan->patches[0].y, -64);
+    assert_null(plan->warning);
+    assert_int_equal(plan->grid_columns * plan->grid_rows, 1);
+    /* Half of the tissue's width and height: a quarter of it fits. */
+    params.patch_size = 128;
+    HRF_AUTO(hrf_tile_plan) small = tile(path, &params, 0);
+    assert_int_equal(small->n_patches, 1);
+    assert_true(abs(small->patches[0].x - (1280 - 128)) <= 16);
+    assert_true(abs(small->patches[0].y - (768 - 128)) <= 16);
+    assert_non_null(strstr(small->warning, "the frame of 128 px at 1 um/px holds 2"));
+    assert_string_not_equal(small->hash, plan->hash);
+}
+
 static void a_slide_without_tissue_has_no_patches_and_is_no_error(void **state)
 {
     (void)state;
@@ -257,6 +289,10 @@ static void a_slide_without_tissue_has_no_patches_and_is_no_error(void **state)
     assert_true(plan->tissue_fraction == 0);
     assert_null(plan->warning);
     assert_true(plan->mask_png.n_bytes > 0);
+    char whole[] = "slide";
+    params.mode = whole;
+    HRF_AUTO(hrf_tile_plan) framed = tile(path, &params, 0);
+    assert_int_equal(framed->n_patches, 0);
 }
 
 static void a_faint_slide_is_kept_with_a_warning(void **state)
@@ -518,8 +554,9 @@ int main(void)
         cmocka_unit_test(the_hash_names_the_tiling_and_not_the_file),
         cmocka_unit_test(a_slide_without_a_resolution_is_refused_unless_it_is_given),
         cmocka_unit_test(what_cannot_be_tiled_says_why),
-        cmocka_unit_test(a_mode_that_is_not_built_is_refused_by_name),
+        cmocka_unit_test(an_unknown_mode_is_refused_by_name),
         cmocka_unit_test(patches_are_those_with_tissue_under_them),
+        cmocka_unit_test(a_slide_as_one_image_gets_a_frame_around_its_tissue),
         cmocka_unit_test(a_slide_without_tissue_has_no_patches_and_is_no_error),
         cmocka_unit_test(a_faint_slide_is_kept_with_a_warning),
         cmocka_unit_test(a_slide_with_little_tissue_says_so),

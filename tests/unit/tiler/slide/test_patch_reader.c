@@ -315,6 +315,40 @@ struct worker {
     char hex[HRF_HASH_HEX];
 };
 
+/* Every part of the rows, read by itself, against the same rows of the whole patch. */
+static void compare_rows(struct hrf_slide *slide, double mpp_x, double mpp_y, int64_t size,
+                         double mpp)
+{
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    static unsigned char whole[600 * 600 * 3], part[600 * 600 * 3];
+    static const int64_t cuts[][2] = { { 0, 1 }, { 0, 100 }, { 37, 200 }, { 99, 1 } };
+    assert_int_equal(hrf_patch_reader_create(slide, mpp_x, mpp_y, size, mpp, &reader, NULL),
+                     HRF_OK);
+    assert_int_equal(hrf_patch_reader_read(reader, -61, -40, whole, NULL, NULL, NULL), HRF_OK);
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        int64_t first = cuts[i][0], n = cuts[i][1];
+        for (int side = 0; side < 2; side++, first = size - n) {
+            memset(part, 7, sizeof part);
+            assert_int_equal(
+                hrf_patch_reader_read_rows(reader, -61, -40, first, n, part, NULL, NULL, NULL),
+                HRF_OK);
+            assert_memory_equal(part, whole + 3 * first * size, (size_t)(3 * n * size));
+            assert_true(part[3 * n * size] == 7); /* and not a byte more */
+        }
+    }
+}
+
+static void rows_read_apart_are_those_of_the_whole_patch(void **state)
+{
+    (void)state;
+    struct pyramid p = { .tile = 64 };
+    pyramid_halve(&p, 1500, 1300, 100);
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "rows.tif");
+    compare_rows(slide, 0.25, 0.25, 400, 0.25); /* copied */
+    compare_rows(slide, 0.25, 0.26, 400, 0.61); /* reduced from a level of its own */
+    compare_rows(slide, 0.25, 0.25, 500, 0.11); /* enlarged */
+}
+
 static void *read_many(void *argument)
 {
     struct worker *worker = argument;
@@ -366,6 +400,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_well_is_refused),
         cmocka_unit_test(a_patch_far_from_its_level_is_read_in_strips),
         cmocka_unit_test(patches_across_sparse_tiles_are_whole),
+        cmocka_unit_test(rows_read_apart_are_those_of_the_whole_patch),
         cmocka_unit_test(threads_that_share_a_slide_read_the_same),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

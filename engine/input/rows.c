@@ -1,0 +1,127 @@
+/* rows.c - see rows.h. The lock guards the next strip to read, the first failure and the times. */
+#include "engine/input/rows.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+/* Rows that a thread takes at once: enough that the rows it reads beyond them (the slide is read
+ * in strips of about a million pixels) are few. */
+enum { TAKE_ROWS = 512 };
+
+struct work {
+    const struct hrf_rows_config *config;
+    float *out;
+    float table[3][256]; /* per channel: byte -> normalised value */
+    pthread_mutex_t lock;
+    int64_t next; /* row */
+    int64_t decode_ns, prepare_ns;
+    enum hrf_status status;
+    struct hrf_error error;
+};
+
+static bool take(struct work *work, int64_t *first, int64_t *n)
+{
+    const struct hrf_rows_config *config = work->config;
+    pthread_mutex_lock(&work->lock);
+    int64_t end = config->first_row + config->n_rows;
+    bool is_more = work->status == HRF_OK && work->next < end;
+    *first = work->next;
+    *n = end - work->next < TAKE_ROWS ? end - work->next : TAKE_ROWS;
+    work->next += is_more ? *n : 0;
+    pthread_mutex_unlock(&work->lock);
+    return is_more;
+}
+
+static void normalise(const struct work *work, const unsigned char *rgb, int64_t n_pixels,
+                      float *out)
+{
+    for (int64_t i = 0; i < n_pixels; i++)
+        for (int c = 0; c < 3; c++)
+            out[3 * i + c] = work->table[c][rgb[3 * i + c]];
+}
+
+static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
+{
+    const struct hrf_rows_config *config = work->config;
+    const struct hrf_tile_plan *plan = config->plan;
+    const struct hrf_patch *patch = &plan->patches[config->patch];
+    int64_t size = plan->patch_size, first, n, decode_ns = 0, prepare_ns = 0;
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_TRY(hrf_patch_reader_create(config->slide, plan->mpp_x, plan->mpp_y, size, plan->patch_mpp,
+                                    &reader, err));
+    int64_t most = config->n_rows < TAKE_ROWS ? config->n_rows : TAKE_ROWS;
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(most * size), 3);
+    if (rgb == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read %lld rows of %lld px",
+                             (long long)most, (long long)size);
+    while (take(work, &first, &n)) {
+        HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, first, n, rgb, &decode_ns,
+                                           &prepare_ns, err));
+        int64_t start = hrf_clock_ns();
+        normalise(work, rgb, n * size, work->out + (first - config->first_row) * size * 3);
+        prepare_ns += hrf_clock_ns() - start;
+    }
+    pthread_mutex_lock(&work->lock);
+    work->decode_ns += decode_ns;
+    work->prepare_ns += prepare_ns;
+    pthread_mutex_unlock(&work->lock);
+    return HRF_OK;
+}
+
+static void *reader_main(void *context)
+{
+    struct work *work = context;
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = read_strips(work, &err);
+    if (status != HRF_OK) {
+        pthread_mutex_lock(&work->lock);
+        if (work->status == HRF_OK) {
+            work->status = status;
+            work->error = err;
+        }
+        pthread_mutex_unlock(&work->lock);
+    }
+    return NULL;
+}
+
+static enum hrf_status run_readers(struct work *work, struct hrf_error *err)
+{
+    int32_t n = work->config->n_readers, started = 0;
+    HRF_AUTO_FREE pthread_t *threads = hrf_alloc_array((size_t)n, sizeof *threads);
+    if (threads == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d readers", n);
+    int native = 0;
+    while (started < n && native == 0) {
+        native = pthread_create(&threads[started], NULL, reader_main, work);
+        started += native == 0;
+    }
+    for (int32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (started == 0)
+        return hrf_error_set_errno(err, native, "cannot start a reader thread");
+    if (work->status != HRF_OK && err != NULL)
+        *err = work->error;
+    return work->status;
+}
+
+enum hrf_status hrf_rows_read(const struct hrf_rows_config *config, float *out,
+                              struct hrf_feed_times *times, struct hrf_error *err)
+{
+    assert(config->n_readers >= 1 && config->patch >= 0 && config->patch < config->plan->n_patches);
+    assert(config->first_row >= 0 && config->n_rows >= 1 &&
+           config->first_row + config->n_rows <= config->plan->patch_size);
+    struct work work = { .config = config, .out = out, .next = config->first_row };
+    int64_t start = hrf_clock_ns();
+    for (int c = 0; c < 3; c++)
+        for (int v = 0; v < 256; v++)
+            work.table[c][v] = (float)((v / 255.0 - config->mean[c]) / config->std[c]);
+    pthread_mutex_init(&work.lock, NULL);
+    enum hrf_status status = run_readers(&work, err);
+    pthread_mutex_destroy(&work.lock);
+    times->decode += (double)work.decode_ns * 1e-9;
+    times->prepare += (double)work.prepare_ns * 1e-9;
+    times->wait += (double)(hrf_clock_ns() - start) * 1e-9;
+    return status;
+}
