@@ -27,10 +27,24 @@ static json_t *lines_of(const char *text)
     return list;
 }
 
+static json_t *findings_json(const struct hrf_findings *findings)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < findings->n_items; i++) {
+        const struct hrf_finding *f = &findings->items[i];
+        json_t *line = f->line > 0 ? json_integer(f->line) : json_null();
+        json_t *column = f->line > 0 ? json_integer(f->column) : json_null();
+        json_array_append_new(list, json_pack("{sosososo}", "where", hrf_json_string(f->where),
+                                              "line", line, "column", column, "message",
+                                              hrf_json_string(f->message)));
+    }
+    return list;
+}
+
 static int print_json(const char *path, const struct hrf_option_list *set)
 {
     HRF_AUTO(hrf_workflow) workflow = NULL;
-    struct hrf_findings findings = { .text = HRF_STRBUF_INIT };
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
     struct hrf_strbuf unsupported = HRF_STRBUF_INIT;
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, &workflow, &findings,
@@ -38,10 +52,11 @@ static int print_json(const char *path, const struct hrf_option_list *set)
     if (status == HRF_OK)
         hrf_workflow_unsupported(workflow, &unsupported);
     HRF_AUTO_JSON value = json_pack(
-        "{sisbsosIsIsoso}", "version", 1, "valid", (int)(status == HRF_OK), "reason",
+        "{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path), "valid",
+        (int)(status == HRF_OK), "reason",
         status == HRF_OK ? json_null() : hrf_json_string(err.text), "errors",
-        (json_int_t)findings.n_errors, "warnings", (json_int_t)findings.n_warnings, "findings",
-        lines_of(findings.text.text), "unsupported", lines_of(unsupported.text));
+        (json_int_t)findings.n_items, "findings", findings_json(&findings), "unsupported",
+        lines_of(unsupported.text));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
     hrf_strbuf_release(&unsupported);

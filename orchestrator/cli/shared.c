@@ -18,7 +18,7 @@ int hrf_cli_fail(const char *command, const struct hrf_error *err)
 enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set,
                              struct hrf_workflow **out, struct hrf_error *err)
 {
-    struct hrf_findings findings = { .text = HRF_STRBUF_INIT };
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, out, &findings, err);
     fputs(findings.text.text, stderr);
     hrf_findings_release(&findings);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TICK_MS = 25, BEAT_S = 30 };
+enum { TICK_MS = 25, BEAT_S = 5 };
 
 static volatile sig_atomic_t n_interrupts, n_terminations;
 

@@ -12,24 +12,25 @@
 
 void hrf_reader_find(struct hrf_reader *reader, int line, int column, const char *format, ...)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
-    if (line > 0)
-        hrf_strbuf_addf(&text, "%s:%d:%d: ", reader->where, line, column);
-    else
-        hrf_strbuf_addf(&text, "%s: ", reader->where);
+    struct hrf_strbuf message = HRF_STRBUF_INIT;
     va_list args;
     va_start(args, format);
-    hrf_strbuf_vaddf(&text, format, args);
+    hrf_strbuf_vaddf(&message, format, args);
     va_end(args);
-    if (hrf_array_reserve((void **)&reader->findings, &reader->capacity, reader->n_findings + 1,
+    struct hrf_finding finding = { .line = line > 0 ? line : 0,
+                                   .column = line > 0 ? column : 0,
+                                   .where = hrf_strdup(reader->where),
+                                   .message = hrf_strbuf_detach(&message) };
+    if (finding.where == NULL || finding.message == NULL ||
+        hrf_array_reserve((void **)&reader->findings, &reader->capacity, reader->n_findings + 1,
                           sizeof reader->findings[0], NULL) != HRF_OK) {
         reader->out_of_memory = true;
-        hrf_strbuf_release(&text);
+        hrf_free(finding.where);
+        hrf_free(finding.message);
+        hrf_strbuf_release(&message);
         return;
     }
-    reader->findings[reader->n_findings++] = (struct hrf_finding){
-        .line = line > 0 ? line : INT32_MAX, .column = column, .text = hrf_strbuf_detach(&text)
-    };
+    reader->findings[reader->n_findings++] = finding;
 }
 
 size_t hrf_key_index(const char *path)

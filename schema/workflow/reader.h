@@ -5,11 +5,6 @@
 #include "schema/workflow/keys.h"
 #include "schema/yaml/tree.h"
 
-struct hrf_finding {
-    int line, column;
-    char *text;
-};
-
 struct hrf_reader {
     struct hrf_workflow *workflow;
     const char *where;    /* the file, or "--set KEY" while an override is read */

@@ -35,8 +35,13 @@ const char *hrf_device_name(enum hrf_device device)
 
 void hrf_findings_release(struct hrf_findings *findings)
 {
+    for (size_t i = 0; i < findings->n_items; i++) {
+        hrf_free(findings->items[i].where);
+        hrf_free(findings->items[i].message);
+    }
+    hrf_free(findings->items);
     hrf_strbuf_release(&findings->text);
-    findings->n_errors = findings->n_warnings = 0;
+    *findings = (struct hrf_findings)HRF_FINDINGS_INIT;
 }
 
 void hrf_workflow_destroy(struct hrf_workflow *workflow)
@@ -329,12 +334,24 @@ static void check_combinations(struct hrf_reader *r)
                 "more spatial ranks than rows in a patch; use fewer");
 }
 
+/* In file order; what has no place in the file comes last. */
 static int compare_findings(const void *a, const void *b)
 {
     const struct hrf_finding *u = a, *v = b;
     if (u->line != v->line)
-        return u->line < v->line ? -1 : 1;
+        return u->line != 0 && (v->line == 0 || u->line < v->line) ? -1 : 1;
     return u->column < v->column ? -1 : u->column > v->column;
+}
+
+static void show_findings(struct hrf_findings *findings)
+{
+    for (size_t i = 0; i < findings->n_items; i++) {
+        const struct hrf_finding *f = &findings->items[i];
+        hrf_strbuf_adds(&findings->text, f->where);
+        if (f->line > 0)
+            hrf_strbuf_addf(&findings->text, ":%d:%d", f->line, f->column);
+        hrf_strbuf_addf(&findings->text, ": %s\n", f->message);
+    }
 }
 
 static enum hrf_status finish(struct hrf_reader *r, struct hrf_findings *findings,
@@ -342,12 +359,9 @@ static enum hrf_status finish(struct hrf_reader *r, struct hrf_findings *finding
 {
     if (r->n_findings > 1)
         qsort(r->findings, r->n_findings, sizeof r->findings[0], compare_findings);
-    for (size_t i = 0; i < r->n_findings; i++) {
-        hrf_strbuf_addf(&findings->text, "%s\n", r->findings[i].text);
-        hrf_free(r->findings[i].text);
-    }
-    findings->n_errors += r->n_findings;
-    hrf_free(r->findings);
+    findings->items = r->findings;
+    findings->n_items = r->n_findings;
+    show_findings(findings);
     if (r->out_of_memory)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the workflow '%s'", r->where);
     if (r->n_findings > 0)

@@ -129,17 +129,28 @@ struct hrf_workflow {
     char *cache; /* directory shared between runs; NULL = $XDG_CACHE_HOME/hires-flow */
 };
 
+struct hrf_finding {
+    int line, column; /* from 1; 0 = about something that is not there, or about a --set */
+    char *where;      /* the file, or "--set KEY" */
+    char *message;    /* "what is wrong; what would be right" */
+};
+
 /* All that is wrong with a file, in file order. `text` is printable: one finding per line,
- * "file:line:column: what is wrong; what would be right". */
+ * "where:line:column: message". */
 struct hrf_findings {
-    size_t n_errors, n_warnings;
+    struct hrf_finding *items;
+    size_t n_items;
     struct hrf_strbuf text;
 };
+#define HRF_FINDINGS_INIT                                                                          \
+    {                                                                                              \
+        .text = HRF_STRBUF_INIT                                                                    \
+    }
 void hrf_findings_release(struct hrf_findings *findings);
 
 /* `overrides`: n texts "key.path=value" from --set, checked like the file ("--set key.path").
- * HRF_E_USER with *findings filled when the file has errors; *findings may also hold warnings
- * on success. Files that the workflow names (the model) are checked for existence. */
+ * HRF_E_USER with *findings filled when the file has errors. Files that the workflow names (the
+ * model) are checked for existence. */
 HRF_CHECKED enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
                                               size_t n_overrides, struct hrf_workflow **out,
                                               struct hrf_findings *findings, struct hrf_error *err);
@@ -154,6 +165,10 @@ HRF_DEFINE_AUTO(hrf_workflow)
 
 /* The resolved form: every key, absolute paths; loads back to an equal struct. */
 void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
+/* The keys in which two workflows differ, "tiler.patch.size: 256, was 128", one a line; only keys
+ * that begin with `prefix` ("" = all). */
+void hrf_workflow_differences(const struct hrf_workflow *now, const struct hrf_workflow *before,
+                              const char *prefix, struct hrf_strbuf *out);
 /* JSON Schema (draft 2020-12) of the file, made from the same tables that check it. */
 HRF_CHECKED enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_error *err);
 /* What this build cannot run yet, one sentence per line naming the key and its value; empty

@@ -129,6 +129,33 @@ void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *
     }
 }
 
+static void add_or_none(struct hrf_strbuf *out, const struct hrf_workflow *w,
+                        const struct hrf_key *key)
+{
+    const void *place = (const char *)w + key->offset;
+    if (is_set(key, place))
+        add_value(out, w, key, place);
+    else
+        hrf_strbuf_adds(out, "not given");
+}
+
+void hrf_workflow_differences(const struct hrf_workflow *now, const struct hrf_workflow *before,
+                              const char *prefix, struct hrf_strbuf *out)
+{
+    for (size_t i = 0; i < hrf_n_keys; i++) {
+        struct hrf_strbuf a = HRF_STRBUF_INIT, b = HRF_STRBUF_INIT;
+        if (strncmp(hrf_keys[i].path, prefix, strlen(prefix)) != 0)
+            continue;
+        add_or_none(&a, now, &hrf_keys[i]);
+        add_or_none(&b, before, &hrf_keys[i]);
+        if (strcmp(a.text, b.text) != 0)
+            hrf_strbuf_addf(out, "%s: %s, was %s\n", hrf_keys[i].path, a.text, b.text);
+        out->failed |= a.failed || b.failed;
+        hrf_strbuf_release(&a);
+        hrf_strbuf_release(&b);
+    }
+}
+
 static json_t *words_json(const char *const words[])
 {
     json_t *list = json_array();
