@@ -60,9 +60,8 @@ static void print_options(const struct hrf_option *options)
 static void print_help(const char *program, const struct hrf_command *command,
                        const struct hrf_option *options)
 {
-    printf("usage: %s %s%s [options]%s%s\n\n%s\n", program, command->name,
-           command->name[0] != '\0' ? "" : "", command->operands[0] != '\0' ? " " : "",
-           command->operands, command->summary);
+    printf("usage: %s %s [options]%s%s\n\n%s\n", program, command->name,
+           command->operands[0] != '\0' ? " " : "", command->operands, command->summary);
     if (command->details != NULL)
         printf("\n%s\n", command->details);
     print_options(options);

@@ -51,12 +51,12 @@ static int print_json(const char *path, const struct hrf_option_list *set)
                                                &err);
     if (status == HRF_OK)
         hrf_workflow_unsupported(workflow, &unsupported);
-    HRF_AUTO_JSON value = json_pack(
-        "{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path), "valid",
-        (int)(status == HRF_OK), "reason",
-        status == HRF_OK ? json_null() : hrf_json_string(err.text), "errors",
-        (json_int_t)findings.n_items, "findings", findings_json(&findings), "unsupported",
-        lines_of(unsupported.text));
+    HRF_AUTO_JSON value = json_pack("{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path),
+                                    "valid", (int)(status == HRF_OK), "reason",
+                                    status == HRF_OK ? json_null() : hrf_json_string(err.text),
+                                    "errors", (json_int_t)findings.n_items, "findings",
+                                    findings_json(&findings), "unsupported",
+                                    lines_of(unsupported.text));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
     hrf_strbuf_release(&unsupported);

@@ -77,6 +77,22 @@ static int64_t environment_ms(const char *name, int64_t otherwise)
     return text != NULL ? strtoll(text, NULL, 10) : otherwise;
 }
 
+/* What the workflow says otherwise than when the directory was last used; it may be why there is
+ * work to do. A file that cannot be read any more says nothing. */
+static void tell_differences(const struct hrf_workflow *workflow, const char *last)
+{
+    HRF_AUTO(hrf_workflow) before = NULL;
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    if (hrf_path_exists(last) &&
+        hrf_workflow_load(last, NULL, 0, &before, &findings, NULL) == HRF_OK)
+        hrf_workflow_differences(workflow, before, &text);
+    for (const char *at = text.text; *at != '\0'; at += strcspn(at, "\n") + 1)
+        hrf_log_info("run", "changed since the last run here: %.*s", (int)strcspn(at, "\n"), at);
+    hrf_findings_release(&findings);
+    hrf_strbuf_release(&text);
+}
+
 static enum hrf_status open_run(struct run *run, const char *directory, struct hrf_error *err)
 {
     HRF_TRY(hrf_path_make_directories(directory, err));
@@ -95,6 +111,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
         return status;
     }
     HRF_TRY(take_run_id(run, err));
+    tell_differences(run->workflow, file);
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     hrf_workflow_write(run->workflow, &text);
     status = hrf_strbuf_status(&text, err);

@@ -165,10 +165,9 @@ HRF_DEFINE_AUTO(hrf_workflow)
 
 /* The resolved form: every key, absolute paths; loads back to an equal struct. */
 void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
-/* The keys in which two workflows differ, "tiler.patch.size: 256, was 128", one a line; only keys
- * that begin with `prefix` ("" = all). */
+/* The keys in which two workflows differ, "tiler.patch.size: 256, was 128", one a line. */
 void hrf_workflow_differences(const struct hrf_workflow *now, const struct hrf_workflow *before,
-                              const char *prefix, struct hrf_strbuf *out);
+                              struct hrf_strbuf *out);
 /* JSON Schema (draft 2020-12) of the file, made from the same tables that check it. */
 HRF_CHECKED enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_error *err);
 /* What this build cannot run yet, one sentence per line naming the key and its value; empty

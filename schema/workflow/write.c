@@ -140,12 +140,10 @@ static void add_or_none(struct hrf_strbuf *out, const struct hrf_workflow *w,
 }
 
 void hrf_workflow_differences(const struct hrf_workflow *now, const struct hrf_workflow *before,
-                              const char *prefix, struct hrf_strbuf *out)
+                              struct hrf_strbuf *out)
 {
     for (size_t i = 0; i < hrf_n_keys; i++) {
         struct hrf_strbuf a = HRF_STRBUF_INIT, b = HRF_STRBUF_INIT;
-        if (strncmp(hrf_keys[i].path, prefix, strlen(prefix)) != 0)
-            continue;
         add_or_none(&a, now, &hrf_keys[i]);
         add_or_none(&b, before, &hrf_keys[i]);
         if (strcmp(a.text, b.text) != 0)
@@ -218,6 +216,17 @@ static json_t *key_json(const struct hrf_key *key)
     return value;
 }
 
+/* `parallel: auto` and `spatial: 4`; pattern and minimum say nothing about objects. */
+static void allow_short_form(json_t *object, const char *name)
+{
+    if (strcmp(name, "parallel") == 0)
+        json_object_update_new(
+            object, json_pack("{s[ss]ss}", "type", "object", "string", "pattern", "^auto$"));
+    if (strcmp(name, "spatial") == 0)
+        json_object_update_new(object,
+                               json_pack("{s[ss]si}", "type", "object", "integer", "minimum", 1));
+}
+
 /* The object schema at `path` below the root, made on the way. */
 static json_t *object_at(json_t *root, const char *path)
 {
@@ -231,6 +240,7 @@ static json_t *object_at(json_t *root, const char *path)
         if (next == NULL) {
             next = json_pack("{sss{}sb}", "type", "object", "properties", "additionalProperties",
                              0);
+            allow_short_form(next, name);
             json_object_set_new(properties, name, next);
         }
         at = next;

@@ -41,9 +41,9 @@ expect_code 0 "$flow" run "$w" --out "$scratch/fresh" --dry-run
 
 # What scripts read.
 expect_code 0 "$flow" check "$w" --json
-is_json 'v["valid"] and v["errors"] == 0'
+is_json 'v["valid"] and v["findings"] == []'
 expect_code 2 "$flow" check "$w" --set tilr=1 --json
-is_json 'not v["valid"] and v["errors"] == 1 and "did you mean" in v["findings"][0]'
+is_json 'not v["valid"] and v["errors"] == 1 and "did you mean" in v["findings"][0]["message"] and v["findings"][0]["line"] is None'
 expect_code 0 "$flow" why "$scratch/run" test_004 --json
 is_json 'v["state"] == "failed" and v["tasks"][0]["reason"]'
 expect_code 0 "$flow" status "$scratch/run" --json

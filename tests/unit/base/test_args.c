@@ -177,7 +177,7 @@ static void help_names_operands_and_options_on_stdout(void **state)
     capture_stop(&c);
     assert_true(args.done);
     assert_int_equal(args.exit_code, 0);
-    assert_non_null(strstr(c.text, "usage: prog cut FILE [options]\n"));
+    assert_non_null(strstr(c.text, "usage: prog cut [options] FILE\n"));
     assert_non_null(strstr(c.text, "--number N"));
     assert_non_null(strstr(c.text, "again and again"));
 }
@@ -190,9 +190,8 @@ static void the_program_picks_its_command_and_knows_near_words(void **state)
     assert_int_equal(hrf_args_main("prog", "p", commands, 4, words), 42);
     struct capture c;
     capture_start(&c, STDERR_FILENO);
-    assert_int_equal(hrf_args_main("prog", "p", commands, 2,
-                                   (char *[]){ words[0], (char[]){ "cu" } }),
-                     2);
+    assert_int_equal(
+        hrf_args_main("prog", "p", commands, 2, (char *[]){ words[0], (char[]){ "cu" } }), 2);
     assert_int_equal(hrf_args_main("prog", "p", commands, 1, words), 2);
     capture_stop(&c);
     assert_non_null(strstr(c.text, "unknown command 'cu', did you mean 'cut'?"));
