@@ -17,8 +17,9 @@ void hrf_reader_find(struct hrf_reader *reader, int line, int column, const char
     va_start(args, format);
     hrf_strbuf_vaddf(&message, format, args);
     va_end(args);
-    struct hrf_finding finding = { .line = line > 0 ? line : 0,
-                                   .column = line > 0 ? column : 0,
+    const bool has_place = line > 0 && !reader->is_override;
+    struct hrf_finding finding = { .line = has_place ? line : 0,
+                                   .column = has_place ? column : 0,
                                    .where = hrf_strdup(reader->where),
                                    .message = hrf_strbuf_detach(&message) };
     if (finding.where == NULL || finding.message == NULL ||
@@ -256,7 +257,7 @@ void hrf_reader_value(struct hrf_reader *r, size_t index, const struct hrf_yaml_
     void *place = hrf_key_place(r->workflow, key);
     double number;
     int word;
-    r->lines[index] = node->line;
+    r->lines[index] = r->is_override ? -1 : node->line;
     r->columns[index] = node->column;
     switch (key->type) {
     case HRF_KEY_WORD:

@@ -232,6 +232,7 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
     snprintf(path, sizeof path, "%.*s", equal != NULL ? (int)(equal - text) : 0, text);
     snprintf(where, sizeof where, "--set %s", path);
     r->where = where;
+    r->is_override = true;
     if (equal == NULL)
         hrf_reader_find(r, 0, 0, "'%s' is not KEY=VALUE, e.g. engine.batch=64", text);
     else if (hrf_yaml_parse(equal + 1, strlen(equal + 1), where, &yaml, &err) != HRF_OK)
@@ -241,17 +242,23 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
     else
         read_node(r, path, hrf_yaml_root(yaml));
     r->where = file;
+    r->is_override = false;
 }
 
 static bool is_given(const struct hrf_reader *r, const char *path)
 {
-    return r->lines[hrf_key_index(path)] > 0;
+    return r->lines[hrf_key_index(path)] != 0;
 }
 
 static void find_at(struct hrf_reader *r, const char *path, const char *text)
 {
     size_t i = hrf_key_index(path);
+    char where[PATH_SIZE + 16];
+    const char *file = r->where;
+    snprintf(where, sizeof where, "--set %s", path);
+    r->where = r->lines[i] < 0 ? where : file;
     hrf_reader_find(r, r->lines[i], r->columns[i], "%s", text);
+    r->where = file;
 }
 
 static void check_dataset(struct hrf_reader *r)

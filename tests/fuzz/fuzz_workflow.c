@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Beside the corpus, so that the model that its files name is there. */
+/* Beside the golden files, so that the model that the corpus names is there. */
 static const char where[] = "tests/golden/workflow/fuzz.yaml";
 
 static void give_up(const char *why, const char *text)

@@ -187,16 +187,19 @@ static void findings_stand_in_file_order_with_their_places(void **state)
                                "tiler: {patch: {size: small}}\n"
                                "dataset: {layout: files, files: [a.tif]}\n"
                                "model: {file: model.onnx}\n";
-    const char *set[] = { "engine.batch=0" };
+    const char *set[] = { "engine.batch=0", "engine.parallel.microbatches=2" };
     struct hrf_findings findings;
-    assert_null(parse(text, set, 1, &findings));
-    assert_int_equal(findings.n_items, 3);
+    assert_null(parse(text, set, 2, &findings));
+    assert_int_equal(findings.n_items, 4);
     assert_int_equal(findings.items[0].line, 2);
     assert_int_equal(findings.items[0].column, 13);
     assert_string_equal(findings.items[0].where, where);
     assert_int_equal(findings.items[1].line, 3);
     assert_int_equal(findings.items[1].column, 23);
-    assert_int_equal(findings.items[2].line, 0);
+    for (int i = 2; i < 4; i++)
+        assert_int_equal(findings.items[i].line, 0);
+    assert_non_null(strstr(findings.text.text, "--set engine.parallel.microbatches: 'microbatches' "
+                                               "needs pipeline stages"));
     assert_non_null(strstr(findings.text.text, "unit.yaml:2:13: "));
     assert_non_null(strstr(findings.text.text, "--set engine.batch: "));
     hrf_findings_release(&findings);
