@@ -110,6 +110,24 @@ static json_t *flips_json(const struct hrf_cohort *cohort, size_t index)
     return array;
 }
 
+/* The tenths of the score that hold a labelled slide. */
+static json_t *curve_json(const struct hrf_cohort_precision *p)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++) {
+        const struct hrf_reliability_bin *bin = &p->reliability[i];
+        if (bin->n_slides == 0)
+            continue;
+        json_t *object = json_object();
+        put(object, "slides", json_integer((json_int_t)bin->n_slides));
+        put(object, "mean_score", hrf_json_number(bin->score_sum / (double)bin->n_slides));
+        put(object, "positive_fraction",
+            hrf_json_number((double)bin->n_positive / (double)bin->n_slides));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 static void put_slide_figures(json_t *object, const struct hrf_cohort_precision *p)
 {
     put_figure(object, "slide_auc", &p->slide_auc);
@@ -122,6 +140,12 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort_precision 
         json_array_append_new(interval, hrf_json_number(p->slide_auc_interval.high));
         put(object, "slide_auc_ci", interval);
     }
+    put_figure(object, "auc_difference", &p->auc_difference);
+    put_figure(object, "delong_p", &p->delong_p);
+    put_figure(object, "calibration_error", &p->calibration_error);
+    put(object, "calibration_curve", p->n_labelled > 0 ? curve_json(p) : json_null());
+    if (p->n_labelled == 0)
+        put_reason(object, "calibration_curve", p->calibration_error.reason);
     put_figure(object, "slide_accuracy", &p->slide_accuracy);
     put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
     put(object, "confusion", p->n_labelled > 0 ? confusion_json(&p->confusion) : json_null());
@@ -146,6 +170,9 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     }
     put_figure(object, "patch_agreement", &p->patch_agreement);
     put_figure(object, "max_abs_difference", &p->max_abs_difference);
+    put_figure(object, "mean_abs_difference", &p->mean_abs_difference);
+    put(object, "patches_compared", json_integer(p->n_compared));
+    put(object, "patch_flips", json_integer(p->n_compared - p->n_agreed));
     put(object, "timing", timing_json(&p->timing));
     put_slide_figures(object, p);
     put(object, "slide_flips", flips_json(cohort, index));
@@ -199,10 +226,9 @@ static json_t *score_json(const struct hrf_cohort *cohort)
     return object;
 }
 
-enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
-                                struct hrf_error *err)
+json_t *hrf_report_json_value(const struct hrf_cohort *cohort)
 {
-    HRF_AUTO_JSON root = json_object();
+    json_t *root = json_object();
     put(root, "version", json_integer(1));
     put_text(root, "name", cohort->name);
     put(root, "slides", counts_json(&cohort->counts));
@@ -217,5 +243,12 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     for (size_t i = 0; i < cohort->n_provenance; i++)
         put_text(provenance, cohort->provenance[i].name, cohort->provenance[i].text);
     put(root, "provenance", provenance);
+    return root;
+}
+
+enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_JSON root = hrf_report_json_value(cohort);
     return hrf_json_write_file(path, root, err);
 }

@@ -7,7 +7,10 @@
 
 #include "aggregate/study/cohort.h"
 #include "base/error.h"
+#include "base/json.h"
 
+/* The document; new reference. */
+json_t *hrf_report_json_value(const struct hrf_cohort *cohort);
 HRF_CHECKED enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
                                             struct hrf_error *err);
 

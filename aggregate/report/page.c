@@ -164,7 +164,16 @@ static void precision_row(struct hrf_out *out, const struct hrf_cohort_precision
     hrf_out_adds(out, "</td><td class=\"n\">");
     hrf_page_figure(out, &p->max_abs_difference, -1);
     hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->mean_abs_difference, -1);
+    hrf_out_adds(out, "</td><td class=\"n\">");
     hrf_page_figure(out, &p->slide_auc, 4);
+    if (!isnan(p->slide_auc.value))
+        hrf_out_addf(out, "<br><small>%.3f–%.3f</small>", p->slide_auc_interval.low,
+                     p->slide_auc_interval.high);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->auc_difference, 4);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, &p->delong_p, 3);
     hrf_out_adds(out, "</td><td class=\"n\">");
     hrf_page_figure(out, &p->slide_accuracy, 4);
     hrf_out_addf(out, "</td><td class=\"n\">%zu</td></tr>\n", p->n_flips);
@@ -174,13 +183,15 @@ static void precision_table(struct hrf_out *out, const struct hrf_cohort *cohort
 {
     hrf_out_adds(out, "<section><h2>Precision <small>each against ");
     hrf_out_html(out, cohort->precisions[0].name);
-    hrf_out_adds(out,
-                 "</small></h2><table><thead><tr><th></th><th>device</th>"
-                 "<th class=\"n\">patches</th><th class=\"n\">job time</th>"
-                 "<th class=\"n\">patches/s</th><th class=\"n\">peak memory</th>"
-                 "<th class=\"n\">patch agreement</th><th class=\"n\">max difference</th>"
-                 "<th class=\"n\">AUC</th><th class=\"n\">accuracy</th><th class=\"n\">label flips"
-                 "</th></tr></thead><tbody>\n");
+    hrf_out_adds(out, "</small></h2><table><thead><tr><th></th><th>device</th>"
+                      "<th class=\"n\">patches</th><th class=\"n\">job time</th>"
+                      "<th class=\"n\">patches/s</th><th class=\"n\">peak memory</th>"
+                      "<th class=\"n\">patch agreement</th><th class=\"n\">max difference</th>"
+                      "<th class=\"n\">mean difference</th><th class=\"n\">AUC</th>"
+                      "<th class=\"n\">AUC difference</th>"
+                      "<th class=\"n\" title=\"DeLong's paired test against the reference\">p</th>"
+                      "<th class=\"n\">accuracy</th><th class=\"n\">label flips"
+                      "</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         precision_row(out, &cohort->precisions[i], i == 0);
     hrf_out_adds(out, "</tbody></table></section>\n");
@@ -271,6 +282,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
         hrf_page_confusion(out, cohort);
     hrf_out_adds(out, "</div>\n");
     precision_table(out, cohort);
+    hrf_page_study(out, cohort);
     hrf_page_times(out, cohort);
     hrf_page_slides(out, cohort, extras);
     lists(out, cohort);
@@ -288,7 +300,8 @@ enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
     HRF_TRY(body(out, cohort, extras, err));
     hrf_out_adds(out, "<footer>Made by hires-flow. The labels are in "
                       "<a href=\"../results/labels.csv\">results/labels.csv</a>, the figures in "
-                      "<a href=\"report.json\">report.json</a>. Not for diagnosis.</footer>\n"
+                      "<a href=\"report.json\">report.json</a> and <a href=\"study.csv\">"
+                      "study.csv</a>. Not for diagnosis.</footer>\n"
                       "</main>\n");
     hrf_page_script(out);
     hrf_out_adds(out, "</body></html>\n");

@@ -3,6 +3,7 @@
 #include "aggregate/report/out.h"
 #include "base/hash.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,63 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
             hrf_out_number(out, slide->scores[p].value);
             hrf_out_addf(out, ",%s\n", cohort->precisions[p].name);
         }
+    return hrf_out_commit(out, err);
+}
+
+static const char study_columns[] =
+    "precision,device,patches,patches_compared,patch_agreement,max_abs_difference,"
+    "mean_abs_difference,slides_labelled,slide_auc,slide_auc_low,slide_auc_high,auc_difference,"
+    "delong_p,slide_accuracy,slide_flips,calibration_error,patches_per_second,speedup,"
+    "peak_memory_bytes,memory_ratio\n";
+
+/* A comma, and the number unless it is none. */
+static void next_number(struct hrf_out *out, double value)
+{
+    hrf_out_adds(out, ",");
+    if (!isnan(value))
+        hrf_out_number(out, value);
+}
+
+static void study_row(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index)
+{
+    const struct hrf_cohort_precision *p = &cohort->precisions[index], *r = &cohort->precisions[0];
+    const bool has_auc = !isnan(p->slide_auc.value);
+    hrf_out_csv(out, p->name);
+    hrf_out_adds(out, ",");
+    hrf_out_csv(out, p->device != NULL ? p->device : "");
+    hrf_out_addf(out, ",%lld,%lld", (long long)p->n_patches, (long long)p->n_compared);
+    next_number(out, p->patch_agreement.value);
+    next_number(out, p->max_abs_difference.value);
+    next_number(out, p->mean_abs_difference.value);
+    hrf_out_addf(out, ",%zu", p->n_labelled);
+    next_number(out, p->slide_auc.value);
+    next_number(out, has_auc ? p->slide_auc_interval.low : NAN);
+    next_number(out, has_auc ? p->slide_auc_interval.high : NAN);
+    next_number(out, p->auc_difference.value);
+    next_number(out, p->delong_p.value);
+    next_number(out, p->slide_accuracy.value);
+    hrf_out_addf(out, ",%zu", p->n_flips);
+    next_number(out, p->calibration_error.value);
+    next_number(out, p->patches_per_second.value);
+    next_number(out, p->patches_per_second.value / r->patches_per_second.value);
+    if (p->n_patches > 0)
+        hrf_out_addf(out, ",%lld", (long long)p->peak_memory_bytes);
+    else
+        hrf_out_adds(out, ",");
+    next_number(out, p->n_patches > 0 && r->n_patches > 0
+                         ? (double)p->peak_memory_bytes / (double)r->peak_memory_bytes
+                         : NAN);
+    hrf_out_adds(out, "\n");
+}
+
+enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *path,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    hrf_out_adds(out, study_columns);
+    for (size_t p = 0; p < cohort->n_precisions; p++)
+        study_row(out, cohort, p);
     return hrf_out_commit(out, err);
 }
 

@@ -24,6 +24,10 @@ HRF_CHECKED enum hrf_status hrf_report_check_scores(const struct hrf_cohort *coh
  * order. RFC 4180 quoting, lines ended by \n. */
 HRF_CHECKED enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
                                               struct hrf_error *err);
+/* One line a precision: what it costs against the reference and what it gains. A figure that
+ * cannot be computed is an empty field. Columns: see study_columns in tables.c. */
+HRF_CHECKED enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *path,
+                                             struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
                                                  const struct hrf_tile_plan *plan,
                                                  const struct hrf_scores *scores, const char *path,

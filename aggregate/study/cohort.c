@@ -34,6 +34,10 @@ static void release_precision(struct hrf_cohort_precision *precision)
     hrf_free(precision->patches_per_second.reason);
     hrf_free(precision->patch_agreement.reason);
     hrf_free(precision->max_abs_difference.reason);
+    hrf_free(precision->mean_abs_difference.reason);
+    hrf_free(precision->auc_difference.reason);
+    hrf_free(precision->delong_p.reason);
+    hrf_free(precision->calibration_error.reason);
     hrf_free(precision->slide_auc.reason);
     hrf_free(precision->slide_accuracy.reason);
 }
@@ -172,10 +176,13 @@ static enum hrf_status compare(struct hrf_cohort_precision *precision,
         const float *a = scores->probabilities + i * n_classes;
         const float *b = reference->probabilities + i * n_classes;
         precision->n_agreed += most_likely(a, n_classes) == most_likely(b, n_classes);
-        for (size_t k = 0; k < n_classes; k++)
-            precision->max_difference = fmax(precision->max_difference,
-                                             fabs((double)a[k] - (double)b[k]));
+        for (size_t k = 0; k < n_classes; k++) {
+            const double difference = fabs((double)a[k] - (double)b[k]);
+            precision->max_difference = fmax(precision->max_difference, difference);
+            precision->difference_sum += difference;
+        }
     }
+    precision->n_differences += scores->n_patches * scores->n_classes;
     precision->n_compared += scores->n_patches;
     return HRF_OK;
 }
@@ -255,10 +262,12 @@ static enum hrf_status finish_patches(struct hrf_cohort_precision *p, struct hrf
     if (p->n_compared > 0) {
         p->patch_agreement.value = (double)p->n_agreed / (double)p->n_compared;
         p->max_abs_difference.value = p->max_difference;
+        p->mean_abs_difference.value = p->difference_sum / (double)p->n_differences;
         return HRF_OK;
     }
     static const char *const none = "no patch was scored at both this precision and the reference";
     HRF_TRY(set_reason(&p->patch_agreement, none, err));
+    HRF_TRY(set_reason(&p->mean_abs_difference, none, err));
     return set_reason(&p->max_abs_difference, none, err);
 }
 
@@ -313,6 +322,61 @@ static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, st
     return HRF_OK;
 }
 
+/* Labelled slides that both this precision and the reference scored. */
+static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_error why = { .status = HRF_OK };
+    struct hrf_delong test;
+    size_t n = 0;
+    HRF_AUTO_FREE struct hrf_paired *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
+    if (items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const struct hrf_cohort_score *a = &slide->scores[0], *b = &slide->scores[index];
+        if (a->known && b->known && slide->truth != HRF_TRUTH_UNKNOWN)
+            items[n++] = (struct hrf_paired){ a->value, b->value,
+                                              slide->truth == HRF_TRUTH_POSITIVE };
+    }
+    enum hrf_status status = hrf_delong_test(items, n, &test, &why);
+    if (status == HRF_E_USER) {
+        HRF_TRY(set_reason(&p->auc_difference, why.text, err));
+        return set_reason(&p->delong_p, why.text, err);
+    }
+    if (status != HRF_OK)
+        return hrf_error_set(err, status, "%s", why.text);
+    p->auc_difference.value = test.difference;
+    p->delong_p.value = test.p;
+    return HRF_OK;
+}
+
+static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t index,
+                                          struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    double error = 0.0;
+    size_t n = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const struct hrf_cohort_score *score = &slide->scores[index];
+        if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
+            continue;
+        const double at = fmin(fmax(score->value * HRF_RELIABILITY_BINS, 0.0),
+                               HRF_RELIABILITY_BINS - 1);
+        struct hrf_reliability_bin *bin = &p->reliability[(size_t)at];
+        bin->n_slides++;
+        bin->n_positive += slide->truth == HRF_TRUTH_POSITIVE;
+        bin->score_sum += score->value;
+        n++;
+    }
+    for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++)
+        error += fabs(p->reliability[i].score_sum - (double)p->reliability[i].n_positive);
+    p->calibration_error.value = n > 0 ? error / (double)n : NAN;
+    return n > 0 ? HRF_OK
+                 : set_reason(&p->calibration_error, "no slide with a label was scored", err);
+}
+
 enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err)
 {
     count_states(cohort);
@@ -320,6 +384,8 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
         HRF_TRY(finish_patches(&cohort->precisions[i], err));
         HRF_TRY(finish_slides(cohort, i, err));
         HRF_TRY(finish_flips(cohort, i, err));
+        HRF_TRY(finish_delong(cohort, i, err));
+        HRF_TRY(finish_reliability(cohort, i, err));
     }
     return HRF_OK;
 }

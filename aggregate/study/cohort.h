@@ -7,6 +7,7 @@
 #ifndef HRF_AGGREGATE_STUDY_COHORT_H
 #define HRF_AGGREGATE_STUDY_COHORT_H
 
+#include "aggregate/camelyon16/delong.h"
 #include "aggregate/camelyon16/metrics.h"
 #include "aggregate/slide/score.h"
 #include "base/alloc.h"
@@ -53,6 +54,14 @@ struct hrf_figure {
     char *reason; /* NULL when there is a value */
 };
 
+/* Of the labelled slides whose score lies in one tenth of [0, 1]: how often the truth is positive.
+ */
+enum { HRF_RELIABILITY_BINS = 10 };
+struct hrf_reliability_bin {
+    size_t n_slides, n_positive;
+    double score_sum;
+};
+
 struct hrf_cohort_score {
     bool known;
     double value;
@@ -86,12 +95,20 @@ struct hrf_cohort_precision {
 
     /* Against the reference, over the patches that both scored; filled by load. */
     int64_t n_compared, n_agreed;
-    double max_difference;
+    double max_difference, difference_sum; /* of class probabilities; the sum is over them all */
+    int64_t n_differences;
 
     /* Filled by finish. */
     struct hrf_figure patches_per_second; /* of one job */
     struct hrf_figure patch_agreement;    /* fraction of patches with the same most likely class */
     struct hrf_figure max_abs_difference; /* of any class probability */
+    struct hrf_figure mean_abs_difference;
+    struct hrf_figure auc_difference; /* this less the reference, over slides that both scored */
+    struct hrf_figure delong_p;       /* of it; see delong.h */
+    struct hrf_reliability_bin reliability[HRF_RELIABILITY_BINS];
+    /* Expected calibration error: |mean score - positive fraction| over the tenths, weighted by
+     * slides. Source: Naeini, Cooper and Hauskrecht, AAAI 2015. */
+    struct hrf_figure calibration_error;
     struct hrf_figure slide_auc;
     struct hrf_interval slide_auc_interval; /* valid when slide_auc is; 95 % */
     struct hrf_figure slide_accuracy;

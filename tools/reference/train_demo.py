@@ -45,8 +45,9 @@ class Net(nn.Module):
         return self.head(self.body(x).mean((2, 3)))
 
 
-def cohort_patches(cohort, rng, per_slide):
-    """Patches at random places of the tissue; a lesion fills most of a tumour patch, none of a normal one."""
+def cohort_patches(cohort, rng, per_slide, mixed=False):
+    """Patches at random places of the tissue; a lesion fills most of a tumour patch, none of a normal one. `mixed`: any
+    share of lesion, and what fills most of the patch is its label, so that some patches are hard to tell."""
     images, labels = [], []
     for path in sorted(glob.glob(os.path.join(cohort, "testing/images/*.tif")))[:-1]:  # the last is cut short
         slide = openslide.OpenSlide(path)
@@ -67,9 +68,9 @@ def cohort_patches(cohort, rng, per_slide):
                 i = rng.integers(len(ys))
                 y, x = min(max(ys[i] * 8 - SIZE // 2, 0), h - SIZE), min(max(xs[i] * 8 - SIZE // 2, 0), w - SIZE)
             share = lesion[y:y + SIZE, x:x + SIZE].mean()
-            if (spread[y:y + SIZE, x:x + SIZE] > 20).mean() < 0.3 or 0 < share < 0.6:
+            if (spread[y:y + SIZE, x:x + SIZE] > 20).mean() < 0.3 or (0 < share < 0.6 and not mixed):
                 continue
-            label = int(share >= 0.6)
+            label = int(share >= (0.5 if mixed else 0.6))
             if wanted[label] > 0:
                 wanted[label] -= 1
                 images.append(rgb[y:y + SIZE, x:x + SIZE].copy())

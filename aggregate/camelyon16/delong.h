@@ -1,0 +1,32 @@
+/* delong.h - whether two scores of the same slides have different areas under the ROC curve.
+ *
+ * DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver
+ * operating characteristic curves", Biometrics 44, 1988: the paired, non-parametric test. Pure.
+ */
+#ifndef HRF_AGGREGATE_CAMELYON16_DELONG_H
+#define HRF_AGGREGATE_CAMELYON16_DELONG_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A slide with a truth, scored twice. Scores must not be NaN. */
+struct hrf_paired {
+    double a, b;
+    bool positive;
+};
+
+struct hrf_delong {
+    double auc_a, auc_b;
+    double difference; /* auc_b - auc_a */
+    double variance;   /* of the difference */
+    double p;          /* two-sided; 1 when the two order every pair alike */
+};
+
+/* HRF_E_USER, with a text fit for a report, with fewer than two slides of a class, a NaN, or a
+ * difference without any spread (too few slides to tell). Time: positives times negatives. */
+HRF_CHECKED enum hrf_status hrf_delong_test(const struct hrf_paired *items, size_t n_items,
+                                            struct hrf_delong *out, struct hrf_error *err);
+
+#endif
