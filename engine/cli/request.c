@@ -84,7 +84,7 @@ enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64
                                       struct hrf_graph **out, struct hrf_error *err)
 {
     const char *const *names = hrf_model_names();
-    if (hrf_path_exists(name) || !is_listed(name, names)) {
+    if (hrf_path_exists(name) || !hrf_model_is_built_in(name)) {
         const char *near = hrf_path_exists(name) ? NULL : hrf_nearest_word(name, names);
         enum hrf_status status = hrf_onnx_read(name, out, err);
         if (status != HRF_OK && near != NULL)

@@ -71,8 +71,9 @@ struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct 
     struct hrf_attributes a = hrf_attributes_default();
     for (int i = 0; i < 2; i++) {
         a.window.kernel[i] = form.kernel[i];
-        a.window.stride[i] = form.stride;
-        a.window.pad_begin[i] = a.window.pad_end[i] = form.pad[i];
+        a.window.stride[i] = form.stride[i];
+        a.window.pad_begin[i] = form.pad[i];
+        a.window.pad_end[i] = form.pad[i] + form.more_pad;
     }
     int32_t inputs[3] = { x.value };
     inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -sqrt(6 / fan_in),
@@ -181,6 +182,35 @@ struct hrf_layer hrf_build_concat(struct hrf_builder *b, const char *name,
     y.square /= (double)y.channels;
     y.value = add_node(b, HRF_OP_CONCAT, name, inputs, n_parts, &a);
     return y;
+}
+
+static int32_t add_integers(struct hrf_builder *b, const char *name, const char *suffix,
+                            const int64_t *numbers, int64_t n)
+{
+    const struct hrf_shape shape = { .rank = 1, .dims = { n } };
+    int32_t index = HRF_NO_VALUE;
+    if (b->status != HRF_OK)
+        return index;
+    HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
+    if (full == NULL)
+        failed(b, hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for a name"));
+    else
+        failed(b, hrf_graph_add_value(b->graph, full, HRF_S64, &shape, numbers, &index, b->err));
+    return index;
+}
+
+/* With its numbers as inputs, as in a file. */
+struct hrf_layer hrf_build_shift(struct hrf_builder *b, const char *name, struct hrf_layer x)
+{
+    const int64_t starts[] = { 1, 1 }, ends[] = { INT64_MAX, INT64_MAX }, axes[] = { 2, 3 };
+    int32_t inputs[4] = { x.value };
+    inputs[1] = add_integers(b, name, "starts", starts, 2);
+    inputs[2] = add_integers(b, name, "ends", ends, 2);
+    inputs[3] = add_integers(b, name, "axes", axes, 2);
+    x.value = add_node(b, HRF_OP_SLICE, name, inputs, 4, NULL);
+    x.rows--;
+    x.columns--;
+    return x;
 }
 
 struct hrf_layer hrf_build_flatten(struct hrf_builder *b, const char *name, struct hrf_layer x)

@@ -24,18 +24,21 @@ struct hrf_layer {
     double square; /* estimated mean square of an element */
 };
 
-/* Kernel, stride and pad along rows and columns. */
+/* Kernel, stride and pad along rows and columns; `pad` on both sides, `more_pad` at the end. */
 struct hrf_conv_form {
-    int64_t kernel[2], stride, pad[2];
+    int64_t kernel[2], stride[2], pad[2], more_pad;
 };
 static inline struct hrf_conv_form hrf_square(int64_t kernel, int64_t stride, int64_t pad)
 {
-    return (struct hrf_conv_form){ { kernel, kernel }, stride, { pad, pad } };
+    return (struct hrf_conv_form){ { kernel, kernel }, { stride, stride }, { pad, pad }, 0 };
 }
 
 struct hrf_layer hrf_build_input(struct hrf_builder *b, int64_t channels, int64_t size);
 struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct hrf_layer x,
                                 int64_t channels, struct hrf_conv_form form, bool bias);
+/* Kernel and stride 2, bias: twice the rows and columns. */
+struct hrf_layer hrf_build_up_conv(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                                   int64_t channels);
 struct hrf_layer hrf_build_batch_norm(struct hrf_builder *b, const char *name, struct hrf_layer x);
 struct hrf_layer hrf_build_relu(struct hrf_builder *b, const char *name, struct hrf_layer x);
 struct hrf_layer hrf_build_add(struct hrf_builder *b, const char *name, struct hrf_layer x,
@@ -48,6 +51,8 @@ struct hrf_layer hrf_build_average_pool(struct hrf_builder *b, const char *name,
 struct hrf_layer hrf_build_global_pool(struct hrf_builder *b, const char *name, struct hrf_layer x);
 struct hrf_layer hrf_build_concat(struct hrf_builder *b, const char *name,
                                   const struct hrf_layer *parts, int32_t n_parts);
+/* Without the first row and column. */
+struct hrf_layer hrf_build_shift(struct hrf_builder *b, const char *name, struct hrf_layer x);
 struct hrf_layer hrf_build_flatten(struct hrf_builder *b, const char *name, struct hrf_layer x);
 /* `gain`: 2 before a ReLU (He), 1 otherwise. */
 struct hrf_layer hrf_build_linear(struct hrf_builder *b, const char *name, struct hrf_layer x,
@@ -62,10 +67,15 @@ struct hrf_architecture {
     int64_t size; /* default, px */
     struct hrf_layer (*build)(struct hrf_builder *b, const struct hrf_architecture *which,
                               struct hrf_layer x, int64_t n_classes);
-    int depth[4];     /* resnet: blocks of each stage; hires: n */
+    /* resnet: blocks of each stage; hires: n; amoebanet-d: L, F; unet: levels, width */
+    int depth[4];
     bool bottleneck;  /* resnet */
     int64_t multiple; /* the image size must be a multiple of this */
     int64_t least;    /* and at least this */
+    /* NAME:A,B gives depth[0] and [1] other numbers: what they are, in words. NULL: it has none. */
+    const char *parameters;
+    /* Whether those make a network; sets `multiple` and `least` for them. */
+    bool (*accept)(struct hrf_architecture *which);
 };
 struct hrf_layer hrf_build_resnet(struct hrf_builder *b, const struct hrf_architecture *which,
                                   struct hrf_layer x, int64_t n_classes);
@@ -79,5 +89,11 @@ struct hrf_layer hrf_build_googlenet(struct hrf_builder *b, const struct hrf_arc
                                      struct hrf_layer x, int64_t n_classes);
 struct hrf_layer hrf_build_inception_v3(struct hrf_builder *b, const struct hrf_architecture *which,
                                         struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_amoebanet_d(struct hrf_builder *b, const struct hrf_architecture *which,
+                                       struct hrf_layer x, int64_t n_classes);
+bool hrf_accept_amoebanet_d(struct hrf_architecture *which);
+struct hrf_layer hrf_build_unet(struct hrf_builder *b, const struct hrf_architecture *which,
+                                struct hrf_layer x, int64_t n_classes);
+bool hrf_accept_unet(struct hrf_architecture *which);
 
 #endif

@@ -13,6 +13,9 @@
  * mean, a flattening and one fully connected layer, so that layer's size grows with the image
  * (256 * (size / 32)^2 inputs) and the model works at one image size only, as in the paper;
  * softmax included.
+ *
+ * amoebanet-d:L,F (18,416 unless given): AmoebaNet-D of L normal cells and F filters, as published;
+ * amoebanet.c says where other code departs from that. Logits.
  */
 #ifndef HRF_ENGINE_MODEL_MODEL_H
 #define HRF_ENGINE_MODEL_MODEL_H
@@ -23,6 +26,8 @@
 
 /* Names that hrf_model_make() knows, NULL at the end. */
 const char *const *hrf_model_names(void);
+/* Whether `name`, up to its parameters, is one of them. */
+bool hrf_model_is_built_in(const char *name);
 
 /* Input "input" of [batch open, 3, size, size] float32, output "output" of [batch, n_classes].
  * `size` in px, 0 = the architecture's own (224, 299 for inception-v3, 256 for the hires nets).

@@ -143,7 +143,7 @@ struct hrf_layer hrf_build_googlenet(struct hrf_builder *b, const struct hrf_arc
 
 static struct hrf_conv_form oblong(int64_t rows, int64_t columns)
 {
-    return (struct hrf_conv_form){ { rows, columns }, 1, { rows / 2, columns / 2 } };
+    return (struct hrf_conv_form){ { rows, columns }, { 1, 1 }, { rows / 2, columns / 2 }, 0 };
 }
 
 static struct hrf_layer pool_branch(struct hrf_builder *b, const char *block, struct hrf_layer x,

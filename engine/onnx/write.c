@@ -57,6 +57,9 @@ enum {
     IR_VERSION = 7 /* of opset 13 and 14; 8 for 15 */
 };
 
+/* protobuf's limit of 2 GiB, with room for the rest. */
+enum { MAX_WEIGHT_BYTES = INT_MAX - (1 << 27) };
+
 struct writer {
     const struct hrf_graph *graph;
     struct hrf_strbuf out; /* the GraphProto */
@@ -361,10 +364,10 @@ static enum hrf_status put_weights(struct writer *w)
             continue;
         struct hrf_strbuf t = tensor(w->names[i], value->dtype, &value->shape, value->data);
         put_message(&w->out, GRAPH_INITIALIZER, &t);
-        if (w->out.length > INT_MAX / 2) /* protobuf's limit, with room for the rest */
+        if (w->out.length > MAX_WEIGHT_BYTES)
             return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
                                  "the weights are over %d bytes, more than one ONNX file holds",
-                                 INT_MAX / 2);
+                                 MAX_WEIGHT_BYTES);
     }
     return HRF_OK;
 }

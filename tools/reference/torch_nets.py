@@ -201,7 +201,104 @@ class ResNetV2(nn.Module):
         return torch.softmax(self.fc(x.flatten(1)), 1)
 
 
+class ReluConvBn(nn.Module):
+    """ReLU, convolution, BatchNorm, one after the other for each form: (channels, kernel, stride, padding)."""
+
+    def __init__(self, channels, *forms):
+        super().__init__()
+        self.n = len(forms)
+        for i, (out, kernel, stride, padding) in enumerate(forms, 1):
+            setattr(self, "conv%d" % i, nn.Conv2d(channels, out, kernel, stride, padding, bias=False))
+            setattr(self, "bn%d" % i, nn.BatchNorm2d(out))
+            channels = out
+
+    def forward(self, x):
+        for i in range(1, self.n + 1):
+            x = getattr(self, "bn%d" % i)(getattr(self, "conv%d" % i)(torch.relu(x)))
+        return x
+
+
+class FactorizedReduce(nn.Module):
+    def __init__(self, channels, out):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out // 2, 1, 2, bias=False)
+        self.conv2 = nn.Conv2d(channels, out - out // 2, 1, 2, bias=False)
+        self.bn = nn.BatchNorm2d(out)
+
+    def forward(self, x):
+        x = torch.relu(x)
+        odd = nn.functional.pad(x, (0, 1, 0, 1))[:, :, 1:, 1:]
+        return self.bn(torch.cat([self.conv1(x), self.conv2(odd)], 1))
+
+
+class AmoebaCell(nn.Module):
+    # state and operation of each term; two terms make a new state. Real et al. 2018, figure 3.
+    NORMAL = [(1, "1x1"), (1, "max3"), (1, "none"), (0, "1x7"), (0, "1x1"), (0, "1x7"), (2, "max3"), (2, "none"),
+              (1, "avg3"), (5, "1x1")], [0, 3, 4, 6]
+    REDUCTION = [(0, "max2"), (0, "max3"), (2, "none"), (1, "3x3"), (2, "1x7"), (2, "max3"), (3, "none"), (1, "max2"),
+                 (2, "avg3"), (3, "1x1")], [4, 5, 6]
+
+    def __init__(self, before, previous, c, reduction, after_reduction):
+        super().__init__()
+        self.terms, self.joined = self.REDUCTION if reduction else self.NORMAL
+        self.reduce1 = ReluConvBn(previous, (c, 1, 1, 0))
+        self.reduce2 = nn.Identity()
+        if after_reduction:
+            self.reduce2 = FactorizedReduce(before, c)
+        elif before != c:
+            self.reduce2 = ReluConvBn(before, (c, 1, 1, 0))
+        for i, (state, kind) in enumerate(self.terms):
+            setattr(self, "op%d" % i, self.make(kind, c, 2 if reduction and state < 2 else 1))
+        self.out = c * len(self.joined)
+
+    @staticmethod
+    def make(kind, c, s):
+        q = c // 4
+        return {"none": lambda: nn.Identity(),
+                "1x1": lambda: ReluConvBn(c, (c, 1, s, 0)),
+                "3x3": lambda: ReluConvBn(c, (q, 1, 1, 0), (q, 3, s, 1), (c, 1, 1, 0)),
+                "1x7": lambda: ReluConvBn(c, (q, 1, 1, 0), (q, (1, 7), (1, s), (0, 3)), (q, (7, 1), (s, 1), (3, 0)),
+                                          (c, 1, 1, 0)),
+                "max2": lambda: nn.MaxPool2d(2, s, ceil_mode=True),
+                "max3": lambda: nn.MaxPool2d(3, s, 1),
+                "avg3": lambda: nn.AvgPool2d(3, s, 1, count_include_pad=False)}[kind]()
+
+    def forward(self, before, previous):
+        states = [self.reduce1(previous), self.reduce2(before)]
+        for i in range(0, len(self.terms), 2):
+            states.append(sum(getattr(self, "op%d" % k)(states[self.terms[k][0]]) for k in (i, i + 1)))
+        return previous, torch.cat([states[i] for i in self.joined], 1)
+
+
+class AmoebaNetD(nn.Module):
+    """AmoebaNet-D (L, F) in GPipe's form."""
+
+    def __init__(self, layers, filters, classes):
+        super().__init__()
+        c = filters // 4
+        self.stem = ReluConvBn(3, (c, 3, 2, 1))
+        before = previous = c
+        reductions = [True, True] + ([False] * (layers // 3) + [True]) * 3
+        self.n, reduced = 0, False
+        for reduction in reductions[:-1]:
+            c *= 2 if reduction else 1
+            cell = AmoebaCell(before, previous, c, reduction, reduced)
+            setattr(self, "cell%d" % self.n, cell)
+            self.n, before, previous, reduced = self.n + 1, previous, cell.out, reduction
+        self.fc = nn.Linear(previous, classes)
+
+    def forward(self, x):
+        before = previous = self.stem(x)
+        for i in range(self.n):
+            before, previous = getattr(self, "cell%d" % i)(before, previous)
+        return self.fc(previous.mean((2, 3)))
+
+
 def made_model(name, weights):
+    name, _, parameters = name.partition(":")
+    if name == "amoebanet-d":
+        layers, filters = map(int, parameters.split(","))
+        return AmoebaNetD(layers, filters, len(weights["fc.bias"])), (75, 96)
     if name.startswith("resnet-v2-"):
         n = (int(name.split("-")[2]) - 2) // 9
         classes, features = weights["fc.weight"].shape

@@ -11,16 +11,21 @@
 
 /* Parameters: torchvision's counts (trainable) and two running statistics for each BatchNorm
  * channel. GMAC per image: torchvision's table; for the hires nets the figures computed from
- * the paper's code. */
+ * the paper's code. AmoebaNet-D (18, 208): GPipe's 82 M. */
 static const struct {
     const char *name;
     int64_t n_classes, parameters, batch_norm_channels;
     double gmac;
 } known[] = {
-    { "resnet18", 1000, 11689512, 4800, 1.814 },      { "resnet34", 1000, 21797672, 8512, 3.664 },
-    { "resnet50", 1000, 25557032, 26560, 4.089 },     { "resnet101", 1000, 44549160, 52672, 7.801 },
-    { "inception-v3", 1000, 23834568, 17216, 5.713 }, { "alexnet", 1000, 61100840, 0, 0.714 },
-    { "resnet-v2-101-hires", 10, 0, 0, 50.561 },      { "resnet-v2-110-hires", 10, 0, 0, 55.276 },
+    { "resnet18", 1000, 11689512, 4800, 1.814 },
+    { "resnet34", 1000, 21797672, 8512, 3.664 },
+    { "resnet50", 1000, 25557032, 26560, 4.089 },
+    { "resnet101", 1000, 44549160, 52672, 7.801 },
+    { "inception-v3", 1000, 23834568, 17216, 5.713 },
+    { "alexnet", 1000, 61100840, 0, 0.714 },
+    { "amoebanet-d:18,208", 1000, 81505540, 84058, 10.019 },
+    { "resnet-v2-101-hires", 10, 0, 0, 50.561 },
+    { "resnet-v2-110-hires", 10, 0, 0, 55.276 },
 };
 
 static void parameters_and_operations_are_the_published_ones(void **state)
@@ -83,8 +88,8 @@ static void a_made_model_survives_its_file(void **state)
     assert_non_null(mkdtemp(directory));
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "m.onnx");
     static const char *const names[] = { "resnet18", "resnet-v2-101-hires", "googlenet",
-                                         "inception-v3" };
-    for (int i = 0; i < 4; i++) {
+                                         "inception-v3", "amoebanet-d:3,32" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         HRF_AUTO(hrf_graph) g = NULL;
         HRF_AUTO(hrf_graph) back = NULL;
         assert_int_equal(hrf_model_make(names[i], 3, 0, 1, &g, NULL), HRF_OK);
@@ -110,6 +115,19 @@ static void wrong_names_and_sizes_are_refused(void **state)
                                   "and a multiple of 32 are needed");
     assert_int_equal(hrf_model_make("alexnet", 2, 300, 1, &g, &err), HRF_E_USER);
     assert_int_equal(hrf_model_make("resnet18", 0, 0, 1, &g, &err), HRF_E_USER);
+    static const char *const wrong[] = { "amoebanet-d:4,64",
+                                         "amoebanet-d:3,60",
+                                         "amoebanet-d:3",
+                                         "amoebanet-d:3,64,1",
+                                         "amoebanet-d:",
+                                         "amoebanet-d:-3,64",
+                                         "amoebanet-d:99999999999999999999,64" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(hrf_model_make(wrong[i], 2, 0, 1, &g, &err), HRF_E_USER);
+        assert_non_null(strstr(err.text, "is no model: give amoebanet-d:L,F: "));
+    }
+    assert_int_equal(hrf_model_make("resnet18:3,4", 2, 0, 1, &g, &err), HRF_E_USER);
+    assert_string_equal(err.text, "resnet18 has no parameters: leave out ':3,4'");
     assert_null(g);
 }
 
