@@ -1,0 +1,352 @@
+#include "engine/plan/cost.h"
+
+#include "base/strbuf.h"
+#include "engine/ir/op.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const rate_names[] = { "fp32", "fp16", "bf16", "int8" };
+_Static_assert(sizeof rate_names / sizeof rate_names[0] == HRF_N_RATES, "a name for every rate");
+
+const char *hrf_rate_name(enum hrf_rate rate)
+{
+    return rate_names[rate];
+}
+
+void hrf_cost_table_release(struct hrf_cost_table *table)
+{
+    for (int32_t i = 0; i < table->n_entries; i++)
+        hrf_free(table->entries[i].key);
+    hrf_free(table->entries);
+    *table = (struct hrf_cost_table){ .entries = NULL };
+}
+
+/* ---- what a node is ---- */
+
+/* EXCHANGE may have no input here: a rank that has none of what it needs. */
+static const struct hrf_value *first_input(const struct hrf_graph *graph,
+                                           const struct hrf_node *node)
+{
+    const bool has = node->n_inputs > 0 && node->inputs[0] >= 0;
+    return &graph->values[has ? node->inputs[0] : node->outputs[0]];
+}
+
+static int64_t channels(const struct hrf_shape *shape)
+{
+    if (shape->rank == 4)
+        return shape->dims[1];
+    return shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
+}
+
+static enum hrf_rate rate_of(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    switch (first_input(graph, node)->dtype) {
+    case HRF_F16:
+        return HRF_RATE_FP16;
+    case HRF_B16:
+        return HRF_RATE_BF16;
+    case HRF_S8:
+    case HRF_U8:
+        return HRF_RATE_INT8;
+    default:
+        return HRF_RATE_FP32;
+    }
+}
+
+static void add_window(const struct hrf_graph *graph, const struct hrf_node *node,
+                       struct hrf_strbuf *out)
+{
+    const struct hrf_window *w = &node->attributes.window;
+    int64_t kernel[2] = { w->kernel[0], w->kernel[1] };
+    if (node->op == HRF_OP_CONV) {
+        const struct hrf_shape *weights = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+        kernel[0] = weights->dims[2];
+        kernel[1] = weights->dims[3];
+    }
+    hrf_strbuf_addf(out, " k%lldx%lld s%lldx%lld d%lldx%lld", (long long)kernel[0],
+                    (long long)kernel[1], (long long)w->stride[0], (long long)w->stride[1],
+                    (long long)w->dilation[0], (long long)w->dilation[1]);
+}
+
+static void add_fused(const struct hrf_node *node, struct hrf_strbuf *out)
+{
+    static const char *const names[] = { "", " relu", " clip", " leaky" };
+    const bool has_residual = node->n_inputs > HRF_CONV_RESIDUAL &&
+                              node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    hrf_strbuf_adds(out, names[node->attributes.activation]);
+    hrf_strbuf_adds(out, has_residual ? " residual" : "");
+}
+
+char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *x = first_input(graph, node), *y = &graph->values[node->outputs[0]];
+    const uint32_t uses = hrf_op_info(node->op)->uses;
+    struct hrf_strbuf key = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&key, "%s %s>%s c%lld>%lld", hrf_op_name(node->op), hrf_dtype_name(x->dtype),
+                    hrf_dtype_name(y->dtype), (long long)channels(&x->shape),
+                    (long long)channels(&y->shape));
+    if (uses & HRF_USE_WINDOW)
+        add_window(graph, node, &key);
+    if (uses & HRF_USE_GROUP)
+        hrf_strbuf_addf(&key, " g%lld", (long long)node->attributes.group);
+    if (node->op == HRF_OP_CONCAT)
+        hrf_strbuf_addf(&key, " n%d", node->n_inputs);
+    if (node->op == HRF_OP_MATMUL || node->op == HRF_OP_GEMM)
+        hrf_strbuf_addf(&key, " t%d%d", node->attributes.transpose_a, node->attributes.transpose_b);
+    if (uses & HRF_USE_ACTIVATION)
+        add_fused(node, &key);
+    return hrf_strbuf_detach(&key);
+}
+
+/* Px of a batch of images, rows of anything else. */
+static double extent(const struct hrf_shape *shape)
+{
+    const int64_t n = hrf_shape_count(shape), c = channels(shape);
+    return n > 0 && c > 0 ? (double)n / (double)c : 0;
+}
+
+double hrf_cost_work(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    switch (node->op) {
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+    case HRF_OP_REDUCE_MEAN:
+        return extent(&first_input(graph, node)->shape);
+    default:
+        return extent(&graph->values[node->outputs[0]].shape);
+    }
+}
+
+static double value_bytes(const struct hrf_value *value)
+{
+    const int64_t n = hrf_shape_count(&value->shape);
+    return n > 0 ? (double)n * (double)hrf_dtype_size(value->dtype) : 0;
+}
+
+double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    double bytes = value_bytes(&graph->values[node->outputs[0]]);
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0)
+            bytes += value_bytes(&graph->values[node->inputs[i]]);
+    return bytes;
+}
+
+/* ---- the table ---- */
+
+/* The first entry that is not before (key, work). */
+static int32_t lower_bound(const struct hrf_cost_table *table, const char *key, double work)
+{
+    int32_t low = 0, high = table->n_entries;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        const struct hrf_cost_entry *e = &table->entries[middle];
+        const int order = strcmp(e->key, key);
+        if (order < 0 || (order == 0 && e->work < work))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Takes over the entry's key, whether or not it fails. */
+static enum hrf_status insert(struct hrf_cost_table *table, struct hrf_cost_entry entry,
+                              struct hrf_error *err)
+{
+    if (entry.key == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a cost");
+    const int32_t at = lower_bound(table, entry.key, entry.work);
+    struct hrf_cost_entry *place = at < table->n_entries ? &table->entries[at] : NULL;
+    if (place != NULL && place->work == entry.work && strcmp(place->key, entry.key) == 0) {
+        hrf_free(place->key);
+        *place = entry;
+        return HRF_OK;
+    }
+    const enum hrf_status status = hrf_array_reserve((void **)&table->entries, &table->capacity,
+                                                     (size_t)table->n_entries + 1, sizeof entry,
+                                                     err);
+    if (status != HRF_OK) {
+        hrf_free(entry.key);
+        return status;
+    }
+    memmove(table->entries + at + 1, table->entries + at,
+            (size_t)(table->n_entries - at) * sizeof table->entries[0]);
+    table->entries[at] = entry;
+    table->n_entries++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cost_add(struct hrf_cost_table *table, const struct hrf_graph *graph,
+                             const struct hrf_node *node, double seconds, int64_t workspace_bytes,
+                             struct hrf_error *err)
+{
+    const struct hrf_cost_entry entry = { .key = hrf_cost_key(graph, node),
+                                          .work = hrf_cost_work(graph, node),
+                                          .seconds = seconds,
+                                          .operations = hrf_node_operations(graph, node),
+                                          .bytes = hrf_cost_bytes(graph, node),
+                                          .rate = rate_of(graph, node),
+                                          .workspace_bytes = workspace_bytes };
+    return insert(table, entry, err);
+}
+
+/* Sums over all entries of a kind: small ones, which are slow for reasons of their own, count for
+ * as little as they take. */
+void hrf_cost_fit_rates(struct hrf_cost_table *table)
+{
+    double operations[HRF_N_RATES] = { 0 }, seconds[HRF_N_RATES] = { 0 };
+    double bytes = 0, byte_seconds = 0;
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const struct hrf_cost_entry *e = &table->entries[i];
+        if (e->operations > 0) {
+            operations[e->rate] += e->operations;
+            seconds[e->rate] += e->seconds;
+        } else {
+            bytes += e->bytes;
+            byte_seconds += e->seconds;
+        }
+    }
+    for (int r = 0; r < HRF_N_RATES; r++)
+        if (seconds[r] > 0)
+            table->rates.operations[r] = operations[r] / seconds[r];
+    if (byte_seconds > 0)
+        table->rates.bytes = bytes / byte_seconds;
+}
+
+/* ---- what a node costs ---- */
+
+static bool model(const struct hrf_cost_table *table, const struct hrf_graph *graph,
+                  const struct hrf_node *node, double *seconds)
+{
+    const struct hrf_cost_rates *rates = &table->rates;
+    const double operations = hrf_node_operations(graph, node);
+    const double rate = rates->operations[rate_of(graph, node)];
+    if (rates->bytes <= 0 || (operations > 0 && rate <= 0))
+        return false;
+    const double moving = hrf_cost_bytes(graph, node) / rates->bytes;
+    *seconds = rates->overhead + fmax(operations > 0 ? operations / rate : 0, moving);
+    return true;
+}
+
+/* Seconds at `work` by the n >= 1 entries of a key. */
+static double scale(const struct hrf_cost_entry *e, int32_t n, double work)
+{
+    int32_t i = 0;
+    while (i + 1 < n && e[i + 1].work < work)
+        i++;
+    if (n > 1 && i + 1 == n)
+        i--;
+    if (n == 1)
+        return e->seconds * work / e->work;
+    const double slope = (e[i + 1].seconds - e[i].seconds) / (e[i + 1].work - e[i].work);
+    const double line = e[i].seconds + slope * (work - e[i].work);
+    const struct hrf_cost_entry *end = work < e[0].work ? &e[0] : &e[n - 1];
+    const bool is_inside = work >= e[0].work && work <= e[n - 1].work;
+    /* Noise can make a line that falls or goes below zero; then in proportion to the nearest. */
+    return is_inside || (slope > 0 && line > 0) ? line : end->seconds * work / end->work;
+}
+
+/* Scratch grows with work at most in proportion. */
+static int64_t scale_workspace(const struct hrf_cost_entry *e, int32_t n, double work)
+{
+    const struct hrf_cost_entry *last = &e[n - 1];
+    for (int32_t i = 0; i < n; i++)
+        if (e[i].work >= work)
+            return e[i].workspace_bytes;
+    return (int64_t)((double)last->workspace_bytes * (work / last->work));
+}
+
+static enum hrf_status refuse(const struct hrf_graph *graph, const struct hrf_node *node,
+                              const char *key, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_USER,
+                         "no cost of node '%s' (%s): it was not measured, and the machine has no "
+                         "rate of %s; measure it (--measure) or give device.tops.%s and "
+                         "device.gb_per_s",
+                         node->name, key, rate_names[rate_of(graph, node)],
+                         rate_names[rate_of(graph, node)]);
+}
+
+enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf_graph *graph,
+                            const struct hrf_node *node, struct hrf_cost *out,
+                            struct hrf_error *err)
+{
+    const double work = hrf_cost_work(graph, node);
+    HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
+    struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED };
+    if (key == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
+    const int32_t first = lower_bound(table, key, 0);
+    int32_t n = 0;
+    while (first + n < table->n_entries && strcmp(table->entries[first + n].key, key) == 0)
+        n++;
+    const struct hrf_cost_entry *entries = table->entries + first;
+    if (work > 0 && n > 0) {
+        cost.seconds = scale(entries, n, work);
+        cost.workspace_bytes = scale_workspace(entries, n, work);
+        cost.origin = HRF_COST_SCALED;
+        for (int32_t i = 0; i < n; i++)
+            cost.origin = entries[i].work == work ? HRF_COST_MEASURED : cost.origin;
+    } else if (work > 0) {
+        cost.origin = HRF_COST_MODELLED;
+        if (!model(table, graph, node, &cost.seconds))
+            return refuse(graph, node, key, err);
+    }
+    *out = cost;
+    return HRF_OK;
+}
+
+/* ---- as JSON ---- */
+
+json_t *hrf_cost_encode(const struct hrf_cost_table *table)
+{
+    json_t *entries = json_array();
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const struct hrf_cost_entry *e = &table->entries[i];
+        json_t *entry = json_pack("{sssososososssI}", "key", e->key, "work",
+                                  hrf_json_number(e->work), "seconds", hrf_json_number(e->seconds),
+                                  "operations", hrf_json_number(e->operations), "bytes",
+                                  hrf_json_number(e->bytes), "rate", rate_names[e->rate],
+                                  "workspace_bytes", (json_int_t)e->workspace_bytes);
+        if (json_array_append_new(entries, entry) != 0) {
+            json_decref(entries);
+            return NULL;
+        }
+    }
+    return json_pack("{so}", "entries", entries);
+}
+
+static enum hrf_status decode_entry(const json_t *json, const char *where,
+                                    struct hrf_cost_table *table, struct hrf_error *err)
+{
+    struct hrf_cost_entry e = { .rate = HRF_N_RATES };
+    const char *key, *rate;
+    HRF_TRY(hrf_json_get_text(json, "key", where, &key, err));
+    HRF_TRY(hrf_json_get_text(json, "rate", where, &rate, err));
+    HRF_TRY(hrf_json_get_number(json, "work", where, &e.work, err));
+    HRF_TRY(hrf_json_get_number(json, "seconds", where, &e.seconds, err));
+    HRF_TRY(hrf_json_get_number(json, "operations", where, &e.operations, err));
+    HRF_TRY(hrf_json_get_number(json, "bytes", where, &e.bytes, err));
+    HRF_TRY(hrf_json_get_int(json, "workspace_bytes", where, &e.workspace_bytes, err));
+    for (int r = 0; r < HRF_N_RATES; r++)
+        e.rate = strcmp(rate, rate_names[r]) == 0 ? (enum hrf_rate)r : e.rate;
+    if (e.rate == HRF_N_RATES || !(e.work > 0) || !(e.seconds >= 0) || !(e.operations >= 0) ||
+        !(e.bytes >= 0) || e.workspace_bytes < 0)
+        return hrf_error_set(err, HRF_E_USER, "%s: the cost of '%s' holds a value out of range",
+                             where, key);
+    e.key = hrf_strdup(key);
+    return insert(table, e, err);
+}
+
+enum hrf_status hrf_cost_decode(const json_t *json, const char *where, struct hrf_cost_table *table,
+                                struct hrf_error *err)
+{
+    json_t *entries;
+    HRF_TRY(hrf_json_get_array(json, "entries", where, &entries, err));
+    for (size_t i = 0; i < json_array_size(entries); i++)
+        HRF_TRY(decode_entry(json_array_get(entries, i), where, table, err));
+    return HRF_OK;
+}

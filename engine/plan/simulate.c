@@ -1,0 +1,237 @@
+#include "engine/plan/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const kind_names[] = { "compute", "copy", "send", "receive", "wait" };
+_Static_assert(sizeof kind_names / sizeof kind_names[0] == HRF_SIM_N_KINDS,
+               "a name for every kind");
+
+const char *hrf_sim_kind_name(enum hrf_sim_kind kind)
+{
+    return kind_names[kind];
+}
+
+enum hrf_status hrf_sim_add(struct hrf_sim_program *program, const struct hrf_sim_step *step,
+                            struct hrf_error *err)
+{
+    HRF_TRY(hrf_array_reserve((void **)&program->steps, &program->capacity,
+                              (size_t)program->n_steps + 1, sizeof *step, err));
+    program->steps[program->n_steps++] = *step;
+    return HRF_OK;
+}
+
+struct message {
+    int32_t from;
+    int64_t tag;
+    double arrival, receive; /* s: when it is there, and how long taking it lasts */
+};
+
+struct mailbox {
+    struct message *messages; /* in the order in which they were sent */
+    size_t n, capacity;
+};
+
+struct player {
+    double now;
+    int32_t at; /* its next step */
+    bool is_blocked;
+};
+
+struct game {
+    const struct hrf_sim_program *programs;
+    const struct hrf_machine *machine;
+    struct hrf_simulation *simulation;
+    struct player *players;
+    struct mailbox *boxes;
+    double *rank_ports, *node_ports; /* when each is free */
+    int32_t n_ranks;
+};
+
+static enum hrf_status spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
+                             enum hrf_sim_kind kind, double until, struct hrf_error *err)
+{
+    struct hrf_sim_rank *r = &g->simulation->ranks[rank];
+    struct player *player = &g->players[rank];
+    const struct hrf_sim_span span = {
+        .kind = kind, .label = step->label, .peer = step->peer, .start = player->now, .end = until
+    };
+    if (!(until > player->now))
+        return HRF_OK;
+    HRF_TRY(hrf_array_reserve((void **)&r->spans, &r->capacity, (size_t)r->n_spans + 1, sizeof span,
+                              err));
+    r->spans[r->n_spans++] = span;
+    r->seconds[kind] += until - player->now;
+    player->now = until;
+    return HRF_OK;
+}
+
+/* The port that is free first, of those that a message takes. */
+static double *find_port(struct game *g, int32_t from, enum hrf_placement placement)
+{
+    const int32_t n = g->machine->ports_per_node;
+    if (placement != HRF_PLACE_NETWORK)
+        return &g->rank_ports[from];
+    double *ports = &g->node_ports[(size_t)(from / g->machine->ranks_per_node) * (size_t)n];
+    double *first = ports;
+    for (int32_t i = 1; i < n; i++)
+        first = ports[i] < *first ? &ports[i] : first;
+    return first;
+}
+
+static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_sim_step *step,
+                                 struct hrf_error *err)
+{
+    const enum hrf_placement placement = hrf_machine_placement(g->machine, rank, step->peer);
+    const double n_bytes = (double)step->n_bytes;
+    const struct hrf_link *link = hrf_machine_link(g->machine, placement, n_bytes);
+    struct mailbox *box = &g->boxes[step->peer];
+    if (link == NULL)
+        return hrf_error_set(err, HRF_E_USER,
+                             "machine '%s' has no link between ranks %d and %d (placement '%s')",
+                             g->machine->name, rank, step->peer, hrf_placement_name(placement));
+    const struct hrf_link_point cost = hrf_link_at(link, n_bytes);
+    const double latency = fmin(hrf_link_at(link, 0).transit, cost.transit);
+    HRF_TRY(spend(g, rank, step, HRF_SIM_SEND, g->players[rank].now + cost.send, err));
+    double *port = find_port(g, rank, placement);
+    const double start = fmax(*port, g->players[rank].now);
+    *port = start + cost.transit - latency;
+    const struct message message = {
+        .from = rank, .tag = step->tag, .arrival = *port + latency, .receive = cost.receive
+    };
+    HRF_TRY(hrf_array_reserve((void **)&box->messages, &box->capacity, box->n + 1, sizeof message,
+                              err));
+    box->messages[box->n++] = message;
+    g->simulation->ranks[rank].sent_bytes += step->n_bytes;
+    g->simulation->ranks[rank].n_sent++;
+    struct player *peer = &g->players[step->peer];
+    const struct hrf_sim_step *awaited = &g->programs[step->peer].steps[peer->at];
+    if (peer->is_blocked && awaited->peer == rank && awaited->tag == step->tag)
+        peer->is_blocked = false;
+    return HRF_OK;
+}
+
+/* False: nobody has sent it yet. */
+static bool take(struct mailbox *box, int32_t from, int64_t tag, struct message *out)
+{
+    for (size_t i = 0; i < box->n; i++) {
+        if (box->messages[i].from != from || box->messages[i].tag != tag)
+            continue;
+        *out = box->messages[i];
+        box->n--;
+        memmove(box->messages + i, box->messages + i + 1, (box->n - i) * sizeof box->messages[0]);
+        return true;
+    }
+    return false;
+}
+
+static enum hrf_status play_receive(struct game *g, int32_t rank, const struct hrf_sim_step *step,
+                                    struct hrf_error *err)
+{
+    struct message message;
+    if (!take(&g->boxes[rank], step->peer, step->tag, &message)) {
+        g->players[rank].is_blocked = true;
+        return HRF_OK;
+    }
+    HRF_TRY(spend(g, rank, step, HRF_SIM_WAIT, message.arrival, err));
+    return spend(g, rank, step, HRF_SIM_RECEIVE, g->players[rank].now + message.receive, err);
+}
+
+static enum hrf_status play_step(struct game *g, int32_t rank, struct hrf_error *err)
+{
+    struct player *player = &g->players[rank];
+    const struct hrf_sim_step *step = &g->programs[rank].steps[player->at];
+    if (step->kind == HRF_SIM_SEND)
+        HRF_TRY(play_send(g, rank, step, err));
+    else if (step->kind == HRF_SIM_RECEIVE)
+        HRF_TRY(play_receive(g, rank, step, err));
+    else
+        HRF_TRY(spend(g, rank, step, step->kind, player->now + step->seconds, err));
+    player->at += !player->is_blocked;
+    return HRF_OK;
+}
+
+/* The rank that acts next in time; -1: none can. */
+static int32_t next_rank(const struct game *g)
+{
+    int32_t next = -1;
+    for (int32_t r = 0; r < g->n_ranks; r++) {
+        const struct player *p = &g->players[r];
+        if (!p->is_blocked && p->at < g->programs[r].n_steps &&
+            (next < 0 || p->now < g->players[next].now))
+            next = r;
+    }
+    return next;
+}
+
+static enum hrf_status check_end(const struct game *g, struct hrf_error *err)
+{
+    for (int32_t r = 0; r < g->n_ranks; r++) {
+        const struct player *p = &g->players[r];
+        if (p->at < g->programs[r].n_steps)
+            return hrf_error_set(err, HRF_E_BUG,
+                                 "rank %d waits at step %d for a message of rank %d (tag %lld) "
+                                 "that nobody sends",
+                                 r, p->at, g->programs[r].steps[p->at].peer,
+                                 (long long)g->programs[r].steps[p->at].tag);
+    }
+    for (int32_t r = 0; r < g->n_ranks; r++)
+        if (g->boxes[r].n > 0)
+            return hrf_error_set(
+                err, HRF_E_BUG, "rank %d never takes a message of rank %d (tag %lld)", r,
+                g->boxes[r].messages[0].from, (long long)g->boxes[r].messages[0].tag);
+    return HRF_OK;
+}
+
+static enum hrf_status play(struct game *g, struct hrf_error *err)
+{
+    for (int32_t rank; (rank = next_rank(g)) >= 0;)
+        HRF_TRY(play_step(g, rank, err));
+    HRF_TRY(check_end(g, err));
+    for (int32_t r = 0; r < g->n_ranks; r++) {
+        g->simulation->ranks[r].end = g->players[r].now;
+        g->simulation->seconds = fmax(g->simulation->seconds, g->players[r].now);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_ranks,
+                             const struct hrf_machine *machine, struct hrf_simulation **out,
+                             struct hrf_error *err)
+{
+    const size_t n = (size_t)n_ranks;
+    const size_t n_nodes = n / (size_t)machine->ranks_per_node + 1;
+    HRF_AUTO(hrf_simulation) simulation = hrf_calloc(1, sizeof *simulation);
+    HRF_AUTO_FREE struct player *players = hrf_calloc(n, sizeof *players);
+    HRF_AUTO_FREE struct mailbox *boxes = hrf_calloc(n, sizeof *boxes);
+    HRF_AUTO_FREE double *ports = hrf_calloc(n, sizeof *ports);
+    HRF_AUTO_FREE double *node_ports = hrf_calloc(n_nodes * (size_t)machine->ports_per_node,
+                                                  sizeof *node_ports);
+    if (simulation != NULL)
+        simulation->ranks = hrf_calloc(n, sizeof *simulation->ranks);
+    if (simulation == NULL || simulation->ranks == NULL || players == NULL || boxes == NULL ||
+        ports == NULL || node_ports == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to simulate %d ranks", n_ranks);
+    simulation->n_ranks = n_ranks;
+    struct game game = {
+        programs, machine, simulation, players, boxes, ports, node_ports, n_ranks
+    };
+    const enum hrf_status status = play(&game, err);
+    for (size_t i = 0; i < n; i++)
+        hrf_free(boxes[i].messages);
+    if (status != HRF_OK)
+        return status;
+    *out = simulation;
+    simulation = NULL;
+    return HRF_OK;
+}
+
+void hrf_simulation_destroy(struct hrf_simulation *simulation)
+{
+    if (simulation == NULL)
+        return;
+    for (int32_t r = 0; simulation->ranks != NULL && r < simulation->n_ranks; r++)
+        hrf_free(simulation->ranks[r].spans);
+    hrf_free(simulation->ranks);
+    hrf_free(simulation);
+}
