@@ -230,6 +230,33 @@ static void run_quantize(const struct integer_kernel *kernel, const struct hrf_k
                        n - i < PIECE ? n - i : PIECE);
 }
 
+/* Which of the scales along the axis element `i` of the memory has. */
+static int64_t place_along_axis(const struct hrf_spec *spec, int64_t i)
+{
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_strides(&spec->output.shape, strides);
+    return i / strides[spec->attributes.axis] % spec->output.shape.dims[spec->attributes.axis];
+}
+
+static void run_quantize_along_axis(const struct integer_kernel *kernel,
+                                    const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_operand *y = &spec->output;
+    const float *x = hrf_spec_data(spec, call, 0);
+    const float *scales = hrf_spec_data(spec, call, HRF_QUANTIZE_SCALE);
+    const void *zeros = hrf_spec_data(spec, call, HRF_QUANTIZE_ZERO_POINT);
+    const int64_t n = hrf_shape_count(&y->shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t place = place_along_axis(spec, i);
+        const struct hrf_quantization q = {
+            .scale = scales[place], .zero_point = zeros != NULL ? read8(y->dtype, zeros, place) : 0
+        };
+        ((uint8_t *)call->output)[i] = (uint8_t)(hrf_quantize(x[i], y->dtype, &q) & 0xff);
+    }
+}
+
 static void run_dequantize(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_operand *x = &kernel->spec->inputs[0];
@@ -465,15 +492,15 @@ static void run_concat(const struct integer_kernel *kernel, const struct hrf_ker
 
 /* ---- compiling ---- */
 
-static void (*function_of(enum hrf_op op))(const struct integer_kernel *,
-                                           const struct hrf_kernel_call *)
+static void (*function_of(enum hrf_op op, bool along_axis))(const struct integer_kernel *,
+                                                            const struct hrf_kernel_call *)
 {
     switch (op) {
     case HRF_OP_CONV:
     case HRF_OP_GEMM:
         return run_conv;
     case HRF_OP_QUANTIZE:
-        return run_quantize;
+        return along_axis ? run_quantize_along_axis : run_quantize;
     case HRF_OP_DEQUANTIZE:
         return run_dequantize;
     case HRF_OP_ADD:
@@ -505,7 +532,7 @@ bool hrf_integer_supports(const struct hrf_graph *graph, const struct hrf_node *
                           struct hrf_error *err)
 {
     (void)graph;
-    if (function_of(node->op) != NULL || hrf_is_move(node->op))
+    if (function_of(node->op, false) != NULL || hrf_is_move(node->op))
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no INT8 kernel",
                   node->name, hrf_op_name(node->op));
@@ -596,7 +623,8 @@ enum hrf_status hrf_integer_compile(const struct hrf_graph *graph, const struct 
                                         .implementation = "integer" };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
-    kernel->function = function_of(node->op);
+    kernel->function = function_of(node->op,
+                                   graph->values[node->outputs[0]].quantization.scale <= 0);
     HRF_TRY(prepare(kernel, err));
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
     *out = owned;

@@ -162,13 +162,18 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
     HRF_AUTO_FREE float *images = NULL, *results = NULL;
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
     HRF_TRY(hrf_npy_read(request->input, &shape, &images, err));
+    if ((request->scales != NULL || request->save != NULL) && hrf_lower_brings_scales(graph))
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s was quantised already and brings its own scales: --scales and "
+                             "--save-scales do not go with it",
+                             request->model);
     if (graph->n_inputs != 1)
         return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; eval feeds one", request->model,
                              graph->n_inputs);
     if (hrf_shape_count(&shape) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
     struct run run = { .request = request, .graph = graph, .precision = request->precision };
-    if (strcmp(request->precision, "int8") == 0) {
+    if (strcmp(request->precision, "int8") == 0 && !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(request, graph, images, &shape, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
         run.calibrated = &calibrated;

@@ -84,7 +84,9 @@ enum hrf_op {
     HRF_OP_SHAPE,    /* likewise, once shapes are known */
     HRF_OP_CAST,
     HRF_OP_CONSTANT_OF_SHAPE, /* of integers, in shape arithmetic only: always folded */
-    /* Between float32 and a value's quantisation; put in by hrf_pass_lower(). */
+    /* Between float32 and 8 bits. With one input, as hrf_pass_lower() puts them in, the 8-bit
+     * value's quantisation says how; with scale and zero point as constants it is the model's own,
+     * and shape inference sets that quantisation where they are one number each. */
     HRF_OP_QUANTIZE,
     HRF_OP_DEQUANTIZE,
     HRF_N_OPS
@@ -153,9 +155,12 @@ struct hrf_node {
 
 /* CONV's inputs: x, weights [M][C/group][kh][kw], bias [M] or none, residual (shape of y) or
  * none. GEMM's: a, b, bias or none, residual or none. Where x is S8 or U8 the weights are S8 and
- * a fifth input gives their scales [M]. */
+ * a fifth input gives their scales [M]; where x is F32 that input, if there, says that the weights
+ * are whole multiples of it, from -128 to 127: a model that was quantised elsewhere. */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
 enum { HRF_CONV_SCALES = HRF_CONV_N_INPUTS };
+/* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
+enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
 
 /* What the integers of an S8 or U8 value stand for: real = (q - zero_point) * scale. */
 struct hrf_quantization {

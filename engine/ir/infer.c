@@ -242,12 +242,6 @@ static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
     return HRF_OK;
 }
 
-static enum hrf_status infer_lowered(struct hrf_inference *in)
-{
-    return hrf_infer_refuse(in, "models that are quantised already cannot be read; give the "
-                                "model in float32 and calibrate it here");
-}
-
 static hrf_infer_rule *const rules[] = {
     [HRF_OP_CONV] = hrf_infer_conv,
     [HRF_OP_GEMM] = infer_gemm,
@@ -284,15 +278,18 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_SHAPE] = infer_shape,
     [HRF_OP_CAST] = infer_cast,
     [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
-    [HRF_OP_QUANTIZE] = infer_lowered,
-    [HRF_OP_DEQUANTIZE] = infer_lowered,
+    [HRF_OP_QUANTIZE] = hrf_infer_quantize,
+    [HRF_OP_DEQUANTIZE] = hrf_infer_dequantize,
 };
 _Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 
-/* RESHAPE's shape, GATHER's indices and attributes in disguise are integers by nature. */
+/* RESHAPE's shape, GATHER's indices and attributes in disguise are integers by nature; what
+ * QUANTIZE and DEQUANTIZE take, their own rules have looked at. */
 static bool is_number_input(const struct hrf_node *node, int32_t k)
 {
     int32_t first = hrf_op_info(node->op)->first_attribute_input;
+    if (node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE)
+        return false;
     if (k > 0 && (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_GATHER))
         return false;
     return first == 0 || k < first;
@@ -310,7 +307,7 @@ static enum hrf_status check_result(struct hrf_inference *in)
         return HRF_OK;
     if (count == 0)
         return hrf_infer_refuse(in, "the result %s is empty", text);
-    if (in->dtype != HRF_F32)
+    if (in->dtype != HRF_F32 && in->node->op != HRF_OP_QUANTIZE)
         return hrf_infer_refuse(in, "the result is %s; outside shapes only float32 is supported",
                                 hrf_dtype_name(in->dtype));
     for (int32_t k = 0; k < in->node->n_inputs; k++) {

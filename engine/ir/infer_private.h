@@ -23,6 +23,8 @@ hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer
     hrf_infer_squeeze, hrf_infer_unsqueeze, hrf_infer_pad, hrf_infer_gather, hrf_infer_slice,
     hrf_infer_reduce_mean;
 
+hrf_infer_rule hrf_infer_quantize, hrf_infer_dequantize;
+
 /* Input k's value; NULL when the node has none there. */
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
 /* HRF_E_USER with "node 'x' (Conv): " before the text and the input shapes after it. */

@@ -47,8 +47,10 @@ static const struct hrf_op_info table[] = {
     ROW(SHAPE, "Shape", 1, 1, 1, HRF_USE_SLICE, 0),
     ROW(CAST, "Cast", 1, 1, 1, HRF_USE_TO, 0),
     ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", 1, 1, 1, HRF_USE_TO | HRF_USE_FILL, 0),
-    ROW(QUANTIZE, "QuantizeLinear", 1, 1, 1, 0, 0),
-    ROW(DEQUANTIZE, "DequantizeLinear", 1, 1, 1, 0, 0),
+    /* Scale and zero point as inputs when the model brings them; lowering puts in the short form.
+     */
+    ROW(QUANTIZE, "QuantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
+    ROW(DEQUANTIZE, "DequantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
 };
 _Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");
 

@@ -447,6 +447,29 @@ static enum hrf_status convert_constant_of_shape(struct conversion *c)
     return HRF_OK;
 }
 
+/* Blocks of scales along an axis (opset 21) have no counterpart here; `saturate` is about float8.
+ */
+static enum hrf_status convert_quantize(struct conversion *c)
+{
+    int64_t block = 0, saturate = 1, to = 0;
+    c->a.axis = 1;
+    c->a.to = HRF_DTYPE_NONE;
+    HRF_TRY(get_int(c, "axis", &c->a.axis));
+    HRF_TRY(get_int(c, "block_size", &block));
+    HRF_TRY(get_int(c, "saturate", &saturate));
+    HRF_TRY(get_int(c, "output_dtype", &to));
+    if (block != 0)
+        return refuse(c, HRF_E_UNSUPPORTED,
+                      "block_size %lld is not supported: export with one scale for each tensor or "
+                      "channel",
+                      (long long)block);
+    if (to < 0 || to > INT32_MAX)
+        return refuse(c, HRF_E_USER, "attribute 'output_dtype' is %lld", (long long)to);
+    return to == 0 ? HRF_OK
+                   : hrf_onnx_dtype((int32_t)to, hrf_onnx_text(c->proto->output[0]), &c->a.to,
+                                    c->reader->err);
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define ANY INT32_MAX
@@ -471,6 +494,11 @@ static const struct operator_row table[] = {
       3,
       convert_conv,
       { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides" } },
+    { "DequantizeLinear",
+      HRF_OP_DEQUANTIZE,
+      3,
+      convert_quantize,
+      { "axis", "block_size", "output_dtype" } },
     { "Div", HRF_OP_DIV, 2, convert_binary, { "axis", "broadcast" } },
     { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "is_test", "ratio", "seed" } },
     { "Flatten", HRF_OP_FLATTEN, 1, convert_flatten, { "axis" } },
@@ -491,6 +519,11 @@ static const struct operator_row table[] = {
         "strides" } },
     { "Mul", HRF_OP_MUL, 2, convert_binary, { "axis", "broadcast" } },
     { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
+    { "QuantizeLinear",
+      HRF_OP_QUANTIZE,
+      3,
+      convert_quantize,
+      { "axis", "block_size", "output_dtype", "saturate" } },
     { "ReduceMean",
       HRF_OP_REDUCE_MEAN,
       2,
@@ -521,8 +554,26 @@ const char *hrf_onnx_operator(size_t i)
     return i < N_ROWS + N_SPECIAL ? special[i - N_ROWS] : NULL;
 }
 
+/* Operators that compute on 8-bit tensors, as ONNX had them before pairs of QuantizeLinear and
+ * DequantizeLinear around ordinary operators became the way to say the same. */
+static bool is_integer_operator(const char *type)
+{
+    static const char *const names[] = { "QLinearConv", "QLinearMatMul", "ConvInteger",
+                                         "MatMulInteger", "DynamicQuantizeLinear" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], type) == 0)
+            return true;
+    return false;
+}
+
 static enum hrf_status refuse_operator(struct conversion *c, const char *type)
 {
+    if (is_integer_operator(type))
+        return refuse(c, HRF_E_UNSUPPORTED,
+                      "the operator '%s' is not supported; quantised models are read with pairs of "
+                      "QuantizeLinear and DequantizeLinear around ordinary operators (ONNX "
+                      "Runtime: quant_format=QDQ)",
+                      type);
     HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
     for (size_t i = 0; hrf_onnx_operator(i) != NULL; i++)
         hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", hrf_onnx_operator(i));

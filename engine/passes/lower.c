@@ -23,6 +23,8 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
     case HRF_OP_CAST:
+    case HRF_OP_QUANTIZE: /* in S8 these two are looked at by themselves */
+    case HRF_OP_DEQUANTIZE:
         return KIND_NEVER;
     case HRF_OP_ADD:
     case HRF_OP_SUB:
@@ -80,6 +82,7 @@ struct lowering {
     struct hrf_graph *to;
     int32_t *low, *full; /* [n_values of from]: the value's two forms in `to`, -1: not there */
     bool *is_useful;     /* [n_values]: some product will read it low */
+    bool brings_scales;  /* S8 with the model's own */
     struct hrf_strbuf *notes;
 };
 
@@ -113,6 +116,12 @@ static enum hrf_status choose_form(const struct lowering *l, int32_t value, enum
     *q = (struct hrf_quantization){ .scale = 0 };
     if (l->how->type != HRF_S8)
         return HRF_OK;
+    if (l->brings_scales) {
+        const struct hrf_value *own = hrf_lower_own_form(l->from, value);
+        *type = own->dtype;
+        *q = own->quantization;
+        return HRF_OK;
+    }
     const struct hrf_range *range = find_range(l, value);
     if (range == NULL)
         return hrf_error_set(err, HRF_E_USER,
@@ -227,14 +236,6 @@ static const char *refuse_product(const struct lowering *l, const struct hrf_nod
     return NULL;
 }
 
-static bool is_kept(const struct hrf_lowering *how, const char *name)
-{
-    for (int32_t i = 0; i < how->n_keep; i++)
-        if (strcmp(how->keep[i], name) == 0)
-            return true;
-    return false;
-}
-
 static bool inputs_are_low(const struct lowering *l, const struct hrf_node *node)
 {
     bool any = false;
@@ -246,6 +247,30 @@ static bool inputs_are_low(const struct lowering *l, const struct hrf_node *node
         any = true;
     }
     return any;
+}
+
+/* The same where the model says what goes low. */
+static const char *refuse_own(const struct lowering *l, const struct hrf_node *node)
+{
+    const bool is_product = kind_of(l->how, node->op) == KIND_PRODUCT;
+    if (!inputs_are_low(l, node))
+        return "the model gives its input no scale";
+    if (is_product && !has(node, HRF_CONV_SCALES))
+        return "the model gives its weights no scales that 8 bits can use";
+    if (is_product && node->op == HRF_OP_GEMM && node->attributes.alpha <= 0)
+        return "its factor is not above 0";
+    if (!is_product && !keeps_scale(node->op) &&
+        hrf_lower_own_form(l->from, node->outputs[0]) == NULL)
+        return "the model gives its result no scale";
+    return NULL;
+}
+
+static bool is_kept(const struct hrf_lowering *how, const char *name)
+{
+    for (int32_t i = 0; i < how->n_keep; i++)
+        if (strcmp(how->keep[i], name) == 0)
+            return true;
+    return false;
 }
 
 /* Two run-time sides, so that both have a scale. */
@@ -275,10 +300,14 @@ static bool goes_low(const struct lowering *l, const struct hrf_node *node)
         why = "asked for";
     } else if (kind == KIND_PRODUCT) {
         why = refuse_product(l, node);
+        if (why == NULL && l->brings_scales)
+            why = refuse_own(l, node);
         low = why == NULL;
     } else if (kind == KIND_FOLLOWS && inputs_are_low(l, node)) {
         if (l->how->type == HRF_S8 && has_constant_side(l->from, node))
             why = "one side is a constant";
+        else if (l->brings_scales)
+            why = refuse_own(l, node);
         low = why == NULL;
     } else if (kind == KIND_NEVER && l->how->type == HRF_S8 && inputs_are_low(l, node)) {
         why = "the operator has no INT8 form";
@@ -320,7 +349,7 @@ static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *nod
     for (int32_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] < 0)
             continue;
-        const bool is_weights = is_product && (i == HRF_CONV_WEIGHTS || i == HRF_CONV_BIAS);
+        const bool is_weights = is_product && i != HRF_CONV_X && i != HRF_CONV_RESIDUAL;
         if (is_weights && is_constant(l->from, node, HRF_CONV_WEIGHTS))
             continue;
         if (is_constant(l->from, node, i))
@@ -348,7 +377,9 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     enum hrf_dtype type = HRF_F32;
     struct hrf_quantization q = { .scale = 0 };
     int32_t output;
-    const bool is_full = is_product && !l->is_useful[value];
+    const bool is_full = is_product &&
+                         (l->brings_scales ? hrf_lower_own_form(l->from, value) == NULL
+                                           : !l->is_useful[value]);
     if (keeps_scale(node->op)) {
         type = l->to->values[inputs[0]].dtype;
         q = l->to->values[inputs[0]].quantization;
@@ -380,12 +411,39 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
         if (node->inputs[i] >= 0)
             HRF_TRY(get_full(l, node->inputs[i], &inputs[i], err));
     }
-    HRF_TRY(add_value(l, node->outputs[0], "", HRF_F32, (struct hrf_quantization){ .scale = 0 },
-                      &output, err));
+    const struct hrf_value *result = &l->from->values[node->outputs[0]];
+    HRF_TRY(add_value(l, node->outputs[0], "", result->dtype, result->quantization, &output, err));
     HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, node->n_inputs, &output, 1,
                                &node->attributes, err));
     l->full[node->outputs[0]] = output;
     return HRF_OK;
+}
+
+/* A pair of the model's own QUANTIZE and DEQUANTIZE stands for a value that is low; where what
+ * made it has written it so already, nothing is left of the pair. */
+static enum hrf_status add_own_pair(struct lowering *l, const struct hrf_node *node,
+                                    struct hrf_error *err)
+{
+    const int32_t x = node->inputs[HRF_QUANTIZE_X], y = node->outputs[0];
+    const struct hrf_value *form = &l->from->values[y];
+    int32_t full;
+    if (node->op == HRF_OP_DEQUANTIZE ||
+        (l->low[x] >= 0 && hrf_lower_same_form(&l->to->values[l->low[x]], form))) {
+        l->low[y] = l->low[x];
+        return HRF_OK;
+    }
+    HRF_TRY(get_full(l, x, &full, err));
+    HRF_TRY(add_value(l, y, "", form->dtype, form->quantization, &l->low[y], err));
+    return add_conversion(l, y, true, full, l->low[y], err);
+}
+
+static bool is_own_pair(const struct lowering *l, const struct hrf_node *node)
+{
+    if (!l->brings_scales)
+        return false;
+    if (node->op == HRF_OP_QUANTIZE)
+        return l->from->values[node->outputs[0]].quantization.scale > 0;
+    return node->op == HRF_OP_DEQUANTIZE && l->low[node->inputs[HRF_QUANTIZE_X]] >= 0;
 }
 
 static enum hrf_status add_ends(struct lowering *l, struct hrf_error *err)
@@ -416,7 +474,9 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
     }
     for (int32_t n = 0; n < from->n_nodes; n++) {
         const struct hrf_node *node = &from->nodes[n];
-        if (goes_low(l, node))
+        if (is_own_pair(l, node))
+            HRF_TRY(add_own_pair(l, node, err));
+        else if (goes_low(l, node))
             HRF_TRY(add_low_node(l, node, err));
         else
             HRF_TRY(add_full_node(l, node, err));
@@ -442,6 +502,7 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
                           .low = forms,
                           .full = forms + n,
                           .is_useful = useful,
+                          .brings_scales = how->type == HRF_S8 && hrf_lower_brings_scales(graph),
                           .notes = notes };
     HRF_TRY(lower(&l, err));
     *out = to;

@@ -22,9 +22,14 @@ struct hrf_range {
     int64_t n_means;
 };
 
+/* True for a model that was quantised elsewhere (QUANTIZE and DEQUANTIZE on computed values). For
+ * S8 it is lowered with the scales that it brings; `ranges` are not looked at, and what it says
+ * nothing of stays in float32. */
+bool hrf_lower_brings_scales(const struct hrf_graph *graph);
+
 struct hrf_lowering {
     enum hrf_dtype type;            /* F16, B16, or S8 for 8-bit integers */
-    const struct hrf_range *ranges; /* S8: one for every value that goes low */
+    const struct hrf_range *ranges; /* S8: one for every value that goes low; see above */
     int32_t n_ranges;
     const char *const *keep; /* names of nodes that stay in float32 */
     int32_t n_keep;

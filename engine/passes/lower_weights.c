@@ -80,13 +80,16 @@ enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const st
     const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
     const float *bias = has_bias ? from->values[node->inputs[HRF_CONV_BIAS]].data : NULL;
     const bool corrects = can_correct(from, node, range);
+    const bool brings_scales = node->n_inputs > HRF_CONV_SCALES &&
+                               node->inputs[HRF_CONV_SCALES] >= 0;
+    const float *own = brings_scales ? from->values[node->inputs[HRF_CONV_SCALES]].data : NULL;
     HRF_AUTO_FREE int8_t *q = hrf_alloc_array((size_t)(r.n_out * r.per_out), 1);
     HRF_AUTO_FREE float *scales = hrf_alloc_array((size_t)r.n_out, sizeof *scales);
     HRF_AUTO_FREE float *biases = hrf_calloc((size_t)r.n_out, sizeof *biases);
     if (q == NULL || scales == NULL || biases == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
     for (int64_t m = 0; m < r.n_out; m++) {
-        scales[m] = scale_of(&r, m);
+        scales[m] = own != NULL ? own[m] * r.factor : scale_of(&r, m);
         for (int64_t k = 0; k < r.per_out; k++)
             q[m * r.per_out + k] = (int8_t)hrf_saturate(weight(&r, m, k) / scales[m], HRF_S8, 0);
         biases[m] = bias != NULL ? bias[m] * r.bias_factor : 0.0f;

@@ -6,6 +6,7 @@
 
 enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
 {
+    HRF_TRY(hrf_pass_take_weight_scales(graph, err));
     HRF_TRY(hrf_pass_fold_constants(graph, err));
     HRF_TRY(hrf_pass_fold_batch_norm(graph, err));
     /* Activations before residuals: conv + relu + add must not become conv + add + relu. */
@@ -104,7 +105,7 @@ static bool can_fold(const struct hrf_graph *graph, const struct hrf_node *norm,
     bool has_residual = conv->n_inputs > HRF_CONV_RESIDUAL && conv->inputs[HRF_CONV_RESIDUAL] >= 0;
     return constant(graph, conv, HRF_CONV_WEIGHTS) != NULL && !has_residual &&
            (!has_bias || constant(graph, conv, HRF_CONV_BIAS) != NULL) &&
-           conv->attributes.activation == HRF_ACT_NONE &&
+           conv->n_inputs <= HRF_CONV_SCALES && conv->attributes.activation == HRF_ACT_NONE &&
            norm->attributes.activation == HRF_ACT_NONE;
 }
 
@@ -190,7 +191,8 @@ enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error
         if (sides[side] == NULL)
             continue;
         int32_t other = add->inputs[1 - side];
-        HRF_TRY(take_over(add, sides[side], HRF_CONV_N_INPUTS, err));
+        const int32_t n = sides[side]->n_inputs;
+        HRF_TRY(take_over(add, sides[side], n > HRF_CONV_N_INPUTS ? n : HRF_CONV_N_INPUTS, err));
         add->inputs[HRF_CONV_RESIDUAL] = other;
     }
     return hrf_graph_compact(graph, err);

@@ -11,7 +11,11 @@
 
 #include "engine/ir/graph.h"
 
-/* All of the below, in order. */
+/* CONV and GEMM get the scales of weights that a DEQUANTIZE gives as a further input, so that
+ * lowering finds the integers again. */
+HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
+                                                        struct hrf_error *err);
+/* That and all of the below, in order. */
 HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err);
 
 /* Nodes whose values shape inference has already computed, and Identity, go. */

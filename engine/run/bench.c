@@ -95,7 +95,8 @@ enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
     struct hrf_session_config calibrated_config = *config;
     struct hrf_calibrated calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    if (strcmp(config->precision, "int8") == 0 && config->n_ranges == 0) {
+    if (strcmp(config->precision, "int8") == 0 && config->n_ranges == 0 &&
+        !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(graph, config, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
         calibrated_config.ranges = calibrated.ranges;

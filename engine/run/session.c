@@ -139,7 +139,11 @@ static enum hrf_status lower(struct hrf_session *session, const struct hrf_sessi
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (precision->type == HRF_F32)
         return HRF_OK;
-    if (precision->type == HRF_S8 && config->n_ranges == 0)
+    const bool brings_scales = hrf_lower_brings_scales(session->graph);
+    if (precision->type == HRF_S8 && brings_scales && config->n_ranges > 0)
+        hrf_strbuf_addf(&session->notes,
+                        "the model brings its own INT8 scales: the calibration is not used\n");
+    if (precision->type == HRF_S8 && config->n_ranges == 0 && !brings_scales)
         return hrf_error_set(err, HRF_E_USER,
                              "int8 needs the ranges of a calibration (hires-flow calibrate)");
     HRF_TRY(hrf_pass_lower(session->graph, &how, &lowered, &session->notes, err));

@@ -209,6 +209,21 @@ BAD = {
     "no_broadcast": model(node("Add", ["x", "k"], ["y"]), weights=[tensor("k", [3], [1, 2, 3])]),
     "gather_outside": model(node("Gather", ["x", "i"], ["y"], axis=1), weights=[tensor("i", [], [2], INT64)]),
     "softmax_old_over_image": model(node("Softmax", ["x"], ["y"], axis=1), opset=11),
+    "quantize_without_scale": model(node("QuantizeLinear", ["x", "", "z"], ["y"]),
+                                    weights=[tensor("z", [], [3], UINT8)]),
+    "quantize_scale_computed": model(node("QuantizeLinear", ["x", "x"], ["y"])),
+    "quantize_scale_zero": model(node("QuantizeLinear", ["x", "s"], ["y"]), weights=[tensor("s", [], [0.0])]),
+    "quantize_scales_do_not_fit": model(node("QuantizeLinear", ["x", "s"], ["y"], axis=1),
+                                        weights=[tensor("s", [3], [1.0, 2.0, 3.0])]),
+    "quantize_in_blocks": model(node("QuantizeLinear", ["x", "s"], ["y"], block_size=2),
+                                weights=[tensor("s", [], [0.1])]),
+    "dequantize_otherwise": model(node("QuantizeLinear", ["x", "s"], ["q"]),
+                                  node("DequantizeLinear", ["q", "t"], ["y"]),
+                                  weights=[tensor("s", [], [0.5]), tensor("t", [], [0.25])]),
+    "quantized_and_computed": model(node("QuantizeLinear", ["x", "s"], ["q"]), node("Relu", ["q"], ["y"]),
+                                    weights=[tensor("s", [], [0.5])]),
+    "qlinear_conv": model(node("QLinearConv", ["x", "s", "z", "w", "s", "z", "s", "z"], ["y"]),
+                          weights=[W, tensor("s", [], [0.5]), tensor("z", [], [0], UINT8)]),
     "integers_computed": model(node("Cast", ["x"], ["y"], to=INT64)),
 }
 
@@ -225,4 +240,5 @@ def main():
         f.write(cut[:len(cut) // 2])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -68,7 +68,8 @@ static bool is_parameter(const struct hrf_graph *graph, int32_t value)
         const struct hrf_node *node = &graph->nodes[i];
         bool weights = node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM ||
                        node->op == HRF_OP_BATCH_NORM || node->op == HRF_OP_CLIP ||
-                       node->op == HRF_OP_PAD || node->op == HRF_OP_MATMUL;
+                       node->op == HRF_OP_PAD || node->op == HRF_OP_MATMUL ||
+                       node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE;
         for (int32_t k = 1; weights && k < node->n_inputs; k++)
             if (node->inputs[k] == value)
                 return true;
@@ -125,9 +126,24 @@ static enum hrf_status check_shape(const struct hrf_shape *got, const struct hrf
     return HRF_OK;
 }
 
+/* 8-bit results of QuantizeLinear lie in the same buffer; they must agree exactly. */
+static enum hrf_status compare_bytes(const uint8_t *got, const struct hrf_shape *shape,
+                                     const struct hrf_onnx_tensor *want, struct hrf_error *err)
+{
+    HRF_TRY(check_shape(shape, want, err));
+    for (int64_t i = 0; i < hrf_shape_count(shape); i++)
+        if (got[session_index(shape, i)] != ((const uint8_t *)want->data)[i])
+            return hrf_error_set(err, HRF_E_BUG, "element %lld is byte %d, expected %d",
+                                 (long long)i, got[session_index(shape, i)],
+                                 ((const uint8_t *)want->data)[i]);
+    return HRF_OK;
+}
+
 static enum hrf_status compare(const float *got, const struct hrf_shape *shape,
                                const struct hrf_onnx_tensor *want, struct hrf_error *err)
 {
+    if (want->dtype == HRF_U8 || want->dtype == HRF_S8)
+        return compare_bytes((const uint8_t *)got, shape, want, err);
     if (want->dtype != HRF_F32)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "the output is %s",
                              hrf_dtype_name(want->dtype));

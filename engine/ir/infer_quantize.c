@@ -1,0 +1,177 @@
+/* Shape inference for the operators between float32 and 8 bits, as a model brings them. Constants
+ * among their inputs (weights, as exporters write them) are computed here, whatever their size.
+ * Source: ONNX QuantizeLinear and DequantizeLinear, opsets 10 to 19. */
+#include "engine/ir/infer_private.h"
+
+#include "engine/ir/number.h"
+
+#include <math.h>
+#include <string.h>
+
+static int32_t integer_at(const struct hrf_value *value, int64_t i)
+{
+    switch (value->dtype) {
+    case HRF_S8:
+        return ((const int8_t *)value->data)[i];
+    case HRF_U8:
+        return ((const uint8_t *)value->data)[i];
+    default:
+        return ((const int32_t *)value->data)[i];
+    }
+}
+
+static enum hrf_status check_known(struct hrf_inference *in, const struct hrf_value *value,
+                                   const char *what)
+{
+    if (value == NULL || value->data != NULL)
+        return HRF_OK;
+    return hrf_infer_refuse(in, "its %s '%s' must be a constant of the model", what, value->name);
+}
+
+/* One number for all, or one for each place along the axis. */
+static enum hrf_status check_scale(struct hrf_inference *in, const struct hrf_value *scale,
+                                   const struct hrf_value *zero)
+{
+    const struct hrf_shape *x = &hrf_infer_input(in, HRF_QUANTIZE_X)->shape;
+    const int64_t n = hrf_shape_count(&scale->shape);
+    if (scale->dtype != HRF_F32)
+        return hrf_infer_refuse(in, "its scale is %s; float32 is supported",
+                                hrf_dtype_name(scale->dtype));
+    if (scale->shape.rank > 1)
+        return hrf_infer_refuse(in,
+                                "its scale has rank %d: one scale, or one for each place along "
+                                "an axis, is supported, blocks are not",
+                                (int)scale->shape.rank);
+    int64_t *axis = &in->node->attributes.axis;
+    if (n != 1) {
+        HRF_TRY(hrf_infer_axis(in, axis, x->rank));
+        if (n != x->dims[*axis])
+            return hrf_infer_fail(in, "%lld scales for %lld places along axis %lld", (long long)n,
+                                  (long long)x->dims[*axis], (long long)*axis);
+    }
+    if (zero != NULL && hrf_shape_count(&zero->shape) != n)
+        return hrf_infer_fail(in, "%lld zero points for %lld scales",
+                              (long long)hrf_shape_count(&zero->shape), (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        const float s = ((const float *)scale->data)[i];
+        if (!isfinite(s) || s <= 0)
+            return hrf_infer_fail(in, "its scale %lld is %g: it must be above 0", (long long)i,
+                                  (double)s);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status check_inputs(struct hrf_inference *in)
+{
+    const struct hrf_value *scale = hrf_infer_input(in, HRF_QUANTIZE_SCALE);
+    const struct hrf_value *zero = hrf_infer_input(in, HRF_QUANTIZE_ZERO_POINT);
+    if (scale == NULL)
+        return hrf_infer_fail(in, "has no scale");
+    HRF_TRY(check_known(in, scale, "scale"));
+    HRF_TRY(check_known(in, zero, "zero point"));
+    if (zero != NULL && zero->dtype != HRF_S8 && zero->dtype != HRF_U8 && zero->dtype != HRF_S32)
+        return hrf_infer_refuse(in, "its zero point is %s; int8 and uint8 are supported",
+                                hrf_dtype_name(zero->dtype));
+    return check_scale(in, scale, zero);
+}
+
+/* The quantisation of element `i` of x. */
+static struct hrf_quantization at(const struct hrf_inference *in, int64_t i)
+{
+    const struct hrf_value *scale = hrf_infer_input(in, HRF_QUANTIZE_SCALE);
+    const struct hrf_value *zero = hrf_infer_input(in, HRF_QUANTIZE_ZERO_POINT);
+    const struct hrf_shape *x = &hrf_infer_input(in, HRF_QUANTIZE_X)->shape;
+    int64_t place = 0;
+    if (hrf_shape_count(&scale->shape) > 1) {
+        int64_t inner = 1;
+        for (int32_t k = (int32_t)in->node->attributes.axis + 1; k < x->rank; k++)
+            inner *= x->dims[k];
+        place = i / inner % x->dims[in->node->attributes.axis];
+    }
+    return (struct hrf_quantization){ .scale = ((const float *)scale->data)[place],
+                                      .zero_point = zero != NULL ? integer_at(zero, place) : 0 };
+}
+
+static enum hrf_status compute(struct hrf_inference *in, struct hrf_value *out)
+{
+    const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
+    const int64_t n = hrf_shape_count(&x->shape);
+    const bool narrows = in->node->op == HRF_OP_QUANTIZE;
+    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)n, hrf_dtype_size(in->dtype));
+    if (data == NULL)
+        return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
+    for (int64_t i = 0; i < n; i++) {
+        const struct hrf_quantization q = at(in, i);
+        if (narrows)
+            ((uint8_t *)data)[i] =
+                (uint8_t)(hrf_quantize(((const float *)x->data)[i], in->dtype, &q) & 0xff);
+        else
+            ((float *)data)[i] = (float)((double)integer_at(x, i) - q.zero_point) * q.scale;
+    }
+    out->data = data;
+    data = NULL;
+    return HRF_OK;
+}
+
+static struct hrf_value *output_of(struct hrf_inference *in)
+{
+    return &in->graph->values[in->node->outputs[0]];
+}
+
+enum hrf_status hrf_infer_quantize(struct hrf_inference *in)
+{
+    const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
+    const struct hrf_value *zero = hrf_infer_input(in, HRF_QUANTIZE_ZERO_POINT);
+    HRF_TRY(check_inputs(in));
+    if (x->dtype != HRF_F32)
+        return hrf_infer_refuse(in, "its input is %s; float32 is supported",
+                                hrf_dtype_name(x->dtype));
+    in->shape = x->shape;
+    in->dtype = zero != NULL                                ? zero->dtype
+                : in->node->attributes.to != HRF_DTYPE_NONE ? in->node->attributes.to
+                                                            : HRF_U8;
+    if (in->dtype != HRF_S8 && in->dtype != HRF_U8)
+        return hrf_infer_refuse(in, "it gives %s; int8 and uint8 are supported",
+                                hrf_dtype_name(in->dtype));
+    const bool is_one = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape) == 1;
+    output_of(in)->quantization = is_one ? at(in, 0) : (struct hrf_quantization){ .scale = 0 };
+    return x->data != NULL ? compute(in, output_of(in)) : HRF_OK;
+}
+
+/* Reading with another scale than was written with is legal, but nobody means it. */
+static enum hrf_status check_pair(struct hrf_inference *in, const struct hrf_value *x)
+{
+    const struct hrf_quantization own = at(in, 0);
+    const int64_t n = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape);
+    if (x->producer < 0 || in->graph->nodes[x->producer].op != HRF_OP_QUANTIZE)
+        return hrf_infer_refuse(in,
+                                "'%s' does not come from a QuantizeLinear: 8-bit values live "
+                                "only between the two",
+                                x->name);
+    if (n > 1)
+        return hrf_infer_refuse(in, "it gives a computed value %lld scales; one is supported",
+                                (long long)n);
+    if (x->quantization.scale != own.scale || x->quantization.zero_point != own.zero_point)
+        return hrf_infer_refuse(in,
+                                "it reads '%s' with scale %g and zero point %d; it was written "
+                                "with %g and %d",
+                                x->name, (double)own.scale, (int)own.zero_point,
+                                (double)x->quantization.scale, (int)x->quantization.zero_point);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_dequantize(struct hrf_inference *in)
+{
+    const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
+    const struct hrf_value *zero = hrf_infer_input(in, HRF_QUANTIZE_ZERO_POINT);
+    HRF_TRY(check_inputs(in));
+    if (x->dtype != HRF_S8 && x->dtype != HRF_U8 && x->dtype != HRF_S32)
+        return hrf_infer_refuse(in, "its input is %s; int8, uint8 and int32 are supported",
+                                hrf_dtype_name(x->dtype));
+    if (zero != NULL && zero->dtype != x->dtype)
+        return hrf_infer_fail(in, "its zero point is %s, its input %s", hrf_dtype_name(zero->dtype),
+                              hrf_dtype_name(x->dtype));
+    in->shape = x->shape;
+    in->dtype = HRF_F32;
+    return x->data != NULL ? compute(in, output_of(in)) : check_pair(in, x);
+}

@@ -1,0 +1,135 @@
+/* own_scales.c - what a model that was quantised elsewhere says of itself: pairs of QUANTIZE and
+ * DEQUANTIZE give its values their scales, a DEQUANTIZE of constants gives its weights theirs. */
+#include "engine/passes/lower_private.h"
+#include "engine/passes/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+bool hrf_lower_brings_scales(const struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) /* of constants: weights, whatever else there is */
+        if (graph->nodes[i].op == HRF_OP_QUANTIZE &&
+            graph->values[graph->nodes[i].inputs[HRF_QUANTIZE_X]].data == NULL)
+            return true;
+    return false;
+}
+
+/* ---- weights ---- */
+
+/* Scales of the node's weights, one for each of n_out outputs; false: they bring none that an
+ * 8-bit product can use. */
+static bool read_scales(const struct hrf_graph *graph, const struct hrf_node *node,
+                        const struct hrf_node *from, float *scales, int64_t n_out)
+{
+    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+    const struct hrf_value *given = &graph->values[from->inputs[HRF_QUANTIZE_SCALE]];
+    const int32_t axis = node->op == HRF_OP_GEMM && !node->attributes.transpose_b ? 1 : 0;
+    const int64_t n = hrf_shape_count(&given->shape), count = hrf_shape_count(&w->shape);
+    if (n > 1 && from->attributes.axis != axis)
+        return false;
+    for (int64_t m = 0; m < n_out; m++)
+        scales[m] = ((const float *)given->data)[n > 1 ? m : 0];
+    const int64_t inner = axis == 1 ? 1 : count / n_out;
+    for (int64_t i = 0; i < count; i++) { /* with a zero point they may reach beyond 8 bits */
+        const float steps = rintf(((const float *)w->data)[i] / scales[i / inner % n_out]);
+        if (!(steps >= -128.0f && steps <= 127.0f))
+            return false;
+    }
+    return true;
+}
+
+static enum hrf_status add_scales(struct hrf_graph *graph, int32_t index,
+                                  const struct hrf_node *from, struct hrf_error *err)
+{
+    struct hrf_node *node = &graph->nodes[index];
+    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const bool turned = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
+    const struct hrf_shape shape = { .rank = 1, .dims = { w->dims[turned ? 1 : 0] } };
+    HRF_AUTO_FREE float *scales = hrf_alloc_array((size_t)shape.dims[0], sizeof *scales);
+    HRF_AUTO_FREE char *name = hrf_format("%s.weights.scales", node->name);
+    int32_t *inputs = hrf_alloc_array(HRF_CONV_SCALES + 1, sizeof *inputs), added;
+    if (scales == NULL || name == NULL || inputs == NULL) {
+        hrf_free(inputs);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scales of '%s'", node->name);
+    }
+    if (!read_scales(graph, node, from, scales, shape.dims[0])) {
+        hrf_free(inputs);
+        return HRF_OK;
+    }
+    const enum hrf_status status = hrf_graph_add_value(graph, name, HRF_F32, &shape, scales, &added,
+                                                       err);
+    if (status != HRF_OK) {
+        hrf_free(inputs);
+        return status;
+    }
+    for (int32_t i = 0; i < HRF_CONV_SCALES; i++)
+        inputs[i] = i < node->n_inputs ? node->inputs[i] : HRF_NO_VALUE;
+    inputs[HRF_CONV_SCALES] = added;
+    hrf_free(node->inputs);
+    node->inputs = inputs;
+    node->n_inputs = HRF_CONV_SCALES + 1;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        if ((node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM) ||
+            node->n_inputs > HRF_CONV_SCALES)
+            continue;
+        const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+        if (w->data == NULL || w->producer < 0 || graph->nodes[w->producer].op != HRF_OP_DEQUANTIZE)
+            continue;
+        HRF_TRY(add_scales(graph, i, &graph->nodes[w->producer], err));
+    }
+    return HRF_OK;
+}
+
+/* ---- values ---- */
+
+static bool is_graph_output(const struct hrf_graph *graph, int32_t value)
+{
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == value)
+            return true;
+    return false;
+}
+
+static bool uses(const struct hrf_node *node, int32_t value)
+{
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] == value)
+            return true;
+    return false;
+}
+
+const struct hrf_value *hrf_lower_own_form(const struct hrf_graph *graph, int32_t value)
+{
+    const struct hrf_value *form = NULL;
+    if (is_graph_output(graph, value))
+        return NULL;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        const struct hrf_value *one = NULL;
+        if (!uses(node, value))
+            continue;
+        /* Rounding keeps the order of numbers and 0 exact, so a RELU may come after it. */
+        if (node->op == HRF_OP_RELU)
+            one = hrf_lower_own_form(graph, node->outputs[0]);
+        else if (node->op == HRF_OP_QUANTIZE)
+            one = &graph->values[node->outputs[0]];
+        if (one == NULL || one->quantization.scale <= 0 ||
+            (form != NULL && !hrf_lower_same_form(one, form)))
+            return NULL;
+        form = one;
+    }
+    return form;
+}
+
+bool hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b)
+{
+    return a->dtype == b->dtype && a->quantization.scale == b->quantization.scale &&
+           a->quantization.zero_point == b->quantization.zero_point;
+}

@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+"""Writes tests/golden/qdq: models quantised as other tools export them, and what they must give.
+
+  make_qdq_goldens.py DIR
+
+Each NAME.onnx computes between pairs of QuantizeLinear and DequantizeLinear; NAME.x.npy is an input
+and NAME.y.npy what the ONNX operators, each on its own and in double precision, make of it.
+"asymmetric" is what ONNX Runtime writes (uint8 with zero points, int8 weights for each channel,
+int32 bias), "trained" what quantisation-aware training writes (int8, float weights behind a pair).
+Needs Python and numpy; the files are the same in every run.
+"""
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from make_onnx_goldens import model, msg, node, num  # noqa: E402
+
+TYPES = {np.dtype(np.float32): 1, np.dtype(np.uint8): 2, np.dtype(np.int8): 3, np.dtype(np.int32): 6}
+
+
+def tensor(name, array):
+    array = np.asarray(array)
+    return (b"".join(num(1, d) for d in array.shape) + num(2, TYPES[array.dtype]) + msg(8, name) +
+            msg(9, np.ascontiguousarray(array).tobytes()))
+
+
+class Net:
+    """Builds the file and computes the values, node by node."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.nodes, self.weights, self.values, self.count = [], [], {}, 0
+
+    def name(self, what):
+        self.count += 1
+        return "%s_%d" % (what, self.count)
+
+    def constant(self, array, what="c"):
+        name = self.name(what)
+        self.weights.append(tensor(name, array))
+        self.values[name] = np.asarray(array)
+        return name
+
+    def add(self, op, inputs, result, **attributes):
+        name = self.name(op.lower())
+        self.nodes.append(node(op, inputs, [name], name=name + "_node", **attributes))
+        self.values[name] = result
+        return name
+
+    def quantize(self, x, scale, zero, axis=None):
+        s, z = np.float32(scale), np.asarray(zero)
+        shape = [1] * self.values[x].ndim
+        if axis is not None:
+            shape[axis] = -1
+        low, high = np.iinfo(z.dtype).min, np.iinfo(z.dtype).max
+        steps = np.rint(self.values[x].astype(np.float32) / s.reshape(shape)) + z.reshape(shape)
+        q = np.clip(steps, low, high).astype(z.dtype)
+        more = {} if axis is None else {"axis": axis}
+        return self.add("QuantizeLinear", [x, self.constant(s), self.constant(z)], q, **more)
+
+    def dequantize(self, q, scale, zero, axis=None):
+        s, z = np.float32(scale), np.asarray(zero)
+        shape = [1] * self.values[q].ndim
+        if axis is not None:
+            shape[axis] = -1
+        real = (self.values[q].astype(np.float64) - z.reshape(shape)) * s.reshape(shape)
+        more = {} if axis is None else {"axis": axis}
+        inputs = [q, self.constant(s), self.constant(z)]
+        return self.add("DequantizeLinear", inputs, real.astype(np.float32), **more)
+
+    def pair(self, x, scale, zero):
+        return self.dequantize(self.quantize(x, scale, zero), scale, zero)
+
+    def stored(self, integers, scale, zero=None, axis=None):
+        zero = np.zeros(np.shape(scale), integers.dtype) if zero is None else zero
+        return self.dequantize(self.constant(integers, "w"), scale, zero, axis)
+
+    def conv(self, x, w, bias=None, stride=1, pad=0):
+        v, k = self.values[x].astype(np.float64), self.values[w].astype(np.float64)
+        v = np.pad(v, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+        rows = (v.shape[2] - k.shape[2]) // stride + 1
+        columns = (v.shape[3] - k.shape[3]) // stride + 1
+        y = np.zeros((v.shape[0], k.shape[0], rows, columns))
+        for i in range(k.shape[2]):
+            for j in range(k.shape[3]):
+                part = v[:, :, i:i + rows * stride:stride, j:j + columns * stride:stride]
+                y += np.einsum("nchw,mc->nmhw", part, k[:, :, i, j])
+        inputs = [x, w]
+        if bias is not None:
+            y += self.values[bias].astype(np.float64).reshape(1, -1, 1, 1)
+            inputs.append(bias)
+        return self.add("Conv", inputs, y.astype(np.float32), strides=[stride, stride],
+                        pads=[pad] * 4)
+
+    def relu(self, x):
+        return self.add("Relu", [x], np.maximum(self.values[x], 0))
+
+    def max_pool(self, x):
+        v = self.values[x]
+        n, c, h, w = v.shape
+        y = v.reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
+        return self.add("MaxPool", [x], y, kernel_shape=[2, 2], strides=[2, 2])
+
+    def sum(self, a, b):
+        return self.add("Add", [a, b], self.values[a] + self.values[b])
+
+    def global_pool(self, x):
+        v = self.values[x].astype(np.float64).mean(axis=(2, 3), keepdims=True).astype(np.float32)
+        return self.add("GlobalAveragePool", [x], v)
+
+    def gemm(self, x, w, bias):
+        y = self.values[x].astype(np.float64) @ self.values[w].astype(np.float64).T
+        y = y + self.values[bias].astype(np.float64)
+        return self.add("Gemm", [x, w, bias], y.astype(np.float32), transB=1)
+
+    def integers(self, *shape):
+        return np.clip(np.rint(self.random.normal(0, 40, shape)), -127, 127).astype(np.int8)
+
+    def save(self, directory, name, x, y, opset):
+        whole = model(*self.nodes, opset=opset, weights=self.weights, outputs=(y,),
+                      inputs=(("x", ["batch"] + list(self.values[x].shape[1:])),))
+        with open(os.path.join(directory, name + ".onnx"), "wb") as f:
+            f.write(whole)
+        np.save(os.path.join(directory, name + ".x.npy"), self.values[x].astype(np.float32))
+        np.save(os.path.join(directory, name + ".y.npy"), self.values[y].astype(np.float32))
+
+
+def start(seed):
+    net = Net(seed)
+    net.values["x"] = net.random.normal(0.2, 1, (2, 3, 16, 16)).astype(np.float32)
+    return net
+
+
+def asymmetric(directory):
+    net = start(7)
+    u8 = np.uint8
+    scales = lambda n, top: (net.random.uniform(0.5, 1, n) * top).astype(np.float32)  # noqa: E731
+    x = net.pair("x", 0.03, u8(114))
+    s = scales(16, 2e-3)
+    bias = net.stored(net.random.integers(-3000, 3000, 16).astype(np.int32), s * np.float32(0.03),
+                      axis=0)
+    a = net.conv(x, net.stored(net.integers(16, 3, 3, 3), s, axis=0), bias, pad=1)
+    a = net.pair(net.relu(a), 0.0117, u8(0))
+    a = net.pair(net.max_pool(a), 0.0117, u8(0))
+    b = net.conv(a, net.stored(net.integers(16, 16, 3, 3), scales(16, 2e-3), axis=0), pad=1)
+    b = net.pair(b, 0.023, u8(120))
+    c = net.pair(net.relu(net.sum(a, b)), 0.0191, u8(0))
+    weights = (net.integers(24, 16, 3, 3).astype(np.int32) + 128).astype(u8)
+    d = net.conv(c, net.stored(weights, np.float32(1.7e-3), u8(128)), stride=2, pad=1)
+    d = net.pair(net.relu(d), 0.0173, u8(0))
+    d = net.pair(net.global_pool(d), 0.0041, u8(0))
+    d = net.add("Flatten", [d], net.values[d].reshape(2, -1))
+    bias = net.stored(net.random.integers(-2000, 2000, 5).astype(np.int32),
+                      np.float32(0.0041) * np.float32(0.011))
+    y = net.gemm(d, net.stored(net.integers(5, 24), np.float32(0.011)), bias)
+    net.save(directory, "asymmetric", "x", net.pair(y, 0.021, u8(97)), 13)
+
+
+def trained(directory):
+    net = start(8)
+    zero = np.int8(0)
+
+    def weights(*shape):
+        w = net.constant(net.random.normal(0, 0.1, shape).astype(np.float32), "w")
+        top = np.abs(net.values[w]).reshape(shape[0], -1).max(axis=1)
+        s, z = (top / 127).astype(np.float32), np.zeros(shape[0], np.int8)
+        return net.dequantize(net.quantize(w, s, z, axis=0), s, z, axis=0)
+
+    x = net.pair("x", 0.031, zero)
+    a = net.pair(net.relu(net.conv(x, weights(16, 3, 3, 3), pad=1)), 0.0153, zero)
+    b = net.pair(net.relu(net.conv(a, weights(16, 16, 1, 1))), 0.0101, zero)
+    b = net.conv(b, weights(16, 16, 3, 3), pad=1)
+    c = net.pair(net.relu(net.sum(b, a)), 0.0271, zero)  # the sum's other side has no pair
+    y = net.conv(c, weights(4, 16, 1, 1))
+    net.save(directory, "trained", "x", y, 13)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    os.makedirs(sys.argv[1], exist_ok=True)
+    asymmetric(sys.argv[1])
+    trained(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
