@@ -1,0 +1,343 @@
+/* The passes by value: what a small graph looks like before and after; then random whole graphs,
+ * which must give the same numbers with and without them. */
+#include "tests/unit/unit.h"
+
+#include "engine/passes/passes.h"
+#include "tests/ops/build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "Conv+relu Conv+residual+relu Add": one word a node, in order. */
+static const char *words(const struct hrf_graph *graph)
+{
+    static char text[2048];
+    static const char *const activations[] = { "", "+relu", "+clip", "+leaky" };
+    size_t at = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        const bool has_residual = (node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM) &&
+                                  node->n_inputs > HRF_CONV_RESIDUAL &&
+                                  node->inputs[HRF_CONV_RESIDUAL] >= 0;
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%s%s", i > 0 ? " " : "",
+                               hrf_op_name(node->op), has_residual ? "+residual" : "",
+                               activations[node->attributes.activation]);
+    }
+    return text;
+}
+
+/* Runs the passes over the graph of `b`, which they end. */
+static const char *passed(struct build *b, const int32_t *outputs, int32_t n)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_graph *graph = build_finish(b, outputs, n);
+    if (hrf_passes_run(graph, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    const char *text = words(graph);
+    hrf_graph_destroy(graph);
+    return text;
+}
+
+static struct build start(int32_t *x)
+{
+    struct build b = build_start(7);
+    *x = build_input(&b, SHAPE(1, 4, 6, 5));
+    return b;
+}
+
+static int32_t conv(struct build *b, int32_t x)
+{
+    return build_plain_conv(b, x, 4, 4, 3, 1, true);
+}
+
+static void a_convolution_takes_in_what_follows(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, conv(&b, x), 4));
+    assert_string_equal(passed(&b, &y, 1), "Conv+relu");
+    b = start(&x);
+    y = build_unary(&b, HRF_OP_LEAKY_RELU, conv(&b, x));
+    assert_string_equal(passed(&b, &y, 1), "Conv+leaky");
+    b = start(&x); /* the basic block of a residual net, and the one of a bottleneck */
+    y = build_binary(&b, HRF_OP_ADD, build_batch_norm(&b, conv(&b, x), 4), x);
+    y = build_unary(&b, HRF_OP_RELU, y);
+    assert_string_equal(passed(&b, &y, 1), "Conv+residual+relu");
+    b = start(&x);
+    y = build_binary(&b, HRF_OP_ADD, x, conv(&b, x));
+    assert_string_equal(passed(&b, &y, 1), "Conv+residual");
+}
+
+static void an_activation_before_the_sum_stays_before_it(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t y = build_binary(&b, HRF_OP_ADD, build_unary(&b, HRF_OP_RELU, conv(&b, x)), x);
+    y = build_unary(&b, HRF_OP_RELU, y);
+    assert_string_equal(passed(&b, &y, 1), "Conv+relu Add Relu");
+}
+
+static void of_two_convolutions_the_later_one_sums(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    const int32_t first = conv(&b, x), second = conv(&b, x);
+    const int32_t y = build_binary(&b, HRF_OP_ADD, second, first);
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    char weights[32]; /* values are renumbered, names stay */
+    const struct hrf_node *late = &graph->nodes[graph->values[second].producer];
+    snprintf(weights, sizeof weights, "%s", graph->values[late->inputs[HRF_CONV_WEIGHTS]].name);
+    assert_int_equal(hrf_passes_run(graph, &err), HRF_OK);
+    assert_string_equal(words(graph), "Conv Conv+residual");
+    const int32_t *inputs = graph->nodes[1].inputs;
+    assert_string_equal(graph->values[inputs[HRF_CONV_WEIGHTS]].name, weights);
+    assert_int_equal(graph->values[inputs[HRF_CONV_RESIDUAL]].producer, 0);
+    hrf_graph_destroy(graph);
+}
+
+static void a_norm_before_the_convolution_is_not_folded(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
+    y = build_binary(&b, HRF_OP_ADD, conv(&b, y), x);
+    assert_string_equal(passed(&b, &y, 1), "BatchNormalization+relu Conv+residual");
+}
+
+static void what_others_read_is_kept(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t c = conv(&b, x); /* read by the norm and by the sum */
+    int32_t y = build_binary(&b, HRF_OP_ADD, build_batch_norm(&b, c, 4), c);
+    assert_string_equal(passed(&b, &y, 1), "Conv BatchNormalization Add");
+    b = start(&x);
+    const int32_t both[] = { conv(&b, x), 0 }; /* an output of the graph */
+    int32_t outputs[] = { both[0], build_unary(&b, HRF_OP_RELU, both[0]) };
+    assert_string_equal(passed(&b, outputs, 2), "Conv Relu");
+    b = start(&x); /* one producer, twice the same side */
+    c = conv(&b, x);
+    y = build_binary(&b, HRF_OP_ADD, c, c);
+    assert_string_equal(passed(&b, &y, 1), "Conv Add");
+}
+
+static void a_sum_that_stretches_a_side_is_no_residual(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    const int32_t row = build_input(&b, SHAPE(1, 4, 1, 1));
+    int32_t y = build_binary(&b, HRF_OP_ADD, conv(&b, x), row);
+    assert_string_equal(passed(&b, &y, 1), "Conv Add");
+    b = start(&x);
+    y = build_binary(&b, HRF_OP_ADD, conv(&b, x), build_constant(&b, SHAPE(1, 4, 6, 5), -1, 1));
+    assert_string_equal(passed(&b, &y, 1), "Conv Add"); /* a constant has no buffer */
+}
+
+static void a_residual_is_taken_once(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t y = build_binary(&b, HRF_OP_ADD, build_binary(&b, HRF_OP_ADD, conv(&b, x), x), x);
+    assert_string_equal(passed(&b, &y, 1), "Conv+residual Add");
+    b = start(&x); /* a norm after the sum is another function */
+    y = build_batch_norm(&b, build_binary(&b, HRF_OP_ADD, conv(&b, x), x), 4);
+    assert_string_equal(passed(&b, &y, 1), "Conv+residual BatchNormalization");
+}
+
+static void a_product_takes_in_relu_and_clip_but_not_leaky(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hrf_op op;
+        const char *after;
+    } cases[] = { { HRF_OP_RELU, "Gemm+relu" },
+                  { HRF_OP_CLIP, "Gemm+clip" },
+                  { HRF_OP_LEAKY_RELU, "Gemm LeakyRelu" },
+                  { HRF_OP_SIGMOID, "Gemm Sigmoid" } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct build b = build_start(3);
+        const int32_t x = build_input(&b, SHAPE(2, 5));
+        const int32_t w = build_constant(&b, SHAPE(5, 3), -1, 1);
+        const int32_t y = build_unary(&b, cases[i].op, build_binary(&b, HRF_OP_GEMM, x, w));
+        assert_string_equal(passed(&b, &y, 1), cases[i].after);
+    }
+}
+
+static void identity_goes_unless_the_graph_ends_there(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t y = build_unary(&b, HRF_OP_IDENTITY, conv(&b, x));
+    y = build_unary(&b, HRF_OP_RELU, y);
+    assert_string_equal(passed(&b, &y, 1), "Conv+relu");
+    b = start(&x);
+    y = build_unary(&b, HRF_OP_IDENTITY, x);
+    assert_string_equal(passed(&b, &y, 1), "Identity");
+}
+
+/* One channel in, one out, 1x1: weight 2, bias 3; scale 4, shift 5, mean 6, variance 15.75 and
+ * epsilon 0.25 make the factor 1, so w = 2 * 1 and b = (3 - 6) * 1 + 5. */
+static void folded_numbers_are_these(void **state)
+{
+    (void)state;
+    static const float parts[] = { 4, 5, 6, 15.75F };
+    struct hrf_error err = { .status = HRF_OK };
+    struct build b = build_start(1);
+    const struct hrf_shape one = SHAPE(1), kernel = SHAPE(1, 1, 1, 1);
+    int32_t inputs[5] = { build_input(&b, SHAPE(1, 1, 2, 2)) }, index[6];
+    const float weight = 2, bias = 3;
+    assert_int_equal(hrf_graph_add_value(b.graph, "w", HRF_F32, &kernel, &weight, &index[0], &err),
+                     HRF_OK);
+    assert_int_equal(hrf_graph_add_value(b.graph, "b", HRF_F32, &one, &bias, &index[1], &err),
+                     HRF_OK);
+    inputs[1] = index[0];
+    inputs[2] = index[1];
+    inputs[0] = build_node(&b, HRF_OP_CONV, inputs, 3, NULL);
+    for (int i = 0; i < 4; i++) {
+        char name[2] = { (char)('p' + i), '\0' };
+        assert_int_equal(
+            hrf_graph_add_value(b.graph, name, HRF_F32, &one, &parts[i], &inputs[1 + i], &err),
+            HRF_OK);
+    }
+    struct hrf_attributes a = hrf_attributes_default();
+    a.epsilon = 0.25F;
+    const int32_t y = build_node(&b, HRF_OP_BATCH_NORM, inputs, 5, &a);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    assert_int_equal(hrf_passes_run(graph, &err), HRF_OK);
+    assert_string_equal(words(graph), "Conv");
+    const float *w = graph->values[graph->nodes[0].inputs[HRF_CONV_WEIGHTS]].data;
+    const float *shift = graph->values[graph->nodes[0].inputs[HRF_CONV_BIAS]].data;
+    assert_float_equal(w[0], 2, 0);
+    assert_float_equal(shift[0], 2, 0);
+    hrf_graph_destroy(graph);
+}
+
+/* ---- random graphs ---- */
+
+enum { N_GRAPHS = 150, N_STEPS = 14 };
+
+/* One more node over the values so far, all of one shape; rarely one of another kind. */
+static int32_t grow(struct build *b, const int32_t *values, int n)
+{
+    static const enum hrf_op unary[] = { HRF_OP_RELU,    HRF_OP_RELU,       HRF_OP_CLIP,
+                                         HRF_OP_SIGMOID, HRF_OP_LEAKY_RELU, HRF_OP_IDENTITY };
+    const int32_t recent = values[build_pick(b, n > 2 ? n - 3 : 0, n - 1)];
+    const int32_t any = values[build_pick(b, 0, n - 1)];
+    struct hrf_attributes a = hrf_attributes_default();
+    switch (build_pick(b, 0, 9)) {
+    case 0:
+    case 1:
+    case 2:
+        return build_plain_conv(b, recent, 3, 3, build_pick(b, 0, 1) * 2 + 1, 1,
+                                build_pick(b, 0, 1) == 1);
+    case 3:
+    case 4:
+        return build_batch_norm(b, recent, 3);
+    case 5:
+    case 6:
+        return build_binary(b, HRF_OP_ADD, recent, any);
+    case 7:
+        return build_binary(b, build_pick(b, 0, 1) == 1 ? HRF_OP_SUB : HRF_OP_MUL, recent, any);
+    default:
+        a.activation_min = -0.5F;
+        a.activation_max = 0.75F;
+        a.alpha = 0.1F;
+        return build_node(b, unary[build_pick(b, 0, 5)], &recent, 1, &a);
+    }
+}
+
+/* *last: the value that everything ends in; *all: every value, for a graph in which nothing may
+ * go because each is an output. */
+static struct hrf_graph *random_graph(uint64_t seed, bool keep_all)
+{
+    struct build b = build_start(seed);
+    int32_t values[N_STEPS + 2] = { build_input(&b, SHAPE(1, 3, 5, 4)) };
+    int n = 1;
+    for (; n <= N_STEPS; n++) {
+        values[n] = grow(&b, values, n);
+        /* Bounded, so that products of products stay numbers. */
+        if (n % 5 == 0)
+            values[n] = build_unary(&b, HRF_OP_TANH, values[n]);
+    }
+    int32_t outputs[N_STEPS + 1] = { values[N_STEPS] };
+    for (int i = 1; i < N_STEPS && keep_all; i++)
+        outputs[i] = values[i];
+    return build_finish(&b, outputs, keep_all ? N_STEPS : 1);
+}
+
+static void random_graphs_compute_the_same_with_and_without(void **state)
+{
+    (void)state;
+    int64_t n_before = 0, n_after = 0;
+    double worst = 0;
+    for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
+        struct hrf_error err = { .status = HRF_OK };
+        struct hrf_graph *fused = random_graph(seed, false), *kept = random_graph(seed, true);
+        int64_t n, n_kept;
+        float *without = run_graph(kept, "ref", 1, seed, 1, &n_kept);
+        float *with = run_graph(fused, "ref", 1, seed, 1, &n);
+        const double difference = relative_difference(with, without, n);
+        if (!(difference <= 1e-5))
+            fail_msg("seed %d: %g apart: %s", (int)seed, difference, words(fused));
+        worst = fmax(worst, difference);
+        n_before += fused->n_nodes;
+        assert_int_equal(hrf_passes_run(fused, &err), HRF_OK);
+        n_after += fused->n_nodes;
+        hrf_graph_destroy(fused);
+        hrf_graph_destroy(kept);
+        hrf_free(with);
+        hrf_free(without);
+    }
+    printf("%d graphs, %d nodes become %d, worst difference %.1e\n", N_GRAPHS, (int)n_before,
+           (int)n_after, worst);
+    assert_true(n_after < n_before * 2 / 3);
+}
+
+static void no_allocation_may_fail_unseen(void **state)
+{
+    (void)state;
+    for (int64_t n = 1;; n++) {
+        struct hrf_error err = { .status = HRF_OK };
+        struct hrf_graph *graph = random_graph(11, false);
+        hrf_alloc_fail_after(n);
+        const enum hrf_status status = hrf_passes_run(graph, &err);
+        const bool failed = hrf_alloc_count() >= n;
+        hrf_alloc_fail_after(0);
+        hrf_graph_destroy(graph);
+        assert_int_equal(status, failed ? HRF_E_NOMEM : HRF_OK);
+        if (!failed) {
+            assert_true(n > 5);
+            return;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_convolution_takes_in_what_follows),
+        cmocka_unit_test(an_activation_before_the_sum_stays_before_it),
+        cmocka_unit_test(of_two_convolutions_the_later_one_sums),
+        cmocka_unit_test(a_norm_before_the_convolution_is_not_folded),
+        cmocka_unit_test(what_others_read_is_kept),
+        cmocka_unit_test(a_sum_that_stretches_a_side_is_no_residual),
+        cmocka_unit_test(a_residual_is_taken_once),
+        cmocka_unit_test(a_product_takes_in_relu_and_clip_but_not_leaky),
+        cmocka_unit_test(identity_goes_unless_the_graph_ends_there),
+        cmocka_unit_test(folded_numbers_are_these),
+        cmocka_unit_test(random_graphs_compute_the_same_with_and_without),
+        cmocka_unit_test(no_allocation_may_fail_unseen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

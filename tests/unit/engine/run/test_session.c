@@ -1,0 +1,217 @@
+/* A session: what it refuses and how it says so, what it shows, and that memory which runs out
+ * anywhere is an error and leaves nothing behind. */
+#include "tests/unit/unit.h"
+
+#include "engine/run/session.h"
+#include "tests/ops/build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct hrf_graph *small_net(void)
+{
+    struct build b = build_start(9);
+    const int32_t x = build_input(&b, SHAPE(2, 3, 8, 8));
+    int32_t y = build_unary(&b, HRF_OP_RELU,
+                            build_batch_norm(&b, build_plain_conv(&b, x, 3, 8, 3, 2, false), 8));
+    y = build_binary(&b, HRF_OP_ADD, build_plain_conv(&b, y, 8, 8, 3, 1, true), y);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    struct hrf_attributes images_first = hrf_attributes_default();
+    images_first.axis = 1;
+    y = build_node(&b, HRF_OP_FLATTEN, &y, 1, &images_first);
+    y = build_binary(&b, HRF_OP_GEMM, y, build_constant(&b, SHAPE(8, 2), -1, 1));
+    y = build_node(&b, HRF_OP_SOFTMAX, &y, 1, &images_first);
+    return build_finish(&b, &y, 1);
+}
+
+static void refused(const struct hrf_graph *graph, struct hrf_session_config config,
+                    enum hrf_status with, const char *said)
+{
+    struct hrf_session *session = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_session_create(graph, &config, &session, &err), with);
+    assert_null(session);
+    if (strstr(err.text, said) == NULL)
+        fail_msg("'%s' was said, not '%s'", err.text, said);
+}
+
+static void what_this_build_lacks_is_named(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = small_net();
+    refused(graph, (struct hrf_session_config){ .device = "tpu", .precision = "fp32" },
+            HRF_E_UNSUPPORTED, "device 'tpu' is not in this build");
+    refused(graph, (struct hrf_session_config){ .device = "cpu", .precision = "fp8" },
+            HRF_E_UNSUPPORTED, "precision 'fp8' is not in this build");
+    refused(graph, (struct hrf_session_config){ .device = "cpu", .precision = "int8" }, HRF_E_USER,
+            "int8 needs the ranges of a calibration");
+    hrf_graph_destroy(graph);
+}
+
+static void a_limit_is_kept_to_the_byte(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = small_net();
+    struct hrf_session *session = NULL;
+    struct hrf_session_config config = { .device = "cpu", .precision = "fp32", .n_threads = 1 };
+    assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
+    const struct hrf_session_memory m = hrf_session_memory(session);
+    hrf_session_destroy(session);
+    session = NULL;
+    config.memory_limit_bytes = m.activation_bytes + m.weight_bytes + m.workspace_bytes;
+    assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
+    hrf_session_destroy(session);
+    config.memory_limit_bytes--;
+    refused(graph, config, HRF_E_NOMEM, "engine.memory allows");
+    hrf_graph_destroy(graph);
+}
+
+static void inputs_that_are_no_numbers_and_constant_outputs_are_refused(void **state)
+{
+    (void)state;
+    const struct hrf_session_config config = { .device = "ref", .precision = "fp32" };
+    struct build b = build_start(1);
+    int32_t x = build_input(&b, SHAPE(1, 3, 4, 4));
+    const int32_t constant = build_constant(&b, SHAPE(2), 0, 1);
+    struct hrf_graph *graph = build_finish(
+        &b, (int32_t[]){ build_unary(&b, HRF_OP_RELU, x), constant }, 2);
+    refused(graph, config, HRF_E_UNSUPPORTED, "is a constant");
+    hrf_graph_destroy(graph);
+    b = build_start(1);
+    x = build_input(&b, SHAPE(1, 3, 4, 4));
+    graph = build_finish(&b, (int32_t[]){ build_unary(&b, HRF_OP_RELU, x) }, 1);
+    graph->values[x].dtype = HRF_S64;
+    refused(graph, config, HRF_E_UNSUPPORTED, "only float32 is supported");
+    hrf_graph_destroy(graph);
+}
+
+static void the_callers_graph_is_left_as_it_was(void **state)
+{
+    (void)state;
+    char before[65], after[65];
+    struct hrf_graph *graph = small_net();
+    struct hrf_session *session = NULL;
+    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    assert_int_equal(hrf_graph_hash(graph, before, NULL), HRF_OK);
+    assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_hash(graph, after, NULL), HRF_OK);
+    assert_string_equal(before, after);
+    hrf_graph_destroy(graph); /* the session has its own */
+    float *input = hrf_session_input(session, 0);
+    const int64_t n = hrf_shape_count(hrf_session_input_shape(session, 0));
+    for (int run = 0; run < 2; run++) {
+        for (int64_t i = 0; i < n; i++)
+            input[i] = (float)(i % 7) - 3;
+        assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+        assert_ptr_equal(hrf_session_input(session, 0), input);
+        const float *y = hrf_session_output(session, 0);
+        for (int i = 0; i < 2; i++) /* softmax of two images */
+            assert_float_equal(y[2 * i] + y[2 * i + 1], 1, 1e-6);
+    }
+    hrf_session_destroy(session);
+}
+
+struct seen {
+    int n;
+    int64_t n_elements;
+    bool fails;
+};
+
+static enum hrf_status look(void *context, const char *value, const struct hrf_shape *shape,
+                            const float *data, struct hrf_error *err)
+{
+    struct seen *seen = context;
+    assert_non_null(data);
+    seen->n++;
+    seen->n_elements += hrf_shape_count(shape);
+    return seen->fails && seen->n == 3 ? hrf_error_set(err, HRF_E_EXTERNAL, "no more of %s", value)
+                                       : HRF_OK;
+}
+
+static void an_observer_sees_the_input_and_every_value_and_may_say_no(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = small_net();
+    struct hrf_session *session = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    struct seen seen = { .n = 0 };
+    const struct hrf_session_config config = { .device = "ref", .precision = "fp32" };
+    assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
+    hrf_session_observe(session, look, &seen);
+    assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+    /* x, conv+relu, conv+residual, pooled, flat, product, softmax */
+    assert_int_equal(seen.n, 7);
+    assert_int_equal(seen.n_elements, 2 * (192 + 128 + 128 + 8 + 8 + 2 + 2));
+    seen = (struct seen){ .fails = true };
+    assert_int_equal(hrf_session_run(session, &err), HRF_E_EXTERNAL);
+    assert_non_null(strstr(err.text, "no more of "));
+    hrf_session_observe(session, NULL, NULL);
+    assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+    assert_int_equal(seen.n, 3);
+    hrf_session_destroy(session);
+    hrf_graph_destroy(graph);
+}
+
+/* Every allocation of creating a session fails once. Under a sanitizer this also shows that
+ * nothing is lost on the way back. */
+static void fail_each(const struct hrf_graph *graph, const struct hrf_session_config *config)
+{
+    for (int64_t n = 1;; n++) {
+        struct hrf_session *session = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        hrf_alloc_fail_after(n);
+        enum hrf_status status = hrf_session_create(graph, config, &session, &err);
+        const bool failed = hrf_alloc_count() >= n;
+        hrf_alloc_fail_after(0);
+        if (status == HRF_OK)
+            status = hrf_session_run(session, &err);
+        hrf_session_destroy(session);
+        if (status != (failed ? HRF_E_NOMEM : HRF_OK))
+            fail_msg("%s %s, allocation %d: status %d, %s", config->device, config->precision,
+                     (int)n, (int)status, err.text);
+        if (!failed) {
+            printf("%s %s: %d allocations\n", config->device, config->precision, (int)n - 1);
+            assert_true(n > 30);
+            return;
+        }
+    }
+}
+
+static void no_allocation_may_fail_unseen(void **state)
+{
+    (void)state;
+    struct hrf_range ranges[64];
+    struct hrf_graph *graph = small_net();
+    int32_t n_ranges = 0;
+    for (int32_t v = 0; v < graph->n_values && n_ranges < 64; v++)
+        if (graph->values[v].data == NULL)
+            ranges[n_ranges++] = (struct hrf_range){ .value = graph->values[v].name,
+                                                     .low = -4,
+                                                     .high = 4 };
+    const struct hrf_session_config cases[] = {
+        { .device = "ref", .precision = "fp32", .n_threads = 1 },
+        { .device = "cpu", .precision = "fp32", .n_threads = 1 },
+        { .device = "cpu", .precision = "bf16", .n_threads = 1 },
+        { .device = "cpu",
+          .precision = "int8",
+          .n_threads = 1,
+          .ranges = ranges,
+          .n_ranges = n_ranges },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        fail_each(graph, &cases[i]);
+    hrf_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_this_build_lacks_is_named),
+        cmocka_unit_test(a_limit_is_kept_to_the_byte),
+        cmocka_unit_test(inputs_that_are_no_numbers_and_constant_outputs_are_refused),
+        cmocka_unit_test(the_callers_graph_is_left_as_it_was),
+        cmocka_unit_test(an_observer_sees_the_input_and_every_value_and_may_say_no),
+        cmocka_unit_test(no_allocation_may_fail_unseen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
