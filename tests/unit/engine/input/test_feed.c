@@ -1,0 +1,281 @@
+/* The feed on slides whose pixels say where they are: every patch once, in one order whatever the
+ * threads do, and a clear end when a place cannot be read or nobody wants more. */
+#include "tests/unit/unit.h"
+
+#include "engine/input/feed.h"
+#include "tests/unit/tiler/pyramid.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tiffio.h>
+#include <unistd.h>
+
+enum { SIDE = 3000, PATCH = 32, COLUMNS = 17, N_PATCHES = COLUMNS * 13 };
+
+static char folder[64];
+static struct hrf_patch patches[N_PATCHES];
+static struct hrf_tile_plan plan = { .mpp_x = 0.5,
+                                     .mpp_y = 0.5,
+                                     .patch_size = PATCH,
+                                     .patch_mpp = 0.5,
+                                     .n_patches = N_PATCHES,
+                                     .patches = patches };
+
+static void place_pixel(const void *context, int level, uint32_t x, uint32_t y,
+                        unsigned char rgba[4])
+{
+    (void)context;
+    (void)level;
+    rgba[0] = (unsigned char)x;
+    rgba[1] = (unsigned char)y;
+    rgba[2] = (unsigned char)((x >> 8) * 16 + (y >> 8));
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    struct pyramid p = {
+        .n_levels = 1, .level = { { SIDE, SIDE } }, .tile = 128, .pixel = place_pixel
+    };
+    char path[128];
+    pyramid_folder(folder);
+    pyramid_path(folder, "place.tif", path);
+    pyramid_write(&p, path);
+    for (int i = 0; i < N_PATCHES; i++) /* rows of patches, not on the tiles' grid */
+        patches[i] = (struct hrf_patch){ .x = i % COLUMNS * 171 + 5, .y = i / COLUMNS * 227 + 3 };
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    pyramid_remove_folder(folder);
+    return 0;
+}
+
+static struct hrf_slide *open_slide(const char *name)
+{
+    char path[128];
+    struct hrf_slide *slide = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    pyramid_path(folder, name, path);
+    if (hrf_slide_open(path, &slide, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return slide;
+}
+
+/* Values are bytes again: mean 0, std 1/255. */
+static struct hrf_feed *make_feed(struct hrf_slide *slide, int64_t first, int64_t n, int64_t batch,
+                                  int32_t n_readers, int32_t n_ahead)
+{
+    struct hrf_feed *feed = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    const struct hrf_feed_config config = { .slide = slide,
+                                            .plan = &plan,
+                                            .first_patch = first,
+                                            .n_patches = n,
+                                            .batch = batch,
+                                            .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
+                                            .n_readers = n_readers,
+                                            .n_ahead = n_ahead };
+    if (hrf_feed_create(&config, &feed, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return feed;
+}
+
+static void check_patch(const struct hrf_patch *patch, const float *pixels)
+{
+    for (int v = 0; v < PATCH; v++)
+        for (int u = 0; u < PATCH; u++) {
+            unsigned char want[4];
+            place_pixel(NULL, 0, (uint32_t)(patch->x + u), (uint32_t)(patch->y + v), want);
+            for (int c = 0; c < 3; c++)
+                if (fabsf(pixels[(v * PATCH + u) * 3 + c] - (float)want[c]) > 1e-3F)
+                    fail_msg("patch at %d, %d: pixel %d, %d is another", patch->x, patch->y, u, v);
+        }
+}
+
+/* Reads all there is; order[i] is the i-th patch that came. */
+static void read_all(struct hrf_feed *feed, int64_t first, int64_t n, int64_t batch, int64_t *order)
+{
+    int seen[N_PATCHES] = { 0 };
+    int64_t at = 0;
+    for (;;) {
+        struct hrf_feed_batch b;
+        assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
+        if (b.n == 0)
+            break;
+        assert_int_equal(b.n, n - at < batch ? n - at : batch);
+        for (int64_t i = 0; i < b.n; i++) {
+            order[at++] = b.patches[i];
+            seen[b.patches[i]]++;
+            check_patch(&patches[first + b.patches[i]], b.pixels + i * PATCH * PATCH * 3);
+        }
+    }
+    assert_int_equal(at, n);
+    for (int64_t i = 0; i < n; i++)
+        assert_int_equal(seen[i], 1);
+}
+
+static void every_patch_comes_once_in_an_order_that_threads_do_not_change(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t first, n, batch;
+        int32_t n_readers, n_ahead;
+    } cases[] = { { 0, N_PATCHES, 16, 1, 2 }, { 0, N_PATCHES, 16, 4, 2 },
+                  { 0, N_PATCHES, 16, 3, 7 }, { 0, N_PATCHES, 7, 2, 3 },
+                  { 50, 60, 64, 4, 2 },       { N_PATCHES - 1, 1, 8, 4, 2 },
+                  { 3, 5, 1, 4, 2 } };
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    int64_t first_order[N_PATCHES], order[N_PATCHES];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        HRF_AUTO(hrf_feed)
+        feed = make_feed(slide, cases[i].first, cases[i].n, cases[i].batch, cases[i].n_readers,
+                         cases[i].n_ahead);
+        read_all(feed, cases[i].first, cases[i].n, cases[i].batch, i == 0 ? first_order : order);
+        if (i == 1 || i == 2)
+            assert_memory_equal(order, first_order, sizeof order);
+        const struct hrf_feed_times times = hrf_feed_times(feed);
+        assert_true(times.decode > 0 && times.prepare > 0 && times.wait > 0);
+        struct hrf_feed_batch b; /* the end stays the end */
+        assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
+        assert_int_equal(b.n, 0);
+    }
+}
+
+/* Two neighbours in the order of visiting are near each other: the tiles between are decoded
+ * once. The tile plan's own order would cross the whole slide for every row. */
+static void patches_are_visited_block_by_block(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    HRF_AUTO(hrf_feed) feed = make_feed(slide, 0, N_PATCHES, 32, 2, 2);
+    int64_t order[N_PATCHES];
+    read_all(feed, 0, N_PATCHES, 32, order);
+    int changes = 0;
+    for (int i = 1; i < N_PATCHES; i++) {
+        const struct hrf_patch *a = &patches[order[i - 1]], *b = &patches[order[i]];
+        changes += a->x / 1024 != b->x / 1024 || a->y / 1024 != b->y / 1024;
+    }
+    assert_int_equal(changes, 8); /* nine blocks */
+}
+
+/* Zeros over the tile's data: no deflate stream begins so. */
+static void damage(const char *path, uint32_t x, uint32_t y)
+{
+    TIFF *tiff = TIFFOpen(path, "r");
+    assert_non_null(tiff);
+    const uint32_t tile = TIFFComputeTile(tiff, x, y, 0, 0);
+    const uint64_t offset = TIFFGetStrileOffset(tiff, tile);
+    const uint64_t n_bytes = TIFFGetStrileByteCount(tiff, tile);
+    TIFFClose(tiff);
+    static const unsigned char zeros[4096];
+    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
+    const size_t n = n_bytes < sizeof zeros ? (size_t)n_bytes : sizeof zeros;
+    assert_int_equal(pwrite(fd, zeros, n, (off_t)offset), (ssize_t)n);
+}
+
+static void a_place_that_cannot_be_read_ends_the_feed_and_is_named(void **state)
+{
+    (void)state;
+    struct pyramid p = {
+        .n_levels = 1, .level = { { SIDE, SIDE } }, .tile = 128, .pixel = place_pixel
+    };
+    char path[128];
+    pyramid_path(folder, "bad.tif", path);
+    pyramid_write(&p, path);
+    damage(path, (uint32_t)patches[7 * COLUMNS + 9].x, (uint32_t)patches[7 * COLUMNS + 9].y);
+    for (int32_t n_readers = 1; n_readers <= 4; n_readers++) {
+        HRF_AUTO(hrf_slide) slide = open_slide("bad.tif");
+        HRF_AUTO(hrf_feed) feed = make_feed(slide, 0, N_PATCHES, 16, n_readers, 3);
+        struct hrf_error err = { .status = HRF_OK };
+        struct hrf_feed_batch batch = { .n = 1 };
+        enum hrf_status status = HRF_OK;
+        int n = 0;
+        while (status == HRF_OK && batch.n > 0) {
+            status = hrf_feed_next(feed, &batch, &err);
+            n++;
+        }
+        assert_int_equal(status, HRF_E_USER);
+        assert_true(n > 1 && n < N_PATCHES / 16);
+        assert_non_null(strstr(err.text, "bad.tif' is damaged: reading fails at x "));
+        /* Asked again it says the same again. */
+        struct hrf_error again = { .status = HRF_OK };
+        assert_int_equal(hrf_feed_next(feed, &batch, &again), HRF_E_USER);
+        assert_string_equal(again.text, err.text);
+    }
+}
+
+static void a_feed_may_be_left_at_any_time(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    for (int n_taken = 0; n_taken < 6; n_taken++)
+        for (int32_t n_readers = 1; n_readers <= 4; n_readers += 3) {
+            HRF_AUTO(hrf_feed) feed = make_feed(slide, 0, N_PATCHES, 8, n_readers, 2);
+            struct hrf_feed_batch batch;
+            for (int i = 0; i < n_taken; i++)
+                assert_int_equal(hrf_feed_next(feed, &batch, NULL), HRF_OK);
+        }
+}
+
+/* A level that is 100 times finer than wanted is refused by the readers, in their threads. */
+static void what_a_reader_cannot_start_with_is_said_by_next(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_feed_batch batch;
+    plan.patch_mpp = 50;
+    HRF_AUTO(hrf_feed) feed = make_feed(slide, 0, 4, 4, 3, 2);
+    assert_int_equal(hrf_feed_next(feed, &batch, &err), HRF_E_UNSUPPORTED);
+    hrf_feed_destroy(feed); /* joins the readers before the plan is put right */
+    feed = NULL;
+    plan.patch_mpp = 0.5;
+}
+
+static void no_allocation_may_fail_unseen(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    struct hrf_feed_config config = { .slide = slide,
+                                      .plan = &plan,
+                                      .n_patches = 8,
+                                      .batch = 4,
+                                      .std = { 1, 1, 1 },
+                                      .n_readers = 1,
+                                      .n_ahead = 2 };
+    for (int64_t n = 1;; n++) {
+        struct hrf_feed *feed = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        struct hrf_feed_batch batch = { .n = 1 };
+        hrf_alloc_fail_after(n);
+        enum hrf_status status = hrf_feed_create(&config, &feed, &err);
+        while (status == HRF_OK && batch.n > 0) /* readers allocate too */
+            status = hrf_feed_next(feed, &batch, &err);
+        hrf_feed_destroy(feed);
+        const bool failed = hrf_alloc_count() >= n;
+        hrf_alloc_fail_after(0);
+        assert_int_equal(status, failed ? HRF_E_NOMEM : HRF_OK);
+        if (!failed) {
+            assert_true(n > 8);
+            return;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_patch_comes_once_in_an_order_that_threads_do_not_change),
+        cmocka_unit_test(patches_are_visited_block_by_block),
+        cmocka_unit_test(a_place_that_cannot_be_read_ends_the_feed_and_is_named),
+        cmocka_unit_test(a_feed_may_be_left_at_any_time),
+        cmocka_unit_test(what_a_reader_cannot_start_with_is_said_by_next),
+        cmocka_unit_test(no_allocation_may_fail_unseen),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
