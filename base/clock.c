@@ -15,6 +15,13 @@ double hrf_clock_seconds(void)
     return (double)hrf_clock_ns() * 1e-9;
 }
 
+double hrf_clock_thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 int64_t hrf_clock_wall_ms(void)
 {
     struct timespec t;

@@ -74,6 +74,16 @@ int64_t hrf_path_size(const char *path)
     return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
 }
 
+char *hrf_cache_directory(const char *cache)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache != NULL)
+        return hrf_strdup(cache);
+    if (xdg != NULL && xdg[0] == '/')
+        return hrf_format("%s/hires-flow", xdg);
+    return hrf_format("%s/.cache/hires-flow", home != NULL ? home : "/tmp");
+}
+
 enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *current = NULL;

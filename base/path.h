@@ -30,6 +30,10 @@ HRF_CHECKED enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_er
 /* fsync of a directory, so that a rename in it survives a power cut. */
 HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err);
 
+/* Where programs keep what runs share: `cache` (may be NULL), else $XDG_CACHE_HOME/hires-flow, else
+ * ~/.cache/hires-flow. Heap; NULL when memory ran out. */
+char *hrf_cache_directory(const char *cache);
+
 /* *out gets n_bytes and one NUL after them. Files over `limit` bytes are refused. */
 HRF_CHECKED enum hrf_status hrf_file_read(const char *path, size_t limit, char **out,
                                           size_t *n_bytes, struct hrf_error *err);

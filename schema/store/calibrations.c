@@ -3,7 +3,6 @@
 #include "base/path.h"
 
 #include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PATIENCE_MS = 60000 }; /* writers take milliseconds */
@@ -32,16 +31,6 @@ void hrf_calibrations_destroy(struct hrf_calibrations *store)
     sqlite3_close(store->db);
     hrf_free(store->path);
     hrf_free(store);
-}
-
-char *hrf_cache_directory(const char *cache)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache != NULL)
-        return hrf_strdup(cache);
-    if (xdg != NULL && xdg[0] == '/')
-        return hrf_format("%s/hires-flow", xdg);
-    return hrf_format("%s/.cache/hires-flow", home != NULL ? home : "/tmp");
 }
 
 enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrations **out,

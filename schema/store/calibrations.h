@@ -32,8 +32,4 @@ HRF_CHECKED enum hrf_status hrf_calibrations_drop(struct hrf_calibrations *store
 HRF_CHECKED enum hrf_status hrf_calibrations_keys(struct hrf_calibrations *store, char ***out,
                                                   size_t *n, struct hrf_error *err);
 
-/* Where runs keep what they share: `cache` of the workflow (may be NULL), else
- * $XDG_CACHE_HOME/hires-flow, else ~/.cache/hires-flow. Heap; NULL when memory ran out. */
-char *hrf_cache_directory(const char *cache);
-
 #endif

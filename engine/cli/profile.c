@@ -1,0 +1,135 @@
+/* profile.c - `hires-engine profile`: what every node of a network costs here, kept for planning.
+ */
+#include "engine/run/profile.h"
+
+#include "base/process.h"
+#include "engine/cli/cli.h"
+#include "engine/run/cost_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct request {
+    const char *model, *precision, *device, *cache;
+    int64_t size, batch, runs, threads, ranks, classes;
+    bool json;
+};
+
+static enum hrf_status measure(const struct request *r, const char *device,
+                               struct hrf_cost_table *table, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    const struct hrf_session_config config = { .device = device,
+                                               .precision = r->precision,
+                                               .n_threads = (int32_t)r->threads };
+    HRF_TRY(hrf_engine_check_request(r->device, r->precision, NULL, err));
+    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    return hrf_profile_run(graph, &config, r->runs, (int32_t)r->ranks, table, err);
+}
+
+static enum hrf_status print_json(const struct hrf_cost_table *table, const char *path,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_JSON json = hrf_cost_encode(table);
+    HRF_AUTO_FREE char *text = NULL;
+    if (json != NULL && json_object_set_new(json, "file", hrf_json_string(path)) == 0)
+        text = hrf_json_text(json);
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    printf("%s\n", text);
+    return HRF_OK;
+}
+
+static void print_text(const struct hrf_cost_table *table, const char *path)
+{
+    printf("%10s %9s %9s  %s\n", "ms", "GOPS", "GB/s", "kind of node (and its work)");
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const struct hrf_cost_entry *e = &table->entries[i];
+        printf("%10.3f %9.1f %9.2f  %s (%.0f)\n", e->seconds * 1e3,
+               e->operations / e->seconds * 1e-9, e->bytes / e->seconds * 1e-9, e->key, e->work);
+    }
+    printf("kept in %s\n", path);
+}
+
+/* What was measured goes to the file beside what stands there. */
+static enum hrf_status keep(const struct request *r, const char *device,
+                            const struct hrf_cost_table *measured, struct hrf_error *err)
+{
+    struct hrf_cost_table all = { .entries = NULL };
+    HRF_AUTO_FREE char *path = hrf_cost_file_path(r->cache, device, (int32_t)r->threads,
+                                                  (int32_t)r->ranks);
+    HRF_AUTO_JSON json = hrf_cost_encode(measured);
+    if (path == NULL || json == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to keep the costs");
+    enum hrf_status status = hrf_cost_file_read(path, &all, err);
+    if (status == HRF_OK)
+        status = hrf_cost_decode(json, path, &all, err);
+    if (status == HRF_OK)
+        status = hrf_cost_file_write(path, &all, err);
+    hrf_cost_table_release(&all);
+    HRF_TRY(status);
+    if (r->json)
+        return print_json(measured, path, err);
+    print_text(measured, path);
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request r = { .precision = "fp32",
+                         .device = "auto",
+                         .size = 256,
+                         .batch = 1,
+                         .runs = 5,
+                         .threads = 1,
+                         .ranks = hrf_process_cpu_count(),
+                         .classes = 1000 };
+    const struct hrf_option options[] = {
+        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
+        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "batch", "N", "images per run (default 1)", HRF_OPTION_INT, &r.batch },
+        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
+        { "device", "D", "auto, cpu or ref", HRF_OPTION_TEXT, &r.device },
+        { "threads", "N", "of a rank (default 1)", HRF_OPTION_INT, &r.threads },
+        { "ranks", "N", "that compute at once (default: one a processor)", HRF_OPTION_INT,
+          &r.ranks },
+        { "runs", "N", "timed runs (default 5)", HRF_OPTION_INT, &r.runs },
+        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
+          &r.classes },
+        { "cache", "DIR", "where costs are kept (default: the user's cache)", HRF_OPTION_TEXT,
+          &r.cache },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_cost_table table = { .entries = NULL };
+    const char *device = strcmp(r.device, "auto") == 0 ? "cpu" : r.device;
+    enum hrf_status status;
+    if (r.model == NULL)
+        status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
+    else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 1 || r.classes < 1 ||
+             r.ranks < 1 || r.ranks > 1024)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--size, --batch, --runs, --threads, --classes and --ranks are at "
+                               "least 1, --ranks at most 1024");
+    else
+        status = measure(&r, device, &table, &err);
+    if (status == HRF_OK)
+        status = keep(&r, device, &table, &err);
+    hrf_cost_table_release(&table);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}
+
+const struct hrf_command hrf_engine_profile = {
+    .name = "profile",
+    .operands = "",
+    .summary = "measure what every node of a network costs on this machine",
+    .details = "The network is run at one size and every node timed, with as many copies side by "
+               "side as there are ranks at once. The costs are kept in the cache; 'plan' takes "
+               "them, and scales them to other sizes. Two sizes tell more than one.",
+    .run = run,
+};

@@ -1,0 +1,82 @@
+#include "engine/run/made_ranges.h"
+
+#include "engine/passes/passes.h"
+
+/* Whether a node gives no negative number, from whether its inputs are such. */
+static bool gives_positive(const struct hrf_graph *graph, const struct hrf_node *node,
+                           const bool *positive)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    bool all = node->n_inputs > 0;
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        all = all && node->inputs[i] >= 0 && graph->values[node->inputs[i]].data == NULL &&
+              positive[node->inputs[i]];
+    switch (node->op) {
+    case HRF_OP_RELU:
+    case HRF_OP_SIGMOID:
+    case HRF_OP_SOFTMAX:
+        return true;
+    case HRF_OP_CLIP:
+        return a->activation_min >= 0;
+    case HRF_OP_CONV:
+    case HRF_OP_GEMM:
+    case HRF_OP_BATCH_NORM:
+        return a->activation == HRF_ACT_RELU ||
+               (a->activation == HRF_ACT_CLIP && a->activation_min >= 0);
+    case HRF_OP_ADD:
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+    case HRF_OP_CONCAT:
+        return all;
+    default: /* those that only move numbers have one input that counts: the first */
+        return node->n_inputs > 0 && node->inputs[0] >= 0 && positive[node->inputs[0]] &&
+               (node->op == HRF_OP_FLATTEN || node->op == HRF_OP_RESHAPE ||
+                node->op == HRF_OP_TRANSPOSE || node->op == HRF_OP_SQUEEZE ||
+                node->op == HRF_OP_UNSQUEEZE || node->op == HRF_OP_SLICE ||
+                node->op == HRF_OP_GATHER);
+    }
+}
+
+static enum hrf_status fuse(const struct hrf_graph *graph, struct hrf_graph **out,
+                            struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_graph_copy(graph, &copy, err));
+    HRF_TRY(hrf_graph_infer_shapes(copy, err));
+    HRF_TRY(hrf_passes_run(copy, err));
+    *out = copy;
+    copy = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_made_ranges_init(const struct hrf_graph *graph, struct hrf_made_ranges *out,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) fused = NULL;
+    HRF_TRY(fuse(graph, &fused, err));
+    const size_t n = (size_t)fused->n_values + 1;
+    HRF_AUTO_FREE bool *positive = hrf_calloc(n, sizeof *positive);
+    struct hrf_range *ranges = hrf_calloc(n, sizeof *ranges);
+    if (positive == NULL || ranges == NULL) {
+        hrf_free(ranges);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for ranges");
+    }
+    for (int32_t i = 0; i < fused->n_nodes; i++)
+        positive[fused->nodes[i].outputs[0]] = gives_positive(fused, &fused->nodes[i], positive);
+    for (int32_t v = 0; v < fused->n_values; v++)
+        ranges[v] = (struct hrf_range){ .value = fused->values[v].name,
+                                        .low = positive[v] ? 0 : -4,
+                                        .high = 4 };
+    *out = (struct hrf_made_ranges){ fused, ranges, fused->n_values };
+    fused = NULL;
+    return HRF_OK;
+}
+
+void hrf_made_ranges_release(struct hrf_made_ranges *made)
+{
+    hrf_graph_destroy(made->fused);
+    hrf_free(made->ranges);
+    *made = (struct hrf_made_ranges){ .fused = NULL };
+}
