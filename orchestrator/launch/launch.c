@@ -151,6 +151,7 @@ static void watch(struct launch *l, pid_t worker)
             continue;
         kill(-worker, ask);
         l->sentinel.was_asked = true;
+        l->sentinel.was_warned |= ask == SIGUSR1;
         if (ask != SIGUSR1) /* USR1 is the scheduler's warning; its own kill follows */
             kill_at = earliest(kill_at, hrf_clock_ns() + (int64_t)KILL_AFTER_MS * 1000000);
     }
@@ -198,7 +199,14 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     const char *verb = l->spec->kind == HRF_JOB_TILE        ? "tile-job"
                        : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
                                                             : "infer";
-    const char *const argv[] = { l->program, verb, l->spec_path, NULL };
+    HRF_AUTO_FREE const char **argv = hrf_calloc(l->spec->n_wrap + 4, sizeof *argv);
+    if (argv == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    for (size_t i = 0; i < l->spec->n_wrap; i++)
+        argv[i] = l->spec->wrap[i];
+    argv[l->spec->n_wrap] = l->program;
+    argv[l->spec->n_wrap + 1] = verb;
+    argv[l->spec->n_wrap + 2] = l->spec_path;
     hrf_crash_point("launch.worker.before");
     HRF_TRY(hrf_process_start(argv, l->log, false, worker, err));
     hrf_crash_point("launch.worker.after");

@@ -10,10 +10,9 @@
 
 struct hrf_task_row *run_find_task(struct run *run, int64_t task_id)
 {
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        if (run->tasks.items[i].id == task_id)
-            return &run->tasks.items[i];
-    return NULL;
+    const bool there = task_id >= 0 && task_id < run->n_task_places &&
+                       run->task_places[task_id] >= 0;
+    return there ? &run->tasks.items[run->task_places[task_id]] : NULL;
 }
 
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
@@ -195,26 +194,51 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
 }
 
+/* Ids are small: rows of one table, counted from 1. */
+static enum hrf_status index_tasks(const struct hrf_task_rows *rows, int64_t **out, int64_t *n,
+                                   struct hrf_error *err)
+{
+    int64_t last = 0;
+    for (size_t i = 0; i < rows->n_items; i++)
+        last = rows->items[i].id > last ? rows->items[i].id : last;
+    int64_t *places = hrf_alloc_array((size_t)last + 1, sizeof *places);
+    if (places == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", rows->n_items);
+    for (int64_t i = 0; i <= last; i++)
+        places[i] = -1;
+    for (size_t i = 0; i < rows->n_items; i++)
+        places[rows->items[i].id] = (int64_t)i;
+    *out = places;
+    *n = last + 1;
+    return HRF_OK;
+}
+
 enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
 {
     struct hrf_task_rows fresh = { NULL, 0 };
+    int64_t *places = NULL, n_places = 0;
     HRF_TRY(hrf_store_get_tasks(run->store, &fresh, err));
-    int64_t *delays = hrf_calloc(fresh.n_items, sizeof *delays);
-    if (delays == NULL) {
+    int64_t *delays = hrf_calloc(fresh.n_items + 1, sizeof *delays);
+    enum hrf_status status = delays != NULL
+                                 ? index_tasks(&fresh, &places, &n_places, err)
+                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks");
+    if (status != HRF_OK) {
         hrf_task_rows_release(&fresh);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks");
+        hrf_free(delays);
+        return status;
     }
-    for (size_t i = 0, k = 0; i < fresh.n_items; i++) { /* both in the same order */
-        for (size_t j = k; j < run->tasks.n_items; j++)
-            if (run->tasks.items[j].id == fresh.items[i].id) {
-                delays[i] = run->not_before_ms[j];
-                k = j + 1;
-                break;
-            }
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const int64_t id = run->tasks.items[i].id;
+        if (id < n_places && places[id] >= 0)
+            delays[places[id]] = run->not_before_ms[i];
     }
     hrf_task_rows_release(&run->tasks);
     hrf_free(run->not_before_ms);
+    hrf_free(run->task_places);
     run->tasks = fresh;
     run->not_before_ms = delays;
+    run->task_places = places;
+    run->n_task_places = n_places;
+    run->needs_reload = false;
     return HRF_OK;
 }

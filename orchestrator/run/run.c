@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TICK_MS = 25, BEAT_S = 5 };
+enum { BEAT_S = 5 };
 
 static volatile sig_atomic_t n_interrupts, n_terminations;
 
@@ -46,9 +46,13 @@ static void run_release(struct run *run)
     hrf_store_close(run->store);
     hrf_slide_rows_release(&run->slides);
     hrf_task_rows_release(&run->tasks);
-    hrf_attempt_rows_release(&run->live);
+    for (size_t i = 0; i < run->n_live; i++)
+        run_job_release(&run->live[i]);
+    hrf_free(run->live);
+    hrf_executor_destroy(run->executor);
     hrf_progress_destroy(run->progress);
     hrf_free(run->not_before_ms);
+    hrf_free(run->task_places);
     hrf_calibration_destroy(run->calibration);
     hrf_free(run->calibration_path);
     hrf_free(run->directory);
@@ -123,6 +127,10 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
                                              .base_ms = environment_ms("HRF_RETRY_MS", 2000),
                                              .max_ms = 600000,
                                              .lost_limit = 5 };
+    HRF_TRY(
+        run->workflow->executor.type == HRF_EXECUTOR_SLURM
+            ? hrf_executor_slurm_create(&run->workflow->executor, run->run_id, &run->executor, err)
+            : hrf_executor_local_create(&run->workflow->executor, &run->executor, err));
     return hrf_hash_file(run->workflow->model.file, run->model_sha256, err);
 }
 
@@ -168,33 +176,29 @@ static void count_slides(struct run *run)
     }
 }
 
-/* Patches of running tasks that their workers say are done: a hint. */
+/* Patches of running tasks that their workers say are done: a hint, of the first jobs. */
 static int64_t hinted_patches(const struct run *run)
 {
+    enum { MOST = 64 };
     int64_t sum = 0;
-    for (size_t i = 0; i < run->live.n_items; i++) {
-        HRF_AUTO_FREE char *directory = run_attempt_path(run, &run->live.items[i], NULL);
-        size_t index = 0;
-        for (const char *at = run->live.items[i].task_ids; *at != '\0' && directory != NULL;
-             index++) {
-            char *next, id[16];
-            int64_t done, total, task_id = strtoll(at, &next, 10);
-            at = next + (*next == ' ');
-            bool running = false;
-            for (size_t k = 0; k < run->tasks.n_items; k++)
-                running |= run->tasks.items[k].id == task_id &&
-                           run->tasks.items[k].state == HRF_TASK_RUNNING;
-            snprintf(id, sizeof id, "t%04zu", index);
-            if (running && hrf_task_progress_read(directory, id, &done, &total))
-                sum += done;
-        }
+    for (size_t i = 0, n = 0; i < run->n_live && n < MOST; i++) {
+        const struct run_job *job = &run->live[i];
+        int64_t done, total;
+        char id[24];
+        if (job->row.kind != HRF_TASK_INFER || job->view.sight == HRF_JOB_WAITING)
+            continue;
+        HRF_AUTO_FREE char *directory = run_job_path(run, job, NULL);
+        snprintf(id, sizeof id, "t%04zu", job->n_collected);
+        if (directory != NULL && hrf_task_progress_read(directory, id, &done, &total))
+            sum += done;
+        n++;
     }
     return sum;
 }
 
 static struct hrf_progress_facts progress_facts(struct run *run)
 {
-    struct hrf_progress_facts f = { .n_jobs = (int64_t)run->live.n_items };
+    struct hrf_progress_facts f = { .n_jobs = (int64_t)run->n_live };
     count_slides(run);
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *task = &run->tasks.items[i];
@@ -220,6 +224,16 @@ static struct hrf_progress_facts progress_facts(struct run *run)
     return f;
 }
 
+static void show_progress(struct run *run)
+{
+    enum { PERIOD_MS = 200 };
+    if (run_now_ms() < run->next_show_ms)
+        return;
+    run->next_show_ms = run_now_ms() + PERIOD_MS;
+    struct hrf_progress_facts facts = progress_facts(run);
+    hrf_progress_show(run->progress, &facts);
+}
+
 static bool has_open_tasks(const struct run *run)
 {
     for (size_t i = 0; i < run->tasks.n_items; i++) {
@@ -239,11 +253,11 @@ static bool interrupted(struct run *run, struct hrf_error *err, enum hrf_status 
         return false;
     *status = HRF_OK;
     run->summary.end = HRF_RUN_DETACHED;
-    if (n_terminations == 0 && run->live.n_items > 0) {
+    if (n_terminations == 0 && run->n_live > 0) {
         hrf_log_info("run",
                      "interrupted: %zu jobs go on by themselves; press Ctrl-C again within "
                      "3 s to end them",
-                     run->live.n_items);
+                     run->n_live);
         for (int i = 0; i < 150 && n_interrupts < 2; i++)
             hrf_clock_sleep_ms(20);
     }
@@ -259,7 +273,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
     double next_beat = hrf_clock_seconds() + BEAT_S;
     enum hrf_status status = HRF_OK;
     HRF_TRY(run_calibrate(run, err));
-    while (has_open_tasks(run) || run->live.n_items > 0) {
+    while (has_open_tasks(run) || run->n_live > 0) {
         bool changed = false, submitted = false;
         if (interrupted(run, err, &status))
             return status;
@@ -271,14 +285,13 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
             HRF_TRY(hrf_store_commit(run->store, err));
         }
         HRF_TRY(run_submit(run, &submitted, err));
-        struct hrf_progress_facts facts = progress_facts(run);
-        hrf_progress_show(run->progress, &facts);
+        show_progress(run);
         if (hrf_clock_seconds() > next_beat) {
             HRF_TRY(hrf_store_beat_lease(run->store, err));
             next_beat = hrf_clock_seconds() + BEAT_S;
         }
         if (!changed && !submitted)
-            hrf_clock_sleep_ms(TICK_MS);
+            hrf_clock_sleep_ms(run->executor->ops->tick_ms);
     }
     HRF_TRY(run_check_calibrated(run, err));
     run->summary.end = HRF_RUN_DONE;
@@ -348,9 +361,7 @@ enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directo
                         const struct hrf_run_options *options, struct hrf_run_summary *out,
                         struct hrf_error *err)
 {
-    struct run run = { .workflow = workflow,
-                       .executor = &hrf_executor_local,
-                       .calibrate_only = options->calibrate_only };
+    struct run run = { .workflow = workflow, .calibrate_only = options->calibrate_only };
     run.progress = hrf_progress_create(options->quiet);
     enum hrf_status status = open_run(&run, directory, err);
     if (status == HRF_OK)

@@ -15,15 +15,44 @@ struct run_phase {
     double first, last; /* monotonic seconds of the first submit and the last result; 0 = none */
 };
 
+/* A job that has not ended, as far as is known. */
+struct run_job {
+    struct hrf_attempt_row row;
+    struct hrf_job_handle handle;
+    struct hrf_job_view view; /* as the executor said last */
+    int64_t *task_ids;
+    size_t n_tasks, n_collected; /* tasks come in order: the first so many have ended */
+    int64_t n_results;           /* of those, with a result */
+    int64_t unsure_since_ms;     /* monotonic: its submission is not confirmed; 0 = it is */
+    int64_t silent_since_ms;     /* the executor says that it ended, and it left no word */
+    int64_t n_restarts;          /* by the scheduler: the newest of them is in DIRECTORY/rN */
+    bool revoked, has_ended;
+};
+
+/* Tasks that go into one job, by their place in run.tasks. */
+struct run_batch {
+    size_t *tasks;
+    size_t n, capacity;
+    int64_t n_patches;
+};
+
 struct run {
     const struct hrf_workflow *workflow;
     char *directory; /* absolute */
     struct hrf_store *store;
-    const struct hrf_executor_ops *executor;
+    struct hrf_executor *executor;
     struct hrf_slide_rows slides;
-    struct hrf_task_rows tasks;   /* as the store has them */
-    int64_t *not_before_ms;       /* [tasks.n_items], monotonic */
-    struct hrf_attempt_rows live; /* attempts that have not ended */
+    struct hrf_task_rows tasks; /* as the store has them */
+    int64_t *not_before_ms;     /* [tasks.n_items], monotonic */
+    int64_t *task_places;       /* by task id: its place in tasks, -1 = none; run_find_task */
+    int64_t n_task_places;
+    bool needs_reload; /* the store has other tasks than `tasks` */
+    struct run_job *live;
+    size_t n_live, live_capacity;
+    size_t next_look; /* in live: where the next tick begins to look for words */
+    struct hrf_strikes strikes;
+    int64_t submit_after_ms, submit_delay_ms; /* the executor was full */
+    int64_t submit_most;                      /* jobs in one submission; 0 = its limit */
     char run_id[40];
     char model_sha256[65];
     struct hrf_random random;
@@ -36,6 +65,7 @@ struct run {
     bool calibrate_only;
     bool is_planned; /* what the store knew before this driver has been taken in */
     struct hrf_progress *progress;
+    int64_t next_show_ms;
     int64_t next_job;
     int64_t patches_done; /* by this driver, for the rate */
     struct hrf_run_summary summary;
@@ -79,14 +109,33 @@ HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err
 /* When every task has ended: an error that says why int8 has no calibration, if it has none. */
 HRF_CHECKED enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *err);
 
-/* jobs.c */
+/* spec.c */
 /* DIR/plans/<key>.rec: heap. */
 char *run_plan_path(const struct run *run, const char *key);
+HRF_CHECKED enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
+                                           const struct hrf_attempt_row *attempt, const char *path,
+                                           struct hrf_error *err);
+
+/* jobs.c */
+int64_t run_now_ms(void); /* monotonic */
+char *run_job_path(const struct run *run, const struct run_job *job,
+                   const char *name); /* heap; name NULL = the directory */
+/* A new one at the end of run->live, from its row; the row's texts become its. */
+HRF_CHECKED enum hrf_status run_add_job(struct run *run, struct hrf_attempt_row *row,
+                                        struct run_job **out, struct hrf_error *err);
+void run_job_release(struct run_job *job);
+void run_forget_ended(struct run *run);
+/* Nothing that this job still does counts: its workers see the file and stop. */
+void run_revoke(const struct run *run, struct run_job *job);
+HRF_CHECKED enum hrf_status run_end_job(struct run *run, struct run_job *job, const char *reason,
+                                        struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_recover(struct run *run, struct hrf_error *err);
-HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
-HRF_CHECKED enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err);
-char *run_attempt_path(const struct run *run, const struct hrf_attempt_row *attempt,
-                       const char *name); /* heap; name NULL = the directory */
+
+/* submit.c */
+HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
+
+/* observe.c */
+HRF_CHECKED enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err);
 
 #endif

@@ -42,6 +42,9 @@ void hrf_job_spec_destroy(struct hrf_job_spec *spec)
     hrf_free(spec->engine.model_file);
     hrf_free(spec->engine.model_sha256);
     hrf_free(spec->engine.scales);
+    for (size_t i = 0; i < spec->n_wrap; i++)
+        hrf_free(spec->wrap[i]);
+    hrf_free(spec->wrap);
     hrf_free(spec->engine.precision);
     hrf_free(spec->engine.device);
     hrf_free(spec);
@@ -87,6 +90,14 @@ static json_t *task_json(const struct hrf_job_task *task)
                      "n_patches", (json_int_t)task->n_patches);
 }
 
+static json_t *wrap_json(const struct hrf_job_spec *spec)
+{
+    json_t *words = json_array();
+    for (size_t i = 0; i < spec->n_wrap; i++)
+        json_array_append_new(words, hrf_json_bytes(spec->wrap[i]));
+    return words;
+}
+
 enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *path,
                                    struct hrf_error *err)
 {
@@ -99,6 +110,7 @@ enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *
     for (size_t i = 0; i < spec->n_tasks; i++)
         failed |= json_array_append_new(tasks, task_json(&spec->tasks[i])) != 0;
     failed |= json_object_set_new(root, "tasks", tasks) != 0;
+    failed |= json_object_set_new(root, "wrap", wrap_json(spec)) != 0;
     failed |= (spec->kind == HRF_JOB_TILE
                    ? json_object_set_new(root, "tiler", tiler_json(&spec->tiler))
                    : json_object_set_new(root, "engine", engine_json(&spec->engine))) != 0;
@@ -219,6 +231,23 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
     return HRF_OK;
 }
 
+static enum hrf_status read_wrap(const json_t *root, const char *where, struct hrf_job_spec *spec,
+                                 struct hrf_error *err)
+{
+    json_t *words;
+    if (json_object_get(root, "wrap") == NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_json_get_array(root, "wrap", where, &words, err));
+    spec->wrap = hrf_calloc(json_array_size(words) + 1, sizeof spec->wrap[0]);
+    if (spec->wrap == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for a command line", where);
+    for (; spec->n_wrap < json_array_size(words); spec->n_wrap++) {
+        HRF_AUTO_JSON word = json_pack("{sO}", "word", json_array_get(words, spec->n_wrap));
+        HRF_TRY(get_needed(word, "word", where, &spec->wrap[spec->n_wrap], err));
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status read_spec(const json_t *root, const char *where, struct hrf_job_spec *spec,
                                  struct hrf_error *err)
 {
@@ -238,6 +267,7 @@ static enum hrf_status read_spec(const json_t *root, const char *where, struct h
             return hrf_error_set(err, HRF_E_USER, "%s: unknown job kind '%s'", where, kind);
     HRF_TRY(spec->kind == HRF_JOB_TILE ? read_tiler(root, where, &spec->tiler, err)
                                        : read_engine(root, where, &spec->engine, err));
+    HRF_TRY(read_wrap(root, where, spec, err));
     return read_tasks(root, where, spec, err);
 }
 

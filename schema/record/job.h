@@ -60,6 +60,8 @@ struct hrf_job_spec {
     enum hrf_job_kind kind;
     struct hrf_job_tiler tiler;   /* kind tile */
     struct hrf_job_engine engine; /* kinds infer, calibrate */
+    char **wrap;                  /* words before the worker's command line: srun, a container */
+    size_t n_wrap;
     struct hrf_job_task *tasks;
     size_t n_tasks;
 };

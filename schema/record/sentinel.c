@@ -65,6 +65,7 @@ static const struct field {
     FIELD("exit_code", exit_code, FIELD_INT),
     FIELD("signal", signal, FIELD_INT),
     FIELD("was_asked", was_asked, FIELD_BOOL),
+    FIELD("was_warned", was_warned, FIELD_BOOL),
     FIELD("was_revoked", was_revoked, FIELD_BOOL),
     FIELD("peak_memory_bytes", peak_memory_bytes, FIELD_INT),
     FIELD("tasks_done", tasks.n_done, FIELD_INT),

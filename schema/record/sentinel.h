@@ -30,6 +30,7 @@ struct hrf_sentinel {
     bool exited; /* of the worker: by itself */
     int64_t exit_code, signal;
     bool was_asked;              /* a signal to end was passed on to the worker */
+    bool was_warned;             /* ... and it was the scheduler's warning that time is over */
     bool was_revoked;            /* the fence file was there: this attempt was given up */
     int64_t peak_memory_bytes;   /* of the largest process of the worker's tree */
     struct hrf_task_tally tasks; /* done.json */

@@ -37,6 +37,11 @@ static const char *const steps[HRF_STORE_VERSION] = {
     " start_time INTEGER, beat_ms INTEGER);",
     /* 2: process numbers of another container say nothing here */
     "ALTER TABLE lease ADD COLUMN pid_space TEXT;",
+    /* 3: arrays of jobs; how often a task was given more */
+    "ALTER TABLE attempt ADD COLUMN submission INTEGER DEFAULT 0;"
+    "ALTER TABLE attempt ADD COLUMN place INTEGER DEFAULT 0;"
+    "ALTER TABLE task ADD COLUMN time_level INTEGER DEFAULT 0;"
+    "ALTER TABLE task ADD COLUMN memory_level INTEGER DEFAULT 0;",
 };
 
 bool hrf_store_is_network(unsigned long type)

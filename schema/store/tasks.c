@@ -116,7 +116,9 @@ static enum hrf_status read_task(sqlite3_stmt *s, struct hrf_task_row *row, stru
                                   .state = (enum hrf_task_state)sqlite3_column_int(s, 7),
                                   .n_attempts = sqlite3_column_int64(s, 8),
                                   .cached = sqlite3_column_int(s, 9) != 0,
-                                  .reason = hrf_column_text(s, 10, &failed) };
+                                  .reason = hrf_column_text(s, 10, &failed),
+                                  .time_level = sqlite3_column_int64(s, 11),
+                                  .memory_level = sqlite3_column_int64(s, 12) };
     hrf_column_copy(s, 2, row->key, sizeof row->key);
     hrf_column_copy(s, 4, row->precision, sizeof row->precision);
     return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks") : HRF_OK;
@@ -129,11 +131,12 @@ enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_row
     struct hrf_task_rows rows = { NULL, 0 };
     size_t capacity = 0;
     bool has_row;
-    HRF_TRY(hrf_store_prepare(store,
-                              "SELECT id, kind, key, slide_id, precision, first_patch, n_patches,"
-                              " state, n_attempts, cached, reason FROM task ORDER BY kind, "
-                              "slide_id, precision, first_patch",
-                              &s, err));
+    HRF_TRY(hrf_store_prepare(
+        store,
+        "SELECT id, kind, key, slide_id, precision, first_patch, n_patches,"
+        " state, n_attempts, cached, reason, time_level, memory_level FROM task ORDER BY kind, "
+        "slide_id, precision, first_patch",
+        &s, err));
     enum hrf_status status = hrf_store_step(store, s, &has_row, err);
     while (status == HRF_OK && has_row) {
         status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
@@ -162,6 +165,19 @@ enum hrf_status hrf_store_set_task(struct hrf_store *store, int64_t task_id,
     sqlite3_bind_int64(s, 2, n_attempts);
     hrf_bind_text(s, 3, reason);
     sqlite3_bind_int64(s, 4, task_id);
+    return hrf_store_finish(store, s, err);
+}
+
+enum hrf_status hrf_store_set_task_levels(struct hrf_store *store, int64_t task_id,
+                                          int64_t time_level, int64_t memory_level,
+                                          struct hrf_error *err)
+{
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store, "UPDATE task SET time_level=?, memory_level=? WHERE id=?", &s,
+                              err));
+    sqlite3_bind_int64(s, 1, time_level);
+    sqlite3_bind_int64(s, 2, memory_level);
+    sqlite3_bind_int64(s, 3, task_id);
     return hrf_store_finish(store, s, err);
 }
 
@@ -205,7 +221,7 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
 {
     sqlite3_stmt *s;
     HRF_TRY(hrf_store_prepare(
-        store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
+        store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
     if (row->id > 0)
         sqlite3_bind_int64(s, 1, row->id);
     hrf_bind_text(s, 2, row->job_id);
@@ -219,6 +235,8 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     sqlite3_bind_int64(s, 10, row->ended_ms);
     hrf_bind_text(s, 11, row->task_ids);
     hrf_bind_text(s, 12, row->reason);
+    sqlite3_bind_int64(s, 13, row->submission);
+    sqlite3_bind_int64(s, 14, row->place);
     HRF_TRY(hrf_store_finish(store, s, err));
     if (row->id == 0)
         row->id = sqlite3_last_insert_rowid(store->db);
@@ -242,6 +260,8 @@ static enum hrf_status read_attempt(sqlite3_stmt *s, struct hrf_attempt_row *row
         .ended_ms = sqlite3_column_int64(s, 9),
         .task_ids = hrf_column_text(s, 10, &failed),
         .reason = hrf_column_text(s, 11, &failed),
+        .submission = sqlite3_column_int64(s, 12),
+        .place = sqlite3_column_int64(s, 13),
     };
     return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the attempts") : HRF_OK;
 }
@@ -272,6 +292,12 @@ enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
     else
         *out = rows;
     return status;
+}
+
+enum hrf_status hrf_store_count_attempts(struct hrf_store *store, int64_t *out,
+                                         struct hrf_error *err)
+{
+    return hrf_store_number(store, "SELECT count(*) FROM attempt", out, err);
 }
 
 enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject, const char *text,

@@ -29,9 +29,10 @@ struct hrf_task_row {
     char precision[8]; /* "" for tile */
     int64_t first_patch, n_patches;
     enum hrf_task_state state;
-    int64_t n_attempts; /* that failed by themselves; lost machines do not count */
-    bool cached;        /* found done when it was planned */
-    char *reason;       /* NULL = none */
+    int64_t n_attempts;               /* that failed by themselves; lost machines do not count */
+    bool cached;                      /* found done when it was planned */
+    int64_t time_level, memory_level; /* how often more was asked for: hrf_state_grow() */
+    char *reason;                     /* NULL = none */
 };
 struct hrf_task_rows {
     struct hrf_task_row *items;
@@ -50,6 +51,10 @@ HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_
 /* Every task, in (kind, slide, precision, first patch) order. */
 HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
                                                 struct hrf_error *err);
+/* Of a task that ended for want of time or memory. */
+HRF_CHECKED enum hrf_status hrf_store_set_task_levels(struct hrf_store *store, int64_t task_id,
+                                                      int64_t time_level, int64_t memory_level,
+                                                      struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_set_task(struct hrf_store *store, int64_t task_id,
                                                enum hrf_task_state state, int64_t n_attempts,
                                                const char *reason, struct hrf_error *err);
@@ -75,8 +80,9 @@ struct hrf_attempt_row {
     char *directory; /* of the attempt, relative to the run directory */
     enum hrf_task_kind kind;
     enum hrf_attempt_state state;
-    int64_t pid;                    /* local executor; 0 = unknown */
-    uint64_t start_time;            /* of the process, hrf_process_start_time() */
+    int64_t pid;               /* local: of the launcher; slurm: the array's job ID; 0 = unknown */
+    uint64_t start_time;       /* local: of the process, hrf_process_start_time() */
+    int64_t submission, place; /* the submission's number in the run, and the place in it */
     int64_t submitted_ms, ended_ms; /* wall */
     char *task_ids;                 /* "12 13 14" */
     char *reason;                   /* how it ended; NULL = well, or not yet */
@@ -93,6 +99,9 @@ hrf_store_put_attempt(struct hrf_store *store, struct hrf_attempt_row *row, stru
 HRF_CHECKED enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
                                                    struct hrf_attempt_rows *out,
                                                    struct hrf_error *err);
+
+HRF_CHECKED enum hrf_status hrf_store_count_attempts(struct hrf_store *store, int64_t *out,
+                                                     struct hrf_error *err);
 
 /* What happened, for `why`. */
 struct hrf_event_row {

@@ -96,9 +96,14 @@ struct hrf_workflow_executor {
     int64_t max_jobs;
     int64_t retries;
     struct {
-        char *partition, *account, *time; /* NULL = not given */
-        int64_t nodes, ranks_per_node, cpus_per_rank, gpus_per_rank;
-        int64_t mem_per_node_bytes; /* 0 = not given */
+        char *profile; /* file with keys of this section, for those not given here; NULL = none */
+        char *partition, *account, *qos, *constraint, *time;         /* NULL = not given */
+        int64_t nodes, ranks_per_node, cpus_per_rank, gpus_per_rank; /* of an infer job */
+        int64_t mem_per_node_bytes;                                  /* 0 = not given */
+        struct hrf_text_list modules;                                /* loaded by `module load` */
+        struct hrf_text_list prologue;  /* lines of bash before the job */
+        struct hrf_text_list container; /* words before a worker's command line */
+        struct hrf_text_list options;   /* more options of sbatch */
     } slurm;
 };
 

@@ -281,6 +281,4 @@ void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *o
         w->engine.parallel.stages > 1)
         hrf_strbuf_adds(out, "engine.parallel: layouts of more than one rank are not in this "
                              "build; leave it out\n");
-    if (w->executor.type == HRF_EXECUTOR_SLURM)
-        hrf_strbuf_adds(out, "executor.type: slurm is not in this build, which has local\n");
 }

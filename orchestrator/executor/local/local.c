@@ -6,36 +6,100 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static enum hrf_status submit(const char *spec_path, struct hrf_job_handle *out,
+struct local {
+    struct hrf_executor base;
+    int64_t max_jobs;
+};
+
+static void destroy(struct hrf_executor *executor)
+{
+    hrf_free(executor);
+}
+
+static int64_t limit(struct hrf_executor *executor)
+{
+    (void)executor;
+    return 1;
+}
+
+static int64_t threads(const struct hrf_executor *executor, const char *kind)
+{
+    (void)kind;
+    int64_t share = hrf_process_cpu_count() / ((const struct local *)executor)->max_jobs;
+    return share > 0 ? share : 1;
+}
+
+static enum hrf_status submit(struct hrf_executor *executor,
+                              const struct hrf_submission *submission,
+                              struct hrf_job_handle *handles, enum hrf_submit_outcome *outcome,
                               struct hrf_error *err)
 {
     HRF_AUTO_FREE char *self = NULL;
-    pid_t pid;
+    (void)executor;
     HRF_TRY(hrf_process_self(&self, err));
-    const char *const argv[] = { self, "launch", spec_path, NULL };
-    HRF_TRY(hrf_process_start(argv, "/dev/null", true, &pid, err));
-    *out = (struct hrf_job_handle){ .pid = pid, .start_time = hrf_process_start_time(pid) };
+    for (size_t i = 0; i < submission->n_jobs; i++) {
+        const char *const argv[] = { self, "launch", submission->spec_paths[i], NULL };
+        pid_t pid;
+        HRF_TRY(hrf_process_start(argv, "/dev/null", true, &pid, err));
+        handles[i].id = pid;
+        handles[i].start_time = hrf_process_start_time(pid);
+    }
+    *outcome = HRF_SUBMIT_TAKEN;
     return HRF_OK;
 }
 
-static enum hrf_job_sight look(const struct hrf_job_handle *handle)
+static void poll_nothing(struct hrf_executor *executor, bool *is_new)
 {
-    if (handle->pid <= 0)
-        return HRF_JOB_GONE;
-    waitpid((pid_t)handle->pid, NULL, WNOHANG); /* reaps it when it is our child */
-    uint64_t now = hrf_process_start_time((pid_t)handle->pid);
-    return now != 0 && now == handle->start_time ? HRF_JOB_SEEN : HRF_JOB_GONE;
+    (void)executor;
+    *is_new = true;
 }
 
-static void cancel(const struct hrf_job_handle *handle, int hard)
+static bool is_there(const struct hrf_job_handle *handle)
 {
-    if (look(handle) == HRF_JOB_SEEN)
-        kill(hard ? -(pid_t)handle->pid : (pid_t)handle->pid, hard ? SIGKILL : SIGTERM);
+    if (handle->id <= 0)
+        return false;
+    waitpid((pid_t)handle->id, NULL, WNOHANG); /* reaps it when it is our child */
+    uint64_t now = hrf_process_start_time((pid_t)handle->id);
+    return now != 0 && now == handle->start_time;
 }
 
-const struct hrf_executor_ops hrf_executor_local = {
+static void look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
+                 struct hrf_job_view *out)
+{
+    (void)executor;
+    *out = (struct hrf_job_view){ .sight = is_there(handle) ? HRF_JOB_RUNNING : HRF_JOB_GONE,
+                                  .id = handle->id };
+}
+
+static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n,
+                   bool hard)
+{
+    (void)executor;
+    for (size_t i = 0; i < n; i++)
+        if (is_there(&handles[i]))
+            kill(hard ? -(pid_t)handles[i].id : (pid_t)handles[i].id, hard ? SIGKILL : SIGTERM);
+}
+
+static const struct hrf_executor_ops ops = {
     .name = "local",
+    .destroy = destroy,
+    .limit = limit,
+    .threads = threads,
     .submit = submit,
+    .poll = poll_nothing,
     .look = look,
     .cancel = cancel,
+    .tick_ms = 25,
 };
+
+enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *settings,
+                                          struct hrf_executor **out, struct hrf_error *err)
+{
+    struct local *local = hrf_calloc(1, sizeof *local);
+    if (local == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the local executor");
+    local->base.ops = &ops;
+    local->max_jobs = settings->max_jobs;
+    *out = &local->base;
+    return HRF_OK;
+}

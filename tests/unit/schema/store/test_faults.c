@@ -72,7 +72,7 @@ static void a_newer_store_is_refused_by_a_sentence(void **state)
     hrf_store_close(fixture_open(HRF_STORE_WRITE));
     overwrite(60, "\0\0\0\x63", 4);
     assert_refused(HRF_STORE_WRITE, "was written by a newer hires-flow (store version 99, this "
-                                    "one knows up to 2)");
+                                    "one knows up to 3)");
     assert_refused(HRF_STORE_READ, "was written by a newer hires-flow");
 }
 

@@ -1,0 +1,162 @@
+#include "orchestrator/executor/slurm/command.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+extern char **environ;
+
+enum { OUTPUT_LIMIT = 256 << 20, MAX_WORDS = 32 };
+
+void hrf_slurm_output_release(struct hrf_slurm_output *output)
+{
+    hrf_strbuf_release(&output->output);
+    hrf_strbuf_release(&output->errors);
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Of an outer job, or settings of the user that change what the commands do or print. */
+static bool is_unwanted(const char *variable)
+{
+    static const char *const prefixes[] = { "SLURM_",   "SBATCH_", "SQUEUE_", "SACCT_",
+                                            "SCANCEL_", "SALLOC_", "SRUN_",   "PMIX_",
+                                            "PMI_",     "OMPI_",   "PRTE_",   NULL };
+    static const char *const ours[] = { "LC_ALL=", NULL };
+    if (begins_with(variable, "SLURM_CONF=") || begins_with(variable, "SLURM_CLUSTERS="))
+        return false;
+    for (size_t i = 0; prefixes[i] != NULL; i++)
+        if (begins_with(variable, prefixes[i]))
+            return true;
+    for (size_t i = 0; ours[i] != NULL; i++)
+        if (begins_with(variable, ours[i]))
+            return true;
+    return false;
+}
+
+/* A heap array of borrowed texts; NULL when memory ran out. */
+static const char **make_environment(void)
+{
+    static const char *const added[] = { "LC_ALL=C", "SLURM_TIME_FORMAT=standard",
+                                         "SLURM_BITSTR_LEN=0" };
+    enum { N_ADDED = sizeof added / sizeof added[0] };
+    size_t n = 0, kept = 0;
+    while (environ[n] != NULL)
+        n++;
+    const char **out = hrf_alloc_array(n + N_ADDED + 1, sizeof *out);
+    if (out == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!is_unwanted(environ[i]))
+            out[kept++] = environ[i];
+    for (size_t i = 0; i < N_ADDED; i++)
+        out[kept++] = added[i];
+    out[kept] = NULL;
+    return out;
+}
+
+enum hrf_status hrf_slurm_run(const char *const argv[], int64_t deadline_ms,
+                              struct hrf_slurm_output *out, struct hrf_error *err)
+{
+    *out = (struct hrf_slurm_output){ .output = HRF_STRBUF_INIT, .errors = HRF_STRBUF_INIT };
+    HRF_AUTO_FREE const char **environment = make_environment();
+    if (environment == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to start %s", argv[0]);
+    enum hrf_status status = hrf_process_run(argv, environment, NULL, deadline_ms, OUTPUT_LIMIT,
+                                             &out->output, &out->errors, &out->result, err);
+    if (status == HRF_OK)
+        status = hrf_strbuf_status(&out->output, err);
+    if (status != HRF_OK)
+        hrf_slurm_output_release(out);
+    return status;
+}
+
+struct hrf_slurm_query {
+    pthread_t thread;
+    bool is_busy; /* a thread was started and not joined */
+    atomic_bool done;
+    char *words[MAX_WORDS + 1];
+    struct hrf_slurm_output output; /* the thread's until `done` */
+    enum hrf_status status;
+    struct hrf_error error;
+};
+
+static void forget_words(struct hrf_slurm_query *query)
+{
+    for (size_t i = 0; i < MAX_WORDS; i++) {
+        hrf_free(query->words[i]);
+        query->words[i] = NULL;
+    }
+}
+
+enum hrf_status hrf_slurm_query_create(struct hrf_slurm_query **out, struct hrf_error *err)
+{
+    struct hrf_slurm_query *query = hrf_calloc(1, sizeof *query);
+    if (query == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a query");
+    *out = query;
+    return HRF_OK;
+}
+
+void hrf_slurm_query_destroy(struct hrf_slurm_query *query)
+{
+    if (query == NULL)
+        return;
+    if (query->is_busy) {
+        pthread_join(query->thread, NULL);
+        if (query->status == HRF_OK)
+            hrf_slurm_output_release(&query->output);
+    }
+    forget_words(query);
+    hrf_free(query);
+}
+
+bool hrf_slurm_query_is_busy(const struct hrf_slurm_query *query)
+{
+    return query->is_busy;
+}
+
+static void *work(void *context)
+{
+    struct hrf_slurm_query *query = context;
+    query->status = hrf_slurm_run((const char *const *)query->words, HRF_SLURM_DEADLINE_MS,
+                                  &query->output, &query->error);
+    atomic_store(&query->done, true);
+    return NULL;
+}
+
+enum hrf_status hrf_slurm_query_start(struct hrf_slurm_query *query, const char *const argv[],
+                                      struct hrf_error *err)
+{
+    forget_words(query);
+    for (size_t i = 0; argv[i] != NULL; i++)
+        if (i == MAX_WORDS || (query->words[i] = hrf_strdup(argv[i])) == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    atomic_store(&query->done, false);
+    const int native = pthread_create(&query->thread, NULL, work, query);
+    if (native != 0)
+        return hrf_error_set_errno(err, native, "cannot start a thread for %s", argv[0]);
+    query->is_busy = true;
+    return HRF_OK;
+}
+
+bool hrf_slurm_query_take(struct hrf_slurm_query *query, struct hrf_slurm_output *out,
+                          enum hrf_status *status, struct hrf_error *err)
+{
+    if (!query->is_busy || !atomic_load(&query->done))
+        return false;
+    pthread_join(query->thread, NULL);
+    query->is_busy = false;
+    *status = query->status;
+    if (query->status == HRF_OK)
+        *out = query->output;
+    else if (err != NULL)
+        *err = query->error;
+    return true;
+}

@@ -1,0 +1,287 @@
+#include "orchestrator/executor/slurm/parse.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- squeue ---- */
+
+enum { N_FIELDS = 5, FIELD_ID = 0, FIELD_STATE, FIELD_REASON, FIELD_NODES, FIELD_NAME };
+enum { MAX_INDEX = 4000001 }; /* MAX_SLURM_ARRAY_SIZE of Slurm's own source */
+
+void hrf_slurm_table_release(struct hrf_slurm_table *table)
+{
+    hrf_free(table->text);
+    hrf_free(table->entries);
+    *table = (struct hrf_slurm_table){ .text = NULL };
+}
+
+/* A number at *at, which moves behind it; false when there is none or it is too large. */
+static bool take_number(const char **at, int64_t *out)
+{
+    int64_t value = 0;
+    const char *p = *at;
+    if (*p < '0' || *p > '9')
+        return false;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (value > INT64_MAX / 10 - 10)
+            return false;
+        value = value * 10 + (*p - '0');
+    }
+    *at = p;
+    *out = value;
+    return true;
+}
+
+/* The submission's number in a name of ours; 0 for any other name. */
+static int64_t submission_of(const char *name, const char *run_id)
+{
+    const size_t prefix = strlen(HRF_SLURM_NAME_PREFIX), id = strlen(run_id);
+    int64_t number;
+    if (strncmp(name, HRF_SLURM_NAME_PREFIX, prefix) != 0 ||
+        strncmp(name + prefix, run_id, id) != 0 || name[prefix + id] != '-')
+        return 0;
+    const char *at = name + prefix + id + 1;
+    return take_number(&at, &number) && *at == '\0' ? number : 0;
+}
+
+struct builder {
+    struct hrf_slurm_table *table;
+    size_t capacity;
+    struct hrf_slurm_entry line; /* what all entries of the present line share */
+};
+
+static enum hrf_status add(struct builder *b, int64_t place, struct hrf_error *err)
+{
+    void *entries = b->table->entries;
+    HRF_TRY(hrf_array_reserve(&entries, &b->capacity, b->table->n_entries + 1,
+                              sizeof b->table->entries[0], err));
+    b->table->entries = entries;
+    b->line.place = place;
+    b->table->entries[b->table->n_entries++] = b->line;
+    return HRF_OK;
+}
+
+/* "3", "3-9", "3-9:2", joined by commas, and "%4" (at most so many at once) at the end. False:
+ * something else stands there. */
+static bool add_places(struct builder *b, const char *at, enum hrf_status *status,
+                       struct hrf_error *err)
+{
+    for (;;) {
+        int64_t first, last, step = 1;
+        if (!take_number(&at, &first))
+            return false;
+        last = first;
+        if (*at == '-' && (at++, !take_number(&at, &last)))
+            return false;
+        if (*at == ':' && (at++, !take_number(&at, &step)))
+            return false;
+        if (last >= MAX_INDEX || step < 1)
+            return false;
+        for (int64_t i = first; i <= last && *status == HRF_OK; i += step)
+            *status = add(b, i, err);
+        if (*at != ',')
+            return *at == ']' || *at == '%';
+        at++;
+    }
+}
+
+/* "12", "12_7", "12_[3-9%2]"; false when it is none of them. */
+static bool add_id(struct builder *b, const char *at, enum hrf_status *status,
+                   struct hrf_error *err)
+{
+    int64_t place = 0;
+    if (!take_number(&at, &b->line.id))
+        return false;
+    if (*at == '_' && at[1] == '[')
+        return add_places(b, at + 2, status, err);
+    if (*at == '_' && (at++, !take_number(&at, &place)))
+        return false;
+    if (*at != '\0' || place >= MAX_INDEX)
+        return false;
+    *status = add(b, place, err);
+    return true;
+}
+
+/* True for a line of ours. */
+static bool read_line(struct builder *b, char *line, const char *run_id, enum hrf_status *status,
+                      struct hrf_error *err)
+{
+    char *fields[N_FIELDS];
+    for (int i = 0; i < N_FIELDS; i++) {
+        fields[i] = line;
+        if (i == N_FIELDS - 1)
+            break;
+        line = strchr(line, '|');
+        if (line == NULL)
+            return false;
+        *line++ = '\0';
+    }
+    b->line = (struct hrf_slurm_entry){ .submission = submission_of(fields[FIELD_NAME], run_id),
+                                        .state = fields[FIELD_STATE],
+                                        .reason = fields[FIELD_REASON],
+                                        .nodes = fields[FIELD_NODES] };
+    if (b->line.submission == 0)
+        return true;
+    if (!hrf_slurm_state(b->line.state, &b->line.sight, &b->line.cause)) {
+        b->line.sight = HRF_JOB_RUNNING; /* there, and not known to have ended */
+        b->table->unknown = b->line.state;
+    }
+    return add_id(b, fields[FIELD_ID], status, err);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct hrf_slurm_entry *x = a, *y = b;
+    if (x->submission != y->submission)
+        return x->submission < y->submission ? -1 : 1;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+enum hrf_status hrf_slurm_table_parse(char *text, size_t n_bytes, const char *run_id,
+                                      struct hrf_slurm_table *out, struct hrf_error *err)
+{
+    struct hrf_slurm_table table = { .text = text };
+    struct builder b = { .table = &table };
+    enum hrf_status status = HRF_OK;
+    bool is_cut = n_bytes > 0 && text[n_bytes - 1] != '\n';
+    if (strlen(text) != n_bytes) {
+        hrf_slurm_table_release(&table);
+        return hrf_error_set(err, HRF_E_AGAIN, "squeue printed a NUL byte");
+    }
+    for (char *line = text; *line != '\0' && status == HRF_OK;) {
+        char *end = strchr(line, '\n');
+        if (end == NULL)
+            break;
+        *end = '\0';
+        const bool is_ours = read_line(&b, line, run_id, &status, err);
+        is_cut |= !is_ours && end[1] == '\0' && strstr(line, HRF_SLURM_NAME_PREFIX) != NULL;
+        line = end + 1;
+    }
+    if (status == HRF_OK && is_cut)
+        status = hrf_error_set(err, HRF_E_AGAIN, "the output of squeue is cut off");
+    if (status != HRF_OK) {
+        hrf_slurm_table_release(&table);
+        return status;
+    }
+    if (table.n_entries > 0)
+        qsort(table.entries, table.n_entries, sizeof table.entries[0], compare);
+    *out = table;
+    return HRF_OK;
+}
+
+const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table *table,
+                                                   int64_t submission, int64_t place)
+{
+    const struct hrf_slurm_entry key = { .submission = submission, .place = place };
+    size_t low = 0, high = table->n_entries;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare(&table->entries[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct hrf_slurm_entry *e = &table->entries[low];
+    return low < table->n_entries && e->submission == submission && e->place == place ? e : NULL;
+}
+
+const struct hrf_slurm_entry *hrf_slurm_table_twin(const struct hrf_slurm_table *table,
+                                                   const struct hrf_slurm_entry *entry)
+{
+    const struct hrf_slurm_entry *end = table->entries + table->n_entries;
+    for (const struct hrf_slurm_entry *e = entry + 1; e < end; e++) {
+        if (e->submission != entry->submission || e->place != entry->place)
+            return NULL;
+        if (e->id != entry->id)
+            return e;
+    }
+    return NULL;
+}
+
+/* ---- sbatch ---- */
+
+void hrf_slurm_error_line(const char *errors, char *out, size_t size)
+{
+    const char *line = errors;
+    for (const char *at = errors; *at != '\0';) { /* the last line that is an error */
+        if (strstr(at, "error: ") != NULL && strstr(at, "error: ") < at + strcspn(at, "\n"))
+            line = strstr(at, "error: ") + 7;
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+    }
+    snprintf(out, size, "%.*s", (int)strcspn(line, "\n"), line);
+}
+
+/* "123" or "123;cluster" alone on a line, which banners of the site may surround. */
+static bool find_id(const char *output, int64_t *id, char cluster[64])
+{
+    for (const char *line = output; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        const char *at = line;
+        int64_t found;
+        if (take_number(&at, &found) && found > 0 && (*at == ';' || at == line + n)) {
+            const size_t length = *at == ';' ? (size_t)(line + n - at - 1) : 0;
+            snprintf(cluster, 64, "%.*s", (int)length, at + (length > 0));
+            *id = found;
+            return true;
+        }
+        line += n + (line[n] == '\n');
+    }
+    return false;
+}
+
+static bool has_any(const char *text, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (strstr(text, *words) != NULL)
+            return true;
+    return false;
+}
+
+enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *output,
+                                              const char *errors, int64_t *id, char cluster[64])
+{
+    /* slurm_errno.c; sbatch.c for "temporarily unable" and "sleeping and retrying". */
+    static const char *const full[] = { "temporarily unable to accept job",
+                                        "Resource temporarily unavailable",
+                                        "job submit limit",
+                                        "QOSMaxSubmitJobPerUserLimit",
+                                        "AssocMaxSubmitJobLimit",
+                                        "AssocGrpSubmitJobsLimit",
+                                        "MaxSubmitJob",
+                                        "too many pending jobs",
+                                        "rate limit",
+                                        "back off",
+                                        NULL };
+    static const char *const refused[] = { "Invalid",
+                                           "invalid",
+                                           "not available",
+                                           "Requested node configuration",
+                                           "not permitted",
+                                           "unrecognized option",
+                                           "denied",
+                                           "exceeds",
+                                           "Unable to open file",
+                                           "more processors",
+                                           "required node",
+                                           "Access/permission",
+                                           "This does not look like a batch script",
+                                           "Unspecified partition",
+                                           "not supported",
+                                           "Too many",
+                                           NULL };
+    if (exited_well && find_id(output, id, cluster))
+        return HRF_SLURM_TAKEN;
+    if (exited_well) /* it says that all went well, and names no job */
+        return HRF_SLURM_UNSURE;
+    if (strstr(errors, "Socket timed out") != NULL || strstr(errors, "Zero Bytes") != NULL)
+        return HRF_SLURM_UNSURE; /* sent, and nobody answered */
+    if (has_any(errors, full))
+        return HRF_SLURM_FULL;
+    return has_any(errors, refused) ? HRF_SLURM_REFUSED : HRF_SLURM_UNSURE;
+}

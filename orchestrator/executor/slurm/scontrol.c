@@ -1,0 +1,169 @@
+/* scontrol.c - what scontrol and sacct print. Values may hold spaces: keys are looked for by name,
+ * each at the begin of a word. */
+#include "orchestrator/executor/slurm/parse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The value behind "KEY=" or, of `show config`, "KEY   = ", up to the line's end. */
+static bool find_setting(const char *text, const char *key, char *out, size_t size)
+{
+    const size_t n = strlen(key);
+    for (const char *line = text; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        const char *at = line + n;
+        if (strncmp(line, key, n) == 0 && (at += strspn(at, " "), *at == '=')) {
+            at++;
+            at += strspn(at, " ");
+            snprintf(out, size, "%.*s", (int)(line + length - at), at);
+            for (size_t k = strlen(out); k > 0 && out[k - 1] == ' '; k--)
+                out[k - 1] = '\0';
+            return true;
+        }
+        line += length + (line[length] == '\n');
+    }
+    out[0] = '\0';
+    return false;
+}
+
+static int64_t number_setting(const char *text, const char *key)
+{
+    char value[64];
+    return find_setting(text, key, value, sizeof value) ? strtoll(value, NULL, 10) : 0;
+}
+
+void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
+{
+    char value[1024];
+    *out = (struct hrf_slurm_limits){ .max_array_size = number_setting(text, "MaxArraySize"),
+                                      .max_job_count = number_setting(text, "MaxJobCount"),
+                                      .min_job_age_s = number_setting(text, "MinJobAge"),
+                                      .message_timeout_s = number_setting(text, "MessageTimeout") };
+    find_setting(text, "SLURM_VERSION", out->version, sizeof out->version);
+    find_setting(text, "TmpFS", out->tmp_fs, sizeof out->tmp_fs);
+    find_setting(text, "MpiDefault", out->mpi_default, sizeof out->mpi_default);
+    find_setting(text, "PreemptMode", out->preempt_mode, sizeof out->preempt_mode);
+    find_setting(text, "JobCompType", out->completions, sizeof out->completions);
+    out->can_requeue = number_setting(text, "JobRequeue") != 0;
+    out->has_accounting = find_setting(text, "AccountingStorageType", value, sizeof value) &&
+                          strstr(value, "none") == NULL && value[0] != '(';
+    const char *tasks = find_setting(text, "SchedulerParameters", value, sizeof value)
+                            ? strstr(value, "max_array_tasks=")
+                            : NULL;
+    if (tasks != NULL)
+        out->max_array_tasks = strtoll(tasks + strlen("max_array_tasks="), NULL, 10);
+}
+
+/* The value of " KEY=" in one line, up to the next space. */
+static bool find_word(const char *line, const char *key, char *out, size_t size)
+{
+    const size_t n = strlen(key), end = strcspn(line, "\n");
+    out[0] = '\0';
+    for (const char *at = line; at < line + end; at++) {
+        if ((at != line && at[-1] != ' ') || strncmp(at, key, n) != 0 || at[n] != '=')
+            continue;
+        at += n + 1;
+        const size_t length = strcspn(at, " \n");
+        snprintf(out, size, "%.*s", (int)length, at);
+        return true;
+    }
+    return false;
+}
+
+/* "D-HH:MM:SS", "HH:MM:SS" -> minutes; 0 for UNLIMITED and what is no time. */
+static int64_t minutes(const char *text)
+{
+    int64_t days = 0, parts[3] = { 0, 0, 0 };
+    const char *dash = strchr(text, '-');
+    if (dash != NULL) {
+        days = strtoll(text, NULL, 10);
+        text = dash + 1;
+    }
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        parts[i] = strtoll(text, &end, 10);
+        if (end == text || *end != ':')
+            break;
+        text = end + 1;
+    }
+    return days * 1440 + parts[0] * 60 + parts[1];
+}
+
+bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_slurm_partition *out)
+{
+    char word[64];
+    for (const char *line = text; *line != '\0'; line += *line == '\n') {
+        const char *here = line;
+        line += strcspn(line, "\n");
+        struct hrf_slurm_partition p = { .n_nodes = 0 };
+        if (!find_word(here, "PartitionName", p.name, sizeof p.name))
+            continue;
+        const bool is_default = find_word(here, "Default", word, sizeof word) &&
+                                strcmp(word, "YES") == 0;
+        if (name != NULL ? strcmp(name, p.name) != 0 : !is_default)
+            continue;
+        find_word(here, "State", p.state, sizeof p.state);
+        if (find_word(here, "MaxTime", word, sizeof word))
+            p.max_minutes = minutes(word);
+        if (find_word(here, "MaxMemPerNode", word, sizeof word))
+            p.max_mem_bytes = strtoll(word, NULL, 10) << 20; /* MB; UNLIMITED reads as 0 */
+        if (find_word(here, "TotalNodes", word, sizeof word))
+            p.n_nodes = strtoll(word, NULL, 10);
+        if (find_word(here, "TotalCPUs", word, sizeof word))
+            p.n_cpus = strtoll(word, NULL, 10);
+        *out = p;
+        return true;
+    }
+    return false;
+}
+
+/* "7:0": exit code and signal. */
+static void read_exit(const char *word, struct hrf_slurm_end *out)
+{
+    char *end;
+    out->exit_code = strtoll(word, &end, 10);
+    out->exit_signal = *end == ':' ? strtoll(end + 1, NULL, 10) : 0;
+}
+
+bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out)
+{
+    struct hrf_slurm_end e = { .restarts = 0 };
+    char word[64];
+    if (!find_word(line, "JobName", e.name, sizeof e.name) ||
+        !find_word(line, "JobState", e.state, sizeof e.state))
+        return false;
+    find_word(line, "Reason", e.reason, sizeof e.reason);
+    find_word(line, "NodeList", e.nodes, sizeof e.nodes);
+    if (find_word(line, "ExitCode", word, sizeof word))
+        read_exit(word, &e);
+    if (find_word(line, "Restarts", word, sizeof word))
+        e.restarts = strtoll(word, NULL, 10);
+    *out = e;
+    return true;
+}
+
+bool hrf_slurm_sacct_parse(const char *text, const char *name, struct hrf_slurm_end *out)
+{
+    bool found = false;
+    for (const char *line = text; *line != '\0'; line += *line == '\n') {
+        char fields[4][96] = { "" };
+        const char *at = line;
+        int n = 0;
+        line += strcspn(line, "\n");
+        for (; n < 4 && at <= line; n++) {
+            const size_t length = strcspn(at, "|\n");
+            snprintf(fields[n], sizeof fields[n], "%.*s", (int)length, at);
+            at += length + 1;
+        }
+        if (n < 4 || strcmp(fields[0], name) != 0)
+            continue;
+        *out = (struct hrf_slurm_end){ .restarts = 0 };
+        snprintf(out->name, sizeof out->name, "%s", fields[0]);
+        snprintf(out->state, sizeof out->state, "%.*s", (int)sizeof out->state - 1, fields[1]);
+        snprintf(out->nodes, sizeof out->nodes, "%.*s", (int)sizeof out->nodes - 1, fields[3]);
+        read_exit(fields[2], out);
+        found = true;
+    }
+    return found;
+}

@@ -1,0 +1,214 @@
+#include "orchestrator/executor/slurm/script.h"
+
+#include "base/alloc.h"
+#include "base/path.h"
+#include "orchestrator/executor/slurm/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* SIGNAL_LEAD_S: the warning before the time limit, which may come up to a minute early
+ * (sbatch(1), --signal); short jobs get a quarter of their time. */
+enum { DEFAULT_MINUTES = 60, SIGNAL_LEAD_S = 120, DEFAULT_RANK_MIB = 2048 };
+
+void hrf_slurm_name(const char *run_id, int64_t number, char out[96])
+{
+    snprintf(out, 96, "%s%.40s-%lld", HRF_SLURM_NAME_PREFIX, run_id, (long long)number);
+}
+
+int64_t hrf_slurm_minutes(const char *duration)
+{
+    int64_t days = 0, parts[3] = { 0, 0, 0 };
+    if (duration == NULL)
+        return DEFAULT_MINUTES;
+    const char *dash = strchr(duration, '-');
+    if (dash != NULL)
+        days = strtoll(duration, NULL, 10);
+    const char *at = dash != NULL ? dash + 1 : duration;
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        parts[i] = strtoll(at, &end, 10);
+        at = *end == ':' ? end + 1 : end;
+    }
+    const int64_t sum = days * 1440 + parts[0] * 60 + parts[1] + (parts[2] > 0);
+    return sum > 0 ? sum : 1;
+}
+
+static bool has_many_ranks(const char *kind)
+{
+    return strcmp(kind, "infer") == 0;
+}
+
+int64_t hrf_slurm_ranks(const struct hrf_workflow_executor *settings, const char *kind)
+{
+    return has_many_ranks(kind) ? settings->slurm.nodes * settings->slurm.ranks_per_node : 1;
+}
+
+char *hrf_slurm_directory(int64_t number)
+{
+    return hrf_format("jobs/array-%04lld", (long long)number);
+}
+
+char *hrf_slurm_output_path(int64_t number, int64_t place)
+{
+    return hrf_format("jobs/array-%04lld/%lld.out", (long long)number, (long long)place);
+}
+
+void hrf_slurm_quote(const char *text, struct hrf_strbuf *out)
+{
+    hrf_strbuf_addc(out, '\'');
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            hrf_strbuf_adds(out, "'\\''");
+        else
+            hrf_strbuf_addc(out, *text);
+    }
+    hrf_strbuf_addc(out, '\'');
+}
+
+/* The part of `path` below the run directory, in which nothing but our own names stands. */
+static const char *below(const char *path, const char *directory)
+{
+    const size_t n = strlen(directory);
+    return strncmp(path, directory, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+void hrf_slurm_script(const struct hrf_slurm_job *job, struct hrf_strbuf *out)
+{
+    const struct hrf_submission *s = job->submission;
+    hrf_strbuf_addf(out, "#!/bin/bash\n# hires-flow: %s, %zu job%s\n", s->kind, s->n_jobs,
+                    s->n_jobs == 1 ? "" : "s");
+    for (size_t i = 0; i < job->settings->slurm.modules.n_items; i++) {
+        hrf_strbuf_adds(out, "module load ");
+        hrf_slurm_quote(job->settings->slurm.modules.items[i], out);
+        hrf_strbuf_adds(out, " || exit 75\n");
+    }
+    for (size_t i = 0; i < job->settings->slurm.prologue.n_items; i++)
+        hrf_strbuf_addf(out, "%s\n", job->settings->slurm.prologue.items[i]);
+    hrf_strbuf_adds(out, "directory=");
+    hrf_slurm_quote(s->run_directory, out);
+    hrf_strbuf_adds(out, "\nspecs=(\n");
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        hrf_strbuf_adds(out, "    ");
+        hrf_slurm_quote(below(s->spec_paths[i], s->run_directory), out);
+        hrf_strbuf_addc(out, '\n');
+    }
+    hrf_strbuf_adds(out, ")\nexec ");
+    hrf_slurm_quote(job->program, out);
+    hrf_strbuf_adds(out, " launch \"$directory/${specs[SLURM_ARRAY_TASK_ID]}\"\n");
+}
+
+static enum hrf_status add(struct hrf_text_list *list, struct hrf_error *err, const char *format,
+                           ...) HRF_PRINTF(3, 4);
+
+static enum hrf_status add(struct hrf_text_list *list, struct hrf_error *err, const char *format,
+                           ...)
+{
+    struct hrf_strbuf word = HRF_STRBUF_INIT;
+    va_list args;
+    va_start(args, format);
+    hrf_strbuf_vaddf(&word, format, args);
+    va_end(args);
+    enum hrf_status status = hrf_strbuf_status(&word, err);
+    if (status == HRF_OK)
+        status = hrf_words_add(list, word.text, err);
+    hrf_strbuf_release(&word);
+    return status;
+}
+
+static enum hrf_status add_text(struct hrf_text_list *list, const char *option, const char *value,
+                                struct hrf_error *err)
+{
+    return value != NULL && value[0] != '\0' ? add(list, err, "%s=%s", option, value) : HRF_OK;
+}
+
+static enum hrf_status add_resources(const struct hrf_slurm_job *job, struct hrf_text_list *out,
+                                     struct hrf_error *err)
+{
+    const struct hrf_submission *s = job->submission;
+    const bool many = has_many_ranks(s->kind), is_engine = strcmp(s->kind, "tile") != 0;
+    const int64_t nodes = many ? job->settings->slurm.nodes : 1;
+    const int64_t per_node = many ? job->settings->slurm.ranks_per_node : 1;
+    const int64_t gpus = is_engine ? per_node * job->settings->slurm.gpus_per_rank : 0;
+    int64_t memory = job->settings->slurm.mem_per_node_bytes;
+    if (memory == 0)
+        memory = per_node * DEFAULT_RANK_MIB << 20;
+    memory = hrf_state_grow(memory, s->memory_level, job->max_memory_bytes);
+    const int64_t minutes = hrf_state_grow(hrf_slurm_minutes(job->settings->slurm.time),
+                                           s->time_level, job->max_minutes);
+    const int64_t lead = minutes * 15 < SIGNAL_LEAD_S ? minutes * 15 : SIGNAL_LEAD_S;
+    HRF_TRY(add(out, err, "--nodes=%lld", (long long)nodes));
+    HRF_TRY(add(out, err, "--ntasks=%lld", (long long)(nodes * per_node)));
+    HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)per_node));
+    HRF_TRY(add(out, err, "--cpus-per-task=%lld",
+                (long long)(is_engine ? job->settings->slurm.cpus_per_rank : 1)));
+    HRF_TRY(add(out, err, "--mem=%lldM", (long long)(memory >> 20)));
+    HRF_TRY(add(out, err, "--time=%lld", (long long)minutes));
+    HRF_TRY(add(out, err, "--signal=B:USR1@%lld", (long long)lead));
+    return gpus > 0 ? add(out, err, "--gres=gpu:%lld", (long long)gpus) : HRF_OK;
+}
+
+static enum hrf_status add_site(const struct hrf_slurm_job *job, struct hrf_text_list *out,
+                                struct hrf_error *err)
+{
+    const struct hrf_text_list *options = &job->settings->slurm.options;
+    HRF_TRY(add_text(out, "--partition", job->settings->slurm.partition, err));
+    HRF_TRY(add_text(out, "--account", job->settings->slurm.account, err));
+    HRF_TRY(add_text(out, "--qos", job->settings->slurm.qos, err));
+    HRF_TRY(add_text(out, "--constraint", job->settings->slurm.constraint, err));
+    HRF_TRY(add_text(out, "--exclude", job->submission->exclude, err));
+    for (size_t i = 0; i < options->n_items; i++)
+        HRF_TRY(hrf_words_add(out, options->items[i], err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_text_list *out,
+                                 struct hrf_error *err)
+{
+    const struct hrf_submission *s = job->submission;
+    char name[96], limit[32] = "";
+    HRF_AUTO_FREE char *directory = hrf_slurm_directory(s->number);
+    if (directory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    hrf_slurm_name(s->run_id, s->number, name);
+    if (job->at_once > 0 && (int64_t)s->n_jobs > job->at_once)
+        snprintf(limit, sizeof limit, "%%%lld", (long long)job->at_once);
+    HRF_TRY(hrf_words_add(out, "sbatch", err));
+    HRF_TRY(hrf_words_add(out, "--parsable", err));
+    HRF_TRY(add(out, err, "--job-name=%s", name));
+    HRF_TRY(add(out, err, "--comment=hires-flow %s", s->kind));
+    HRF_TRY(add(out, err, "--array=0-%zu%s", s->n_jobs - 1, limit));
+    HRF_TRY(add(out, err, "--chdir=%s", s->run_directory));
+    HRF_TRY(add(out, err, "--output=%s/%%a.out", directory));
+    HRF_TRY(hrf_words_add(out, "--open-mode=append", err));
+    HRF_TRY(hrf_words_add(out, "--requeue", err));
+    HRF_TRY(hrf_words_add(out, "--export=ALL", err));
+    HRF_TRY(add_resources(job, out, err));
+    HRF_TRY(add_site(job, out, err));
+    return add(out, err, "%s/%s/job.sh", s->run_directory, directory);
+}
+
+enum hrf_status hrf_slurm_wrap(const struct hrf_workflow_executor *settings, const char *kind,
+                               struct hrf_text_list *out, struct hrf_error *err)
+{
+    const struct hrf_text_list *container = &settings->slurm.container;
+    const int64_t ranks = hrf_slurm_ranks(settings, kind);
+    if (ranks > 1) {
+        HRF_TRY(hrf_words_add(out, "srun", err));
+        HRF_TRY(hrf_words_add(out, "--mpi=pmix", err));
+        HRF_TRY(hrf_words_add(out, "--kill-on-bad-exit=1", err));
+        HRF_TRY(hrf_words_add(out, "--export=ALL", err));
+        HRF_TRY(add(out, err, "--nodes=%lld", (long long)settings->slurm.nodes));
+        HRF_TRY(add(out, err, "--ntasks=%lld", (long long)ranks));
+        HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)settings->slurm.ranks_per_node));
+        HRF_TRY(add(out, err, "--cpus-per-task=%lld", (long long)settings->slurm.cpus_per_rank));
+        if (settings->slurm.gpus_per_rank > 0)
+            HRF_TRY(
+                add(out, err, "--gpus-per-task=%lld", (long long)settings->slurm.gpus_per_rank));
+    }
+    for (size_t i = 0; i < container->n_items; i++)
+        HRF_TRY(hrf_words_add(out, container->items[i], err));
+    return HRF_OK;
+}

@@ -1,0 +1,534 @@
+/* slurm.c - jobs as elements of Slurm arrays: one sbatch a submission, one squeue for all.
+ *
+ * squeue runs beside us; its last good answer stands until the next. A failed answer changes
+ * nothing that was known: it makes the next question later and `trouble` true.
+ */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/parse.h"
+#include "orchestrator/executor/slurm/script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Cadence: FAST_MS after a submission and for FAST_FOR_MS, then at least SLOW_MS and QUERY_SHARE
+ * times what a query takes, growing to IDLE_MS while nothing changes; LOST_MS is the ceiling while
+ * the controller does not answer. */
+enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
+enum { QUERY_SHARE = 20, CANCEL_BATCH = 200, DEFAULT_ARRAY = 1000, QUIET_MS = 30000 };
+enum { GRACE_MS = 15000, TICK_MS = 250 };
+
+struct slurm {
+    struct hrf_executor base;
+    const struct hrf_workflow_executor *settings; /* borrowed */
+    char run_id[64];
+    char *program;
+    struct hrf_slurm_limits limits;
+    struct hrf_slurm_partition partition;
+    bool has_limits;
+    struct hrf_slurm_query *query;
+    struct hrf_slurm_table table;
+    int64_t answered_ms; /* when the query of the table was started; 0 = none yet */
+    int64_t asked_ms;    /* when the last one was started */
+    int64_t next_ms, interval_ms, busy_until_ms;
+    int64_t failing_since_ms;
+    uint64_t table_hash;
+    char trouble[300];
+    char unknown[64]; /* a state word that was warned of */
+    bool has_squeue_answer;
+};
+
+static int64_t now_ms(void)
+{
+    return hrf_clock_ns() / 1000000;
+}
+
+static struct slurm *slurm_of(struct hrf_executor *executor)
+{
+    return (struct slurm *)executor;
+}
+
+/* For tests: all waits in proportion. */
+static int64_t scaled(int64_t ms)
+{
+    const char *text = getenv("HRF_SLURM_WAIT_PERCENT");
+    const int64_t percent = text != NULL ? strtoll(text, NULL, 10) : 100;
+    return percent > 0 ? ms * percent / 100 : ms;
+}
+
+static void destroy(struct hrf_executor *executor)
+{
+    struct slurm *s = slurm_of(executor);
+    hrf_slurm_query_destroy(s->query);
+    hrf_slurm_table_release(&s->table);
+    hrf_free(s->program);
+    hrf_free(s);
+}
+
+/* ---- limits ---- */
+
+static bool ask(const char *const argv[], struct hrf_slurm_output *out)
+{
+    struct hrf_error err;
+    if (hrf_slurm_run(argv, HRF_SLURM_DEADLINE_MS, out, &err) != HRF_OK)
+        return false;
+    if (hrf_slurm_is_well(out))
+        return true;
+    hrf_slurm_output_release(out);
+    return false;
+}
+
+/* What is not told now is asked again at the next submission. */
+static void find_limits(struct slurm *s)
+{
+    static const char *const config[] = { "scontrol", "show", "config", NULL };
+    static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
+    struct hrf_slurm_output out;
+    if (s->has_limits || !ask(config, &out))
+        return;
+    hrf_slurm_config_parse(out.output.text, &s->limits);
+    hrf_slurm_output_release(&out);
+    if (!ask(partitions, &out))
+        return;
+    hrf_slurm_partition_parse(out.output.text, s->settings->slurm.partition, &s->partition);
+    hrf_slurm_output_release(&out);
+    s->has_limits = true;
+}
+
+static int64_t limit(struct hrf_executor *executor)
+{
+    struct slurm *s = slurm_of(executor);
+    find_limits(s);
+    int64_t most = s->limits.max_array_size > 0 ? s->limits.max_array_size : DEFAULT_ARRAY;
+    if (s->limits.max_array_tasks > 0 && s->limits.max_array_tasks < most)
+        most = s->limits.max_array_tasks;
+    /* Half of what the site takes, so that others and a second array find room. */
+    if (s->limits.max_job_count > 0 && s->limits.max_job_count / 2 < most)
+        most = s->limits.max_job_count / 2;
+    return most > 0 ? most : 1;
+}
+
+/* ---- submit ---- */
+
+static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
+                            struct hrf_text_list *out, struct hrf_error *err)
+{
+    return hrf_slurm_wrap(slurm_of(executor)->settings, kind, out, err);
+}
+
+static int64_t threads(const struct hrf_executor *executor, const char *kind)
+{
+    const struct slurm *s = (const struct slurm *)executor;
+    return strcmp(kind, "tile") == 0 ? 1 : s->settings->slurm.cpus_per_rank;
+}
+
+/* The script and the folder of the elements' output, which Slurm does not make. */
+static enum hrf_status write_script(const struct hrf_slurm_job *job, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *name = hrf_slurm_directory(job->submission->number);
+    HRF_AUTO_FREE char *directory = name != NULL
+                                        ? hrf_path_join(job->submission->run_directory, name)
+                                        : NULL;
+    HRF_AUTO_FREE char *path = directory != NULL ? hrf_path_join(directory, "job.sh") : NULL;
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_path_make_directories(directory, err));
+    struct hrf_strbuf script = HRF_STRBUF_INIT;
+    hrf_slurm_script(job, &script);
+    enum hrf_status status = hrf_strbuf_status(&script, err);
+    if (status == HRF_OK)
+        status = hrf_file_write_atomic(path, script.text, script.length, err);
+    hrf_strbuf_release(&script);
+    return status;
+}
+
+static enum hrf_status judge_answer(struct slurm *s, const struct hrf_slurm_output *out,
+                                    struct hrf_job_handle *handles, size_t n,
+                                    enum hrf_submit_outcome *outcome, struct hrf_error *err)
+{
+    char line[400], cluster[64];
+    int64_t id = 0;
+    enum hrf_slurm_answer answer = hrf_slurm_sbatch_answer(hrf_slurm_is_well(out), out->output.text,
+                                                           out->errors.text, &id, cluster);
+    if (out->result.timed_out)
+        answer = HRF_SLURM_UNSURE;
+    hrf_slurm_error_line(out->errors.text, line, sizeof line);
+    s->busy_until_ms = now_ms() + scaled(FAST_FOR_MS);
+    s->next_ms = now_ms() + scaled(FAST_MS);
+    switch (answer) {
+    case HRF_SLURM_TAKEN:
+        for (size_t i = 0; i < n; i++)
+            handles[i].id = id;
+        *outcome = HRF_SUBMIT_TAKEN;
+        return HRF_OK;
+    case HRF_SLURM_FULL:
+        *outcome = HRF_SUBMIT_FULL;
+        hrf_error_set(err, HRF_E_AGAIN, "sbatch: %s", line);
+        return HRF_OK;
+    case HRF_SLURM_UNSURE:
+        *outcome = HRF_SUBMIT_UNSURE;
+        hrf_error_set(err, HRF_E_AGAIN, "sbatch: %s",
+                      out->result.timed_out ? "no answer"
+                      : line[0] != '\0'     ? line
+                                            : "it named no job");
+        return HRF_OK;
+    case HRF_SLURM_REFUSED:
+        break;
+    }
+    return hrf_error_set(err, HRF_E_USER,
+                         "Slurm refuses the jobs: %s; see executor.slurm in the "
+                         "workflow",
+                         line);
+}
+
+static enum hrf_status submit(struct hrf_executor *executor,
+                              const struct hrf_submission *submission,
+                              struct hrf_job_handle *handles, enum hrf_submit_outcome *outcome,
+                              struct hrf_error *err)
+{
+    struct slurm *s = slurm_of(executor);
+    struct hrf_text_list words = { NULL, 0 };
+    struct hrf_slurm_output out;
+    const struct hrf_slurm_job job = { .settings = s->settings,
+                                       .submission = submission,
+                                       .program = s->program,
+                                       .max_minutes = s->partition.max_minutes,
+                                       .max_memory_bytes = s->partition.max_mem_bytes };
+    HRF_TRY(write_script(&job, err));
+    enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
+    const char **argv = status == HRF_OK ? hrf_calloc(words.n_items + 1, sizeof *argv) : NULL;
+    if (status == HRF_OK && argv == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    for (size_t i = 0; i < words.n_items && status == HRF_OK; i++)
+        argv[i] = words.items[i];
+    if (status == HRF_OK)
+        status = hrf_slurm_run(argv, HRF_SLURM_SUBMIT_DEADLINE_MS, &out, err);
+    hrf_free(argv);
+    hrf_words_release(&words);
+    HRF_TRY(status);
+    hrf_crash_point("slurm.sbatch.after");
+    for (size_t i = 0; i < submission->n_jobs; i++)
+        handles[i].since_ms = now_ms();
+    status = judge_answer(s, &out, handles, submission->n_jobs, outcome, err);
+    hrf_slurm_output_release(&out);
+    return status;
+}
+
+/* ---- poll ---- */
+
+/* FNV-1a: whether anything in an answer is another than before. */
+static uint64_t hash(const char *text, size_t n)
+{
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+    return h;
+}
+
+static void note_failure(struct slurm *s, const char *text)
+{
+    const int64_t now = now_ms();
+    if (s->failing_since_ms == 0) {
+        s->failing_since_ms = now;
+        s->interval_ms = scaled(SLOW_MS);
+        hrf_log_warning("slurm", "the controller does not answer, jobs go on: %s", text);
+    }
+    snprintf(s->trouble, sizeof s->trouble, "%.*s", (int)sizeof s->trouble - 1, text);
+    s->interval_ms = s->interval_ms * 2 < scaled(LOST_MS) ? s->interval_ms * 2 : scaled(LOST_MS);
+    s->next_ms = now + s->interval_ms;
+}
+
+static void note_answer(struct slurm *s, bool changed, int64_t took_ms)
+{
+    const int64_t now = now_ms();
+    const int64_t least = scaled(SLOW_MS) > QUERY_SHARE * took_ms ? scaled(SLOW_MS)
+                                                                  : QUERY_SHARE * took_ms;
+    if (s->failing_since_ms != 0)
+        hrf_log_info("slurm", "the controller answers again after %.0f s",
+                     (double)(now - s->failing_since_ms) / 1000);
+    s->failing_since_ms = 0;
+    s->trouble[0] = '\0';
+    if (changed || s->interval_ms == 0)
+        s->interval_ms = least;
+    else
+        s->interval_ms += s->interval_ms / 2;
+    if (s->interval_ms > scaled(IDLE_MS))
+        s->interval_ms = scaled(IDLE_MS);
+    s->next_ms = now + (now < s->busy_until_ms ? scaled(FAST_MS) : s->interval_ms);
+}
+
+static void warn_unknown(struct slurm *s)
+{
+    if (s->table.unknown == NULL || strcmp(s->table.unknown, s->unknown) == 0)
+        return;
+    snprintf(s->unknown, sizeof s->unknown, "%s", s->table.unknown);
+    hrf_log_warning("slurm",
+                    "squeue shows a job in the state '%s', which is not known here; it "
+                    "counts as running",
+                    s->unknown);
+}
+
+/* Nothing may be submitted twice; should it be, the first one counts. */
+static void cancel_twins(struct slurm *s)
+{
+    for (size_t i = 0; i < s->table.n_entries; i++) {
+        const struct hrf_slurm_entry *e = &s->table.entries[i];
+        const struct hrf_slurm_entry *twin = hrf_slurm_table_twin(&s->table, e);
+        if (twin == NULL || twin->sight == HRF_JOB_ENDED || e->sight == HRF_JOB_ENDED)
+            continue;
+        char id[64];
+        struct hrf_slurm_output out;
+        snprintf(id, sizeof id, "%lld", (long long)twin->id);
+        const char *const argv[] = { "scancel", id, NULL };
+        hrf_log_warning("slurm", "array %s is a second one of the same jobs as %lld: it is ended",
+                        id, (long long)e->id);
+        if (ask(argv, &out))
+            hrf_slurm_output_release(&out);
+        return; /* the others are of the same array, or turn comes with the next answer */
+    }
+}
+
+/* True when the table is a new one. */
+static bool take_answer(struct slurm *s)
+{
+    struct hrf_slurm_output out;
+    struct hrf_slurm_table table;
+    enum hrf_status status;
+    struct hrf_error err = { .status = HRF_OK };
+    char line[300];
+    if (!hrf_slurm_query_take(s->query, &out, &status, &err))
+        return false;
+    if (status != HRF_OK) {
+        note_failure(s, err.text);
+        return false;
+    }
+    hrf_slurm_error_line(out.errors.text, line, sizeof line);
+    const bool well = hrf_slurm_is_well(&out);
+    const bool timed_out = out.result.timed_out;
+    const size_t n = out.output.length;
+    const uint64_t new_hash = hash(out.output.text, n);
+    char *text = well ? hrf_strbuf_detach(&out.output) : NULL;
+    hrf_slurm_output_release(&out);
+    if (!well || text == NULL) {
+        note_failure(s, timed_out ? "squeue gives no answer" : line);
+        return false;
+    }
+    if (hrf_slurm_table_parse(text, n, s->run_id, &table, &err) != HRF_OK) {
+        note_failure(s, err.text);
+        return false;
+    }
+    hrf_slurm_table_release(&s->table);
+    s->table = table;
+    s->answered_ms = s->asked_ms;
+    note_answer(s, new_hash != s->table_hash, now_ms() - s->asked_ms);
+    s->table_hash = new_hash;
+    warn_unknown(s);
+    cancel_twins(s);
+    return true;
+}
+
+static void poll_squeue(struct hrf_executor *executor, bool *is_new)
+{
+    struct slurm *s = slurm_of(executor);
+    struct hrf_error err;
+    char user[32];
+    *is_new = take_answer(s);
+    if (hrf_slurm_query_is_busy(s->query) || now_ms() < s->next_ms)
+        return;
+    snprintf(user, sizeof user, "%ld", (long)getuid());
+    const char *const argv[] = { "squeue", "-h", "-t", "all",
+                                 "-u",     user, "-o", HRF_SLURM_SQUEUE_FORMAT,
+                                 NULL };
+    s->asked_ms = now_ms();
+    s->next_ms = s->asked_ms + scaled(FAST_MS);
+    if (hrf_slurm_query_start(s->query, argv, &err) != HRF_OK)
+        note_failure(s, err.text);
+}
+
+static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
+{
+    *out = (struct hrf_job_view){ .sight = e->sight, .cause = e->cause, .id = e->id };
+    snprintf(out->state, sizeof out->state, "%.*s", (int)sizeof out->state - 1, e->state);
+    if (strcmp(e->reason, "None") != 0)
+        snprintf(out->reason, sizeof out->reason, "%.*s", (int)sizeof out->reason - 1, e->reason);
+    if (strpbrk(e->nodes, ",[") == NULL)
+        snprintf(out->node, sizeof out->node, "%.*s", (int)sizeof out->node - 1, e->nodes);
+    /* Its start failed, most often for want of the machine. */
+    if (strcmp(e->reason, "JobLaunchFailure") == 0 && e->cause == HRF_CAUSE_FAILED)
+        out->cause = HRF_CAUSE_NODE;
+}
+
+static void look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
+                 struct hrf_job_view *out)
+{
+    struct slurm *s = slurm_of(executor);
+    *out = (struct hrf_job_view){ .sight = HRF_JOB_UNKNOWN, .id = handle->id };
+    if (s->answered_ms == 0)
+        return;
+    const struct hrf_slurm_entry *e = hrf_slurm_table_find(&s->table, handle->submission,
+                                                           handle->place);
+    if (e != NULL)
+        fill_view(e, out);
+    else if (s->answered_ms > handle->since_ms) /* asked after it was submitted */
+        out->sight = HRF_JOB_GONE;
+}
+
+/* ---- other witnesses ---- */
+
+static void take_end(const struct hrf_slurm_end *end, struct hrf_job_view *view)
+{
+    enum hrf_job_sight sight;
+    enum hrf_cause cause;
+    if (!hrf_slurm_state(end->state, &sight, &cause))
+        return;
+    view->sight = sight;
+    view->cause = cause;
+    snprintf(view->state, sizeof view->state, "%s", end->state);
+    snprintf(view->reason, sizeof view->reason, "%s", end->reason);
+    if (strpbrk(end->nodes, ",[(") == NULL)
+        snprintf(view->node, sizeof view->node, "%s", end->nodes);
+}
+
+/* The controller may know a job that squeue no longer shows; accounting knows all. */
+static void explain(struct hrf_executor *executor, const struct hrf_job_handle *handle,
+                    struct hrf_job_view *view)
+{
+    struct slurm *s = slurm_of(executor);
+    struct hrf_slurm_output out;
+    struct hrf_slurm_end end;
+    char id[64], name[96];
+    if (handle->id <= 0)
+        return;
+    snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
+    hrf_slurm_name(s->run_id, handle->submission, name);
+    const char *const scontrol[] = { "scontrol", "-o", "show", "job", id, NULL };
+    if (ask(scontrol, &out)) {
+        const bool found = hrf_slurm_job_parse(out.output.text, &end) &&
+                           strcmp(end.name, name) == 0;
+        hrf_slurm_output_release(&out);
+        if (found) {
+            take_end(&end, view);
+            return;
+        }
+    }
+    if (!s->limits.has_accounting)
+        return;
+    const char *const sacct[] = { "sacct",
+                                  "-X",
+                                  "-n",
+                                  "-P",
+                                  "-D",
+                                  "-j",
+                                  id,
+                                  "-S",
+                                  "now-30days",
+                                  "-o",
+                                  "JobName,State,ExitCode,NodeList",
+                                  NULL };
+    if (!ask(sacct, &out))
+        return;
+    if (hrf_slurm_sacct_parse(out.output.text, name, &end))
+        take_end(&end, view);
+    hrf_slurm_output_release(&out);
+}
+
+/* ---- cancel ---- */
+
+static void scancel(const char *const ids[], size_t n, bool hard)
+{
+    const char *argv[CANCEL_BATCH + 4];
+    struct hrf_slurm_output out;
+    size_t k = 0;
+    argv[k++] = "scancel";
+    if (hard)
+        argv[k++] = "--signal=KILL";
+    for (size_t i = 0; i < n; i++)
+        argv[k++] = ids[i];
+    argv[k] = NULL;
+    if (ask(argv, &out))
+        hrf_slurm_output_release(&out);
+}
+
+static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n,
+                   bool hard)
+{
+    struct slurm *s = slurm_of(executor);
+    char texts[CANCEL_BATCH][48];
+    const char *ids[CANCEL_BATCH];
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct hrf_slurm_entry *e = hrf_slurm_table_find(&s->table, handles[i].submission,
+                                                               handles[i].place);
+        const int64_t id = e != NULL ? e->id : handles[i].id;
+        if (id <= 0 || (e != NULL && e->sight == HRF_JOB_ENDED))
+            continue;
+        snprintf(texts[k], sizeof texts[k], "%lld_%lld", (long long)id,
+                 (long long)handles[i].place);
+        ids[k] = texts[k];
+        if (++k == CANCEL_BATCH) {
+            scancel(ids, k, hard);
+            k = 0;
+        }
+    }
+    if (k > 0)
+        scancel(ids, k, hard);
+    s->next_ms = now_ms();
+    s->busy_until_ms = now_ms() + scaled(FAST_FOR_MS);
+}
+
+static char *output_path(struct hrf_executor *executor, const char *run_directory,
+                         const struct hrf_job_handle *handle)
+{
+    (void)executor;
+    HRF_AUTO_FREE char *name = hrf_slurm_output_path(handle->submission, handle->place);
+    return name != NULL ? hrf_path_join(run_directory, name) : NULL;
+}
+
+static const char *trouble(const struct hrf_executor *executor)
+{
+    return ((const struct slurm *)executor)->trouble;
+}
+
+static const struct hrf_executor_ops ops = {
+    .name = "slurm",
+    .destroy = destroy,
+    .limit = limit,
+    .wrap = wrap,
+    .threads = threads,
+    .submit = submit,
+    .poll = poll_squeue,
+    .look = look,
+    .explain = explain,
+    .cancel = cancel,
+    .output_path = output_path,
+    .quiet_ms = QUIET_MS,
+    .grace_ms = GRACE_MS,
+    .tick_ms = TICK_MS,
+    .trouble = trouble,
+};
+
+enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *settings,
+                                          const char *run_id, struct hrf_executor **out,
+                                          struct hrf_error *err)
+{
+    struct slurm *s = hrf_calloc(1, sizeof *s);
+    if (s == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the Slurm executor");
+    s->base.ops = &ops;
+    s->settings = settings;
+    snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
+    enum hrf_status status = hrf_process_self(&s->program, err);
+    if (status == HRF_OK)
+        status = hrf_slurm_query_create(&s->query, err);
+    if (status != HRF_OK) {
+        destroy(&s->base);
+        return status;
+    }
+    *out = &s->base;
+    return HRF_OK;
+}

@@ -1,0 +1,467 @@
+/* observe.c - what became of the jobs: their own word first, then the executor's; tasks without a
+ * result go again, later or with more, or are given up. */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "orchestrator/run/run_private.h"
+#include "schema/record/job.h"
+#include "schema/record/sentinel.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* LOOKS: jobs whose folders are read in one tick, so that a tick is short however many there are;
+ * all are come to in turn. */
+enum { LOOKS = 512, MAX_RESTARTS = 100 };
+
+/* ---- tasks ---- */
+
+static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, const char *reason,
+                                  struct hrf_error *err)
+{
+    struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    task->state = HRF_TASK_BROKEN;
+    hrf_free(task->reason);
+    task->reason = hrf_strdup(reason);
+    HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, task->n_attempts + 1, reason,
+                               err));
+    HRF_TRY(hrf_store_add_event(run->store, slide->name, reason, err));
+    HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
+    hrf_log_warning("run", "%s failed: %s", name != NULL ? name : "slide", reason);
+    return HRF_OK;
+}
+
+static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *task,
+                                  const struct hrf_retry *retry, const char *reason,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *event = hrf_format(
+        "attempt %lld ended without a result (%s); again in %.1f s%s%s",
+        (long long)retry->n_attempts, reason, (double)retry->delay_ms / 1000,
+        retry->more_time > 0 ? " with half as much time again" : "",
+        retry->more_memory > 0 ? " with half as much memory again" : "");
+    if (event == NULL)
+        return HRF_OK;
+    return hrf_store_add_event(run->store, run_find_slide(run, task->slide_id)->name, event, err);
+}
+
+/* A task that ended without a result: again later, or never. */
+static enum hrf_status judge_task(struct run *run, struct hrf_task_row *task, enum hrf_end end,
+                                  bool progress, const char *reason, struct hrf_error *err)
+{
+    const struct hrf_retry retry = hrf_state_retry(&run->policy, end, task->n_attempts, progress,
+                                                   &run->random);
+    if (!retry.again)
+        return break_task(run, task, reason, err);
+    run->not_before_ms[task - run->tasks.items] = run_now_ms() + retry.delay_ms;
+    task->state = HRF_TASK_PENDING;
+    task->n_attempts = retry.n_attempts;
+    HRF_TRY(note_retry(run, task, &retry, reason, err));
+    if (retry.more_time > 0 || retry.more_memory > 0) {
+        task->time_level += retry.more_time;
+        task->memory_level += retry.more_memory;
+        HRF_TRY(hrf_store_set_task_levels(run->store, task->id, task->time_level,
+                                          task->memory_level, err));
+    }
+    return hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts, reason,
+                              err);
+}
+
+static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task, const char *record,
+                                     size_t n_bytes, struct hrf_error *err)
+{
+    bool is_new;
+    HRF_TRY(hrf_store_finish_task(run->store, task->id, task->key, record, n_bytes, &is_new, err));
+    HRF_TRY(hrf_store_add_event(run->store, "task", task->key, err));
+    task->state = HRF_TASK_FINISHED;
+    task->cached = false;
+    run->summary.n_tasks_run++;
+    run->patches_done += task->kind == HRF_TASK_INFER ? task->n_patches : 0;
+    run->phases[task->kind].last = hrf_clock_seconds();
+    hrf_breaker_succeeded(&run->breaker);
+    if (task->kind != HRF_TASK_TILE)
+        return HRF_OK;
+    run->needs_reload = true; /* its slide's infer tasks join */
+    return run_plan_infer(run, task->slide_id, err);
+}
+
+/* The folder of a job's K-th start; 0 is the job's own. */
+static char *start_directory(const struct run *run, const struct run_job *job, int64_t k)
+{
+    char name[16];
+    snprintf(name, sizeof name, "r%lld", (long long)k);
+    return run_job_path(run, job, k > 0 ? name : NULL);
+}
+
+static enum hrf_status find_record(const struct run *run, const struct run_job *job, const char *id,
+                                   struct hrf_task_status *status, char **record, size_t *n_bytes,
+                                   struct hrf_error *err)
+{
+    enum hrf_status found = HRF_E_AGAIN;
+    for (int64_t k = job->n_restarts; k >= 0 && found == HRF_E_AGAIN; k--) {
+        HRF_AUTO_FREE char *directory = start_directory(run, job, k);
+        if (directory == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        found = hrf_task_collect(directory, id, status, record, n_bytes, err);
+    }
+    return found;
+}
+
+/* Collects one task. *ended: it has a result or failed by its own word. */
+static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t index,
+                                    struct hrf_task_row *task, bool *ended, struct hrf_error *err)
+{
+    char id[24];
+    struct hrf_task_status status;
+    HRF_AUTO_FREE char *record = NULL;
+    size_t n_bytes = 0;
+    struct hrf_error why = { .status = HRF_OK };
+    snprintf(id, sizeof id, "t%04zu", index);
+    const enum hrf_status found = find_record(run, job, id, &status, &record, &n_bytes, &why);
+    *ended = false;
+    if (found == HRF_E_AGAIN)
+        return HRF_OK;
+    *ended = true;
+    if (found != HRF_OK) /* a record that does not fit its hash: as if it had crashed */
+        return judge_task(run, task, HRF_END_SIGNAL, false, why.text, err);
+    enum hrf_status result;
+    if (status.outcome != HRF_TASK_FAILED) {
+        job->n_results++;
+        result = accept_result(run, task, record, n_bytes, err);
+    } else {
+        result = judge_task(run, task, status.retryable ? HRF_END_SIGNAL : HRF_END_ERROR, false,
+                            status.reason != NULL ? status.reason : "no reason given", err);
+    }
+    hrf_task_status_release(&status);
+    return result;
+}
+
+/* Goes on over a job's tasks, which end in order, up to the first that has not ended. */
+static enum hrf_status collect(struct run *run, struct run_job *job, bool *changed,
+                               struct hrf_error *err)
+{
+    for (; job->n_collected < job->n_tasks; job->n_collected++) {
+        struct hrf_task_row *task = run_find_task(run, job->task_ids[job->n_collected]);
+        bool ended = true;
+        if (task != NULL && task->state == HRF_TASK_RUNNING)
+            HRF_TRY(collect_task(run, job, job->n_collected, task, &ended, err));
+        if (!ended)
+            return HRF_OK;
+        *changed = true;
+    }
+    return HRF_OK;
+}
+
+/* ---- how a job ended ---- */
+
+struct verdict {
+    enum hrf_end end;
+    char *reason; /* heap */
+};
+
+/* The end of a file, at most `size` - 1 bytes. */
+static void read_tail(const char *path, char *out, size_t size)
+{
+    HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    const off_t from = end > (off_t)size - 1 ? end - ((off_t)size - 1) : 0;
+    const ssize_t n = fd >= 0 ? pread(fd, out, size - 1, from) : 0;
+    out[n > 0 ? n : 0] = '\0';
+}
+
+/* slurmstepd's and the kernel's own words: slurmstepd/mgr.c, jobacct_gather, mm/oom_kill.c. */
+static bool has_memory_mark(const char *text)
+{
+    static const char *const marks[] = { "oom-kill",
+                                         "oom_kill",
+                                         "Out Of Memory",
+                                         "Exceeded job memory limit",
+                                         "Exceeded step memory limit",
+                                         "memory limit",
+                                         "Out of memory: Kill",
+                                         NULL };
+    for (size_t i = 0; marks[i] != NULL; i++)
+        if (strstr(text, marks[i]) != NULL)
+            return true;
+    return false;
+}
+
+static char *last_line(char *text)
+{
+    char *end = text + strlen(text);
+    while (end > text && (end[-1] == '\n' || end[-1] == ' '))
+        *--end = '\0';
+    char *line = strrchr(text, '\n');
+    return hrf_text_printable(line != NULL ? line + 1 : text);
+}
+
+struct papers { /* what lies in a job's folder */
+    char log[2048], output[2048];
+    char *said; /* heap: the last line of them */
+};
+
+static void read_papers(const struct run *run, const struct run_job *job, struct papers *papers)
+{
+    HRF_AUTO_FREE char *directory = start_directory(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *log = directory != NULL ? hrf_path_join(directory, "log") : NULL;
+    const struct hrf_executor_ops *ops = run->executor->ops;
+    HRF_AUTO_FREE char *output = ops->output_path != NULL
+                                     ? ops->output_path(run->executor, run->directory, &job->handle)
+                                     : NULL;
+    read_tail(log, papers->log, sizeof papers->log);
+    read_tail(output, papers->output, sizeof papers->output);
+    char *text = papers->log[0] != '\0' ? papers->log : papers->output;
+    char copy[2048];
+    snprintf(copy, sizeof copy, "%s", text);
+    papers->said = last_line(copy);
+}
+
+static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
+{
+    if (view->state[0] == '\0')
+        return;
+    hrf_strbuf_addf(out, "; the scheduler says %s", view->state);
+    if (view->reason[0] != '\0' && strcmp(view->reason, view->state) != 0)
+        hrf_strbuf_addf(out, " (%s)", view->reason);
+    if (view->node[0] != '\0')
+        hrf_strbuf_addf(out, " on %s", view->node);
+}
+
+static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum hrf_end end,
+                          const struct hrf_job_view *view, const char *said)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    static const char *const first[] = { [HRF_END_PREEMPTED] = "it was preempted",
+                                         [HRF_END_TIME_LIMIT] = "its time was over",
+                                         [HRF_END_MEMORY] = "it needed more memory than it had",
+                                         [HRF_END_CANCELLED] = "it was cancelled by somebody "
+                                                               "else; run again to try it again" };
+    if (first[end] != NULL)
+        hrf_strbuf_addf(&text, "%s: ", first[end]);
+    if (!has_word)
+        hrf_strbuf_adds(&text, "the job vanished without a word (killed?)");
+    else if (done->reason[0] != '\0')
+        hrf_strbuf_adds(&text, done->reason);
+    else if (!done->exited)
+        hrf_strbuf_addf(&text, "the worker was ended by signal %lld", (long long)done->signal);
+    else
+        hrf_strbuf_addf(&text, "the worker ended with exit code %lld", (long long)done->exit_code);
+    add_view(view, &text);
+    hrf_strbuf_addf(&text, "; last: %s",
+                    said != NULL && said[0] != '\0' ? said : "it said nothing");
+    return hrf_strbuf_detach(&text);
+}
+
+static enum hrf_status judge(struct run *run, struct run_job *job, const struct hrf_sentinel *done,
+                             bool has_word, struct verdict *out, struct hrf_error *err)
+{
+    struct papers papers = { .said = NULL };
+    if (job->view.sight == HRF_JOB_GONE && run->executor->ops->explain != NULL)
+        run->executor->ops->explain(run->executor, &job->handle, &job->view);
+    read_papers(run, job, &papers);
+    const struct hrf_witness witness = { .has_word = has_word,
+                                         .exited = done->exited,
+                                         .was_warned = done->was_warned,
+                                         .was_out_of_memory = has_memory_mark(papers.log) ||
+                                                              has_memory_mark(papers.output),
+                                         .exit_code = done->exit_code,
+                                         .cause = job->view.cause };
+    out->end = hrf_state_judge(&witness);
+    out->reason = describe_end(done, has_word, out->end, &job->view, papers.said);
+    hrf_free(papers.said);
+    if (out->reason == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
+    if (out->end == HRF_END_LOST && job->view.node[0] != '\0')
+        hrf_strikes_add(&run->strikes, job->view.node, run_now_ms());
+    return HRF_OK;
+}
+
+static enum hrf_status trip(struct run *run, const char *reason, const struct run_job *job,
+                            struct hrf_error *err)
+{
+    const int64_t ran_ms = hrf_clock_wall_ms() - job->row.submitted_ms;
+    if (!hrf_breaker_failed(&run->breaker, reason, ran_ms))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_EXTERNAL,
+                         "%d jobs in a row failed at once with the same message, so the rest is "
+                         "not tried: %s",
+                         HRF_BREAKER_LIMIT, reason);
+}
+
+/* No more will come from this job. */
+static enum hrf_status close_job(struct run *run, struct run_job *job,
+                                 const struct hrf_sentinel *done, bool has_word,
+                                 struct hrf_error *err)
+{
+    struct verdict verdict = { .end = HRF_END_CLEAN };
+    if (job->n_collected == job->n_tasks)
+        return run_end_job(run, job, NULL, err);
+    HRF_TRY(judge(run, job, done, has_word, &verdict, err));
+    HRF_AUTO_FREE char *reason = verdict.reason;
+    if (!has_word || run->executor->ops->quiet_ms > 0)
+        run_revoke(run, job); /* should it live on somewhere, it commits nothing */
+    bool is_short = false;
+    for (; job->n_collected < job->n_tasks; job->n_collected++) {
+        struct hrf_task_row *task = run_find_task(run, job->task_ids[job->n_collected]);
+        bool ended = true;
+        if (task == NULL || task->state != HRF_TASK_RUNNING)
+            continue;
+        /* Behind one that has none there may still be a result. */
+        HRF_TRY(collect_task(run, job, job->n_collected, task, &ended, err));
+        if (!ended)
+            HRF_TRY(judge_task(run, task, verdict.end, job->n_results > 0, reason, err));
+        is_short |= !ended;
+    }
+    const enum hrf_status status = is_short && verdict.end == HRF_END_ERROR
+                                       ? trip(run, reason, job, err)
+                                       : HRF_OK;
+    HRF_TRY(run_end_job(run, job, reason, status == HRF_OK ? err : NULL));
+    return status;
+}
+
+/* ---- a look at one job ---- */
+
+/* The scheduler started it again: what it does now is in a folder of its own. */
+static void find_restarts(const struct run *run, struct run_job *job)
+{
+    while (job->n_restarts < MAX_RESTARTS) {
+        HRF_AUTO_FREE char *next = start_directory(run, job, job->n_restarts + 1);
+        if (next == NULL || !hrf_path_is_directory(next))
+            return;
+        job->n_restarts++;
+    }
+}
+
+static bool read_word(const struct run *run, const struct run_job *job, const char *name,
+                      struct hrf_sentinel *out)
+{
+    HRF_AUTO_FREE char *directory = start_directory(run, job, job->n_restarts);
+    return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
+           strcmp(out->run_id, run->run_id) == 0 && out->attempt == job->row.attempt;
+}
+
+/* Whether the submission that nothing was known of turned up, or never was taken. */
+static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool *changed,
+                                     struct hrf_error *err)
+{
+    struct hrf_sentinel start;
+    const bool is_there = job->view.sight == HRF_JOB_WAITING ||
+                          job->view.sight == HRF_JOB_RUNNING || job->view.sight == HRF_JOB_ENDED;
+    if (is_there || read_word(run, job, "start", &start)) {
+        job->unsure_since_ms = job->silent_since_ms = 0;
+        job->row.state = HRF_ATTEMPT_LIVE;
+        job->row.pid = job->handle.id = job->view.id;
+        *changed = true;
+        return hrf_store_put_attempt(run->store, &job->row, err);
+    }
+    if (job->view.sight != HRF_JOB_GONE)
+        return HRF_OK;
+    if (job->silent_since_ms == 0)
+        job->silent_since_ms = run_now_ms();
+    if (run_now_ms() - job->silent_since_ms < run->executor->ops->quiet_ms)
+        return HRF_OK;
+    *changed = true;
+    run_revoke(run, job);
+    for (size_t i = 0; i < job->n_tasks; i++) {
+        struct hrf_task_row *task = run_find_task(run, job->task_ids[i]);
+        if (task == NULL || task->state != HRF_TASK_RUNNING)
+            continue;
+        task->state = HRF_TASK_PENDING;
+        HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts, NULL,
+                                   err));
+    }
+    return run_end_job(run, job, "it was never taken: the scheduler does not know it", err);
+}
+
+/* Whether nothing more will come. With a scheduler its word is waited for, since it may start the
+ * job again, unless all is there; a job that ended may write its own word late. */
+static bool is_over(const struct run *run, struct run_job *job, bool has_word)
+{
+    const struct hrf_executor_ops *ops = run->executor->ops;
+    const bool ended = job->view.sight == HRF_JOB_ENDED || job->view.sight == HRF_JOB_GONE;
+    if (ops->quiet_ms == 0)
+        return has_word || job->view.sight == HRF_JOB_GONE;
+    if (has_word && job->n_collected == job->n_tasks)
+        return true;
+    if (!ended || has_word)
+        return ended;
+    if (job->silent_since_ms == 0)
+        job->silent_since_ms = run_now_ms();
+    return run_now_ms() - job->silent_since_ms >= ops->grace_ms;
+}
+
+static enum hrf_status look_at(struct run *run, struct run_job *job, bool *changed,
+                               struct hrf_error *err)
+{
+    struct hrf_sentinel done = { .attempt = 0 };
+    /* Presence first, then the word: a word written just before the end is still read. */
+    if (run->executor->ops->quiet_ms == 0)
+        run->executor->ops->look(run->executor, &job->handle, &job->view);
+    if (run->executor->ops->quiet_ms > 0)
+        find_restarts(run, job);
+    if (job->unsure_since_ms != 0)
+        HRF_TRY(settle_unsure(run, job, changed, err));
+    if (job->has_ended || job->unsure_since_ms != 0)
+        return HRF_OK;
+    const bool has_word = read_word(run, job, "done", &done);
+    HRF_TRY(collect(run, job, changed, err));
+    if (!is_over(run, job, has_word))
+        return HRF_OK;
+    *changed = true;
+    return close_job(run, job, &done, has_word, err);
+}
+
+static bool is_worth_a_look(const struct run_job *job)
+{
+    return job->view.sight != HRF_JOB_WAITING || job->unsure_since_ms != 0;
+}
+
+/* The scheduler's new word on every job; from memory. */
+static void look_at_all(struct run *run)
+{
+    for (size_t i = 0; i < run->n_live; i++) {
+        struct run_job *job = &run->live[i];
+        run->executor->ops->look(run->executor, &job->handle, &job->view);
+        if (job->view.sight == HRF_JOB_WAITING || job->view.sight == HRF_JOB_RUNNING)
+            job->silent_since_ms = 0;
+        if (job->view.id > 0)
+            job->handle.id = job->view.id;
+    }
+}
+
+enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err)
+{
+    bool is_new;
+    *changed = false;
+    if (run->n_live == 0)
+        return HRF_OK;
+    run->executor->ops->poll(run->executor, &is_new);
+    if (is_new && run->executor->ops->quiet_ms > 0)
+        look_at_all(run);
+    HRF_TRY(hrf_store_begin(run->store, err));
+    enum hrf_status status = HRF_OK;
+    int64_t left = LOOKS;
+    size_t i = run->next_look % run->n_live;
+    for (size_t n = 0; n < run->n_live && left > 0 && status == HRF_OK; n++) {
+        if (is_worth_a_look(&run->live[i])) {
+            status = look_at(run, &run->live[i], changed, err);
+            left--;
+        }
+        i = (i + 1) % run->n_live;
+    }
+    run->next_look = i;
+    if (!*changed) {
+        hrf_store_rollback(run->store);
+        return status;
+    }
+    hrf_crash_point("run.import.before_commit");
+    struct hrf_error ignored;
+    HRF_TRY(hrf_store_commit(run->store, status == HRF_OK ? err : &ignored));
+    hrf_crash_point("run.import.after_commit");
+    run_forget_ended(run);
+    HRF_TRY(status);
+    return run->needs_reload ? run_reload_tasks(run, err) : HRF_OK;
+}

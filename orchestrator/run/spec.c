@@ -1,0 +1,135 @@
+/* spec.c - what a job is told: its tasks, the settings they depend on, the words before its worker.
+ */
+#include "base/path.h"
+#include "orchestrator/run/run_private.h"
+#include "schema/record/job.h"
+
+#include <string.h>
+
+char *run_plan_path(const struct run *run, const char *key)
+{
+    return hrf_format("%s/plans/%s.rec", run->directory, key);
+}
+
+/* The tile plan of a slide as a file for the engine; named by its content, so written once. */
+static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **path,
+                                   struct hrf_error *err)
+{
+    const struct hrf_task_row *tile = NULL;
+    for (size_t i = 0; i < run->tasks.n_items && tile == NULL; i++)
+        if (run->tasks.items[i].kind == HRF_TASK_TILE && run->tasks.items[i].slide_id == slide_id)
+            tile = &run->tasks.items[i];
+    if (tile == NULL)
+        return hrf_error_set(err, HRF_E_BUG, "slide %lld has no tile task", (long long)slide_id);
+    HRF_AUTO_FREE char *full = run_plan_path(run, tile->key);
+    HRF_AUTO_FREE char *plans = full != NULL ? hrf_path_directory(full) : NULL;
+    if (plans == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (!hrf_path_exists(full)) {
+        struct hrf_bytes bytes;
+        HRF_TRY(hrf_path_make_directories(plans, err));
+        HRF_TRY(hrf_store_get_record(run->store, tile->key, &bytes, err));
+        enum hrf_status status = hrf_file_write_atomic(full, bytes.data, bytes.n_bytes, err);
+        hrf_bytes_release(&bytes);
+        HRF_TRY(status);
+    }
+    *path = full;
+    full = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row, size_t index,
+                                 struct hrf_job_task *out, struct hrf_error *err)
+{
+    const struct hrf_slide_row *slide = run_find_slide(run, row->slide_id);
+    out->id = hrf_format("t%04zu", index);
+    out->key = hrf_strdup(row->key);
+    out->slide_name = hrf_strdup(slide->name);
+    out->slide_path = hrf_strdup(slide->path);
+    out->mpp_override = slide->mpp_csv;
+    out->mpp_fallback = run->workflow->dataset.mpp;
+    out->first_patch = row->first_patch;
+    out->n_patches = row->n_patches;
+    if (out->id == NULL || out->key == NULL || out->slide_name == NULL || out->slide_path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    if (row->kind == HRF_TASK_INFER)
+        return export_plan(run, row->slide_id, &out->tile_plan, err);
+    if (row->kind == HRF_TASK_CALIBRATE && (out->tile_plan = run_plan_path(run, row->key)) == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    return HRF_OK;
+}
+
+static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
+                                     struct hrf_job_spec *spec, struct hrf_error *err)
+{
+    const struct hrf_workflow *w = run->workflow;
+    struct hrf_job_tiler *t = &spec->tiler;
+    struct hrf_job_engine *e = &spec->engine;
+    const struct run_region region = run_region(w);
+    t->mode = hrf_strdup(region.mode);
+    t->patch_size = region.size;
+    t->patch_stride = region.stride;
+    t->patch_mpp = region.mpp;
+    t->tissue_method = hrf_strdup(hrf_tissue_method_name(w->tiler.tissue.method));
+    t->min_tissue = w->tiler.tissue.min_tissue;
+    t->min_patches = w->tiler.tissue.min_patches;
+    e->model_file = hrf_strdup(w->model.file);
+    e->model_sha256 = hrf_strdup(run->model_sha256);
+    e->n_classes = (int64_t)w->model.classes.n_items;
+    memcpy(e->mean, w->model.input.mean, sizeof e->mean);
+    memcpy(e->std, w->model.input.std, sizeof e->std);
+    const enum hrf_task_kind kind = run->tasks.items[batch->tasks[0]].kind;
+    const char *precision = run->tasks.items[batch->tasks[0]].precision;
+    const bool is_int8 = strcmp(precision, "int8") == 0;
+    e->precision = hrf_strdup(kind == HRF_TASK_CALIBRATE ? "fp32" : precision);
+    e->scales = is_int8 ? hrf_strdup(run->calibration_path) : NULL;
+    e->device = hrf_strdup(hrf_device_name(w->engine.device));
+    e->batch = w->engine.batch;
+    e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
+    e->memory_bytes = w->engine.memory_bytes;
+    e->n_threads = run->executor->ops->threads(run->executor, hrf_task_kind_name(kind));
+    if (t->mode == NULL || t->tissue_method == NULL || e->model_file == NULL ||
+        e->model_sha256 == NULL || e->precision == NULL || e->device == NULL ||
+        (is_int8 && e->scales == NULL))
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    return HRF_OK;
+}
+
+static enum hrf_status fill_wrap(struct run *run, enum hrf_task_kind kind,
+                                 struct hrf_job_spec *spec, struct hrf_error *err)
+{
+    struct hrf_text_list words = { NULL, 0 };
+    if (run->executor->ops->wrap == NULL)
+        return HRF_OK;
+    enum hrf_status status = run->executor->ops->wrap(run->executor, hrf_task_kind_name(kind),
+                                                      &words, err);
+    spec->wrap = words.items; /* the spec's to release */
+    spec->n_wrap = words.n_items;
+    return status;
+}
+
+enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
+                               const struct hrf_attempt_row *attempt, const char *path,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_job_spec) spec = hrf_calloc(1, sizeof *spec);
+    if (spec == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    spec->run_id = hrf_strdup(run->run_id);
+    spec->job_id = hrf_strdup(attempt->job_id);
+    spec->attempt = attempt->attempt;
+    static const enum hrf_job_kind kinds[] = { [HRF_TASK_TILE] = HRF_JOB_TILE,
+                                               [HRF_TASK_INFER] = HRF_JOB_INFER,
+                                               [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE };
+    spec->kind = kinds[attempt->kind];
+    spec->tasks = hrf_calloc(batch->n, sizeof spec->tasks[0]);
+    if (spec->run_id == NULL || spec->job_id == NULL || spec->tasks == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    HRF_TRY(fill_settings(run, batch, spec, err));
+    HRF_TRY(fill_wrap(run, attempt->kind, spec, err));
+    for (size_t i = 0; i < batch->n; i++) {
+        spec->n_tasks = i + 1;
+        HRF_TRY(fill_task(run, &run->tasks.items[batch->tasks[i]], i, &spec->tasks[i], err));
+    }
+    return hrf_job_spec_write(spec, path, err);
+}
