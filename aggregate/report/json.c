@@ -128,19 +128,26 @@ static json_t *curve_json(const struct hrf_cohort_precision *p)
     return array;
 }
 
+static void put_interval(json_t *object, const char *key, const struct hrf_figure *figure,
+                         const struct hrf_interval *interval)
+{
+    if (isnan(figure->value)) {
+        put(object, key, json_null());
+        put_reason(object, key, figure->reason);
+        return;
+    }
+    json_t *ends = json_array();
+    json_array_append_new(ends, hrf_json_number(interval->low));
+    json_array_append_new(ends, hrf_json_number(interval->high));
+    put(object, key, ends);
+}
+
 static void put_slide_figures(json_t *object, const struct hrf_cohort_precision *p)
 {
     put_figure(object, "slide_auc", &p->slide_auc);
-    if (isnan(p->slide_auc.value)) {
-        put(object, "slide_auc_ci", json_null());
-        put_reason(object, "slide_auc_ci", p->slide_auc.reason);
-    } else {
-        json_t *interval = json_array();
-        json_array_append_new(interval, hrf_json_number(p->slide_auc_interval.low));
-        json_array_append_new(interval, hrf_json_number(p->slide_auc_interval.high));
-        put(object, "slide_auc_ci", interval);
-    }
+    put_interval(object, "slide_auc_ci", &p->slide_auc, &p->slide_auc_interval);
     put_figure(object, "auc_difference", &p->auc_difference);
+    put_interval(object, "auc_difference_ci", &p->auc_difference, &p->auc_difference_interval);
     put_figure(object, "delong_p", &p->delong_p);
     put_figure(object, "calibration_error", &p->calibration_error);
     put(object, "calibration_curve", p->n_labelled > 0 ? curve_json(p) : json_null());
@@ -153,6 +160,68 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort_precision 
         put_reason(object, "confusion", p->slide_accuracy.reason);
 }
 
+/* The patches whose class moved furthest; all of them are in results/patch-flips.csv. */
+static json_t *patch_flips_json(const struct hrf_cohort *cohort,
+                                const struct hrf_cohort_precision *p)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < p->n_top_flips; i++) {
+        const struct hrf_patch_flip *flip = &p->difference.flips[p->top_flips[i]];
+        json_t *object = json_object();
+        put_text(object, "slide", cohort->slides[flip->slide].name);
+        put(object, "x", json_integer(flip->at.x));
+        put(object, "y", json_integer(flip->at.y));
+        put(object, "reference_score", hrf_json_number((double)flip->reference_score));
+        put_text(object, "reference_label", hrf_cohort_class(cohort, flip->reference_class));
+        put(object, "score", hrf_json_number((double)flip->score));
+        put_text(object, "label", hrf_cohort_class(cohort, flip->new_class));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static void put_differences(json_t *object, const struct hrf_cohort *cohort,
+                            const struct hrf_cohort_precision *p)
+{
+    const struct hrf_difference *d = &p->difference;
+    put_figure(object, "patch_agreement", &p->patch_agreement);
+    put_figure(object, "max_abs_difference", &p->max_abs_difference);
+    put_figure(object, "mean_abs_difference", &p->mean_abs_difference);
+    put(object, "patches_compared", json_integer(d->n_patches));
+    put(object, "patch_flips", json_integer((json_int_t)d->n_flips));
+    put(object, "largest_patch_flips", patch_flips_json(cohort, p));
+    json_t *bins = json_array();
+    for (int i = 0; i < HRF_DIFFERENCE_BINS; i++) {
+        if (d->bins[i] == 0)
+            continue;
+        json_t *bin = json_object();
+        put(bin, "from", hrf_json_number(i == 0 ? 0.0 : hrf_difference_bin_start(i)));
+        put(bin, "patches", json_integer(d->bins[i]));
+        json_array_append_new(bins, bin);
+    }
+    put(object, "difference_histogram", bins);
+}
+
+static void put_gains(json_t *object, const struct hrf_cohort_precision *p)
+{
+    const bool scored = p->n_patches > 0;
+    put_figure(object, "speedup", &p->speedup);
+    put_figure(object, "compute_speedup", &p->compute_speedup);
+    put_ratio(object, "peak_memory_bytes", NAN, "no patch was scored");
+    put_ratio(object, "peak_process_bytes", NAN,
+              scored ? "the jobs did not tell" : "no patch was scored");
+    if (scored) {
+        put(object, "peak_memory_bytes", json_integer(p->peak_memory_bytes));
+        json_object_del(object, "peak_memory_bytes_reason");
+    }
+    if (p->peak_process_bytes > 0) {
+        put(object, "peak_process_bytes", json_integer(p->peak_process_bytes));
+        json_object_del(object, "peak_process_bytes_reason");
+    }
+    put_figure(object, "memory_ratio", &p->memory_ratio);
+    put_figure(object, "energy_joules_per_patch", &p->energy);
+}
+
 static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
 {
     const struct hrf_cohort_precision *p = &cohort->precisions[index];
@@ -163,16 +232,8 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put(object, "patches", json_integer(p->n_patches));
     put_ratio(object, "seconds", scored ? p->timing.total : NAN, "no patch was scored");
     put_figure(object, "patches_per_second", &p->patches_per_second);
-    put_ratio(object, "peak_memory_bytes", NAN, "no patch was scored");
-    if (scored) {
-        put(object, "peak_memory_bytes", json_integer(p->peak_memory_bytes));
-        json_object_del(object, "peak_memory_bytes_reason");
-    }
-    put_figure(object, "patch_agreement", &p->patch_agreement);
-    put_figure(object, "max_abs_difference", &p->max_abs_difference);
-    put_figure(object, "mean_abs_difference", &p->mean_abs_difference);
-    put(object, "patches_compared", json_integer(p->n_compared));
-    put(object, "patch_flips", json_integer(p->n_compared - p->n_agreed));
+    put_gains(object, p);
+    put_differences(object, cohort, p);
     put(object, "timing", timing_json(&p->timing));
     put_slide_figures(object, p);
     put(object, "slide_flips", flips_json(cohort, index));

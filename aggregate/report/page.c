@@ -147,56 +147,6 @@ static void speed_card(struct hrf_out *out, const struct hrf_cohort_precision *p
     hrf_out_adds(out, "</div>\n");
 }
 
-static void precision_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool reference)
-{
-    hrf_out_addf(out, "<tr><th>%s%s</th><td>", p->name, reference ? " (reference)" : "");
-    hrf_out_html(out, p->device != NULL ? p->device : "–");
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_count(out, p->n_patches);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_seconds(out, p->timing.total);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->patches_per_second, 1);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_bytes(out, p->peak_memory_bytes);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->patch_agreement, 4);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->max_abs_difference, -1);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->mean_abs_difference, -1);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->slide_auc, 4);
-    if (!isnan(p->slide_auc.value))
-        hrf_out_addf(out, "<br><small>%.3f–%.3f</small>", p->slide_auc_interval.low,
-                     p->slide_auc_interval.high);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->auc_difference, 4);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->delong_p, 3);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_figure(out, &p->slide_accuracy, 4);
-    hrf_out_addf(out, "</td><td class=\"n\">%zu</td></tr>\n", p->n_flips);
-}
-
-static void precision_table(struct hrf_out *out, const struct hrf_cohort *cohort)
-{
-    hrf_out_adds(out, "<section><h2>Precision <small>each against ");
-    hrf_out_html(out, cohort->precisions[0].name);
-    hrf_out_adds(out, "</small></h2><table><thead><tr><th></th><th>device</th>"
-                      "<th class=\"n\">patches</th><th class=\"n\">job time</th>"
-                      "<th class=\"n\">patches/s</th><th class=\"n\">peak memory</th>"
-                      "<th class=\"n\">patch agreement</th><th class=\"n\">max difference</th>"
-                      "<th class=\"n\">mean difference</th><th class=\"n\">AUC</th>"
-                      "<th class=\"n\">AUC difference</th>"
-                      "<th class=\"n\" title=\"DeLong's paired test against the reference\">p</th>"
-                      "<th class=\"n\">accuracy</th><th class=\"n\">label flips"
-                      "</th></tr></thead><tbody>\n");
-    for (size_t i = 0; i < cohort->n_precisions; i++)
-        precision_row(out, &cohort->precisions[i], i == 0);
-    hrf_out_adds(out, "</tbody></table></section>\n");
-}
-
 /* The slides of one state with their reasons; nothing when there are none. */
 static void state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
                        enum hrf_slide_state state, size_t count, const char *title,
@@ -281,7 +231,6 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     if (labelled)
         hrf_page_confusion(out, cohort);
     hrf_out_adds(out, "</div>\n");
-    precision_table(out, cohort);
     hrf_page_study(out, cohort);
     hrf_page_times(out, cohort);
     hrf_page_slides(out, cohort, extras);

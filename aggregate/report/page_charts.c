@@ -227,19 +227,47 @@ static void matrix(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_adds(out, "</ul></div>");
 }
 
+static bool same_confusion(const struct hrf_confusion *a, const struct hrf_confusion *b)
+{
+    return a->true_positive == b->true_positive && a->false_positive == b->false_positive &&
+           a->true_negative == b->true_negative && a->false_negative == b->false_negative;
+}
+
+/* The reference's matrix, the others' where they differ from it. */
+static void matrices(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    const struct hrf_confusion *reference = &cohort->precisions[0].confusion;
+    size_t n_same = 0;
+    hrf_out_adds(out, "<div class=\"matrices\">");
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        const bool is_same = i > 0 && same_confusion(&p->confusion, reference);
+        n_same += is_same;
+        if (p->n_labelled > 0 && !is_same)
+            matrix(out, cohort, p);
+    }
+    hrf_out_adds(out, "</div>");
+    if (n_same == 0)
+        return;
+    hrf_out_adds(out, "<p class=\"none\"><small>The same at ");
+    const char *between = "";
+    for (size_t i = 1; i < cohort->n_precisions; i++)
+        if (same_confusion(&cohort->precisions[i].confusion, reference)) {
+            hrf_out_adds(out, between);
+            hrf_out_html(out, cohort->precisions[i].name);
+            between = ", ";
+        }
+    hrf_out_adds(out, ".</small></p>");
+}
+
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_addf(out, "<section><h2>Confusion <small>at score ≥ %g</small></h2>\n",
                  cohort->threshold);
-    if (cohort->precisions[0].n_labelled == 0) {
+    if (cohort->precisions[0].n_labelled == 0)
         hrf_out_adds(out, "<p class=\"none\">None: no slide with a label was scored.</p>");
-    } else {
-        hrf_out_adds(out, "<div class=\"matrices\">");
-        for (size_t i = 0; i < cohort->n_precisions; i++)
-            if (cohort->precisions[i].n_labelled > 0)
-                matrix(out, cohort, &cohort->precisions[i]);
-        hrf_out_adds(out, "</div>");
-    }
+    else
+        matrices(out, cohort);
     hrf_out_adds(out, "</section>\n");
 }
 

@@ -12,7 +12,8 @@ HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_c
                                          struct hrf_error *err);
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
-/* What the precisions cost: calibration curves, and the slides and scores that changed label. */
+/* What each precision gains and costs against the first: tables, curves, and the slides and patches
+ * that changed label. */
 void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,

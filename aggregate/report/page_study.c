@@ -1,10 +1,244 @@
-/* page_study.c - what the precisions cost: calibration curves, and the slides that changed label.
- * Nothing of it is shown for one precision alone but the curve. */
+/* page_study.c - what each precision gains and costs against the first one: two tables, how far the
+ * probabilities moved, calibration curves, and the slides and patches that changed label. Of one
+ * precision alone only the tables and its calibration curve are shown. */
 #include "aggregate/report/page_private.h"
 
 #include <math.h>
 
 enum { LEFT = 40, TOP = 8, SIDE = 270, BOTTOM = TOP + SIDE };
+
+enum { N_COLOURS = 5 }; /* --s0 ... of the style sheet */
+
+/* ---- tables ---- */
+
+static void next_cell(struct hrf_out *out, const struct hrf_figure *figure, int decimals)
+{
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_figure(out, figure, decimals);
+}
+
+/* "x 3.1" below a figure, where there is one to compare with. */
+static void times_reference(struct hrf_out *out, const struct hrf_figure *ratio, bool is_reference)
+{
+    if (!is_reference && !isnan(ratio->value))
+        hrf_out_addf(out, "<br><small>× %.2f</small>", ratio->value);
+}
+
+static void interval(struct hrf_out *out, const struct hrf_figure *figure,
+                     const struct hrf_interval *ends, int decimals)
+{
+    if (!isnan(figure->value))
+        hrf_out_addf(out, "<br><small>%.*f to %.*f</small>", decimals, ends->low, decimals,
+                     ends->high);
+}
+
+static void row_head(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference)
+{
+    hrf_out_adds(out, "<tr><th>");
+    hrf_out_html(out, p->name);
+    hrf_out_addf(out, "%s</th>", is_reference ? "<br><small>reference</small>" : "");
+}
+
+static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference)
+{
+    row_head(out, p, is_reference);
+    hrf_out_adds(out, "<td>");
+    hrf_out_html(out, p->device != NULL ? p->device : "–");
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_count(out, p->n_patches);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_seconds(out, p->timing.total);
+    next_cell(out, &p->patches_per_second, 1);
+    times_reference(out, &p->speedup, is_reference);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    if (p->timing.compute > 0.0)
+        hrf_out_addf(out, "%.1f", (double)p->n_patches / p->timing.compute);
+    times_reference(out, &p->compute_speedup, is_reference);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_bytes(out, p->peak_memory_bytes);
+    times_reference(out, &p->memory_ratio, is_reference);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    if (p->peak_process_bytes > 0)
+        hrf_page_bytes(out, p->peak_process_bytes);
+    else
+        hrf_out_adds(out, "–");
+    next_cell(out, &p->energy, 3);
+    hrf_out_adds(out, "</td></tr>\n");
+}
+
+static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(
+        out, "<section><h2>Speed and memory <small>by precision</small></h2><table><thead><tr>"
+             "<th></th><th>device</th><th class=\"n\">patches</th><th class=\"n\">job time</th>"
+             "<th class=\"n\" title=\"of one job, all of it\">patches/s</th>"
+             "<th class=\"n\" title=\"of one job, the network alone\">computed/s</th>"
+             "<th class=\"n\" title=\"activations, weights and workspace, by the plan\">peak memory"
+             "</th><th class=\"n\" title=\"largest resident size of a job\">process</th>"
+             "<th class=\"n\" title=\"of the machine's processors, all their work\">J/patch</th>"
+             "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        gain_row(out, &cohort->precisions[i], i == 0);
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
+static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference)
+{
+    row_head(out, p, is_reference);
+    hrf_out_adds(out, "<td class=\"n\">");
+    hrf_page_figure(out, &p->patch_agreement, 4);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_count(out, (int64_t)p->difference.n_flips);
+    next_cell(out, &p->max_abs_difference, -1);
+    next_cell(out, &p->mean_abs_difference, -1);
+    next_cell(out, &p->slide_auc, 4);
+    interval(out, &p->slide_auc, &p->slide_auc_interval, 3);
+    next_cell(out, &p->auc_difference, 4);
+    interval(out, &p->auc_difference, &p->auc_difference_interval, 4);
+    next_cell(out, &p->delong_p, 3);
+    next_cell(out, &p->slide_accuracy, 4);
+    hrf_out_addf(out, "</td><td class=\"n\">%zu", p->n_flips);
+    next_cell(out, &p->calibration_error, 4);
+    hrf_out_adds(out, "</td></tr>\n");
+}
+
+static void cost_table(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<section><h2>Accuracy <small>each against ");
+    hrf_out_html(out, cohort->precisions[0].name);
+    hrf_out_adds(
+        out, "</small></h2><table><thead><tr><th></th><th class=\"n\">patch agreement</th>"
+             "<th class=\"n\">patch flips</th><th class=\"n\">max |Δp|</th>"
+             "<th class=\"n\">mean |Δp|</th><th class=\"n\">slide AUC</th>"
+             "<th class=\"n\">ΔAUC</th>"
+             "<th class=\"n\" title=\"DeLong's paired test against the reference\">DeLong p</th>"
+             "<th class=\"n\">accuracy</th><th class=\"n\">slide flips</th>"
+             "<th class=\"n\" title=\"expected calibration error\">ECE</th>"
+             "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        cost_row(out, &cohort->precisions[i], i == 0);
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
+/* ---- how far the probabilities moved ---- */
+
+enum { MOVED_LEFT = 44, MOVED_WIDTH = 270, MOVED_TOP = 8, MOVED_HEIGHT = 270, MOVED_DECADES = 6 };
+
+static void moved_frame(struct hrf_out *out)
+{
+    static const char *const marks[] = { "1e-6", "1e-4", "0.01", "1" };
+    hrf_out_adds(out, "<svg viewBox=\"0 0 330 330\" role=\"img\" aria-label=\"How far the "
+                      "probabilities moved\"><g class=\"axis\" fill=\"none\">");
+    for (int i = 0; i <= MOVED_DECADES; i++)
+        hrf_out_addf(out, "<path d=\"M%d %dv%d\"/>", MOVED_LEFT + i * MOVED_WIDTH / MOVED_DECADES,
+                     MOVED_TOP, MOVED_HEIGHT);
+    for (int i = 0; i <= 4; i++)
+        hrf_out_addf(out, "<path d=\"M%d %dh%d\"/>", MOVED_LEFT, MOVED_TOP + i * MOVED_HEIGHT / 4,
+                     MOVED_WIDTH);
+    hrf_out_adds(out, "</g>");
+    for (int i = 0; i < 4; i++)
+        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+                     MOVED_LEFT + i * MOVED_WIDTH / 3, MOVED_TOP + MOVED_HEIGHT + 16, marks[i]);
+    for (int i = 0; i <= 4; i += 2)
+        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%d %%</text>",
+                     MOVED_LEFT - 6, MOVED_TOP + i * MOVED_HEIGHT / 4 + 4, 100 - 25 * i);
+    hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">by at least</text>",
+                 MOVED_LEFT + MOVED_WIDTH / 2, MOVED_TOP + MOVED_HEIGHT + 34);
+}
+
+/* The share of patches that moved by at least x, at the lower end of every bin. */
+static void moved_line(struct hrf_out *out, const struct hrf_cohort_precision *p, size_t index)
+{
+    const struct hrf_difference *d = &p->difference;
+    int64_t n = d->n_patches - d->bins[0];
+    hrf_out_addf(out, "<path fill=\"none\" stroke-width=\"2\" stroke=\"var(--s%zu)\" d=\"",
+                 index % N_COLOURS);
+    for (int i = 1; i <= HRF_DIFFERENCE_BINS; i++) {
+        const double at = (double)(i - 1) / (HRF_DIFFERENCE_BINS - 1);
+        hrf_out_addf(out, "%c%.1f %.1f", i == 1 ? 'M' : 'L', MOVED_LEFT + MOVED_WIDTH * at,
+                     MOVED_TOP + MOVED_HEIGHT * (1.0 - (double)n / (double)d->n_patches));
+        n -= i < HRF_DIFFERENCE_BINS ? d->bins[i] : 0;
+    }
+    hrf_out_adds(out, "\"/>");
+}
+
+static void moved(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<section><h2>Moved probabilities <small>share of patches, against ");
+    hrf_out_html(out, cohort->precisions[0].name);
+    hrf_out_adds(out, "</small></h2>\n");
+    moved_frame(out);
+    for (size_t i = 1; i < cohort->n_precisions; i++)
+        if (cohort->precisions[i].difference.n_patches > 0)
+            moved_line(out, &cohort->precisions[i], i);
+    hrf_out_adds(out, "</svg><ul class=\"key\">");
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        hrf_out_addf(out, "<li><i style=\"background:var(--s%zu)\"></i>", i % N_COLOURS);
+        hrf_out_html(out, p->name);
+        hrf_out_adds(out, ", at most <b>");
+        hrf_page_figure(out, &p->max_abs_difference, -1);
+        hrf_out_adds(out, "</b></li>");
+    }
+    hrf_out_adds(out, "</ul></section>\n");
+}
+
+/* ---- gains ---- */
+
+enum { GAIN_LEFT = 64, GAIN_WIDTH = 210, GAIN_BAR = 14, GAIN_ROW = 44 };
+
+/* The far end of the scale: the largest ratio, or the reference's 1. */
+static double gain_reach(const struct hrf_cohort *cohort)
+{
+    double reach = 1.0;
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        reach = fmax(reach, fmax(p->compute_speedup.value, p->memory_ratio.value)); /* not NaN */
+    }
+    return reach;
+}
+
+static void gain_bar(struct hrf_out *out, const struct hrf_figure *ratio, double reach, double y,
+                     const char *colour)
+{
+    if (isnan(ratio->value))
+        return;
+    const double width = GAIN_WIDTH * ratio->value / reach;
+    hrf_out_addf(out,
+                 "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
+                 "fill=\"var(--%s)\"/><text x=\"%.1f\" y=\"%.1f\">%.2f</text>",
+                 GAIN_LEFT, y, fmax(width, 1.0), GAIN_BAR, colour, GAIN_LEFT + width + 6.0,
+                 y + 11.0, ratio->value);
+}
+
+static void gain_chart(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    const double reach = gain_reach(cohort);
+    const size_t height = (cohort->n_precisions - 1) * GAIN_ROW;
+    hrf_out_adds(out, "<section><h2>Gains <small>times ");
+    hrf_out_html(out, cohort->precisions[0].name);
+    hrf_out_addf(out,
+                 "</small></h2>\n<svg viewBox=\"0 0 330 %zu\" role=\"img\" aria-label=\"Speed and "
+                 "memory against the reference\">",
+                 height + 8);
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        const double y = (double)((i - 1) * GAIN_ROW) + 6.0;
+        hrf_out_addf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", GAIN_LEFT - 8,
+                     y + GAIN_BAR + 5.0);
+        hrf_out_html(out, p->name);
+        hrf_out_adds(out, "</text>");
+        gain_bar(out, &p->compute_speedup, reach, y, "t1");
+        gain_bar(out, &p->memory_ratio, reach, y + GAIN_BAR + 2.0, "t3");
+    }
+    hrf_out_addf(out, "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f 0v%zu\"/></svg>",
+                 GAIN_LEFT + GAIN_WIDTH / reach, height);
+    hrf_out_adds(out, "<ul class=\"key\"><li><i style=\"background:var(--t1)\"></i>speed of the "
+                      "network (more is better)</li><li><i style=\"background:var(--t3)\"></i>peak "
+                      "memory (less is better)</li></ul></section>\n");
+}
+
+/* ---- calibration curves ---- */
 
 static void frame(struct hrf_out *out)
 {
@@ -31,7 +265,8 @@ static void frame(struct hrf_out *out)
 /* Points joined in the order of the tenths; a circle's area tells how many slides it stands for. */
 static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, size_t index)
 {
-    hrf_out_addf(out, "<path fill=\"none\" stroke-width=\"2\" stroke=\"var(--s%zu)\" d=\"", index);
+    hrf_out_addf(out, "<path fill=\"none\" stroke-width=\"2\" stroke=\"var(--s%zu)\" d=\"",
+                 index % N_COLOURS);
     const char *verb = "M";
     for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++) {
         const struct hrf_reliability_bin *bin = &p->reliability[i];
@@ -52,33 +287,39 @@ static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, siz
                      "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"var(--s%zu)\"><title>%s: "
                      "%zu slides, mean score %.3f, %.0f %% positive</title></circle>",
                      LEFT + SIDE * bin->score_sum / n, BOTTOM - SIDE * (double)bin->n_positive / n,
-                     2.0 + 6.0 * sqrt(n / (double)p->n_labelled), index, p->name, bin->n_slides,
-                     bin->score_sum / n, 100.0 * (double)bin->n_positive / n);
+                     2.0 + 6.0 * sqrt(n / (double)p->n_labelled), index % N_COLOURS, p->name,
+                     bin->n_slides, bin->score_sum / n, 100.0 * (double)bin->n_positive / n);
     }
 }
 
 static void curves(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    hrf_out_adds(out, "<section><h2>Calibration curve <small>positive fraction by slide score; on "
-                      "the diagonal a score is a probability</small></h2>\n");
+    hrf_out_adds(out,
+                 "<section><h2>Calibration curve <small>positive slides, by score</small></h2>\n");
     frame(out);
     for (size_t i = 0; i < cohort->n_precisions; i++)
         curve(out, &cohort->precisions[i], i);
     hrf_out_adds(out, "</svg><ul class=\"key\">");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_out_addf(out, "<li><i style=\"background:var(--s%zu)\"></i>%s, error <b>", i, p->name);
+        hrf_out_addf(out, "<li><i style=\"background:var(--s%zu)\"></i>", i % N_COLOURS);
+        hrf_out_html(out, p->name);
+        hrf_out_adds(out, ", error <b>");
         hrf_page_figure(out, &p->calibration_error, 4);
         hrf_out_adds(out, "</b></li>");
     }
     hrf_out_adds(out, "</ul></section>\n");
 }
 
+/* ---- flips ---- */
+
 static void flip_row(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index,
                      size_t slide)
 {
     const struct hrf_cohort_slide *s = &cohort->slides[slide];
-    hrf_out_addf(out, "<tr><td>%s</td><td class=\"name\">", cohort->precisions[index].name);
+    hrf_out_adds(out, "<tr><td>");
+    hrf_out_html(out, cohort->precisions[index].name);
+    hrf_out_adds(out, "</td><td class=\"name\">");
     hrf_out_html(out, s->name);
     hrf_out_addf(out, "</td><td class=\"n\">%.6f</td><td>", s->scores[0].value);
     hrf_out_html(out, hrf_cohort_label(cohort, s->scores[0].positive));
@@ -96,11 +337,11 @@ static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)
     size_t n = 0;
     for (size_t i = 0; i < cohort->n_precisions; i++)
         n += cohort->precisions[i].n_flips;
-    hrf_out_addf(out, "<section><h2>Changed their minds <small>slides labelled otherwise than at ");
+    hrf_out_addf(out, "<section><h2>Slides that changed label <small>against ");
     hrf_out_html(out, cohort->precisions[0].name);
     hrf_out_adds(out, "</small></h2>\n");
     if (n == 0) {
-        hrf_out_adds(out, "<p class=\"none\">No slide.</p></section>\n");
+        hrf_out_adds(out, "<p class=\"none\">None.</p></section>\n");
         return;
     }
     hrf_out_adds(out, "<table><thead><tr><th>precision</th><th>slide</th><th class=\"n\">"
@@ -112,10 +353,64 @@ static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
 
+static void patch_flip_row(struct hrf_out *out, const struct hrf_cohort *cohort,
+                           const struct hrf_cohort_precision *p, const struct hrf_patch_flip *flip)
+{
+    hrf_out_adds(out, "<tr><td>");
+    hrf_out_html(out, p->name);
+    hrf_out_adds(out, "</td><td class=\"name\">");
+    hrf_out_html(out, cohort->slides[flip->slide].name);
+    hrf_out_addf(out, "</td><td class=\"n\">%d, %d</td><td class=\"n\">%.6f</td><td>", flip->at.x,
+                 flip->at.y, (double)flip->reference_score);
+    hrf_out_html(out, hrf_cohort_class(cohort, flip->reference_class));
+    hrf_out_addf(out, "</td><td class=\"n\">%.6f</td><td>", (double)flip->score);
+    hrf_out_html(out, hrf_cohort_class(cohort, flip->new_class));
+    hrf_out_adds(out, "</td></tr>\n");
+}
+
+static void patch_flips(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    size_t n = 0, n_shown = 0;
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        n += cohort->precisions[i].difference.n_flips;
+        n_shown += cohort->precisions[i].n_top_flips;
+    }
+    hrf_out_adds(out, "<section><h2>Patches that changed label <small>");
+    hrf_page_count(out, (int64_t)n);
+    hrf_out_addf(out, "%s</small></h2>\n", n_shown < n ? "; the largest changes" : "");
+    if (n == 0) {
+        hrf_out_adds(out, "<p class=\"none\">None.</p></section>\n");
+        return;
+    }
+    hrf_out_adds(out,
+                 "<details><summary>show</summary><table><thead><tr><th>precision</th>"
+                 "<th>slide</th><th class=\"n\">x, y</th><th class=\"n\">reference score</th>"
+                 "<th>label</th><th class=\"n\">score</th><th>label</th></tr></thead><tbody>\n");
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        for (size_t k = 0; k < p->n_top_flips; k++)
+            patch_flip_row(out, cohort, p, &p->difference.flips[p->top_flips[k]]);
+    }
+    hrf_out_adds(out, "</tbody></table></details></section>\n");
+}
+
 void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    if (cohort->precisions[0].n_labelled > 0)
-        curves(out, cohort);
-    if (cohort->n_precisions > 1)
-        flips(out, cohort);
+    const bool compares = cohort->n_precisions > 1;
+    gain_table(out, cohort);
+    cost_table(out, cohort);
+    if (compares || cohort->precisions[0].n_labelled > 0) {
+        hrf_out_adds(out, "<div class=\"grid\">\n");
+        if (compares) {
+            gain_chart(out, cohort);
+            moved(out, cohort);
+        }
+        if (cohort->precisions[0].n_labelled > 0)
+            curves(out, cohort);
+        hrf_out_adds(out, "</div>\n");
+    }
+    if (!compares)
+        return;
+    flips(out, cohort);
+    patch_flips(out, cohort);
 }

@@ -1,10 +1,11 @@
 /* report.h - everything below results/ and report/ of a run directory, from a cohort.
  *
- * results/labels.csv, results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps}/,
- * report/report.json, report/study.csv, report/index.html (these three tell times too, results/ is
- * the same bytes from every run). Files appear whole (temporary name, sync, rename); made
- * again from the same cohort they are the same bytes, but for the time on the page. One slide's
- * records are in memory at a time, plus a bounded thumbnail of each.
+ * results/labels.csv, results/patch-flips.csv,
+ * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps}/, report/report.json,
+ * report/study.csv, report/index.html (these three tell times too, results/ is the same bytes from
+ * every run). Files appear whole (temporary name, sync, rename); made again from the same cohort
+ * they are the same bytes, but for the time on the page. One slide's records are in memory at a
+ * time, plus a bounded thumbnail of each.
  */
 #ifndef HRF_AGGREGATE_REPORT_REPORT_H
 #define HRF_AGGREGATE_REPORT_REPORT_H

@@ -45,10 +45,11 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
 }
 
 static const char study_columns[] =
-    "precision,device,patches,patches_compared,patch_agreement,max_abs_difference,"
+    "precision,device,patches,patches_compared,patch_agreement,patch_flips,max_abs_difference,"
     "mean_abs_difference,slides_labelled,slide_auc,slide_auc_low,slide_auc_high,auc_difference,"
-    "delong_p,slide_accuracy,slide_flips,calibration_error,patches_per_second,speedup,"
-    "peak_memory_bytes,memory_ratio\n";
+    "auc_difference_low,auc_difference_high,delong_p,slide_accuracy,slide_flips,calibration_error,"
+    "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
+    "energy_joules_per_patch\n";
 
 /* A comma, and the number unless it is none. */
 static void next_number(struct hrf_out *out, double value)
@@ -58,35 +59,48 @@ static void next_number(struct hrf_out *out, double value)
         hrf_out_number(out, value);
 }
 
-static void study_row(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index)
+static void next_count(struct hrf_out *out, int64_t value, bool known)
 {
-    const struct hrf_cohort_precision *p = &cohort->precisions[index], *r = &cohort->precisions[0];
-    const bool has_auc = !isnan(p->slide_auc.value);
+    hrf_out_adds(out, ",");
+    if (known)
+        hrf_out_addf(out, "%lld", (long long)value);
+}
+
+static void next_interval(struct hrf_out *out, const struct hrf_figure *figure,
+                          const struct hrf_interval *interval)
+{
+    const bool known = !isnan(figure->value);
+    next_number(out, figure->value);
+    next_number(out, known ? interval->low : (double)NAN);
+    next_number(out, known ? interval->high : (double)NAN);
+}
+
+static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    const bool compared = p->difference.n_patches > 0;
     hrf_out_csv(out, p->name);
     hrf_out_adds(out, ",");
     hrf_out_csv(out, p->device != NULL ? p->device : "");
-    hrf_out_addf(out, ",%lld,%lld", (long long)p->n_patches, (long long)p->n_compared);
+    next_count(out, p->n_patches, true);
+    next_count(out, p->difference.n_patches, true);
     next_number(out, p->patch_agreement.value);
+    next_count(out, (int64_t)p->difference.n_flips, compared);
     next_number(out, p->max_abs_difference.value);
     next_number(out, p->mean_abs_difference.value);
-    hrf_out_addf(out, ",%zu", p->n_labelled);
-    next_number(out, p->slide_auc.value);
-    next_number(out, has_auc ? p->slide_auc_interval.low : NAN);
-    next_number(out, has_auc ? p->slide_auc_interval.high : NAN);
-    next_number(out, p->auc_difference.value);
+    next_count(out, (int64_t)p->n_labelled, true);
+    next_interval(out, &p->slide_auc, &p->slide_auc_interval);
+    next_interval(out, &p->auc_difference, &p->auc_difference_interval);
     next_number(out, p->delong_p.value);
     next_number(out, p->slide_accuracy.value);
-    hrf_out_addf(out, ",%zu", p->n_flips);
+    next_count(out, (int64_t)p->n_flips, true);
     next_number(out, p->calibration_error.value);
     next_number(out, p->patches_per_second.value);
-    next_number(out, p->patches_per_second.value / r->patches_per_second.value);
-    if (p->n_patches > 0)
-        hrf_out_addf(out, ",%lld", (long long)p->peak_memory_bytes);
-    else
-        hrf_out_adds(out, ",");
-    next_number(out, p->n_patches > 0 && r->n_patches > 0
-                         ? (double)p->peak_memory_bytes / (double)r->peak_memory_bytes
-                         : NAN);
+    next_number(out, p->speedup.value);
+    next_number(out, p->compute_speedup.value);
+    next_count(out, p->peak_memory_bytes, p->n_patches > 0);
+    next_number(out, p->memory_ratio.value);
+    next_count(out, p->peak_process_bytes, p->peak_process_bytes > 0);
+    next_number(out, p->energy.value);
     hrf_out_adds(out, "\n");
 }
 
@@ -97,7 +111,38 @@ enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *pa
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
     hrf_out_adds(out, study_columns);
     for (size_t p = 0; p < cohort->n_precisions; p++)
-        study_row(out, cohort, p);
+        study_row(out, &cohort->precisions[p]);
+    return hrf_out_commit(out, err);
+}
+
+static void flip_row(struct hrf_out *out, const struct hrf_cohort *cohort,
+                     const struct hrf_cohort_precision *p, const struct hrf_patch_flip *flip)
+{
+    hrf_out_csv(out, cohort->slides[flip->slide].name);
+    hrf_out_addf(out, ",%d,%d,", flip->at.x, flip->at.y);
+    hrf_out_csv(out, p->name);
+    hrf_out_adds(out, ",");
+    hrf_out_csv(out, hrf_cohort_class(cohort, flip->reference_class));
+    next_number(out, (double)flip->reference_score);
+    hrf_out_adds(out, ",");
+    hrf_out_csv(out, hrf_cohort_class(cohort, flip->new_class));
+    next_number(out, (double)flip->score);
+    next_number(out, (double)flip->difference);
+    hrf_out_adds(out, "\n");
+}
+
+enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort, const char *path,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    hrf_out_adds(out, "slide,minx,miny,precision,reference_label,reference_score,label,score,"
+                      "max_abs_difference\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        for (size_t k = 0; k < p->difference.n_flips; k++)
+            flip_row(out, cohort, p, &p->difference.flips[k]);
+    }
     return hrf_out_commit(out, err);
 }
 

@@ -28,6 +28,12 @@ HRF_CHECKED enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, c
  * cannot be computed is an empty field. Columns: see study_columns in tables.c. */
 HRF_CHECKED enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *path,
                                              struct hrf_error *err);
+/* Every patch whose most likely class is another one than at the reference, in (precision, slide,
+ * patch) order. Columns: slide, minx and miny (level-0 px), precision, label and score (probability
+ * of the positive class) at the reference and at the precision, the largest difference of any
+ * class. */
+HRF_CHECKED enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort,
+                                                   const char *path, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
                                                  const struct hrf_tile_plan *plan,
                                                  const struct hrf_scores *scores, const char *path,

@@ -31,15 +31,16 @@ static void release_precision(struct hrf_cohort_precision *precision)
     hrf_free(precision->name);
     hrf_free(precision->device);
     hrf_free(precision->flips);
-    hrf_free(precision->patches_per_second.reason);
-    hrf_free(precision->patch_agreement.reason);
-    hrf_free(precision->max_abs_difference.reason);
-    hrf_free(precision->mean_abs_difference.reason);
-    hrf_free(precision->auc_difference.reason);
-    hrf_free(precision->delong_p.reason);
-    hrf_free(precision->calibration_error.reason);
-    hrf_free(precision->slide_auc.reason);
-    hrf_free(precision->slide_accuracy.reason);
+    hrf_difference_release(&precision->difference);
+    struct hrf_figure *figures[] = {
+        &precision->patches_per_second,  &precision->speedup,        &precision->compute_speedup,
+        &precision->memory_ratio,        &precision->energy,         &precision->patch_agreement,
+        &precision->max_abs_difference,  &precision->auc_difference, &precision->delong_p,
+        &precision->mean_abs_difference, &precision->slide_auc,      &precision->calibration_error,
+        &precision->slide_accuracy,
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        hrf_free(figures[i]->reason);
 }
 
 void hrf_cohort_destroy(struct hrf_cohort *cohort)
@@ -151,42 +152,6 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
 
 /* ---- one slide's scores ---- */
 
-static size_t most_likely(const float *p, size_t n_classes)
-{
-    if (n_classes == 1) /* one sigmoid output: is it the class or not */
-        return p[0] >= 0.5f;
-    size_t best = 0;
-    for (size_t i = 1; i < n_classes; i++)
-        if (p[i] > p[best])
-            best = i;
-    return best;
-}
-
-static enum hrf_status compare(struct hrf_cohort_precision *precision,
-                               const struct hrf_scores *scores, const struct hrf_scores *reference,
-                               struct hrf_error *err)
-{
-    if (scores->n_patches != reference->n_patches || scores->n_classes != reference->n_classes)
-        return hrf_error_set(
-            err, HRF_E_USER, "%s has %lld patches of %d classes, the reference %s %lld of %d",
-            scores->precision, (long long)scores->n_patches, scores->n_classes,
-            reference->precision, (long long)reference->n_patches, reference->n_classes);
-    size_t n_classes = (size_t)scores->n_classes;
-    for (size_t i = 0; i < (size_t)scores->n_patches; i++) {
-        const float *a = scores->probabilities + i * n_classes;
-        const float *b = reference->probabilities + i * n_classes;
-        precision->n_agreed += most_likely(a, n_classes) == most_likely(b, n_classes);
-        for (size_t k = 0; k < n_classes; k++) {
-            const double difference = fabs((double)a[k] - (double)b[k]);
-            precision->max_difference = fmax(precision->max_difference, difference);
-            precision->difference_sum += difference;
-        }
-    }
-    precision->n_differences += scores->n_patches * scores->n_classes;
-    precision->n_compared += scores->n_patches;
-    return HRF_OK;
-}
-
 static enum hrf_status add_device(struct hrf_cohort_precision *precision, const char *device,
                                   struct hrf_error *err)
 {
@@ -205,23 +170,16 @@ static enum hrf_status add_device(struct hrf_cohort_precision *precision, const 
 }
 
 enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
-                                      const struct hrf_scores *scores,
-                                      const struct hrf_scores *reference, struct hrf_error *err)
+                                      const struct hrf_scores *scores, struct hrf_error *err)
 {
-    if (reference != NULL)
-        HRF_TRY(compare(precision, scores, reference, err));
     HRF_TRY(add_device(precision, scores->device, err));
     precision->n_patches += scores->n_patches;
-    struct hrf_timing *sum = &precision->timing;
-    sum->build += scores->timing.build;
-    sum->decode += scores->timing.decode;
-    sum->prepare += scores->timing.prepare;
-    sum->compute += scores->timing.compute;
-    sum->wait += scores->timing.wait;
-    sum->write += scores->timing.write;
-    sum->total += scores->timing.total;
+    hrf_timing_add(&precision->timing, &scores->timing);
+    precision->energy_joules += scores->energy_joules;
     if (precision->peak_memory_bytes < scores->peak_memory_bytes)
         precision->peak_memory_bytes = scores->peak_memory_bytes;
+    if (precision->peak_process_bytes < scores->peak_process_bytes)
+        precision->peak_process_bytes = scores->peak_process_bytes;
     if (precision->n_threads < scores->n_threads)
         precision->n_threads = scores->n_threads;
     if (precision->n_readers < scores->n_readers)
@@ -229,165 +187,29 @@ enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
     return HRF_OK;
 }
 
-/* ---- figures ---- */
-
-static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
-                                  struct hrf_error *err)
+enum hrf_status hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t precision, size_t slide,
+                                          const struct hrf_tile_plan *plan,
+                                          const struct hrf_scores *scores,
+                                          const struct hrf_scores *reference, struct hrf_error *err)
 {
-    figure->value = NAN;
-    figure->reason = hrf_strdup(reason);
-    return figure->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
-}
-
-static void count_states(struct hrf_cohort *cohort)
-{
-    struct hrf_cohort_counts *counts = &cohort->counts;
-    *counts = (struct hrf_cohort_counts){ .total = cohort->n_slides };
-    for (size_t i = 0; i < cohort->n_slides; i++) {
-        enum hrf_slide_state state = cohort->slides[i].state;
-        *(state == HRF_SLIDE_DONE        ? &counts->done
-          : state == HRF_SLIDE_FAILED    ? &counts->failed
-          : state == HRF_SLIDE_NO_TISSUE ? &counts->no_tissue
-          : state == HRF_SLIDE_EXCLUDED  ? &counts->excluded
-                                         : &counts->pending) += 1;
-    }
-}
-
-static enum hrf_status finish_patches(struct hrf_cohort_precision *p, struct hrf_error *err)
-{
-    if (p->n_patches > 0 && p->timing.total > 0.0)
-        p->patches_per_second.value = (double)p->n_patches / p->timing.total;
-    else
-        HRF_TRY(set_reason(&p->patches_per_second, "no patch was scored", err));
-    if (p->n_compared > 0) {
-        p->patch_agreement.value = (double)p->n_agreed / (double)p->n_compared;
-        p->max_abs_difference.value = p->max_difference;
-        p->mean_abs_difference.value = p->difference_sum / (double)p->n_differences;
-        return HRF_OK;
-    }
-    static const char *const none = "no patch was scored at both this precision and the reference";
-    HRF_TRY(set_reason(&p->patch_agreement, none, err));
-    HRF_TRY(set_reason(&p->mean_abs_difference, none, err));
-    return set_reason(&p->max_abs_difference, none, err);
-}
-
-static enum hrf_status finish_flips(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
-{
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
-    p->flips = hrf_alloc_array(cohort->n_slides + 1, sizeof *p->flips);
-    if (p->flips == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
-    for (size_t i = 0; i < cohort->n_slides; i++) {
-        const struct hrf_cohort_score *scores = cohort->slides[i].scores;
-        if (scores[0].known && scores[index].known && scores[0].positive != scores[index].positive)
-            p->flips[p->n_flips++] = i;
-    }
-    return HRF_OK;
-}
-
-/* An HRF_E_USER of the metrics is a reason, anything else a failure. */
-static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct hrf_labelled *items,
-                                  uint64_t seed, struct hrf_error *err)
-{
-    struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_auc(items, p->n_labelled, &p->slide_auc.value, &why);
-    if (status == HRF_OK)
-        return hrf_auc_interval(items, p->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed,
-                                &p->slide_auc_interval, err);
-    if (status == HRF_E_USER)
-        return set_reason(&p->slide_auc, why.text, err);
-    return hrf_error_set(err, status, "%s", why.text);
-}
-
-static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
-{
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
-    HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    if (items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
-    p->n_labelled = 0;
-    for (size_t i = 0; i < cohort->n_slides; i++) {
-        const struct hrf_cohort_slide *slide = &cohort->slides[i];
-        const struct hrf_cohort_score *score = &slide->scores[index];
-        if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
-            continue;
-        items[p->n_labelled++] = (struct hrf_labelled){ score->value,
-                                                        slide->truth == HRF_TRUTH_POSITIVE };
-    }
-    HRF_TRY(finish_auc(p, items, cohort->seed, err));
-    p->confusion = hrf_confusion_count(items, p->n_labelled, cohort->threshold);
-    p->slide_accuracy.value = hrf_confusion_accuracy(&p->confusion);
-    if (p->n_labelled == 0)
-        return set_reason(&p->slide_accuracy, "no slide with a label was scored", err);
-    return HRF_OK;
-}
-
-/* Labelled slides that both this precision and the reference scored. */
-static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
-{
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
-    struct hrf_error why = { .status = HRF_OK };
-    struct hrf_delong test;
-    size_t n = 0;
-    HRF_AUTO_FREE struct hrf_paired *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    if (items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
-    for (size_t i = 0; i < cohort->n_slides; i++) {
-        const struct hrf_cohort_slide *slide = &cohort->slides[i];
-        const struct hrf_cohort_score *a = &slide->scores[0], *b = &slide->scores[index];
-        if (a->known && b->known && slide->truth != HRF_TRUTH_UNKNOWN)
-            items[n++] = (struct hrf_paired){ a->value, b->value,
-                                              slide->truth == HRF_TRUTH_POSITIVE };
-    }
-    enum hrf_status status = hrf_delong_test(items, n, &test, &why);
-    if (status == HRF_E_USER) {
-        HRF_TRY(set_reason(&p->auc_difference, why.text, err));
-        return set_reason(&p->delong_p, why.text, err);
-    }
-    if (status != HRF_OK)
-        return hrf_error_set(err, status, "%s", why.text);
-    p->auc_difference.value = test.difference;
-    p->delong_p.value = test.p;
-    return HRF_OK;
-}
-
-static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t index,
-                                          struct hrf_error *err)
-{
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
-    double error = 0.0;
-    size_t n = 0;
-    for (size_t i = 0; i < cohort->n_slides; i++) {
-        const struct hrf_cohort_slide *slide = &cohort->slides[i];
-        const struct hrf_cohort_score *score = &slide->scores[index];
-        if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
-            continue;
-        const double at = fmin(fmax(score->value * HRF_RELIABILITY_BINS, 0.0),
-                               HRF_RELIABILITY_BINS - 1);
-        struct hrf_reliability_bin *bin = &p->reliability[(size_t)at];
-        bin->n_slides++;
-        bin->n_positive += slide->truth == HRF_TRUTH_POSITIVE;
-        bin->score_sum += score->value;
-        n++;
-    }
-    for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++)
-        error += fabs(p->reliability[i].score_sum - (double)p->reliability[i].n_positive);
-    p->calibration_error.value = n > 0 ? error / (double)n : NAN;
-    return n > 0 ? HRF_OK
-                 : set_reason(&p->calibration_error, "no slide with a label was scored", err);
-}
-
-enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err)
-{
-    count_states(cohort);
-    for (size_t i = 0; i < cohort->n_precisions; i++) {
-        HRF_TRY(finish_patches(&cohort->precisions[i], err));
-        HRF_TRY(finish_slides(cohort, i, err));
-        HRF_TRY(finish_flips(cohort, i, err));
-        HRF_TRY(finish_delong(cohort, i, err));
-        HRF_TRY(finish_reliability(cohort, i, err));
-    }
-    return HRF_OK;
+    if (scores->n_patches != reference->n_patches || scores->n_classes != reference->n_classes)
+        return hrf_error_set(
+            err, HRF_E_USER, "%s has %lld patches of %d classes, the reference %s %lld of %d",
+            scores->precision, (long long)scores->n_patches, scores->n_classes,
+            reference->precision, (long long)reference->n_patches, reference->n_classes);
+    if (scores->n_patches != plan->n_patches || cohort->positive >= (size_t)scores->n_classes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s has %lld patches of %d classes; the tile plan has %lld patches, "
+                             "the positive class is number %zu",
+                             scores->precision, (long long)scores->n_patches, scores->n_classes,
+                             (long long)plan->n_patches, cohort->positive + 1);
+    const struct hrf_probabilities p = { .at = plan->patches,
+                                         .reference = reference->probabilities,
+                                         .values = scores->probabilities,
+                                         .n = scores->n_patches,
+                                         .n_classes = (size_t)scores->n_classes,
+                                         .positive = cohort->positive };
+    return hrf_difference_add(&cohort->precisions[precision].difference, slide, &p, err);
 }
 
 const char *hrf_cohort_state_word(enum hrf_slide_state state)
@@ -401,4 +223,9 @@ const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive)
     if (positive)
         return cohort->classes[cohort->positive];
     return cohort->n_classes == 2 ? cohort->classes[1 - cohort->positive] : "negative";
+}
+
+const char *hrf_cohort_class(const struct hrf_cohort *cohort, int32_t index)
+{
+    return cohort->n_classes == 1 ? hrf_cohort_label(cohort, index == 1) : cohort->classes[index];
 }

@@ -10,6 +10,7 @@
 #include "aggregate/camelyon16/delong.h"
 #include "aggregate/camelyon16/metrics.h"
 #include "aggregate/slide/score.h"
+#include "aggregate/study/difference.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "schema/record/scores.h"
@@ -57,6 +58,7 @@ struct hrf_figure {
 /* Of the labelled slides whose score lies in one tenth of [0, 1]: how often the truth is positive.
  */
 enum { HRF_RELIABILITY_BINS = 10 };
+enum { HRF_TOP_FLIPS = 20 }; /* patches shown by name; results/patch-flips.csv has them all */
 struct hrf_reliability_bin {
     size_t n_slides, n_positive;
     double score_sum;
@@ -87,24 +89,27 @@ struct hrf_cohort_slide {
 
 struct hrf_cohort_precision {
     char *name;
-    char *device;              /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
-    int64_t n_patches;         /* scored */
-    struct hrf_timing timing;  /* summed over tasks: seconds of jobs, not of the wall */
-    int64_t peak_memory_bytes; /* the largest of any job, by the plan */
+    char *device;               /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
+    int64_t n_patches;          /* scored */
+    struct hrf_timing timing;   /* summed over tasks: seconds of jobs, not of the wall */
+    int64_t peak_memory_bytes;  /* the largest of any job, by the plan */
+    int64_t peak_process_bytes; /* the largest resident size of a job's process; 0 = not known */
+    double energy_joules;       /* NaN: not measured */
     int32_t n_threads, n_readers;
-
-    /* Against the reference, over the patches that both scored; filled by load. */
-    int64_t n_compared, n_agreed;
-    double max_difference, difference_sum; /* of class probabilities; the sum is over them all */
-    int64_t n_differences;
+    struct hrf_difference difference; /* against the reference, over patches that both scored */
 
     /* Filled by finish. */
     struct hrf_figure patches_per_second; /* of one job */
+    /* Times the reference's patches per second: of whole jobs, and of the compute loop alone. */
+    struct hrf_figure speedup, compute_speedup;
+    struct hrf_figure memory_ratio;       /* of peak_memory_bytes to the reference's */
+    struct hrf_figure energy;             /* joules per patch */
     struct hrf_figure patch_agreement;    /* fraction of patches with the same most likely class */
     struct hrf_figure max_abs_difference; /* of any class probability */
     struct hrf_figure mean_abs_difference;
     struct hrf_figure auc_difference; /* this less the reference, over slides that both scored */
-    struct hrf_figure delong_p;       /* of it; see delong.h */
+    struct hrf_interval auc_difference_interval; /* valid when auc_difference is; 95 %, DeLong */
+    struct hrf_figure delong_p;                  /* of it; see delong.h */
     struct hrf_reliability_bin reliability[HRF_RELIABILITY_BINS];
     /* Expected calibration error: |mean score - positive fraction| over the tenths, weighted by
      * slides. Source: Naeini, Cooper and Hauskrecht, AAAI 2015. */
@@ -116,6 +121,9 @@ struct hrf_cohort_precision {
     size_t n_labelled;              /* scored slides with a truth */
     size_t *flips;                  /* indices of slides labelled otherwise than the reference */
     size_t n_flips;
+    /* Indices into difference.flips, the largest difference first. */
+    size_t top_flips[HRF_TOP_FLIPS];
+    size_t n_top_flips;
 };
 
 struct hrf_cohort_counts {
@@ -149,13 +157,17 @@ HRF_CHECKED enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params 
 void hrf_cohort_destroy(struct hrf_cohort *cohort);
 HRF_DEFINE_AUTO(hrf_cohort)
 
-/* Adds what one slide's scores say of a precision: times, memory, and the comparison with
- * `reference` (NULL: not compared). Call once per slide and precision. HRF_E_USER when the two
- * do not have the same patches and classes. */
+/* Adds what one slide's scores say of times and memory. Call once per slide and precision; the
+ * comparison with the reference is hrf_difference_add(). */
 HRF_CHECKED enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
                                                   const struct hrf_scores *scores,
-                                                  const struct hrf_scores *reference,
                                                   struct hrf_error *err);
+/* Adds the comparison of one slide's patches: all of `plan`. HRF_E_USER when the two scores are
+ * not of the same patches and classes. */
+HRF_CHECKED enum hrf_status
+hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t precision, size_t slide,
+                          const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
+                          const struct hrf_scores *reference, struct hrf_error *err);
 /* Counts, rates, agreement, AUC and its interval, accuracy, confusion, flips. Call once. */
 HRF_CHECKED enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err);
 
@@ -178,5 +190,8 @@ const char *hrf_cohort_state_word(enum hrf_slide_state state);
 /* The word for a label in labels.csv and on the page: the positive class; the other class when
  * there are just two; else "negative". Borrowed from the cohort. */
 const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive);
+/* The word for the most likely class of a patch: `index` of the model's outputs; of a model with
+ * one output 1 for the class, 0 for not the class. */
+const char *hrf_cohort_class(const struct hrf_cohort *cohort, int32_t index);
 
 #endif

@@ -32,7 +32,7 @@ static enum hrf_status copy_row(const struct hrf_slide_row *row, struct hrf_coho
 }
 
 static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slide *slide,
-                                 struct hrf_error *err)
+                                 struct hrf_tile_plan **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     enum hrf_status status = hrf_store_get_tile_plan(store, slide->id, &plan, err);
@@ -46,13 +46,17 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     if (!copy_text(plan->mpp_source, &slide->mpp_source) ||
         !copy_text(plan->warning, &slide->warning))
         return no_memory(slide->name, err);
+    *out = plan;
+    plan = NULL;
     return HRF_OK;
 }
 
 /* Patch scores of one slide at every precision. */
 static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *cohort,
-                                    const struct hrf_cohort_slide *slide, struct hrf_error *err)
+                                    const struct hrf_cohort_slide *slide,
+                                    const struct hrf_tile_plan *plan, struct hrf_error *err)
 {
+    const size_t index = (size_t)(slide - cohort->slides);
     HRF_AUTO(hrf_scores) reference = NULL;
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         struct hrf_cohort_precision *precision = &cohort->precisions[i];
@@ -63,7 +67,10 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
         if (status == HRF_E_USER) /* not scored (yet) at this precision */
             continue;
         if (status == HRF_OK)
-            status = hrf_cohort_add_scores(precision, scores, i == 0 ? scores : reference, &why);
+            status = hrf_cohort_add_scores(precision, scores, &why);
+        if (status == HRF_OK && (i == 0 || reference != NULL))
+            status = hrf_cohort_add_difference(cohort, i, index, plan, scores,
+                                               i == 0 ? scores : reference, &why);
         if (status != HRF_OK)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
         if (i == 0) {
@@ -81,8 +88,9 @@ static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *co
     HRF_TRY(copy_row(row, slide, err));
     if (row->tile_plan_hash == NULL || row->state == HRF_SLIDE_EXCLUDED)
         return HRF_OK;
-    HRF_TRY(load_plan(store, slide, err));
-    return row->state == HRF_SLIDE_DONE ? load_patches(store, cohort, slide, err) : HRF_OK;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_TRY(load_plan(store, slide, &plan, err));
+    return row->state == HRF_SLIDE_DONE ? load_patches(store, cohort, slide, plan, err) : HRF_OK;
 }
 
 static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_cohort *cohort,

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/energy.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -45,6 +46,7 @@ struct job {
     struct hrf_session *session; /* made for the first task, used by all of one patch size */
     int64_t size;
     double build_seconds;
+    struct hrf_energy_meter energy; /* of the present task */
     char host[128];
 };
 
@@ -213,6 +215,7 @@ static enum hrf_status score_patches(struct job *job, const struct hrf_job_task 
         double now = hrf_clock_seconds();
         if (now - shown >= 0.5) {
             hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
+            hrf_energy_tick(&job->energy);
             shown = now;
         }
         if (stop_requested)
@@ -331,6 +334,9 @@ static void note_timing(struct job *job, const struct source *source, double sta
     scores->timing.total = hrf_clock_seconds() - start;
     scores->peak_memory_bytes = memory.activation_bytes + memory.weight_bytes +
                                 memory.workspace_bytes;
+    scores->peak_process_bytes = hrf_process_peak_memory();
+    hrf_energy_tick(&job->energy);
+    scores->energy_joules = job->energy.joules;
     scores->n_threads = scores->n_readers = source->n_threads;
 }
 
@@ -339,6 +345,7 @@ static enum hrf_status score_task(struct job *job, const struct hrf_job_task *ta
 {
     double start = hrf_clock_seconds();
     struct source source = { .plan = NULL };
+    hrf_energy_start(&job->energy, NULL);
     HRF_AUTO(hrf_scores) scores = NULL;
     enum hrf_status status = open_source(job, task, &source, err);
     if (status == HRF_OK)

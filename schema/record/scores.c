@@ -2,6 +2,7 @@
 
 #include "schema/record/container.h"
 
+#include <math.h>
 #include <string.h>
 
 #define KIND "scores"
@@ -21,6 +22,17 @@ void hrf_scores_destroy(struct hrf_scores *scores)
     hrf_free(scores);
 }
 
+void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
+{
+    sum->build += part->build;
+    sum->decode += part->decode;
+    sum->prepare += part->prepare;
+    sum->compute += part->compute;
+    sum->wait += part->wait;
+    sum->write += part->write;
+    sum->total += part->total;
+}
+
 static json_t *timing_json(const struct hrf_timing *timing)
 {
     return json_pack("{sosososososo so}", "build", hrf_json_number(timing->build), "decode",
@@ -34,12 +46,15 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
                                   struct hrf_error *err)
 {
     HRF_AUTO_JSON header = json_pack(
-        "{sososososo sIsIsisI sisi so}", "task_key", hrf_json_bytes(scores->task_key), "tile_plan",
-        hrf_json_bytes(scores->tile_plan), "precision", hrf_json_bytes(scores->precision), "device",
-        hrf_json_bytes(scores->device), "host", hrf_json_bytes(scores->host), "first_patch",
-        (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches, "n_classes",
-        scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes, "n_threads",
-        scores->n_threads, "n_readers", scores->n_readers, "timing", timing_json(&scores->timing));
+        "{sososososo sIsIsisIsIso sisi so}", "task_key", hrf_json_bytes(scores->task_key),
+        "tile_plan", hrf_json_bytes(scores->tile_plan), "precision",
+        hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device), "host",
+        hrf_json_bytes(scores->host), "first_patch", (json_int_t)scores->first_patch, "n_patches",
+        (json_int_t)scores->n_patches, "n_classes", scores->n_classes, "peak_memory_bytes",
+        (json_int_t)scores->peak_memory_bytes, "peak_process_bytes",
+        (json_int_t)scores->peak_process_bytes, "energy_joules",
+        hrf_json_number(scores->energy_joules), "n_threads", scores->n_threads, "n_readers",
+        scores->n_readers, "timing", timing_json(&scores->timing));
     const struct hrf_class_map *map = &scores->class_map;
     const struct hrf_section sections[] = {
         { "probabilities", scores->probabilities,
@@ -112,6 +127,15 @@ static enum hrf_status read_class_map(const struct hrf_container *container, con
     return HRF_OK;
 }
 
+/* What records of earlier versions lack. */
+static void read_meters(const json_t *header, struct hrf_scores *scores)
+{
+    const json_t *bytes = json_object_get(header, "peak_process_bytes");
+    const json_t *joules = json_object_get(header, "energy_joules");
+    scores->peak_process_bytes = json_is_integer(bytes) ? json_integer_value(bytes) : 0;
+    scores->energy_joules = json_is_number(joules) ? json_number_value(joules) : (double)NAN;
+}
+
 static enum hrf_status decode_scores(const struct hrf_container *container, const char *where,
                                      struct hrf_scores *scores, struct hrf_error *err)
 {
@@ -123,6 +147,7 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
     HRF_TRY(hrf_json_get_int(header, "n_patches", where, &scores->n_patches, err));
     HRF_TRY(hrf_json_get_int(header, "n_classes", where, &n_classes, err));
     HRF_TRY(hrf_json_get_int(header, "peak_memory_bytes", where, &scores->peak_memory_bytes, err));
+    read_meters(header, scores);
     HRF_TRY(hrf_json_get_int(header, "n_threads", where, &n_threads, err));
     HRF_TRY(hrf_json_get_int(header, "n_readers", where, &n_readers, err));
     HRF_TRY(read_timing(header, where, &scores->timing, err));

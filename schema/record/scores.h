@@ -19,6 +19,7 @@ struct hrf_timing {
     double write;
     double total; /* wall */
 };
+void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part);
 
 /* What each place of a slide that was scored as one image adds to the score of its predicted
  * class (Zhou et al., "Learning deep features for discriminative localization", CVPR 2016): the
@@ -41,7 +42,10 @@ struct hrf_scores {
     float *probabilities;           /* [n_patches][n_classes] */
     struct hrf_class_map class_map; /* of the only patch in slide mode; none otherwise */
     struct hrf_timing timing;
-    int64_t peak_memory_bytes; /* activations, weights and workspace, by the plan */
+    int64_t peak_memory_bytes;  /* activations, weights and workspace, by the plan */
+    int64_t peak_process_bytes; /* the largest resident size of the process so far; 0: not known */
+    double energy_joules; /* of the machine's processors meanwhile, others' work included; NaN: not
+                             measured */
     int32_t n_threads, n_readers;
 };
 

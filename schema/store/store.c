@@ -175,17 +175,6 @@ enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_i
                                 "tile plan in the store", out, err);
 }
 
-static void add_timing(struct hrf_timing *sum, const struct hrf_timing *part)
-{
-    sum->build += part->build;
-    sum->decode += part->decode;
-    sum->prepare += part->prepare;
-    sum->compute += part->compute;
-    sum->wait += part->wait;
-    sum->write += part->write;
-    sum->total += part->total;
-}
-
 /* Appends a shard; the first one gives the names. */
 static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores **part,
                                   struct hrf_error *err)
@@ -207,7 +196,10 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
            (size_t)(p->n_patches * p->n_classes) * sizeof joined[0]);
     w->probabilities = joined;
     w->n_patches += p->n_patches;
-    add_timing(&w->timing, &p->timing);
+    hrf_timing_add(&w->timing, &p->timing);
+    w->energy_joules += p->energy_joules;
+    if (p->peak_process_bytes > w->peak_process_bytes)
+        w->peak_process_bytes = p->peak_process_bytes;
     if (p->peak_memory_bytes > w->peak_memory_bytes)
         w->peak_memory_bytes = p->peak_memory_bytes;
     return HRF_OK;

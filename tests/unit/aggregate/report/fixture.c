@@ -136,6 +136,8 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
     scores->n_classes = 2;
     scores->probabilities = hrf_alloc_array((size_t)n_patches * 2, sizeof(float));
     scores->peak_memory_bytes = precision[0] == 'f' ? 412345678 : 133456789;
+    scores->peak_process_bytes = scores->peak_memory_bytes + 60000000;
+    scores->energy_joules = precision[0] == 'f' ? (double)n_patches * 0.75 : (double)NAN;
     scores->n_threads = 2;
     scores->n_readers = 1;
     double s = (double)n_patches * (precision[0] == 'f' ? 0.0275 : 0.0095);
@@ -250,7 +252,8 @@ static void score_slide(const struct fixture *fixture, size_t i)
         if (plan->n_patches == 0)
             continue;
         MUST(source->scores(source->context, i, p, &scores[p], err));
-        MUST(hrf_cohort_add_scores(&cohort->precisions[p], scores[p], scores[0], err));
+        MUST(hrf_cohort_add_scores(&cohort->precisions[p], scores[p], err));
+        MUST(hrf_cohort_add_difference(cohort, p, i, plan, scores[p], scores[0], err));
         MUST(hrf_slide_score_compute(plan, scores[p]->probabilities + 1, 2, &cohort->rule,
                                      &score->value, err));
         score->positive = score->value >= cohort->threshold;

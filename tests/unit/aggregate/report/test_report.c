@@ -83,6 +83,10 @@ static void the_small_cohort_gives_the_golden_files(void **state)
     same_as_golden(labels, n, "labels.csv", true);
     HRF_AUTO_FREE char *json = read_below(f.directory, "report/report.json", &n);
     same_as_golden(json, n, "report.json", true);
+    HRF_AUTO_FREE char *study = read_below(f.directory, "report/study.csv", &n);
+    same_as_golden(study, n, "study.csv", true);
+    HRF_AUTO_FREE char *flips = read_below(f.directory, "results/patch-flips.csv", &n);
+    same_as_golden(flips, n, "patch-flips.csv", true);
     HRF_AUTO_FREE char *csv = read_below(f.directory,
                                          "results/fp32/model-outputs-csv/tumor%2C%20one.csv", &n);
     same_as_golden(csv, n, "model.csv", false);
@@ -159,7 +163,7 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     HRF_AUTO_FREE char *a = hrf_path_join(f.directory, "results");
     HRF_AUTO_FREE char *b = hrf_path_join(g.directory, "results");
     assert_true(same_trees(a, b));
-    assert_int_equal(count_files(f.directory, "results"), 1 + 2 * 3 * 4); /* 4 slides are done */
+    assert_int_equal(count_files(f.directory, "results"), 2 + 2 * 3 * 4); /* 4 slides are done */
     /* A writer that was killed, a slide that is done no more, a form not wanted any longer. */
     HRF_AUTO_FREE char *left = hrf_path_join(g.directory,
                                              "results/int8/heatmaps/test_004.png.tmp.4321.17");
@@ -169,7 +173,7 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     fewer.geojson = false;
     write_report(&g, &fewer);
     assert_false(hrf_path_exists(left));
-    assert_int_equal(count_files(g.directory, "results"), 1 + 2 * 2 * 3);
+    assert_int_equal(count_files(g.directory, "results"), 2 + 2 * 2 * 3);
     fixture_release(&f);
     fixture_release(&g);
 }

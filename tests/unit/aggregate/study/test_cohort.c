@@ -92,6 +92,50 @@ static void figures_by_value(void **state)
     hrf_cohort_destroy(cohort);
 }
 
+/* Tenths of the score: 0.9 twice (one positive), 0.1 once (negative): |1.8 - 1| + |0.1 - 0| over 3.
+ */
+static void calibration_error_by_hand(void **state)
+{
+    (void)state;
+    static const struct by_hand slides[] = { { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.9, 1.0 },
+                                             { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.9, 0.0 },
+                                             { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.1, 0.0 },
+                                             { HRF_TRUTH_UNKNOWN, HRF_SLIDE_DONE, 0.5, 0.5 } };
+    struct hrf_cohort *cohort = cohort_by_hand(slides, 4);
+    const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
+    assert_true(fabs(fp32->calibration_error.value - 0.9 / 3) < 1e-12);
+    assert_int_equal(fp32->reliability[9].n_slides, 2);
+    assert_int_equal(fp32->reliability[9].n_positive, 1);
+    assert_int_equal(fp32->reliability[1].n_slides, 1);
+    assert_true(cohort->precisions[1].calibration_error.value ==
+                0.0); /* 1.0 is in the last tenth */
+    hrf_cohort_destroy(cohort);
+}
+
+static void what_is_gained_is_told_against_the_reference(void **state)
+{
+    (void)state;
+    struct hrf_cohort *cohort = NULL;
+    MUST(hrf_cohort_create(&params, 1, &cohort, err));
+    struct hrf_cohort_precision *p = cohort->precisions;
+    p[0].n_patches = 100;
+    p[0].timing = (struct hrf_timing){ .compute = 8.0, .total = 10.0 };
+    p[0].peak_memory_bytes = 4000;
+    p[0].energy_joules = NAN;
+    p[1].n_patches = 50;
+    p[1].timing = (struct hrf_timing){ .compute = 0.5, .total = 1.0 };
+    p[1].peak_memory_bytes = 1000;
+    p[1].energy_joules = 25.0;
+    MUST(hrf_cohort_finish(cohort, err));
+    assert_true(p[0].speedup.value == 1.0 && p[1].speedup.value == 5.0);
+    assert_true(p[1].compute_speedup.value == 8.0);
+    assert_true(p[1].memory_ratio.value == 0.25);
+    assert_true(p[1].energy.value == 0.5);
+    assert_true(isnan(p[0].energy.value));
+    assert_non_null(strstr(p[0].energy.reason, "not measured"));
+    hrf_cohort_destroy(cohort);
+}
+
 static void what_cannot_be_computed_has_a_reason(void **state)
 {
     (void)state;
@@ -368,6 +412,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_by_value),
+        cmocka_unit_test(calibration_error_by_hand),
+        cmocka_unit_test(what_is_gained_is_told_against_the_reference),
         cmocka_unit_test(what_cannot_be_computed_has_a_reason),
         cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(senseless_params_are_refused),

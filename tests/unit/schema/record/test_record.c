@@ -9,6 +9,7 @@
 #include "schema/record/tile_plan.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,8 @@ static struct hrf_scores example_scores(float probabilities[6])
                                 .probabilities = probabilities,
                                 .timing = { 1, 2, 3, 4, 5, 6, 0.1 },
                                 .peak_memory_bytes = 1LL << 40,
+                                .peak_process_bytes = 1LL << 41,
+                                .energy_joules = 12.5,
                                 .n_threads = 2,
                                 .n_readers = 1 };
 }
@@ -174,7 +177,22 @@ static void scores_come_back_as_they_were(void **state)
     assert_memory_equal(&back->timing, &scores.timing, sizeof scores.timing);
     assert_true(back->peak_memory_bytes == 1LL << 40 && back->n_threads == 2 &&
                 back->n_readers == 1);
+    assert_true(back->peak_process_bytes == 1LL << 41 && back->energy_joules == 12.5);
     assert_null(back->class_map.values);
+    hrf_scores_destroy(back);
+    hrf_bytes_release(&bytes);
+}
+
+static void energy_that_was_not_measured_stays_unmeasured(void **state)
+{
+    (void)state;
+    float probabilities[6];
+    struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+    struct hrf_bytes bytes = { NULL, 0 };
+    scores.energy_joules = NAN;
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
+    assert_true(isnan(back->energy_joules));
     hrf_scores_destroy(back);
     hrf_bytes_release(&bytes);
 }
@@ -371,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_plan_without_patches_pictures_or_warning_comes_back),
         cmocka_unit_test(the_hash_names_the_tiling_and_nothing_else),
         cmocka_unit_test(scores_come_back_as_they_were),
+        cmocka_unit_test(energy_that_was_not_measured_stays_unmeasured),
         cmocka_unit_test(a_class_map_comes_back_and_a_false_one_is_refused),
         cmocka_unit_test(a_record_that_was_cut_anywhere_is_refused),
         cmocka_unit_test(a_record_with_any_bit_changed_is_refused),

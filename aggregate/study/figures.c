@@ -1,0 +1,218 @@
+/* figures.c - what a cohort's truths, scores and times come to. Pure. */
+#include "aggregate/study/cohort.h"
+
+#include <math.h>
+#include <string.h>
+
+#define HRF_NORMAL_95 1.959963984540054 /* 97.5 % of a normal distribution lies below */
+
+static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
+                                  struct hrf_error *err)
+{
+    figure->value = NAN;
+    figure->reason = hrf_strdup(reason);
+    return figure->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
+}
+
+static void count_states(struct hrf_cohort *cohort)
+{
+    struct hrf_cohort_counts *counts = &cohort->counts;
+    *counts = (struct hrf_cohort_counts){ .total = cohort->n_slides };
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        enum hrf_slide_state state = cohort->slides[i].state;
+        *(state == HRF_SLIDE_DONE        ? &counts->done
+          : state == HRF_SLIDE_FAILED    ? &counts->failed
+          : state == HRF_SLIDE_NO_TISSUE ? &counts->no_tissue
+          : state == HRF_SLIDE_EXCLUDED  ? &counts->excluded
+                                         : &counts->pending) += 1;
+    }
+}
+
+/* Insertion into a short sorted list; of equal ones the earlier first. */
+static void find_top_flips(struct hrf_cohort_precision *p)
+{
+    const struct hrf_difference *d = &p->difference;
+    for (size_t i = 0; i < d->n_flips; i++) {
+        size_t at = p->n_top_flips;
+        while (at > 0 && d->flips[p->top_flips[at - 1]].difference < d->flips[i].difference)
+            at--;
+        if (at == HRF_TOP_FLIPS)
+            continue;
+        const size_t n_moved = p->n_top_flips - at - (p->n_top_flips == HRF_TOP_FLIPS);
+        memmove(&p->top_flips[at + 1], &p->top_flips[at], n_moved * sizeof p->top_flips[0]);
+        p->top_flips[at] = i;
+        p->n_top_flips += p->n_top_flips < HRF_TOP_FLIPS;
+    }
+}
+
+static enum hrf_status finish_difference(struct hrf_cohort_precision *p, struct hrf_error *err)
+{
+    static const char *const none = "no patch was scored at both this precision and the reference";
+    const struct hrf_difference *d = &p->difference;
+    if (d->n_patches == 0) {
+        HRF_TRY(set_reason(&p->patch_agreement, none, err));
+        HRF_TRY(set_reason(&p->mean_abs_difference, none, err));
+        return set_reason(&p->max_abs_difference, none, err);
+    }
+    p->patch_agreement.value = (double)(d->n_patches - (int64_t)d->n_flips) / (double)d->n_patches;
+    p->max_abs_difference.value = d->largest;
+    p->mean_abs_difference.value = d->sum / (double)d->n_probabilities;
+    find_top_flips(p);
+    return HRF_OK;
+}
+
+static enum hrf_status set_ratio(struct hrf_figure *figure, double above, double below,
+                                 const char *reason, struct hrf_error *err)
+{
+    if (!(above > 0.0 && below > 0.0))
+        return set_reason(figure, reason, err);
+    figure->value = above / below;
+    return HRF_OK;
+}
+
+static enum hrf_status finish_gains(struct hrf_cohort_precision *p,
+                                    const struct hrf_cohort_precision *reference,
+                                    struct hrf_error *err)
+{
+    static const char *const none = "no patch was scored";
+    static const char *const not_both = "no patch was scored at this precision or at the reference";
+    const double n = (double)p->n_patches, n_reference = (double)reference->n_patches;
+    HRF_TRY(set_ratio(&p->patches_per_second, n, p->timing.total, none, err));
+    HRF_TRY(set_ratio(&p->speedup, n * reference->timing.total, n_reference * p->timing.total,
+                      not_both, err));
+    HRF_TRY(set_ratio(&p->compute_speedup, n * reference->timing.compute,
+                      n_reference * p->timing.compute, not_both, err));
+    HRF_TRY(set_ratio(&p->memory_ratio, (double)p->peak_memory_bytes,
+                      (double)reference->peak_memory_bytes, not_both, err));
+    p->energy.value = p->energy_joules / n;
+    if (p->n_patches == 0)
+        return set_reason(&p->energy, none, err);
+    return isnan(p->energy_joules) ? set_reason(&p->energy,
+                                                "not measured: the machine's energy counters "
+                                                "(RAPL) cannot be read",
+                                                err)
+                                   : HRF_OK;
+}
+
+static enum hrf_status finish_flips(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    p->flips = hrf_alloc_array(cohort->n_slides + 1, sizeof *p->flips);
+    if (p->flips == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_score *scores = cohort->slides[i].scores;
+        if (scores[0].known && scores[index].known && scores[0].positive != scores[index].positive)
+            p->flips[p->n_flips++] = i;
+    }
+    return HRF_OK;
+}
+
+/* An HRF_E_USER of the metrics is a reason, anything else a failure. */
+static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct hrf_labelled *items,
+                                  uint64_t seed, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_auc(items, p->n_labelled, &p->slide_auc.value, &why);
+    if (status == HRF_OK)
+        return hrf_auc_interval(items, p->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed,
+                                &p->slide_auc_interval, err);
+    if (status == HRF_E_USER)
+        return set_reason(&p->slide_auc, why.text, err);
+    return hrf_error_set(err, status, "%s", why.text);
+}
+
+static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
+    if (items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
+    p->n_labelled = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const struct hrf_cohort_score *score = &slide->scores[index];
+        if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
+            continue;
+        items[p->n_labelled++] = (struct hrf_labelled){ score->value,
+                                                        slide->truth == HRF_TRUTH_POSITIVE };
+    }
+    HRF_TRY(finish_auc(p, items, cohort->seed, err));
+    p->confusion = hrf_confusion_count(items, p->n_labelled, cohort->threshold);
+    p->slide_accuracy.value = hrf_confusion_accuracy(&p->confusion);
+    if (p->n_labelled == 0)
+        return set_reason(&p->slide_accuracy, "no slide with a label was scored", err);
+    return HRF_OK;
+}
+
+/* Labelled slides that both this precision and the reference scored. */
+static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_error why = { .status = HRF_OK };
+    struct hrf_delong test;
+    size_t n = 0;
+    HRF_AUTO_FREE struct hrf_paired *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
+    if (items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const struct hrf_cohort_score *a = &slide->scores[0], *b = &slide->scores[index];
+        if (a->known && b->known && slide->truth != HRF_TRUTH_UNKNOWN)
+            items[n++] = (struct hrf_paired){ a->value, b->value,
+                                              slide->truth == HRF_TRUTH_POSITIVE };
+    }
+    enum hrf_status status = hrf_delong_test(items, n, &test, &why);
+    if (status == HRF_E_USER) {
+        HRF_TRY(set_reason(&p->auc_difference, why.text, err));
+        return set_reason(&p->delong_p, why.text, err);
+    }
+    if (status != HRF_OK)
+        return hrf_error_set(err, status, "%s", why.text);
+    p->auc_difference.value = test.difference;
+    p->delong_p.value = test.p;
+    const double reach = HRF_NORMAL_95 * sqrt(test.variance);
+    p->auc_difference_interval = (struct hrf_interval){ test.difference - reach,
+                                                        test.difference + reach };
+    return HRF_OK;
+}
+
+static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t index,
+                                          struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    double error = 0.0;
+    size_t n = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const struct hrf_cohort_score *score = &slide->scores[index];
+        if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
+            continue;
+        const double at = fmin(fmax(score->value * HRF_RELIABILITY_BINS, 0.0),
+                               HRF_RELIABILITY_BINS - 1);
+        struct hrf_reliability_bin *bin = &p->reliability[(size_t)at];
+        bin->n_slides++;
+        bin->n_positive += slide->truth == HRF_TRUTH_POSITIVE;
+        bin->score_sum += score->value;
+        n++;
+    }
+    for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++)
+        error += fabs(p->reliability[i].score_sum - (double)p->reliability[i].n_positive);
+    p->calibration_error.value = n > 0 ? error / (double)n : NAN;
+    return n > 0 ? HRF_OK
+                 : set_reason(&p->calibration_error, "no slide with a label was scored", err);
+}
+
+enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err)
+{
+    count_states(cohort);
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        HRF_TRY(finish_difference(&cohort->precisions[i], err));
+        HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));
+        HRF_TRY(finish_slides(cohort, i, err));
+        HRF_TRY(finish_flips(cohort, i, err));
+        HRF_TRY(finish_delong(cohort, i, err));
+        HRF_TRY(finish_reliability(cohort, i, err));
+    }
+    return HRF_OK;
+}
