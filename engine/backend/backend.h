@@ -210,6 +210,13 @@ HRF_CHECKED enum hrf_status hrf_integer_compile(const struct hrf_graph *graph,
                                                 const struct hrf_node *node,
                                                 struct hrf_kernel **out, struct hrf_error *err);
 
+/* POOL_SUM and POOL_FINISH, the halves of a GLOBAL_AVERAGE_POOL that ranks share: plain loops over
+ * host memory, for any type. */
+bool hrf_is_partial(enum hrf_op op);
+HRF_CHECKED enum hrf_status hrf_partial_compile(const struct hrf_graph *graph,
+                                                const struct hrf_node *node,
+                                                struct hrf_kernel **out, struct hrf_error *err);
+
 /* A kernel of HRF_FORM_HALF made of the back end's float32 one: inputs are widened into the
  * workspace, the result is narrowed. CAST is a kernel of its own. */
 HRF_CHECKED enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops,

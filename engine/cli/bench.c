@@ -35,11 +35,64 @@ static json_t *to_json(const struct request *r, const struct hrf_bench *b)
         hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs);
 }
 
+static json_t *ranks_to_json(const struct hrf_bench *b)
+{
+    json_t *ranks = json_array();
+    for (int32_t i = 0; i < b->n_ranks; i++) {
+        const struct hrf_rank_facts *f = &b->ranks[i];
+        json_array_append_new(
+            ranks,
+            json_pack("{sI sI sI sI so so}", "peak_memory_bytes",
+                      (json_int_t)total_bytes(&f->memory), "activation_bytes",
+                      (json_int_t)f->memory.activation_bytes, "messages", (json_int_t)f->n_messages,
+                      "sent_bytes", (json_int_t)f->sent_bytes, "waited_seconds",
+                      hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy)));
+    }
+    return ranks;
+}
+
+static void print_text(const struct request *r, const struct hrf_bench *b)
+{
+    printf("%s %lldx%lld px, batch %lld, %s: %.2f images/s (%.2f to %.2f), %.2f GOP/image, "
+           "%.1f GOPS, %.2f GiB",
+           r->model, (long long)r->size, (long long)r->size, (long long)r->batch, r->precision,
+           (double)r->batch / b->median, (double)r->batch / b->max, (double)r->batch / b->min,
+           b->operations / (double)r->batch * 1e-9, b->operations / b->median * 1e-9,
+           (double)total_bytes(&b->memory) / 0x1p30);
+    if (b->ranks == NULL)
+        printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
+    printf("\n");
+    for (int32_t i = 0; i < b->n_ranks && b->ranks != NULL; i++)
+        printf("  rank %d: %.2f GiB, %.1f MB sent in %lld messages, waited %.0f %% of %.2f s\n", i,
+               (double)total_bytes(&b->ranks[i].memory) / 0x1p30,
+               (double)b->ranks[i].sent_bytes * 1e-6, (long long)b->ranks[i].n_messages,
+               100 * b->ranks[i].waited / b->ranks[i].busy, b->ranks[i].busy);
+}
+
+static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
+                             struct hrf_error *err)
+{
+    if (!r->json) {
+        print_text(r, b);
+        return HRF_OK;
+    }
+    HRF_AUTO_JSON value = to_json(r, b);
+    if (value != NULL && b->ranks != NULL)
+        json_object_set_new(value, "ranks", ranks_to_json(b));
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    printf("%s\n", text);
+    return HRF_OK;
+}
+
 static enum hrf_status bench(const struct request *r, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_bench result;
+    struct hrf_bench result = { .n_ranks = 1 };
+    struct hrf_layout_plan layout;
     HRF_TRY(hrf_engine_check_request(r->device, r->precision, r->layout, err));
+    HRF_TRY(hrf_layout_parse(r->layout, &layout, err));
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
     struct hrf_session_config config = {
@@ -47,24 +100,10 @@ static enum hrf_status bench(const struct request *r, struct hrf_error *err)
         .precision = r->precision,
         .n_threads = (int32_t)r->threads,
     };
-    HRF_TRY(hrf_bench_run(graph, &config, r->runs, &result, err));
-    if (!r->json) {
-        printf("%s %lldx%lld px, batch %lld, %s: %.2f images/s (%.2f to %.2f), %.2f GOP/image, "
-               "%.1f GOPS, %.2f GiB, %.0f %% of its convolutions alone\n",
-               r->model, (long long)r->size, (long long)r->size, (long long)r->batch, r->precision,
-               (double)r->batch / result.median, (double)r->batch / result.max,
-               (double)r->batch / result.min, result.operations / (double)r->batch * 1e-9,
-               result.operations / result.median * 1e-9,
-               (double)total_bytes(&result.memory) / 0x1p30,
-               100 * result.convolutions / result.median);
-        return HRF_OK;
-    }
-    HRF_AUTO_JSON value = to_json(r, &result);
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
-    printf("%s\n", text);
-    return HRF_OK;
+    HRF_TRY(hrf_bench_run(graph, &config, &layout, r->runs, &result, err));
+    const enum hrf_status status = print(r, &result, err);
+    hrf_bench_release(&result);
+    return status;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)

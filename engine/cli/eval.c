@@ -4,6 +4,7 @@
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/calibrator.h"
+#include "engine/run/parallel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,22 +41,50 @@ static void from_session(const float *nhwc, const struct hrf_shape *shape, float
                 nchw[(n * channels + c) * area + i] = nhwc[(n * area + i) * channels + c];
 }
 
-/* The array in pieces of a batch, through sessions of one precision. */
+/* The array in pieces of a batch, through sessions of one precision, or through ranks. */
 struct run {
     const struct request *request;
     const struct hrf_graph *graph;
     const char *precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
     struct hrf_calibrator *calibrator;       /* NULL: nobody watches */
-    struct hrf_session *session;
+    const char *layout;                      /* NULL: one rank */
+    struct hrf_session *session;             /* of one rank */
+    struct hrf_parallel *parallel;           /* or of several */
+    struct hrf_array_source source;          /* what they read: `images` in memory order */
+    float *images;
 };
+
+enum { WATCHDOG_MS = 120000 }; /* a single kernel of the largest images takes less */
+
+static void close_session(struct run *run)
+{
+    hrf_session_destroy(run->session);
+    hrf_parallel_destroy(run->parallel);
+    hrf_free(run->images);
+    run->session = NULL;
+    run->parallel = NULL;
+    run->images = NULL;
+}
+
+static enum hrf_status open_ranks(struct run *run, const struct hrf_graph *graph,
+                                  const struct hrf_session_config *config,
+                                  const struct hrf_shape *shape, struct hrf_error *err)
+{
+    struct hrf_layout_plan layout;
+    HRF_TRY(hrf_layout_parse(run->layout, &layout, err));
+    run->images = hrf_alloc_array((size_t)hrf_shape_count(shape), sizeof *run->images);
+    if (run->images == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the images");
+    run->source = (struct hrf_array_source){ run->images, *shape };
+    return hrf_parallel_create(graph, config, &layout, WATCHDOG_MS, &run->parallel, err);
+}
 
 static enum hrf_status open_session(struct run *run, const struct hrf_shape *shape,
                                     struct hrf_error *err)
 {
     const struct request *request = run->request;
-    hrf_session_destroy(run->session);
-    run->session = NULL;
+    close_session(run);
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
     HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
@@ -70,38 +99,67 @@ static enum hrf_status open_session(struct run *run, const struct hrf_shape *sha
         config.keep = run->calibrated->keep;
         config.n_keep = run->calibrated->n_keep;
     }
+    if (run->layout != NULL)
+        return open_ranks(run, copy, &config, shape, err);
     HRF_TRY(hrf_session_create(copy, &config, &run->session, err));
     if (run->calibrator != NULL)
         hrf_calibrator_watch(run->session, run->calibrator);
     return HRF_OK;
 }
 
-/* Runs images [first, first + n) and stores their outputs; *results grows on the first call. */
-static enum hrf_status run_piece(struct hrf_session *session, const float *images,
-                                 const struct hrf_shape *all, int64_t first, float **results,
-                                 struct hrf_shape *result_shape, struct hrf_error *err)
+static struct hrf_shape input_shape(const struct run *run)
 {
-    const struct hrf_shape *in = hrf_session_input_shape(session, 0);
-    const struct hrf_shape *out = hrf_session_output_shape(session, 0);
-    int64_t per_image = hrf_shape_count(in) / (in->rank > 0 ? in->dims[0] : 1);
-    to_session(images + first * per_image, in, hrf_session_input(session, 0));
-    HRF_TRY(hrf_session_run(session, err));
-    bool whole = in->rank == 0 || in->dims[0] == all->dims[0];
-    if (!whole && (out->rank == 0 || out->dims[0] != in->dims[0]))
+    return run->session != NULL ? *hrf_session_input_shape(run->session, 0) : run->source.shape;
+}
+
+static struct hrf_shape output_shape(const struct run *run)
+{
+    return run->session != NULL ? *hrf_session_output_shape(run->session, 0)
+                                : hrf_work_output_shape(hrf_parallel_work(run->parallel), 0);
+}
+
+/* `images`: one piece, as in the file; *output: its results in memory order. */
+static enum hrf_status compute(struct run *run, const float *images, const float **output,
+                               struct hrf_error *err)
+{
+    const struct hrf_shape in = input_shape(run);
+    to_session(images, &in,
+               run->session != NULL ? hrf_session_input(run->session, 0) : run->images);
+    if (run->session != NULL) {
+        HRF_TRY(hrf_session_run(run->session, err));
+        *output = hrf_session_output(run->session, 0);
+    } else {
+        HRF_TRY(hrf_parallel_run(run->parallel, hrf_read_array, &run->source, err));
+        *output = hrf_parallel_output(run->parallel, 0);
+    }
+    return HRF_OK;
+}
+
+/* Runs images [first, first + n) and stores their outputs; *results grows on the first call. */
+static enum hrf_status run_piece(struct run *run, const float *images, const struct hrf_shape *all,
+                                 int64_t first, float **results, struct hrf_shape *result_shape,
+                                 struct hrf_error *err)
+{
+    const struct hrf_shape in = input_shape(run), out = output_shape(run);
+    const float *output;
+    int64_t per_image = hrf_shape_count(&in) / (in.rank > 0 ? in.dims[0] : 1);
+    HRF_TRY(compute(run, images + first * per_image, &output, err));
+    bool whole = in.rank == 0 || in.dims[0] == all->dims[0];
+    if (!whole && (out.rank == 0 || out.dims[0] != in.dims[0]))
         return hrf_error_set(err, HRF_E_USER,
                              "the model's output does not have the batch as its first dimension: "
                              "run it with --batch %lld",
                              (long long)all->dims[0]);
-    int64_t per_result = hrf_shape_count(out) / (whole ? 1 : out->dims[0]);
+    int64_t per_result = hrf_shape_count(&out) / (whole ? 1 : out.dims[0]);
     if (*results == NULL) {
-        *result_shape = *out;
+        *result_shape = out;
         if (!whole)
             result_shape->dims[0] = all->dims[0];
         *results = hrf_alloc_array((size_t)hrf_shape_count(result_shape), sizeof **results);
         if (*results == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
     }
-    from_session(hrf_session_output(session, 0), out, *results + (whole ? 0 : first * per_result));
+    from_session(output, &out, *results + (whole ? 0 : first * per_result));
     return HRF_OK;
 }
 
@@ -115,10 +173,10 @@ static enum hrf_status run_pieces(struct run *run, const float *images,
         struct hrf_shape piece = *shape;
         if (piece.rank > 0)
             piece.dims[0] = n_images - first < batch ? n_images - first : batch;
-        if (run->session == NULL ||
-            piece.dims[0] != hrf_session_input_shape(run->session, 0)->dims[0])
+        const bool is_open = run->session != NULL || run->parallel != NULL;
+        if (!is_open || piece.dims[0] != input_shape(run).dims[0])
             HRF_TRY(open_session(run, &piece, err));
-        HRF_TRY(run_piece(run->session, images, shape, first, results, result_shape, err));
+        HRF_TRY(run_piece(run, images, shape, first, results, result_shape, err));
     }
     return HRF_OK;
 }
@@ -146,7 +204,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
-    hrf_session_destroy(run.session);
+    close_session(&run);
     hrf_observations_release(&seen);
     HRF_TRY(status);
     return request->save != NULL ? hrf_engine_save_calibration(*out, graph, request->save, err)
@@ -172,7 +230,10 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
                              graph->n_inputs);
     if (hrf_shape_count(&shape) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
-    struct run run = { .request = request, .graph = graph, .precision = request->precision };
+    struct run run = { .request = request,
+                       .graph = graph,
+                       .precision = request->precision,
+                       .layout = request->layout };
     if (strcmp(request->precision, "int8") == 0 && !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(request, graph, images, &shape, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
@@ -180,8 +241,10 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
     }
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
     if (status == HRF_OK)
-        fputs(hrf_session_notes(run.session), stderr);
-    hrf_session_destroy(run.session);
+        fputs(run.session != NULL ? hrf_session_notes(run.session)
+                                  : hrf_parallel_work(run.parallel)->notes.text,
+              stderr);
+    close_session(&run);
     hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
     return hrf_npy_write(request->output, &result_shape, results, err);

@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
+#include "engine/plan/layout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,33 +41,6 @@ static enum hrf_status check_word(const char *option, const char *word, const ch
                          near != NULL ? near : "", near != NULL ? "'?" : "", offer);
 }
 
-/* "spatial=4,stages=2": every part known and, in this build, 1. */
-static enum hrf_status check_layout(const char *layout, struct hrf_error *err)
-{
-    static const char *const parts[] = { "data", "spatial", "stages", "microbatches", NULL };
-    if (layout == NULL || strcmp(layout, "auto") == 0 || strcmp(layout, "single") == 0)
-        return HRF_OK;
-    for (const char *at = layout; *at != '\0';) {
-        size_t n = strcspn(at, ",");
-        char part[64];
-        snprintf(part, sizeof part, "%.*s", (int)n, at);
-        at += n + (at[n] == ',');
-        char *equal = strchr(part, '=');
-        if (equal != NULL)
-            *equal = '\0';
-        if (equal == NULL || !is_listed(part, parts))
-            return hrf_error_set(err, HRF_E_USER,
-                                 "--layout '%s': parts are data=N, spatial=N, stages=N and "
-                                 "microbatches=N, joined by commas",
-                                 layout);
-        if (strcmp(equal + 1, "1") != 0)
-            return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                                 "--layout %s=%s is not in this build, which runs on one rank",
-                                 part, equal + 1);
-    }
-    return HRF_OK;
-}
-
 enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
                                          const char *layout, struct hrf_error *err)
 {
@@ -74,10 +48,11 @@ enum hrf_status hrf_engine_check_request(const char *device, const char *precisi
     static const char *const devices_here[] = { "auto", "cpu", "ref", NULL };
     static const char *const precisions[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
     static const char *const precisions_here[] = { "fp32", "fp16", "bf16", "int8", NULL };
+    struct hrf_layout_plan unused;
     HRF_TRY(check_word("device", device, devices, devices_here, "auto, cpu, ref", err));
     HRF_TRY(check_word("precision", precision, precisions, precisions_here,
                        "fp32, fp16, bf16, int8", err));
-    return check_layout(layout, err);
+    return hrf_layout_parse(layout, &unused, err);
 }
 
 enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,

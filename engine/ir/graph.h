@@ -89,6 +89,11 @@ enum hrf_op {
      * and shape inference sets that quantisation where they are one number each. */
     HRF_OP_QUANTIZE,
     HRF_OP_DEQUANTIZE,
+    /* In the graphs of single ranks; put in by hrf_partition(). */
+    HRF_OP_EXCHANGE,    /* rows and columns from the ranks that have them to those that need them */
+    HRF_OP_ALL_REDUCE,  /* sum or maximum over ranks */
+    HRF_OP_POOL_SUM,    /* GLOBAL_AVERAGE_POOL's sum over the rows at hand: F32, or S32 exactly */
+    HRF_OP_POOL_FINISH, /* and its division by `size` pixels */
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
@@ -119,7 +124,7 @@ struct hrf_attributes {
     float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta */
     float epsilon;     /* BATCH_NORM */
     float bias;        /* LRN's k */
-    int64_t size;      /* LRN's window */
+    int64_t size;      /* LRN's window; POOL_FINISH's pixels */
     bool transpose_a, transpose_b; /* GEMM */
     int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
     /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_MEAN, SLICE, PAD. After
@@ -135,6 +140,7 @@ struct hrf_attributes {
     bool allow_zero;                /* RESHAPE */
     enum hrf_dtype to;              /* CAST; the type that CONSTANT_OF_SHAPE gives */
     int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
+    int32_t index;                  /* EXCHANGE, ALL_REDUCE: in the partition's table */
     /* SOFTMAX, LOG_SOFTMAX of opset < 13 work on all axes from `axis` on. Inference refuses
      * the cases in which that differs from working on `axis` alone. */
     bool legacy_axis;

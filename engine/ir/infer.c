@@ -242,6 +242,11 @@ static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
     return HRF_OK;
 }
 
+static enum hrf_status infer_part(struct hrf_inference *in)
+{
+    return hrf_infer_refuse(in, "belongs in the graph of one rank, not in a model");
+}
+
 static hrf_infer_rule *const rules[] = {
     [HRF_OP_CONV] = hrf_infer_conv,
     [HRF_OP_GEMM] = infer_gemm,
@@ -280,6 +285,10 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
     [HRF_OP_QUANTIZE] = hrf_infer_quantize,
     [HRF_OP_DEQUANTIZE] = hrf_infer_dequantize,
+    [HRF_OP_EXCHANGE] = infer_part,
+    [HRF_OP_ALL_REDUCE] = infer_part,
+    [HRF_OP_POOL_SUM] = infer_part,
+    [HRF_OP_POOL_FINISH] = infer_part,
 };
 _Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 

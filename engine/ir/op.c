@@ -51,6 +51,10 @@ static const struct hrf_op_info table[] = {
      */
     ROW(QUANTIZE, "QuantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
     ROW(DEQUANTIZE, "DequantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
+    ROW(EXCHANGE, "Exchange", 0, 1, 1, 0, 0),
+    ROW(ALL_REDUCE, "AllReduce", 0, 1, 1, 0, 0),
+    ROW(POOL_SUM, "PoolSum", 1, 1, 1, 0, 0),
+    ROW(POOL_FINISH, "PoolFinish", 1, 1, 1, HRF_USE_SIZE, 0),
 };
 _Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");
 

@@ -20,15 +20,17 @@ static double median(double *values, int64_t n)
     return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static void fill_inputs(struct hrf_session *session)
+static void fill(float *x, int64_t n)
 {
     struct hrf_random random = hrf_random_init(1);
-    for (int32_t i = 0; i < session->graph->n_inputs; i++) {
-        float *x = hrf_session_input(session, i);
-        int64_t n = hrf_shape_count(hrf_session_input_shape(session, i));
-        for (int64_t k = 0; k < n; k++)
-            x[k] = (float)(hrf_random_unit(&random) * 4 - 2);
-    }
+    for (int64_t k = 0; k < n; k++)
+        x[k] = (float)(hrf_random_unit(&random) * 4 - 2);
+}
+
+static void fill_inputs(struct hrf_session *session)
+{
+    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+        fill(hrf_session_input(session, i), hrf_shape_count(hrf_session_input_shape(session, i)));
 }
 
 static enum hrf_status time_runs(struct hrf_session *session, double *seconds, int64_t n_runs,
@@ -85,11 +87,100 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
     return status;
 }
 
+static void take_times(struct hrf_bench *bench, double *seconds)
+{
+    bench->median = median(seconds, bench->n_runs); /* sorts */
+    bench->min = seconds[0];
+    bench->max = seconds[bench->n_runs - 1];
+}
+
 static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_session_config *config,
-                             int64_t n_runs, struct hrf_bench *out, struct hrf_error *err);
+                             double *seconds, int64_t n_runs, struct hrf_bench *out,
+                             struct hrf_error *err)
+{
+    HRF_AUTO(hrf_session) session = NULL;
+    double start = hrf_clock_seconds();
+    HRF_TRY(hrf_session_create(graph, config, &session, err));
+    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
+                               .operations = session->operations,
+                               .memory = session->memory,
+                               .n_runs = n_runs };
+    HRF_TRY(time_runs(session, seconds, n_runs, err));
+    take_times(&bench, seconds);
+    HRF_TRY(time_convolutions(session, seconds, n_runs, &bench.convolutions, err));
+    *out = bench;
+    return HRF_OK;
+}
+
+static enum hrf_status time_rank_runs(struct hrf_parallel *parallel,
+                                      struct hrf_array_source *source, double *seconds,
+                                      int64_t n_runs, struct hrf_error *err)
+{
+    for (int64_t i = -1; i < n_runs; i++) {
+        const double start = hrf_clock_seconds();
+        HRF_TRY(hrf_parallel_run(parallel, hrf_read_array, source, err));
+        if (i >= 0)
+            seconds[i] = hrf_clock_seconds() - start;
+    }
+    return HRF_OK;
+}
+
+static int64_t total_bytes(const struct hrf_session_memory *m)
+{
+    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+}
+
+static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_parallel *parallel,
+                                  struct hrf_error *err)
+{
+    bench->ranks = hrf_calloc((size_t)bench->n_ranks, sizeof *bench->ranks);
+    if (bench->ranks == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the facts of %d ranks",
+                             bench->n_ranks);
+    for (int32_t i = 0; i < bench->n_ranks; i++) {
+        bench->ranks[i] = hrf_parallel_facts(parallel, i);
+        if (total_bytes(&bench->ranks[i].memory) > total_bytes(&bench->memory))
+            bench->memory = bench->ranks[i].memory;
+    }
+    return HRF_OK;
+}
+
+void hrf_bench_release(struct hrf_bench *bench)
+{
+    hrf_free(bench->ranks);
+    bench->ranks = NULL;
+}
+
+static enum hrf_status bench_ranks(const struct hrf_graph *graph,
+                                   const struct hrf_session_config *config,
+                                   const struct hrf_layout_plan *layout, double *seconds,
+                                   int64_t n_runs, struct hrf_bench *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_parallel) parallel = NULL;
+    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
+    const int64_t n = hrf_shape_count(&source.shape);
+    HRF_AUTO_FREE float *images = hrf_alloc_array((size_t)n, sizeof *images);
+    if (images == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the images");
+    fill(images, n);
+    source.data = images;
+    const double start = hrf_clock_seconds();
+    enum { WATCHDOG_MS = 600000 };
+    HRF_TRY(hrf_parallel_create(graph, config, layout, WATCHDOG_MS, &parallel, err));
+    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
+                               .operations = hrf_parallel_work(parallel)->operations,
+                               .n_runs = n_runs,
+                               .n_ranks = hrf_layout_ranks(layout) };
+    HRF_TRY(time_rank_runs(parallel, &source, seconds, n_runs, err));
+    take_times(&bench, seconds);
+    HRF_TRY(take_facts(&bench, parallel, err));
+    *out = bench;
+    return HRF_OK;
+}
 
 enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
-                              const struct hrf_session_config *config, int64_t n_runs,
+                              const struct hrf_session_config *config,
+                              const struct hrf_layout_plan *layout, int64_t n_runs,
                               struct hrf_bench *out, struct hrf_error *err)
 {
     struct hrf_session_config calibrated_config = *config;
@@ -102,29 +193,14 @@ enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
         calibrated_config.ranges = calibrated.ranges;
         calibrated_config.n_ranges = calibrated.n_ranges;
     }
-    enum hrf_status status = bench(graph, &calibrated_config, n_runs, out, err);
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
+    enum hrf_status status = HRF_OK;
+    if (seconds == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
+    else if (layout != NULL && hrf_layout_ranks(layout) > 1)
+        status = bench_ranks(graph, &calibrated_config, layout, seconds, n_runs, out, err);
+    else
+        status = bench(graph, &calibrated_config, seconds, n_runs, out, err);
     hrf_calibrated_release(&calibrated);
     return status;
-}
-
-static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_session_config *config,
-                             int64_t n_runs, struct hrf_bench *out, struct hrf_error *err)
-{
-    HRF_AUTO(hrf_session) session = NULL;
-    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
-    double start = hrf_clock_seconds();
-    HRF_TRY(hrf_session_create(graph, config, &session, err));
-    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
-                               .operations = session->operations,
-                               .memory = session->memory,
-                               .n_runs = n_runs };
-    HRF_TRY(time_runs(session, seconds, n_runs, err));
-    bench.median = median(seconds, n_runs);
-    bench.min = seconds[0];
-    bench.max = seconds[n_runs - 1];
-    HRF_TRY(time_convolutions(session, seconds, n_runs, &bench.convolutions, err));
-    *out = bench;
-    return HRF_OK;
 }

@@ -8,12 +8,18 @@
 
 #include <string.h>
 
+static bool is_communication(const struct hrf_node *node)
+{
+    return node->op == HRF_OP_EXCHANGE || node->op == HRF_OP_ALL_REDUCE;
+}
+
 static enum hrf_status check_supported(const struct hrf_session *session, struct hrf_error *err)
 {
     const struct hrf_graph *graph = session->graph;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_error why = { .status = HRF_OK };
-        if (session->ops->supports_op(graph, &graph->nodes[i], &why))
+        if (is_communication(&graph->nodes[i]) ||
+            session->ops->supports_op(graph, &graph->nodes[i], &why))
             continue;
         if (err != NULL)
             *err = why;
@@ -35,6 +41,8 @@ static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_e
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d kernels", graph->n_nodes);
     for (; session->n_kernels < graph->n_nodes; session->n_kernels++) {
         struct hrf_kernel *kernel = NULL;
+        if (is_communication(&graph->nodes[session->n_kernels]))
+            continue;
         HRF_TRY(session->ops->compile(session->backend, graph, &graph->nodes[session->n_kernels],
                                       &kernel, err));
         session->kernels[session->n_kernels] = kernel;
@@ -127,8 +135,8 @@ static const struct precision *find_precision(const char *name)
 }
 
 /* The fused graph in the precision that was asked for. */
-static enum hrf_status lower(struct hrf_session *session, const struct hrf_session_config *config,
-                             struct hrf_error *err)
+static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_config *config,
+                             struct hrf_strbuf *notes, struct hrf_error *err)
 {
     const struct precision *precision = find_precision(config->precision);
     const struct hrf_lowering how = { .type = precision->type,
@@ -139,18 +147,18 @@ static enum hrf_status lower(struct hrf_session *session, const struct hrf_sessi
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (precision->type == HRF_F32)
         return HRF_OK;
-    const bool brings_scales = hrf_lower_brings_scales(session->graph);
+    const bool brings_scales = hrf_lower_brings_scales(*graph);
     if (precision->type == HRF_S8 && brings_scales && config->n_ranges > 0)
-        hrf_strbuf_addf(&session->notes,
+        hrf_strbuf_addf(notes,
                         "the model brings its own INT8 scales: the calibration is not used\n");
     if (precision->type == HRF_S8 && config->n_ranges == 0 && !brings_scales)
         return hrf_error_set(err, HRF_E_USER,
                              "int8 needs the ranges of a calibration (hires-flow calibrate)");
-    HRF_TRY(hrf_pass_lower(session->graph, &how, &lowered, &session->notes, err));
-    hrf_graph_destroy(session->graph);
-    session->graph = lowered;
+    HRF_TRY(hrf_pass_lower(*graph, &how, &lowered, notes, err));
+    hrf_graph_destroy(*graph);
+    *graph = lowered;
     lowered = NULL;
-    return hrf_strbuf_status(&session->notes, err);
+    return hrf_strbuf_status(notes, err);
 }
 
 static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_error *err)
@@ -163,18 +171,43 @@ static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_e
     return HRF_OK;
 }
 
-static enum hrf_status build(struct hrf_session *session, const struct hrf_graph *graph,
-                             const struct hrf_session_config *config, struct hrf_error *err)
+static enum hrf_status check_config(const struct hrf_session_config *config, struct hrf_error *err)
+{
+    if (hrf_backend_find(config->device) == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "device '%s' is not in this build; it has %s",
+                             config->device, hrf_backend_names());
+    if (find_precision(config->precision) == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "precision '%s' is not in this build; it has fp32, fp16, bf16, int8",
+                             config->precision);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
+                                    const struct hrf_session_config *config, struct hrf_graph **out,
+                                    double *operations, struct hrf_strbuf *notes,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    HRF_TRY(check_config(config, err));
+    HRF_TRY(hrf_graph_copy(graph, &prepared, err));
+    HRF_TRY(hrf_graph_infer_shapes(prepared, err));
+    *operations = 0;
+    for (int32_t i = 0; i < prepared->n_nodes; i++)
+        *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
+    HRF_TRY(hrf_passes_run(prepared, err));
+    HRF_TRY(lower(&prepared, config, notes, err));
+    *out = prepared;
+    prepared = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status build(struct hrf_session *session, const struct hrf_session_config *config,
+                             struct hrf_error *err)
 {
     struct hrf_backend_config backend = {
         .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
     };
-    HRF_TRY(hrf_graph_copy(graph, &session->graph, err));
-    HRF_TRY(hrf_graph_infer_shapes(session->graph, err));
-    for (int32_t i = 0; i < session->graph->n_nodes; i++)
-        session->operations += hrf_node_operations(session->graph, &session->graph->nodes[i]);
-    HRF_TRY(hrf_passes_run(session->graph, err));
-    HRF_TRY(lower(session, config, err));
     HRF_TRY(prepare_outputs(session, err));
     HRF_TRY(check_supported(session, err));
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
@@ -186,25 +219,41 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_graph
     return allocate(session, config->memory_limit_bytes, err);
 }
 
-enum hrf_status hrf_session_create(const struct hrf_graph *graph,
-                                   const struct hrf_session_config *config,
-                                   struct hrf_session **out, struct hrf_error *err)
+enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
+                                            const struct hrf_session_config *config,
+                                            struct hrf_peers *peers, struct hrf_session **out,
+                                            struct hrf_error *err)
 {
+    HRF_TRY(check_config(config, err));
     HRF_AUTO(hrf_session) session = hrf_calloc(1, sizeof *session);
     if (session == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a session");
     session->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     session->ops = hrf_backend_find(config->device);
-    if (session->ops == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "device '%s' is not in this build; it has %s",
-                             config->device, hrf_backend_names());
-    if (find_precision(config->precision) == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "precision '%s' is not in this build; it has fp32, fp16, bf16, int8",
-                             config->precision);
-    HRF_TRY(build(session, graph, config, err));
+    session->peers = peers;
+    session->graph = *prepared;
+    const enum hrf_status status = build(session, config, err);
+    if (status != HRF_OK)
+        session->graph = NULL; /* the caller's still */
+    HRF_TRY(status);
+    *prepared = NULL;
     *out = session;
     session = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_create(const struct hrf_graph *graph,
+                                   const struct hrf_session_config *config,
+                                   struct hrf_session **out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    double operations;
+    HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
+    HRF_TRY(hrf_session_create_prepared(&prepared, config, NULL, out, err));
+    (*out)->operations = operations;
+    (*out)->notes = notes;
+    notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     return HRF_OK;
 }
 
@@ -212,7 +261,7 @@ void hrf_session_destroy(struct hrf_session *session)
 {
     if (session == NULL)
         return;
-    for (int32_t i = 0; i < session->n_kernels; i++)
+    for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks talk */
         hrf_kernel_destroy(session->kernels[i]);
     hrf_free(session->kernels);
     if (session->backend != NULL)
@@ -246,6 +295,19 @@ const char *hrf_session_notes(const struct hrf_session *session)
     return session->notes.text;
 }
 
+static enum hrf_status run_step(struct hrf_session *session, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &session->graph->nodes[n];
+    const struct hrf_kernel_call *call = &session->calls[n];
+    struct hrf_kernel *kernel = session->kernels[n];
+    const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
+    if (node->op == HRF_OP_EXCHANGE)
+        return hrf_peers_exchange(session->peers, node->attributes.index, in, call->output, err);
+    if (node->op == HRF_OP_ALL_REDUCE)
+        return hrf_peers_reduce(session->peers, node->attributes.index, in, call->output, err);
+    return kernel->run(kernel, call, err);
+}
+
 enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
 {
     if (session->ops->enter != NULL)
@@ -253,9 +315,8 @@ enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *e
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        int32_t node = session->plan->steps[i].node;
-        struct hrf_kernel *kernel = session->kernels[node];
-        HRF_TRY(kernel->run(kernel, &session->calls[node], err));
+        const int32_t node = session->plan->steps[i].node;
+        HRF_TRY(run_step(session, node, err));
         HRF_TRY(show(session, session->graph->nodes[node].outputs[0], err));
     }
     return HRF_OK;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/ir/graph.h"
 #include "engine/passes/lower.h"
+#include "engine/run/peers.h"
 
 #include <stdint.h>
 
@@ -38,6 +39,21 @@ HRF_CHECKED enum hrf_status hrf_session_create(const struct hrf_graph *graph,
                                                struct hrf_session **out, struct hrf_error *err);
 void hrf_session_destroy(struct hrf_session *session);
 HRF_DEFINE_AUTO(hrf_session)
+
+/* The two halves of hrf_session_create(), for what stands between them: cutting the network.
+ * *out: the graph as it will be computed, fused and in the precision asked for. `notes` is added
+ * to; `operations` (2 x multiply-adds) is set. */
+HRF_CHECKED enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
+                                                const struct hrf_session_config *config,
+                                                struct hrf_graph **out, double *operations,
+                                                struct hrf_strbuf *notes, struct hrf_error *err);
+/* Takes over *prepared, on success only: such a graph, or a rank's part of one. `peers` (borrowed
+ * for life; NULL: none) runs its EXCHANGE and ALL_REDUCE nodes. */
+HRF_CHECKED enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
+                                                        const struct hrf_session_config *config,
+                                                        struct hrf_peers *peers,
+                                                        struct hrf_session **out,
+                                                        struct hrf_error *err);
 
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
  * Fill it before every run, which uses it up. It belongs to the session and keeps its address. */

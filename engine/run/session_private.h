@@ -10,6 +10,7 @@ struct hrf_session {
     struct hrf_graph *graph; /* after the passes */
     const struct hrf_backend_ops *ops;
     struct hrf_backend *backend;
+    struct hrf_peers *peers; /* borrowed; NULL: it has none */
     struct hrf_plan *plan;
     struct hrf_kernel **kernels; /* [n_nodes] */
     int32_t n_kernels;

@@ -8,6 +8,7 @@
 #include "tests/ops/build.h"
 
 #include "engine/run/calibrator.h"
+#include "engine/run/parallel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -224,26 +225,98 @@ float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_th
     return run_session(graph, &config, NULL, seed, n_runs, count, NULL);
 }
 
+/* Ranges from a run in float32 on the same inputs, and what was borrowed for them. */
+struct ranges {
+    struct hrf_observations seen;
+    struct hrf_calibration *calibration;
+    struct hrf_calibrated calibrated;
+};
+
+static void calibrate(const struct hrf_graph *graph, uint64_t seed, struct ranges *r,
+                      struct hrf_session_config *config)
+{
+    const struct hrf_session_config plain = { .device = "ref",
+                                              .precision = "fp32",
+                                              .n_threads = 1 };
+    struct hrf_error err = { .status = HRF_OK };
+    int64_t count;
+    *r = (struct ranges){ .calibration = NULL };
+    hrf_free(run_session(graph, &plain, &r->seen, seed, 1, &count, NULL));
+    must(hrf_fit_all(&r->seen, HRF_FIT_KIND_MINMAX, &r->calibration, &err), &err);
+    must(hrf_calibrated_init(r->calibration, &r->calibrated, &err), &err);
+    config->ranges = r->calibrated.ranges;
+    config->n_ranges = r->calibrated.n_ranges;
+}
+
+static void release_ranges(struct ranges *r)
+{
+    hrf_calibrated_release(&r->calibrated);
+    hrf_calibration_destroy(r->calibration);
+    hrf_observations_release(&r->seen);
+}
+
 float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
                     int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure)
 {
-    struct hrf_session_config config = { .device = "ref", .precision = "fp32", .n_threads = 1 };
-    struct hrf_observations seen = { .items = NULL };
-    struct hrf_calibration *calibration = NULL;
-    struct hrf_calibrated calibrated;
-    struct hrf_error err = { .status = HRF_OK };
-    hrf_free(run_session(graph, &config, &seen, seed, 1, count, NULL));
-    must(hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, &calibration, &err), &err);
-    must(hrf_calibrated_init(calibration, &calibrated, &err), &err);
-    config = (struct hrf_session_config){ .device = device,
-                                          .precision = precision,
-                                          .n_threads = n_threads,
-                                          .ranges = calibrated.ranges,
-                                          .n_ranges = calibrated.n_ranges };
+    struct hrf_session_config config = { .device = device,
+                                         .precision = precision,
+                                         .n_threads = n_threads };
+    struct ranges ranges;
+    calibrate(graph, seed, &ranges, &config);
     float *result = run_session(graph, &config, NULL, seed, n_runs, count, is_pure);
-    hrf_calibrated_release(&calibrated);
-    hrf_calibration_destroy(calibration);
-    hrf_observations_release(&seen);
+    release_ranges(&ranges);
+    return result;
+}
+
+/* The images that fill_inputs() would give. */
+static float *make_images(const struct hrf_shape *shape, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    const int64_t n = hrf_shape_count(shape);
+    float *x = hrf_alloc_array((size_t)n, sizeof *x);
+    assert_non_null(x);
+    for (int64_t k = 0; k < n; k++)
+        x[k] = (float)(hrf_random_unit(&random) * 4 - 2);
+    return x;
+}
+
+static float *run_ranks(const struct hrf_graph *graph, const struct hrf_session_config *config,
+                        const struct hrf_layout_plan *layout, uint64_t seed, int64_t *count)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_parallel *parallel = NULL;
+    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
+    float *images = make_images(&source.shape, seed);
+    source.data = images;
+    must(hrf_parallel_create(graph, config, layout, 60000, &parallel, &err), &err);
+    for (int i = 0; i < 2; i++) /* the second run finds everything used */
+        must(hrf_parallel_run(parallel, hrf_read_array, &source, &err), &err);
+    *count = 0;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        *count += hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+    float *result = hrf_alloc_array((size_t)*count + 1, sizeof *result), *at = result;
+    assert_non_null(result);
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        const int64_t n = hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+        memcpy(at, hrf_parallel_output(parallel, i), (size_t)n * sizeof *at);
+        at += n;
+    }
+    hrf_parallel_destroy(parallel);
+    hrf_free(images);
+    return result;
+}
+
+float *run_layout_in(const struct hrf_graph *graph, const char *device, const char *precision,
+                     const char *layout, uint64_t seed, int64_t *count)
+{
+    struct hrf_session_config config = { .device = device, .precision = precision, .n_threads = 1 };
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_layout_plan plan;
+    struct ranges ranges;
+    must(hrf_layout_parse(layout, &plan, &err), &err);
+    calibrate(graph, seed, &ranges, &config);
+    float *result = run_ranks(graph, &config, &plan, seed, count);
+    release_ranges(&ranges);
     return result;
 }
 

@@ -74,6 +74,8 @@ static void the_table_names_every_operator_that_computes(void **state)
         HRF_OP_CONSTANT, HRF_OP_SHAPE,
         HRF_OP_CAST,     HRF_OP_CONSTANT_OF_SHAPE,
         HRF_OP_QUANTIZE, HRF_OP_DEQUANTIZE,
+        HRF_OP_EXCHANGE, HRF_OP_ALL_REDUCE,
+        HRF_OP_POOL_SUM, HRF_OP_POOL_FINISH,
     };
     for (int op = 0; op < HRF_N_OPS; op++) {
         bool found = false;

@@ -122,6 +122,8 @@ static void enter(struct hrf_backend *backend)
 static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
                         struct hrf_error *err)
 {
+    if (hrf_is_partial(node->op))
+        return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
     if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
@@ -153,6 +155,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
                                struct hrf_error *err)
 {
     const enum hrf_node_form form = hrf_node_form(graph, node);
+    if (hrf_is_partial(node->op))
+        return hrf_partial_compile(graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_conv_integer_fits(graph, node))
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))

@@ -1,0 +1,43 @@
+/* comm.h - messages between the ranks of one network. One interface, several ways to carry them.
+ *
+ * A message is named by sender, receiver and tag; one sender's messages of one tag arrive in order.
+ * send() copies and never waits, so that no order of sends and receives can deadlock; receive()
+ * waits until the message is there, the group was aborted, or the sender has made no progress for
+ * the deadline: it hangs or has died. A rank shows progress by counting `steps`; waiting counts
+ * too, so that the one that is stuck is blamed and not those that wait for it. Whoever fails aborts
+ * the group, and every other rank's next call says so, with the first reason. A comm is used by its
+ * rank's thread alone.
+ */
+#ifndef HRF_ENGINE_COMM_COMM_H
+#define HRF_ENGINE_COMM_COMM_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_comm;
+
+struct hrf_comm_ops {
+    const char *name; /* "loop", "mpi" */
+    enum hrf_status (*send)(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                            size_t n_bytes, struct hrf_error *err);
+    /* HRF_E_BUG when the message has another size. */
+    enum hrf_status (*receive)(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                               size_t n_bytes, struct hrf_error *err);
+    /* Ends the group for every rank; `why` is what they are told. */
+    void (*abort)(struct hrf_comm *comm, const char *why);
+};
+
+/* Each kind puts this first in a struct of its own. */
+struct hrf_comm {
+    const struct hrf_comm_ops *ops;
+    int32_t rank, n_ranks;
+    int64_t deadline_ms;            /* without progress of the sender */
+    atomic_llong steps;             /* this rank's progress */
+    int64_t n_messages, sent_bytes; /* so far */
+    double waited;                  /* s, in receive */
+};
+
+#endif

@@ -1,0 +1,222 @@
+#include "engine/comm/loop.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct message {
+    struct message *next;
+    int32_t from;
+    int64_t tag;
+    size_t n_bytes;
+    char bytes[];
+};
+
+struct mailbox {
+    struct message *first, **last;
+    pthread_cond_t arrived;
+};
+
+struct loop_comm {
+    struct hrf_comm base;
+    struct hrf_loop *loop;
+};
+
+struct hrf_loop {
+    pthread_mutex_t mutex; /* of all below */
+    bool is_aborted;
+    char why[512];
+    int32_t n_ranks;
+    struct mailbox *boxes;   /* [n_ranks] */
+    struct loop_comm *comms; /* [n_ranks] */
+};
+
+static enum hrf_status aborted(const struct hrf_loop *loop, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_AGAIN, "the ranks were stopped: %s", loop->why);
+}
+
+static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                            size_t n_bytes, struct hrf_error *err)
+{
+    struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
+    struct message *m = hrf_alloc(sizeof *m + n_bytes);
+    if (m == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message of %zu bytes", n_bytes);
+    m->next = NULL;
+    m->from = comm->rank;
+    m->tag = tag;
+    m->n_bytes = n_bytes;
+    memcpy(m->bytes, bytes, n_bytes);
+    comm->n_messages++;
+    comm->sent_bytes += (int64_t)n_bytes;
+    pthread_mutex_lock(&loop->mutex);
+    struct mailbox *box = &loop->boxes[to];
+    *box->last = m;
+    box->last = &m->next;
+    pthread_cond_signal(&box->arrived);
+    const enum hrf_status status = loop->is_aborted ? aborted(loop, err) : HRF_OK;
+    pthread_mutex_unlock(&loop->mutex);
+    return status;
+}
+
+/* Takes the first message of that name out of the box; NULL: there is none. */
+static struct message *take(struct mailbox *box, int32_t from, int64_t tag)
+{
+    for (struct message **at = &box->first; *at != NULL; at = &(*at)->next) {
+        struct message *m = *at;
+        if (m->from != from || m->tag != tag)
+            continue;
+        *at = m->next;
+        if (box->last == &m->next)
+            box->last = at;
+        return m;
+    }
+    return NULL;
+}
+
+static struct timespec after(int64_t ms)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += ms / 1000;
+    at.tv_nsec += ms % 1000 * 1000000;
+    at.tv_sec += at.tv_nsec / 1000000000;
+    at.tv_nsec %= 1000000000;
+    return at;
+}
+
+/* Wakes up now and then to see whether the sender is getting on. */
+static enum hrf_status wait_for(struct loop_comm *c, int32_t from, int64_t tag,
+                                struct message **out, struct hrf_error *err)
+{
+    struct hrf_loop *loop = c->loop;
+    struct mailbox *box = &loop->boxes[c->base.rank];
+    struct hrf_comm *sender = &loop->comms[from].base;
+    const int64_t nap = c->base.deadline_ms / 8 + 1;
+    int64_t silent_ms = 0;
+    long long seen = atomic_load(&sender->steps);
+    while ((*out = take(box, from, tag)) == NULL) {
+        const struct timespec until = after(nap);
+        if (loop->is_aborted)
+            return aborted(loop, err);
+        if (pthread_cond_timedwait(&box->arrived, &loop->mutex, &until) != ETIMEDOUT)
+            continue;
+        atomic_fetch_add(&c->base.steps, 1);
+        const long long now = atomic_load(&sender->steps);
+        silent_ms = now == seen ? silent_ms + nap : 0;
+        seen = now;
+        if (silent_ms >= c->base.deadline_ms)
+            return hrf_error_set(err, HRF_E_AGAIN,
+                                 "rank %d has made no progress for %.1f s while rank %d waits for "
+                                 "it: it hangs or has died",
+                                 from, (double)silent_ms / 1000, c->base.rank);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                               size_t n_bytes, struct hrf_error *err)
+{
+    struct loop_comm *c = (struct loop_comm *)comm;
+    struct message *m = NULL;
+    const double start = hrf_clock_seconds();
+    pthread_mutex_lock(&c->loop->mutex);
+    enum hrf_status status = wait_for(c, from, tag, &m, err);
+    pthread_mutex_unlock(&c->loop->mutex);
+    comm->waited += hrf_clock_seconds() - start;
+    if (status == HRF_OK && m->n_bytes != n_bytes)
+        status = hrf_error_set(err, HRF_E_BUG,
+                               "rank %d sent %zu bytes (message %lld) where rank %d expects %zu",
+                               from, m->n_bytes, (long long)tag, comm->rank, n_bytes);
+    if (status == HRF_OK)
+        memcpy(bytes, m->bytes, n_bytes);
+    hrf_free(m);
+    return status;
+}
+
+static void stop(struct hrf_comm *comm, const char *why)
+{
+    struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
+    pthread_mutex_lock(&loop->mutex);
+    if (!loop->is_aborted)
+        snprintf(loop->why, sizeof loop->why, "rank %d: %s", comm->rank, why);
+    loop->is_aborted = true;
+    for (int32_t i = 0; i < loop->n_ranks; i++)
+        pthread_cond_broadcast(&loop->boxes[i].arrived);
+    pthread_mutex_unlock(&loop->mutex);
+}
+
+static const struct hrf_comm_ops ops = {
+    .name = "loop", .send = send, .receive = receive, .abort = stop
+};
+
+static void empty(struct mailbox *box)
+{
+    while (box->first != NULL) {
+        struct message *m = box->first;
+        box->first = m->next;
+        hrf_free(m);
+    }
+    box->last = &box->first;
+}
+
+void hrf_loop_reset(struct hrf_loop *loop)
+{
+    loop->is_aborted = false;
+    for (int32_t i = 0; i < loop->n_ranks; i++)
+        empty(&loop->boxes[i]);
+}
+
+void hrf_loop_destroy(struct hrf_loop *loop)
+{
+    if (loop == NULL)
+        return;
+    for (int32_t i = 0; i < loop->n_ranks; i++) {
+        empty(&loop->boxes[i]);
+        pthread_cond_destroy(&loop->boxes[i].arrived);
+    }
+    if (loop->n_ranks > 0)
+        pthread_mutex_destroy(&loop->mutex);
+    hrf_free(loop->boxes);
+    hrf_free(loop->comms);
+    hrf_free(loop);
+}
+
+enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf_loop **out,
+                                struct hrf_error *err)
+{
+    HRF_AUTO(hrf_loop) loop = hrf_calloc(1, sizeof *loop);
+    pthread_condattr_t monotonic;
+    if (loop != NULL) {
+        loop->boxes = hrf_calloc((size_t)n_ranks, sizeof *loop->boxes);
+        loop->comms = hrf_calloc((size_t)n_ranks, sizeof *loop->comms);
+    }
+    if (loop == NULL || loop->boxes == NULL || loop->comms == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);
+    pthread_mutex_init(&loop->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    for (int32_t i = 0; i < n_ranks; i++) {
+        pthread_cond_init(&loop->boxes[i].arrived, &monotonic);
+        loop->boxes[i].last = &loop->boxes[i].first;
+        loop->comms[i] = (struct loop_comm){
+            .base = { .ops = &ops, .rank = i, .n_ranks = n_ranks, .deadline_ms = deadline_ms },
+            .loop = loop
+        };
+    }
+    loop->n_ranks = n_ranks;
+    pthread_condattr_destroy(&monotonic);
+    *out = loop;
+    loop = NULL;
+    return HRF_OK;
+}
+
+struct hrf_comm *hrf_loop_comm(struct hrf_loop *loop, int32_t rank)
+{
+    return &loop->comms[rank].base;
+}

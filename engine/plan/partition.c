@@ -1,0 +1,396 @@
+/* partition.c - who computes what, and what has to be brought for it. */
+#include "engine/plan/partition.h"
+
+#include "engine/plan/stages.h"
+
+#include <string.h>
+
+void hrf_partition_destroy(struct hrf_partition *p)
+{
+    if (p == NULL)
+        return;
+    for (int32_t i = 0; i < p->n_exchanges; i++)
+        hrf_free(p->exchanges[i].have); /* one block with local and need */
+    for (int32_t i = 0; i < p->n_reduces; i++)
+        hrf_free(p->reduces[i].gives);
+    hrf_free(p->stage_of_node);
+    hrf_free(p->is_split);
+    hrf_free(p->is_recomputed);
+    hrf_free(p->boxes);
+    hrf_free(p->exchanges);
+    hrf_free(p->reduces);
+    hrf_free(p->first_feed);
+    hrf_free(p->feeds);
+    hrf_free(p->reduce_of);
+    hrf_free(p->output_feeds);
+    hrf_free(p);
+}
+
+static enum hrf_status no_memory(struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_NOMEM, "no memory to partition a network");
+}
+
+static bool is_global_pool(enum hrf_op op)
+{
+    return op == HRF_OP_GLOBAL_AVERAGE_POOL || op == HRF_OP_GLOBAL_MAX_POOL;
+}
+
+static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
+{
+    return value >= 0 && graph->values[value].data == NULL;
+}
+
+static int32_t stage_ranks(const struct hrf_partition *p)
+{
+    return hrf_layout_stage_ranks(&p->layout);
+}
+
+static bool is_in_stage(const struct hrf_partition *p, int32_t rank, int32_t stage)
+{
+    return rank / stage_ranks(p) == stage;
+}
+
+/* A rank's own part of an image: as even as can be. */
+static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_t rank)
+{
+    const struct hrf_shape *shape = &p->graph->values[value].shape;
+    const int32_t in_stage = rank % stage_ranks(p);
+    const int64_t at[2] = { in_stage / p->layout.columns, in_stage % p->layout.columns };
+    const int64_t n[2] = { p->layout.rows, p->layout.columns };
+    struct hrf_box box;
+    for (int i = 0; i < 2; i++) {
+        box.lo[i] = shape->dims[2 + i] * at[i] / n[i];
+        box.hi[i] = shape->dims[2 + i] * (at[i] + 1) / n[i];
+    }
+    return box;
+}
+
+/* ---- stages and splits ---- */
+
+static enum hrf_status cut_stages(struct hrf_partition *p, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = p->graph;
+    HRF_AUTO_FREE double *costs = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *costs);
+    if (costs == NULL)
+        return no_memory(err);
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        costs[n] = hrf_stages_cost(graph, &graph->nodes[n]);
+    return hrf_stages_cut(costs, graph->n_nodes, p->layout.stages, p->stage_of_node, err);
+}
+
+/* No rank's part may hang on padding alone: it would have nothing to compute it from. */
+static bool parts_have_inputs(const struct hrf_partition *p, const struct hrf_node *node)
+{
+    for (int32_t r = 0; r < stage_ranks(p); r++) {
+        const struct hrf_box out = share(p, node->outputs[0], r);
+        if (hrf_box_is_empty(&out))
+            continue;
+        const struct hrf_box in = hrf_region_needed(p->graph, node, 0, &out);
+        if (hrf_box_is_empty(&in))
+            return false;
+    }
+    return true;
+}
+
+static void find_splits(struct hrf_partition *p, const bool *recompute)
+{
+    const struct hrf_graph *graph = p->graph;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_shape *shape = &graph->values[graph->inputs[i]].shape;
+        p->is_split[graph->inputs[i]] = shape->rank == 4;
+        p->is_recomputed[graph->inputs[i]] = true; /* each rank is fed what it needs */
+    }
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        const int32_t value = node->outputs[0];
+        p->is_split[value] = stage_ranks(p) > 1 && hrf_region_can_split(graph, node) &&
+                             parts_have_inputs(p, node);
+        p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value];
+    }
+}
+
+/* What other stages or the caller read must be there in shares. */
+static void keep_shared(struct hrf_partition *p)
+{
+    const struct hrf_graph *graph = p->graph;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++) {
+            const int32_t value = graph->nodes[n].inputs[k];
+            if (comes_at_run_time(graph, value) && graph->values[value].producer >= 0 &&
+                p->stage_of_node[graph->values[value].producer] != p->stage_of_node[n])
+                p->is_recomputed[value] = false;
+        }
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->values[graph->outputs[i]].producer >= 0)
+            p->is_recomputed[graph->outputs[i]] = false;
+}
+
+/* ---- boxes ---- */
+
+static struct hrf_box *box_at(struct hrf_partition *p, int32_t value, int32_t rank)
+{
+    return &p->boxes[(int64_t)value * p->n_ranks + rank];
+}
+
+/* A global pool over a split image: each rank sums its own share. */
+static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
+{
+    return is_global_pool(node->op) && comes_at_run_time(p->graph, node->inputs[0]) &&
+           p->is_split[node->inputs[0]] && stage_ranks(p) > 1;
+}
+
+static struct hrf_box needed(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
+                             int32_t rank)
+{
+    const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], rank);
+    if (is_reduced(p, node) && !hrf_box_is_empty(out))
+        return share(p, node->inputs[k], rank);
+    if (!hrf_box_is_empty(out) && !p->is_split[node->outputs[0]])
+        return hrf_box_whole(&p->graph->values[node->inputs[k]].shape);
+    return hrf_region_needed(p->graph, node, k, out);
+}
+
+static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
+{
+    for (int32_t r = 0; r < p->n_ranks; r++) {
+        if (p->is_recomputed[value])
+            continue; /* the hull of the needs, gathered from its consumers */
+        if (!is_in_stage(p, r, stage))
+            *box_at(p, value, r) = (struct hrf_box){ .lo = { 0 } };
+        else if (p->is_split[value])
+            *box_at(p, value, r) = share(p, value, r);
+        else
+            *box_at(p, value, r) = hrf_box_whole(&p->graph->values[value].shape);
+    }
+}
+
+/* From the end to the beginning: consumers first. */
+static void find_boxes(struct hrf_partition *p)
+{
+    const struct hrf_graph *graph = p->graph;
+    for (int32_t i = 0; i < graph->n_outputs; i++) /* an input that is an output */
+        if (p->is_recomputed[graph->outputs[i]])
+            *box_at(p, graph->outputs[i],
+                    p->output_rank) = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
+    for (int32_t n = graph->n_nodes - 1; n >= 0; n--) {
+        const struct hrf_node *node = &graph->nodes[n];
+        set_boxes_of(p, node->outputs[0], p->stage_of_node[n]);
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            if (!comes_at_run_time(graph, node->inputs[k]) || !p->is_recomputed[node->inputs[k]])
+                continue;
+            for (int32_t r = 0; r < p->n_ranks; r++) {
+                const struct hrf_box need = needed(p, node, k, r);
+                struct hrf_box *hull = box_at(p, node->inputs[k], r);
+                *hull = hrf_box_hull(hull, &need);
+            }
+        }
+    }
+}
+
+/* ---- exchanges and reductions ---- */
+
+static bool is_there(const struct hrf_partition *p, int32_t value, const struct hrf_box *need)
+{
+    for (int32_t r = 0; r < p->n_ranks; r++)
+        if (!hrf_box_is_empty(&need[r]) && !hrf_box_equal(&need[r], hrf_partition_box(p, value, r)))
+            return false;
+    return true;
+}
+
+static int32_t find_exchange(const struct hrf_partition *p, int32_t value,
+                             const struct hrf_box *need)
+{
+    for (int32_t e = 0; e < p->n_exchanges; e++) {
+        const struct hrf_exchange *x = &p->exchanges[e];
+        bool same = x->value == value;
+        for (int32_t r = 0; r < p->n_ranks && same; r++)
+            same = hrf_box_equal(&x->need[r], &need[r]);
+        if (same)
+            return e;
+    }
+    return HRF_NO_EXCHANGE;
+}
+
+static void fill_exchange(const struct hrf_partition *p, int32_t value, const struct hrf_box *need,
+                          struct hrf_exchange *x)
+{
+    const struct hrf_value *v = &p->graph->values[value];
+    const int64_t count = hrf_shape_count(&v->shape);
+    *x = (struct hrf_exchange){ .value = value,
+                                .n_images = v->shape.rank == 4 ? v->shape.dims[0] : 1,
+                                .channels = v->shape.rank == 4 ? v->shape.dims[1] : count,
+                                .element_bytes = hrf_dtype_size(v->dtype),
+                                .have = x->have,
+                                .local = x->have + p->n_ranks,
+                                .need = x->have + 2 * p->n_ranks };
+    bool given = false; /* a whole value is given by the first rank that has it */
+    for (int32_t r = 0; r < p->n_ranks; r++) {
+        x->local[r] = *hrf_partition_box(p, value, r);
+        x->need[r] = need[r];
+        const bool gives = !p->is_recomputed[value] && (p->is_split[value] || !given) &&
+                           !hrf_box_is_empty(&x->local[r]);
+        if (gives)
+            x->have[r] = x->local[r];
+        given |= gives;
+    }
+}
+
+/* *feed: what brings `need` of the value. */
+static enum hrf_status feed(struct hrf_partition *p, int32_t value, const struct hrf_box *need,
+                            int32_t *feed_out, struct hrf_error *err)
+{
+    *feed_out = HRF_NO_EXCHANGE;
+    if (is_there(p, value, need))
+        return HRF_OK;
+    *feed_out = find_exchange(p, value, need);
+    if (*feed_out != HRF_NO_EXCHANGE)
+        return HRF_OK;
+    struct hrf_exchange *x = &p->exchanges[p->n_exchanges];
+    x->have = hrf_calloc(3 * (size_t)p->n_ranks, sizeof *x->have);
+    if (x->have == NULL)
+        return no_memory(err);
+    fill_exchange(p, value, need, x);
+    *feed_out = p->n_exchanges++;
+    return HRF_OK;
+}
+
+static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = p->graph;
+    const struct hrf_node *node = &graph->nodes[n];
+    const struct hrf_value *x = &graph->values[node->inputs[0]];
+    const bool is_integer = x->dtype == HRF_S8 || x->dtype == HRF_U8;
+    const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL;
+    struct hrf_reduce *reduce = &p->reduces[p->n_reduces];
+    bool *gives = hrf_calloc((size_t)p->n_ranks, sizeof *gives);
+    if (gives == NULL)
+        return no_memory(err);
+    *reduce = (struct hrf_reduce){ .first = p->stage_of_node[n] * stage_ranks(p),
+                                   .n = stage_ranks(p),
+                                   .is_max = is_max,
+                                   .dtype = is_max       ? x->dtype
+                                            : is_integer ? HRF_S32
+                                                         : HRF_F64,
+                                   .count = x->shape.dims[0] * x->shape.dims[1],
+                                   .gives = gives };
+    for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {
+        const struct hrf_box own = share(p, node->inputs[0], r);
+        gives[r] = !hrf_box_is_empty(&own);
+    }
+    p->reduce_of[n] = p->n_reduces++;
+    return HRF_OK;
+}
+
+static enum hrf_status feed_node(struct hrf_partition *p, int32_t n, struct hrf_box *need,
+                                 struct hrf_error *err)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        p->feeds[p->first_feed[n] + k] = HRF_NO_EXCHANGE;
+        if (!comes_at_run_time(p->graph, node->inputs[k]))
+            continue;
+        for (int32_t r = 0; r < p->n_ranks; r++)
+            need[r] = needed(p, node, k, r);
+        HRF_TRY(feed(p, node->inputs[k], need, &p->feeds[p->first_feed[n] + k], err));
+    }
+    p->reduce_of[n] = -1;
+    return is_reduced(p, node) ? add_reduce(p, n, err) : HRF_OK;
+}
+
+static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = p->graph;
+    HRF_AUTO_FREE struct hrf_box *need = hrf_calloc((size_t)p->n_ranks, sizeof *need);
+    if (need == NULL)
+        return no_memory(err);
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        HRF_TRY(feed_node(p, n, need, err));
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        for (int32_t r = 0; r < p->n_ranks; r++)
+            need[r] = (struct hrf_box){ .lo = { 0 } };
+        need[p->output_rank] = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
+        HRF_TRY(feed(p, graph->outputs[i], need, &p->output_feeds[i], err));
+    }
+    return HRF_OK;
+}
+
+/* ---- making one ---- */
+
+static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = p->graph;
+    const size_t n_nodes = (size_t)graph->n_nodes + 1, n_values = (size_t)graph->n_values + 1;
+    size_t n_inputs = 0;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        n_inputs += (size_t)graph->nodes[n].n_inputs;
+    const size_t n_feeds = n_inputs + (size_t)graph->n_outputs;
+    p->stage_of_node = hrf_calloc(n_nodes, sizeof *p->stage_of_node);
+    p->is_split = hrf_calloc(n_values, sizeof *p->is_split);
+    p->is_recomputed = hrf_calloc(n_values, sizeof *p->is_recomputed);
+    p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
+    p->exchanges = hrf_calloc(n_feeds + 1, sizeof *p->exchanges);
+    p->reduces = hrf_calloc(n_nodes, sizeof *p->reduces);
+    p->first_feed = hrf_calloc(n_nodes, sizeof *p->first_feed);
+    p->feeds = hrf_calloc(n_inputs + 1, sizeof *p->feeds);
+    p->reduce_of = hrf_calloc(n_nodes, sizeof *p->reduce_of);
+    p->output_feeds = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_feeds);
+    if (p->stage_of_node == NULL || p->is_split == NULL || p->is_recomputed == NULL ||
+        p->boxes == NULL || p->exchanges == NULL || p->reduces == NULL || p->first_feed == NULL ||
+        p->feeds == NULL || p->reduce_of == NULL || p->output_feeds == NULL)
+        return no_memory(err);
+    int32_t at = 0;
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        p->first_feed[n] = at;
+        at += graph->nodes[n].n_inputs;
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
+                                     const struct hrf_layout_plan *layout, const bool *recompute,
+                                     struct hrf_partition **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_partition) p = hrf_calloc(1, sizeof *p);
+    if (p == NULL)
+        return no_memory(err);
+    p->graph = graph;
+    p->layout = *layout;
+    p->n_ranks = hrf_layout_group_ranks(layout);
+    p->output_rank = p->n_ranks - stage_ranks(p);
+    HRF_TRY(allocate(p, err));
+    HRF_TRY(cut_stages(p, err));
+    find_splits(p, recompute);
+    keep_shared(p);
+    find_boxes(p);
+    HRF_TRY(find_feeds(p, err));
+    HRF_TRY(hrf_partition_check(p, err));
+    *out = p;
+    p = NULL;
+    return HRF_OK;
+}
+
+/* ---- exchanges, seen from a rank ---- */
+
+bool hrf_exchange_takes(const struct hrf_exchange *x, int32_t rank)
+{
+    return !hrf_box_is_empty(&x->need[rank]) && !hrf_box_equal(&x->need[rank], &x->local[rank]);
+}
+
+struct hrf_box hrf_exchange_sent(const struct hrf_exchange *x, int32_t from, int32_t to)
+{
+    const struct hrf_box nothing = { .lo = { 0 } };
+    if (from == to || hrf_box_is_empty(&x->have[from]) || hrf_box_is_empty(&x->need[to]) ||
+        hrf_box_contains(&x->local[to], &x->need[to]))
+        return nothing;
+    const struct hrf_box part = hrf_box_intersect(&x->have[from], &x->need[to]);
+    return hrf_box_is_empty(&part) ? nothing : part;
+}
+
+int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *box)
+{
+    if (hrf_box_is_empty(box))
+        return 0;
+    return x->n_images * (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * x->channels *
+           (int64_t)x->element_bytes;
+}

@@ -1,0 +1,95 @@
+/* partition.h - one graph for many ranks: for each rank a graph of its own, of the same kind.
+ *
+ * Pure arithmetic over shapes. A value that is an image is split: every rank of its stage owns a
+ * part of its rows and columns, as even as can be, none where there are too few. For its part of an
+ * output a rank needs a box of the input (region.h); where it has not computed just that box, an
+ * EXCHANGE brings it: the intersection of what others own with what is needed. Halos, stage
+ * boundaries, gathers and crops are all that. Pads stay only at the image's true border, so kernels
+ * need not know that they see a part. Global pooling becomes partial sums, an ALL_REDUCE and a
+ * division. What cannot be split is computed whole by every rank of the stage.
+ *
+ * Where a value is `recomputed` a rank computes all that it will need of it itself, more than its
+ * own share, and nothing is exchanged: with every value recomputed the parts can be run one after
+ * the other on one device (bands), with some of them a wider halo serves several convolutions.
+ */
+#ifndef HRF_ENGINE_PLAN_PARTITION_H
+#define HRF_ENGINE_PLAN_PARTITION_H
+
+#include "engine/ir/graph.h"
+#include "engine/plan/layout.h"
+#include "engine/plan/region.h"
+
+/* Who has which box of a value and who needs which; of all ranks of the group. */
+struct hrf_exchange {
+    int32_t value; /* in the whole graph */
+    int64_t n_images, channels;
+    size_t element_bytes;
+    struct hrf_box *have;  /* [n_ranks] what each gives to others; disjoint */
+    struct hrf_box *local; /* [n_ranks] what each has; contains `have` */
+    struct hrf_box *need;  /* [n_ranks] */
+};
+
+/* A sum or maximum over the values of ranks [first, first + n) that have one, on each of them,
+ * in the order of ranks: the same bits everywhere. */
+struct hrf_reduce {
+    int32_t first, n;
+    bool is_max;
+    enum hrf_dtype dtype; /* sums: F64, S32; maxima: F32, F16, B16, S8, U8 */
+    int64_t count;
+    bool *gives; /* [n_ranks] */
+};
+
+enum { HRF_NO_EXCHANGE = -1 };
+
+struct hrf_partition {
+    const struct hrf_graph *graph; /* borrowed: the whole */
+    struct hrf_layout_plan layout;
+    int32_t n_ranks;        /* of one group: stages x rows x columns */
+    int32_t *stage_of_node; /* [nodes] */
+    bool *is_split;         /* [values] */
+    bool *is_recomputed;    /* [values] */
+    struct hrf_box *boxes; /* [values][n_ranks] what each rank computes or is fed; empty: nothing */
+    struct hrf_exchange *exchanges;
+    int32_t n_exchanges;
+    struct hrf_reduce *reduces;
+    int32_t n_reduces;
+    int32_t *first_feed;   /* [nodes] where its inputs begin in `feeds` */
+    int32_t *feeds;        /* the exchange that brings an input, or HRF_NO_EXCHANGE */
+    int32_t *reduce_of;    /* [nodes] a global pool's reduction, or -1 */
+    int32_t *output_feeds; /* [graph outputs] */
+    int32_t output_rank;   /* which gives the network's outputs */
+};
+
+/* `graph`: after all passes, shapes known (of one micro-batch). Uses the layout's rows, columns and
+ * stages. `recompute` [values]: values to recompute rather than exchange; NULL: none. HRF_E_USER
+ * when there are more stages than nodes. */
+HRF_CHECKED enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
+                                                 const struct hrf_layout_plan *layout,
+                                                 const bool *recompute, struct hrf_partition **out,
+                                                 struct hrf_error *err);
+void hrf_partition_destroy(struct hrf_partition *partition);
+HRF_DEFINE_AUTO(hrf_partition)
+
+/* The graph of one rank: its inputs are the boxes it is fed (none: no input), its outputs the
+ * network's on `output_rank` and none elsewhere. attributes.index of EXCHANGE and ALL_REDUCE names
+ * the table's row. */
+HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *partition, int32_t rank,
+                                                struct hrf_graph **out, struct hrf_error *err);
+
+/* Every needed box is covered by what is there, once; `have` are disjoint; reductions' ranks are in
+ * range; parts of split values cover them. HRF_E_BUG with the value and the ranks. */
+HRF_CHECKED enum hrf_status hrf_partition_check(const struct hrf_partition *partition,
+                                                struct hrf_error *err);
+
+static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition *p, int32_t value,
+                                                      int32_t rank)
+{
+    return &p->boxes[(int64_t)value * p->n_ranks + rank];
+}
+/* What rank `from` sends to rank `to`; may be empty. */
+struct hrf_box hrf_exchange_sent(const struct hrf_exchange *exchange, int32_t from, int32_t to);
+int64_t hrf_exchange_bytes(const struct hrf_exchange *exchange, const struct hrf_box *box);
+/* Whether the rank gets a value of its own from the exchange: what it has is not what it needs. */
+bool hrf_exchange_takes(const struct hrf_exchange *exchange, int32_t rank);
+
+#endif

@@ -1,0 +1,241 @@
+/* partition_graph.c - one rank's graph, out of the whole one and the partition's tables. */
+#include "engine/plan/partition.h"
+
+#include "base/strbuf.h"
+
+struct building {
+    const struct hrf_partition *p;
+    const struct hrf_graph *from;
+    struct hrf_graph *to;
+    int32_t rank;
+    int32_t *values;    /* [values of from] in `to`, -1: not there */
+    int32_t *exchanged; /* [exchanges] what an exchange gave, in `to`; -1: nothing (yet) */
+    bool *is_done;      /* [exchanges] */
+};
+
+static enum hrf_status no_memory(struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank's graph");
+}
+
+static enum hrf_status add_value(struct building *b, int32_t value, const char *suffix,
+                                 const struct hrf_box *box, int32_t *index, struct hrf_error *err)
+{
+    const struct hrf_value *v = &b->from->values[value];
+    const struct hrf_shape shape = hrf_box_shape(&v->shape, box);
+    HRF_AUTO_FREE char *name = hrf_format("%s%s", v->name, suffix);
+    if (name == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_graph_add_value(b->to, name, v->dtype, &shape, NULL, index, err));
+    b->to->values[*index].quantization = v->quantization;
+    return HRF_OK;
+}
+
+static enum hrf_status get_constant(struct building *b, int32_t value, int32_t *index,
+                                    struct hrf_error *err)
+{
+    const struct hrf_value *v = &b->from->values[value];
+    if (b->values[value] < 0) {
+        HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &v->shape, v->data, &b->values[value],
+                                    err));
+        b->to->values[b->values[value]].quantization = v->quantization;
+    }
+    *index = b->values[value];
+    return HRF_OK;
+}
+
+static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
+{
+    for (int32_t to = 0; to < n_ranks; to++) {
+        const struct hrf_box part = hrf_exchange_sent(x, rank, to);
+        if (!hrf_box_is_empty(&part))
+            return true;
+    }
+    return false;
+}
+
+static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_error *err)
+{
+    const struct hrf_exchange *x = &b->p->exchanges[e];
+    const struct hrf_box nothing = { .lo = { 0 } };
+    const bool takes = hrf_exchange_takes(x, b->rank);
+    struct hrf_attributes attributes = hrf_attributes_default();
+    int32_t output;
+    b->is_done[e] = true;
+    if (!takes && !gives(x, b->rank, b->p->n_ranks))
+        return HRF_OK;
+    const bool has_input = !hrf_box_is_empty(&x->local[b->rank]);
+    const int32_t input = b->values[x->value];
+    HRF_AUTO_FREE char *suffix = hrf_format(".x%d", e);
+    HRF_AUTO_FREE char *name = hrf_format("exchange %d of %s", e, b->from->values[x->value].name);
+    if (suffix == NULL || name == NULL)
+        return no_memory(err);
+    HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
+    attributes.index = e;
+    HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
+                               &attributes, err));
+    if (takes)
+        b->exchanged[e] = output;
+    return HRF_OK;
+}
+
+static int32_t brought(const struct building *b, int32_t value, int32_t feed)
+{
+    return feed != HRF_NO_EXCHANGE && b->exchanged[feed] >= 0 ? b->exchanged[feed]
+                                                              : b->values[value];
+}
+
+/* A value of the reduction: one number for each image and channel. */
+static enum hrf_status add_sums(struct building *b, const struct hrf_node *node, const char *suffix,
+                                enum hrf_dtype dtype, int32_t *index, struct hrf_error *err)
+{
+    const struct hrf_box pixel = { { 0, 0 }, { 1, 1 } };
+    HRF_TRY(add_value(b, node->outputs[0], suffix, &pixel, index, err));
+    b->to->values[*index].dtype = dtype;
+    b->to->values[*index].quantization = b->from->values[node->inputs[0]].quantization;
+    return HRF_OK;
+}
+
+static enum hrf_status add_named(struct building *b, enum hrf_op op, const char *of,
+                                 const char *what, const int32_t *input, int32_t output,
+                                 const struct hrf_attributes *attributes, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *name = hrf_format("%s.%s", of, what);
+    if (name == NULL)
+        return no_memory(err);
+    return hrf_graph_add_node(b->to, op, name, input, input != NULL ? 1 : 0, &output, 1, attributes,
+                              err);
+}
+
+/* A global pool as a part of it, a reduction and, for the mean, a division. */
+static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const struct hrf_shape *x = &b->from->values[node->inputs[0]].shape;
+    const struct hrf_reduce *reduce = &b->p->reduces[b->p->reduce_of[n]];
+    struct hrf_attributes attributes = node->attributes;
+    int32_t part = -1, all;
+    if (reduce->gives[b->rank]) {
+        const int32_t input = brought(b, node->inputs[0], b->p->feeds[b->p->first_feed[n]]);
+        HRF_TRY(add_sums(b, node, ".part", reduce->dtype, &part, err));
+        HRF_TRY(add_named(b, reduce->is_max ? HRF_OP_GLOBAL_MAX_POOL : HRF_OP_POOL_SUM, node->name,
+                          "part", &input, part, &attributes, err));
+    }
+    HRF_TRY(add_sums(b, node, reduce->is_max ? "" : ".sum", reduce->dtype, &all, err));
+    attributes.index = b->p->reduce_of[n];
+    HRF_TRY(add_named(b, HRF_OP_ALL_REDUCE, node->name, "reduce", part >= 0 ? &part : NULL, all,
+                      &attributes, err));
+    b->values[node->outputs[0]] = all;
+    if (reduce->is_max)
+        return HRF_OK;
+    const struct hrf_box pixel = { { 0, 0 }, { 1, 1 } };
+    HRF_TRY(add_value(b, node->outputs[0], "", &pixel, &b->values[node->outputs[0]], err));
+    attributes.size = x->dims[2] * x->dims[3];
+    return add_named(b, HRF_OP_POOL_FINISH, node->name, "finish", &all, b->values[node->outputs[0]],
+                     &attributes, err);
+}
+
+static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const int32_t value = node->outputs[0];
+    const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
+    if (inputs == NULL)
+        return no_memory(err);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        inputs[k] = HRF_NO_VALUE;
+        if (node->inputs[k] < 0)
+            continue;
+        if (b->from->values[node->inputs[k]].data != NULL)
+            HRF_TRY(get_constant(b, node->inputs[k], &inputs[k], err));
+        else
+            inputs[k] = brought(b, node->inputs[k], b->p->feeds[b->p->first_feed[n] + k]);
+    }
+    const struct hrf_attributes attributes = b->p->is_split[value]
+                                                 ? hrf_region_attributes(b->from, node, box)
+                                                 : node->attributes;
+    HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
+    return hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs,
+                              &b->values[value], 1, &attributes, err);
+}
+
+static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
+{
+    for (int32_t n = 0; n < b->from->n_nodes; n++) {
+        const struct hrf_node *node = &b->from->nodes[n];
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            const int32_t e = b->p->feeds[b->p->first_feed[n] + k];
+            if (e != HRF_NO_EXCHANGE && !b->is_done[e])
+                HRF_TRY(add_exchange(b, e, err));
+        }
+        if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
+            continue;
+        if (b->p->reduce_of[n] >= 0)
+            HRF_TRY(add_global_pool(b, n, err));
+        else
+            HRF_TRY(add_node(b, n, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status add_inputs(struct building *b, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < b->from->n_inputs; i++) {
+        const int32_t value = b->from->inputs[i];
+        const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
+        if (!hrf_box_is_empty(box))
+            HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status set_ends(struct building *b, struct hrf_error *err)
+{
+    const size_t n = (size_t)(b->from->n_inputs + b->from->n_outputs);
+    HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
+    int32_t n_inputs = 0, n_outputs = 0;
+    if (ends == NULL)
+        return no_memory(err);
+    for (int32_t i = 0; i < b->from->n_inputs; i++)
+        if (b->values[b->from->inputs[i]] >= 0)
+            ends[n_inputs++] = b->values[b->from->inputs[i]];
+    for (int32_t i = 0; i < b->from->n_outputs; i++) {
+        const int32_t e = b->p->output_feeds[i];
+        if (e != HRF_NO_EXCHANGE && !b->is_done[e])
+            HRF_TRY(add_exchange(b, e, err));
+        if (b->rank == b->p->output_rank)
+            ends[n_inputs + n_outputs++] = brought(b, b->from->outputs[i], e);
+    }
+    return hrf_graph_set_io(b->to, ends, n_inputs, ends + n_inputs, n_outputs, err);
+}
+
+enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
+                                    struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_graph_create(p->graph->name, &graph, err));
+    const size_t n_values = (size_t)p->graph->n_values, n_exchanges = (size_t)p->n_exchanges;
+    HRF_AUTO_FREE int32_t *values = hrf_alloc_array(n_values + 1, sizeof *values);
+    HRF_AUTO_FREE int32_t *exchanged = hrf_alloc_array(n_exchanges + 1, sizeof *exchanged);
+    HRF_AUTO_FREE bool *is_done = hrf_calloc(n_exchanges + 1, sizeof *is_done);
+    if (values == NULL || exchanged == NULL || is_done == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < n_values; i++)
+        values[i] = -1;
+    for (size_t i = 0; i < n_exchanges; i++)
+        exchanged[i] = -1;
+    struct building b = { .p = p,
+                          .from = p->graph,
+                          .to = graph,
+                          .rank = rank,
+                          .values = values,
+                          .exchanged = exchanged,
+                          .is_done = is_done };
+    HRF_TRY(add_inputs(&b, err));
+    HRF_TRY(add_nodes(&b, err));
+    HRF_TRY(set_ends(&b, err));
+    *out = graph;
+    graph = NULL;
+    return HRF_OK;
+}

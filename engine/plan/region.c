@@ -1,0 +1,220 @@
+#include "engine/plan/region.h"
+
+/* ---- boxes ---- */
+
+bool hrf_box_equal(const struct hrf_box *a, const struct hrf_box *b)
+{
+    if (hrf_box_is_empty(a) || hrf_box_is_empty(b))
+        return hrf_box_is_empty(a) && hrf_box_is_empty(b);
+    return a->lo[0] == b->lo[0] && a->lo[1] == b->lo[1] && a->hi[0] == b->hi[0] &&
+           a->hi[1] == b->hi[1];
+}
+
+bool hrf_box_contains(const struct hrf_box *outer, const struct hrf_box *inner)
+{
+    return hrf_box_is_empty(inner) ||
+           (outer->lo[0] <= inner->lo[0] && outer->lo[1] <= inner->lo[1] &&
+            outer->hi[0] >= inner->hi[0] && outer->hi[1] >= inner->hi[1]);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+struct hrf_box hrf_box_intersect(const struct hrf_box *a, const struct hrf_box *b)
+{
+    return (struct hrf_box){ { larger(a->lo[0], b->lo[0]), larger(a->lo[1], b->lo[1]) },
+                             { smaller(a->hi[0], b->hi[0]), smaller(a->hi[1], b->hi[1]) } };
+}
+
+struct hrf_box hrf_box_hull(const struct hrf_box *a, const struct hrf_box *b)
+{
+    if (hrf_box_is_empty(a))
+        return *b;
+    if (hrf_box_is_empty(b))
+        return *a;
+    return (struct hrf_box){ { smaller(a->lo[0], b->lo[0]), smaller(a->lo[1], b->lo[1]) },
+                             { larger(a->hi[0], b->hi[0]), larger(a->hi[1], b->hi[1]) } };
+}
+
+struct hrf_box hrf_box_whole(const struct hrf_shape *shape)
+{
+    if (shape->rank != 4)
+        return (struct hrf_box){ { 0, 0 }, { 1, 1 } };
+    return (struct hrf_box){ { 0, 0 }, { shape->dims[2], shape->dims[3] } };
+}
+
+struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_box *box)
+{
+    struct hrf_shape part = *shape;
+    if (hrf_box_is_empty(box))
+        return (struct hrf_shape){ .rank = 1 };
+    for (int i = 0; i < 2 && shape->rank == 4; i++)
+        part.dims[2 + i] = box->hi[i] - box->lo[i];
+    return part;
+}
+
+/* ---- windows ---- */
+
+/* One axis of an operator that looks through a window; pads of PAD are one. */
+struct view {
+    int64_t size; /* of the input */
+    int64_t stride, extent, pad_begin, pad_end;
+};
+
+static bool has_window(enum hrf_op op)
+{
+    return op == HRF_OP_CONV || op == HRF_OP_MAX_POOL || op == HRF_OP_AVERAGE_POOL;
+}
+
+static struct view view_of(const struct hrf_graph *graph, const struct hrf_node *node, int axis)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_window *w = &a->window;
+    const int64_t size = graph->values[node->inputs[0]].shape.dims[2 + axis];
+    if (has_window(node->op))
+        return (struct view){ size, w->stride[axis], w->dilation[axis] * (w->kernel[axis] - 1) + 1,
+                              w->pad_begin[axis], w->pad_end[axis] };
+    if (node->op == HRF_OP_PAD)
+        return (struct view){ size, 1, 1, a->pads[2 + axis], a->pads[a->n_axes + 2 + axis] };
+    return (struct view){ size, 1, 1, 0, 0 };
+}
+
+/* The input positions under outputs [lo, hi), padding included. */
+static void look(const struct view *v, int64_t lo, int64_t hi, int64_t *first, int64_t *end)
+{
+    *first = lo * v->stride - v->pad_begin;
+    *end = (hi - 1) * v->stride - v->pad_begin + v->extent;
+}
+
+struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
+                                            const struct hrf_node *node, const struct hrf_box *out)
+{
+    struct hrf_attributes a = node->attributes;
+    if (!has_window(node->op) && node->op != HRF_OP_PAD)
+        return a;
+    a.window.auto_pad = HRF_PAD_EXPLICIT;
+    for (int i = 0; i < 2; i++) {
+        const struct view v = view_of(graph, node, i);
+        int64_t first, end;
+        look(&v, out->lo[i], out->hi[i], &first, &end);
+        const int64_t begin = larger(-first, 0);
+        /* What ceil_mode reaches beyond the padding is not padding: it does not count. */
+        const int64_t after = smaller(larger(end - v.size, 0), v.pad_end);
+        if (node->op == HRF_OP_PAD) {
+            a.pads[2 + i] = begin;
+            a.pads[a.n_axes + 2 + i] = after;
+        } else {
+            a.window.pad_begin[i] = begin;
+            a.window.pad_end[i] = after;
+        }
+    }
+    return a;
+}
+
+/* ---- operators ---- */
+
+static bool is_pointwise(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_BATCH_NORM:
+    case HRF_OP_RELU:
+    case HRF_OP_LEAKY_RELU:
+    case HRF_OP_SIGMOID:
+    case HRF_OP_TANH:
+    case HRF_OP_CLIP:
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+    case HRF_OP_DIV:
+    case HRF_OP_LRN:
+    case HRF_OP_IDENTITY:
+    case HRF_OP_CAST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Rows and columns stay as they are: the work lies along the images and channels. */
+static bool keeps_pixels(const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    switch (node->op) {
+    case HRF_OP_SOFTMAX:
+    case HRF_OP_LOG_SOFTMAX:
+    case HRF_OP_CONCAT:
+    case HRF_OP_GATHER:
+    case HRF_OP_QUANTIZE: /* with a scale for each place along the axis, maybe */
+    case HRF_OP_DEQUANTIZE:
+        return a->axis <= 1;
+    case HRF_OP_SLICE:
+        for (int32_t i = 0; i < a->n_axes; i++)
+            if (a->axes[i] > 1)
+                return false;
+        return true;
+    default:
+        return is_pointwise(node->op);
+    }
+}
+
+/* A constant that differs from pixel to pixel would have to be cut too. */
+static bool varies_by_pixel(const struct hrf_value *constant)
+{
+    const struct hrf_shape *s = &constant->shape;
+    return constant->data != NULL && ((s->rank >= 1 && s->dims[s->rank - 1] > 1) ||
+                                      (s->rank >= 2 && s->dims[s->rank - 2] > 1));
+}
+
+bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    if (y->rank != 4 || y->dims[2] * y->dims[3] <= 1 || node->n_outputs != 1)
+        return false;
+    if (has_window(node->op) || node->op == HRF_OP_PAD)
+        return graph->values[node->inputs[0]].data == NULL;
+    if (!keeps_pixels(node))
+        return false;
+    const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
+                           node->op == HRF_OP_MUL || node->op == HRF_OP_DIV ||
+                           node->op == HRF_OP_CONCAT;
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        if (node->inputs[k] < 0 || (k > 0 && !is_binary))
+            continue;
+        const struct hrf_value *x = &graph->values[node->inputs[k]];
+        if (varies_by_pixel(x) || (x->data == NULL && x->shape.rank != 4))
+            return false;
+    }
+    return true;
+}
+
+struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                 int32_t k, const struct hrf_box *out)
+{
+    const struct hrf_shape *x = &graph->values[node->inputs[k]].shape;
+    struct hrf_box need = hrf_box_whole(x);
+    const bool is_window = has_window(node->op) || node->op == HRF_OP_PAD;
+    if (hrf_box_is_empty(out))
+        return *out;
+    if (x->rank != 4 || (is_window && k != 0 && k != HRF_CONV_RESIDUAL))
+        return need;
+    for (int i = 0; i < 2; i++) {
+        if (is_window && k == 0) {
+            const struct view v = view_of(graph, node, i);
+            int64_t first, end;
+            look(&v, out->lo[i], out->hi[i], &first, &end);
+            need.lo[i] = larger(first, 0);
+            need.hi[i] = smaller(end, v.size);
+        } else if (x->dims[2 + i] > 1) { /* 1: read for every pixel */
+            need.lo[i] = out->lo[i];
+            need.hi[i] = out->hi[i];
+        }
+    }
+    return need;
+}

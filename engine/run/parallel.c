@@ -1,0 +1,242 @@
+#include "engine/run/parallel.h"
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "engine/comm/loop.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct worker {
+    struct hrf_parallel *parallel;
+    int32_t index;
+    pthread_t thread;
+    bool is_started;
+    struct hrf_rank *rank;
+    struct hrf_rank_facts facts;
+    enum hrf_status status;
+    struct hrf_error err;
+};
+
+/* What the workers are to do: build themselves, then one batch for each higher `turn`. */
+struct hrf_parallel {
+    struct hrf_work *work;
+    struct hrf_loop *loop;
+    struct hrf_session_config config;
+    struct worker *workers;
+    int32_t n_workers;
+    float **outputs;       /* [graph outputs] */
+    pthread_mutex_t mutex; /* of all below */
+    pthread_cond_t changed;
+    int64_t turn;
+    int32_t n_done;
+    bool is_ending, has_failed, has_locks;
+    hrf_source *source;
+    void *context;
+};
+
+/* ---- the workers ---- */
+
+static enum hrf_status work_once(struct worker *w, int64_t turn)
+{
+    struct hrf_parallel *p = w->parallel;
+    struct hrf_comm *comm = hrf_loop_comm(p->loop, w->index);
+    const double start = hrf_clock_seconds();
+    if (turn == 0) {
+        const enum hrf_status status = hrf_rank_create(p->work, &p->config, comm, &w->rank,
+                                                       &w->err);
+        if (status == HRF_OK)
+            w->facts.memory = hrf_rank_memory(w->rank);
+        return status;
+    }
+    const enum hrf_status status = hrf_rank_run(w->rank, p->source, p->context,
+                                                w->index == 0 ? p->outputs : NULL, &w->err);
+    w->facts.busy += hrf_clock_seconds() - start;
+    w->facts.n_messages = comm->n_messages;
+    w->facts.sent_bytes = comm->sent_bytes;
+    w->facts.waited = comm->waited;
+    return status;
+}
+
+/* Waits for its next turn; false: there will be none. */
+static bool wait_for_turn(struct hrf_parallel *p, int64_t turn)
+{
+    pthread_mutex_lock(&p->mutex);
+    while (p->turn < turn && !p->is_ending)
+        pthread_cond_wait(&p->changed, &p->mutex);
+    const bool go = p->turn >= turn;
+    pthread_mutex_unlock(&p->mutex);
+    return go;
+}
+
+static void *work(void *context)
+{
+    struct worker *w = context;
+    struct hrf_parallel *p = w->parallel;
+    for (int64_t turn = 0; wait_for_turn(p, turn); turn++) {
+        const enum hrf_status status = work_once(w, turn);
+        pthread_mutex_lock(&p->mutex);
+        w->status = status;
+        p->n_done++;
+        pthread_cond_broadcast(&p->changed);
+        pthread_mutex_unlock(&p->mutex);
+    }
+    hrf_rank_destroy(w->rank); /* by the thread that its kernels' threads belong to */
+    return NULL;
+}
+
+/* ---- from outside ---- */
+
+/* The cause, and not that others were stopped for it. */
+static enum hrf_status first_failure(const struct hrf_parallel *p, struct hrf_error *err)
+{
+    const struct worker *worst = NULL;
+    for (int32_t i = 0; i < p->n_workers; i++) {
+        const struct worker *w = &p->workers[i];
+        const bool was_stopped = strncmp(w->err.text, "the ranks were stopped", 22) == 0;
+        if (w->status != HRF_OK && (worst == NULL || !was_stopped))
+            worst = w;
+    }
+    if (worst == NULL)
+        return HRF_OK;
+    if (err != NULL)
+        *err = worst->err;
+    return hrf_error_wrap(err, worst->status, "rank %d of %d", worst->index, p->n_workers);
+}
+
+static enum hrf_status wait_for_all(struct hrf_parallel *p, struct hrf_error *err)
+{
+    pthread_mutex_lock(&p->mutex);
+    while (p->n_done < p->n_workers)
+        pthread_cond_wait(&p->changed, &p->mutex);
+    p->n_done = 0;
+    pthread_mutex_unlock(&p->mutex);
+    const enum hrf_status status = first_failure(p, err);
+    p->has_failed = status != HRF_OK;
+    return status;
+}
+
+enum hrf_status hrf_parallel_run(struct hrf_parallel *p, hrf_source *source, void *context,
+                                 struct hrf_error *err)
+{
+    if (p->has_failed)
+        return hrf_error_set(err, HRF_E_AGAIN, "the ranks were stopped by an earlier failure");
+    pthread_mutex_lock(&p->mutex);
+    p->source = source;
+    p->context = context;
+    p->turn++;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+    return wait_for_all(p, err);
+}
+
+void hrf_parallel_destroy(struct hrf_parallel *p)
+{
+    if (p == NULL)
+        return;
+    if (p->has_locks) {
+        pthread_mutex_lock(&p->mutex);
+        p->is_ending = true;
+        pthread_cond_broadcast(&p->changed);
+        pthread_mutex_unlock(&p->mutex);
+        for (int32_t i = 0; i < p->n_workers; i++)
+            if (p->workers[i].is_started)
+                pthread_join(p->workers[i].thread, NULL);
+        pthread_mutex_destroy(&p->mutex);
+        pthread_cond_destroy(&p->changed);
+    }
+    for (int32_t i = 0; p->outputs != NULL && i < p->work->graph->n_outputs; i++)
+        hrf_free(p->outputs[i]);
+    hrf_free(p->outputs);
+    hrf_free(p->workers);
+    hrf_loop_destroy(p->loop);
+    hrf_work_destroy(p->work);
+    hrf_free(p);
+}
+
+static enum hrf_status allocate(struct hrf_parallel *p, struct hrf_error *err)
+{
+    const int32_t n_outputs = p->work->graph->n_outputs;
+    p->workers = hrf_calloc((size_t)p->n_workers, sizeof *p->workers);
+    p->outputs = hrf_calloc((size_t)n_outputs, sizeof *p->outputs);
+    bool ok = p->workers != NULL && p->outputs != NULL;
+    for (int32_t i = 0; i < n_outputs && ok; i++) {
+        const struct hrf_shape shape = hrf_work_output_shape(p->work, i);
+        p->outputs[i] = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
+        ok = p->outputs[i] != NULL;
+    }
+    return ok ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", p->n_workers);
+}
+
+static enum hrf_status start(struct hrf_parallel *p, struct hrf_error *err)
+{
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->has_locks = true;
+    for (int32_t i = 0; i < p->n_workers; i++) {
+        struct worker *w = &p->workers[i];
+        w->parallel = p;
+        w->index = i;
+        const int failed = pthread_create(&w->thread, NULL, work, w);
+        if (failed != 0)
+            return hrf_error_set_errno(err, failed, "cannot start rank %d of %d", i, p->n_workers);
+        w->is_started = true;
+    }
+    return wait_for_all(p, err);
+}
+
+enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,
+                                    const struct hrf_session_config *config,
+                                    const struct hrf_layout_plan *layout, int64_t deadline_ms,
+                                    struct hrf_parallel **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_parallel) p = hrf_calloc(1, sizeof *p);
+    if (p == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the ranks");
+    p->config = *config;
+    p->n_workers = hrf_layout_ranks(layout);
+    const int32_t threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count();
+    p->config.n_threads = threads > p->n_workers ? threads / p->n_workers : 1;
+    HRF_TRY(hrf_work_create(graph, config, layout, &p->work, err));
+    HRF_TRY(hrf_loop_create(p->n_workers, deadline_ms, &p->loop, err));
+    HRF_TRY(allocate(p, err));
+    HRF_TRY(start(p, err));
+    *out = p;
+    p = NULL;
+    return HRF_OK;
+}
+
+const float *hrf_parallel_output(const struct hrf_parallel *p, int32_t i)
+{
+    return p->outputs[i];
+}
+
+const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *p)
+{
+    return p->work;
+}
+
+struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *p, int32_t rank)
+{
+    return p->workers[rank].facts;
+}
+
+enum hrf_status hrf_read_array(void *context, int32_t input, int64_t first, int64_t n,
+                               const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    (void)input;
+    (void)err;
+    const struct hrf_array_source *array = context;
+    const struct hrf_shape *s = &array->shape;
+    const int64_t per_image = hrf_shape_count(s) / (s->rank > 0 ? s->dims[0] : 1);
+    if (s->rank != 4) {
+        memcpy(out, array->data + first * per_image, (size_t)(n * per_image) * sizeof *out);
+        return HRF_OK;
+    }
+    const int64_t line = s->dims[3] * s->dims[1], part = (box->hi[1] - box->lo[1]) * s->dims[1];
+    for (int64_t i = first; i < first + n; i++)
+        for (int64_t row = box->lo[0]; row < box->hi[0]; row++, out += part)
+            memcpy(out, array->data + i * per_image + row * line + box->lo[1] * s->dims[1],
+                   (size_t)part * sizeof *out);
+    return HRF_OK;
+}

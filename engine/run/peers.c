@@ -1,0 +1,224 @@
+#include "engine/run/peers.h"
+
+#include "engine/ir/number.h"
+
+#include <string.h>
+
+/* ---- who is who ---- */
+
+static int32_t comm_rank(const struct hrf_peers *peers, int32_t rank)
+{
+    const struct hrf_layout_plan *l = &peers->partition->layout;
+    const int32_t n = hrf_layout_stage_ranks(l);
+    if (peers->is_mirrored)
+        rank = (l->stages - 1 - rank / n) * n + rank % n;
+    return peers->base + rank;
+}
+
+/* One direction's exchanges and reductions have tags of their own. Messages of one tag arrive in
+ * order, so micro-batches need not be told apart. */
+static int64_t tag_of(const struct hrf_peers *peers, bool is_reduce, int32_t index)
+{
+    return ((int64_t)index * 2 + is_reduce) * 2 + peers->is_mirrored;
+}
+
+/* ---- boxes of pixels ---- */
+
+struct picture {
+    const struct hrf_exchange *exchange;
+    struct hrf_box box; /* what lies there */
+    char *pixels;
+};
+
+static int64_t pixel_bytes(const struct hrf_exchange *x)
+{
+    return x->channels * (int64_t)x->element_bytes;
+}
+
+static char *pixel(const struct picture *p, int64_t image, int64_t row, int64_t column)
+{
+    const int64_t rows = p->box.hi[0] - p->box.lo[0], columns = p->box.hi[1] - p->box.lo[1];
+    return p->pixels + ((image * rows + row - p->box.lo[0]) * columns + column - p->box.lo[1]) *
+                           pixel_bytes(p->exchange);
+}
+
+/* The part lies in the picture in one piece. */
+static bool is_in_one_piece(const struct picture *p, const struct hrf_box *part)
+{
+    return p->exchange->n_images == 1 &&
+           (part->hi[0] - part->lo[0] == 1 ||
+            (part->lo[1] == p->box.lo[1] && part->hi[1] == p->box.hi[1]));
+}
+
+static void copy_part(const struct picture *to, const struct picture *from,
+                      const struct hrf_box *part)
+{
+    const size_t n = (size_t)((part->hi[1] - part->lo[1]) * pixel_bytes(to->exchange));
+    for (int64_t image = 0; image < to->exchange->n_images; image++)
+        for (int64_t row = part->lo[0]; row < part->hi[0]; row++) {
+            char *target = pixel(to, image, row, part->lo[1]);
+            const char *source = pixel(from, image, row, part->lo[1]);
+            if (target != source)
+                memcpy(target, source, n);
+        }
+}
+
+static enum hrf_status send_part(struct hrf_peers *peers, const struct picture *from, int32_t to,
+                                 const struct hrf_box *part, int64_t tag, struct hrf_error *err)
+{
+    const size_t n = (size_t)hrf_exchange_bytes(from->exchange, part);
+    const void *bytes = pixel(from, 0, part->lo[0], part->lo[1]);
+    if (!is_in_one_piece(from, part)) {
+        const struct picture packed = { from->exchange, *part, peers->scratch };
+        copy_part(&packed, from, part);
+        bytes = peers->scratch;
+    }
+    return peers->comm->ops->send(peers->comm, comm_rank(peers, to), tag, bytes, n, err);
+}
+
+static enum hrf_status receive_part(struct hrf_peers *peers, const struct picture *to, int32_t from,
+                                    const struct hrf_box *part, int64_t tag, struct hrf_error *err)
+{
+    const size_t n = (size_t)hrf_exchange_bytes(to->exchange, part);
+    const bool direct = is_in_one_piece(to, part);
+    void *bytes = direct ? pixel(to, 0, part->lo[0], part->lo[1]) : peers->scratch;
+    HRF_TRY(peers->comm->ops->receive(peers->comm, comm_rank(peers, from), tag, bytes, n, err));
+    if (!direct) {
+        const struct picture packed = { to->exchange, *part, peers->scratch };
+        copy_part(to, &packed, part);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange, const void *in,
+                                   void *out, struct hrf_error *err)
+{
+    const struct hrf_exchange *x = &peers->partition->exchanges[exchange];
+    const int32_t me = peers->rank, n = peers->partition->n_ranks;
+    const struct picture from = { x, x->local[me], (char *)(uintptr_t)in };
+    const struct picture to = { x, x->need[me], out };
+    const int64_t tag = tag_of(peers, false, exchange);
+    for (int32_t i = 1; i < n; i++) { /* not all to the same rank first */
+        const int32_t q = (me + i) % n;
+        const struct hrf_box part = hrf_exchange_sent(x, me, q);
+        if (!hrf_box_is_empty(&part))
+            HRF_TRY(send_part(peers, &from, q, &part, tag, err));
+    }
+    if (!hrf_exchange_takes(x, me))
+        return HRF_OK;
+    const struct hrf_box kept = hrf_box_intersect(&x->local[me], &x->need[me]);
+    if (!hrf_box_is_empty(&kept))
+        copy_part(&to, &from, &kept);
+    for (int32_t q = 0; q < n; q++) {
+        const struct hrf_box part = hrf_exchange_sent(x, q, me);
+        if (!hrf_box_is_empty(&part))
+            HRF_TRY(receive_part(peers, &to, q, &part, tag, err));
+    }
+    return HRF_OK;
+}
+
+/* ---- reductions ---- */
+
+static float as_float(enum hrf_dtype dtype, const void *x, int64_t i)
+{
+    if (dtype == HRF_S8)
+        return ((const int8_t *)x)[i];
+    if (dtype == HRF_U8)
+        return ((const uint8_t *)x)[i];
+    float value;
+    hrf_floats_from(dtype, (const char *)x + i * (int64_t)hrf_dtype_size(dtype), &value, 1);
+    return value;
+}
+
+static void keep_larger(const struct hrf_reduce *r, void *sum, const void *part)
+{
+    const size_t size = hrf_dtype_size(r->dtype);
+    for (int64_t i = 0; i < r->count; i++)
+        if (as_float(r->dtype, part, i) > as_float(r->dtype, sum, i))
+            memcpy((char *)sum + (size_t)i * size, (const char *)part + (size_t)i * size, size);
+}
+
+static void add(const struct hrf_reduce *r, void *sum, const void *part)
+{
+    if (r->is_max)
+        keep_larger(r, sum, part);
+    else if (r->dtype == HRF_S32)
+        for (int64_t i = 0; i < r->count; i++)
+            ((int32_t *)sum)[i] += ((const int32_t *)part)[i];
+    else
+        for (int64_t i = 0; i < r->count; i++)
+            ((double *)sum)[i] += ((const double *)part)[i];
+}
+
+enum hrf_status hrf_peers_reduce(struct hrf_peers *peers, int32_t reduce, const void *in, void *out,
+                                 struct hrf_error *err)
+{
+    const struct hrf_reduce *r = &peers->partition->reduces[reduce];
+    const size_t n_bytes = (size_t)r->count * hrf_dtype_size(r->dtype);
+    const int64_t tag = tag_of(peers, true, reduce);
+    bool is_first = true;
+    for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++)
+        if (q != peers->rank)
+            HRF_TRY(
+                peers->comm->ops->send(peers->comm, comm_rank(peers, q), tag, in, n_bytes, err));
+    for (int32_t q = r->first; q < r->first + r->n; q++) {
+        const void *part = in;
+        if (!r->gives[q])
+            continue;
+        if (q != peers->rank) {
+            HRF_TRY(peers->comm->ops->receive(peers->comm, comm_rank(peers, q), tag, peers->scratch,
+                                              n_bytes, err));
+            part = peers->scratch;
+        }
+        if (is_first)
+            memcpy(out, part, n_bytes);
+        else
+            add(r, out, part);
+        is_first = false;
+    }
+    return HRF_OK;
+}
+
+/* ---- making one ---- */
+
+static size_t largest_message(const struct hrf_partition *p, int32_t rank)
+{
+    int64_t largest = 1;
+    for (int32_t e = 0; e < p->n_exchanges; e++)
+        for (int32_t q = 0; q < p->n_ranks; q++) {
+            const struct hrf_box parts[] = { hrf_exchange_sent(&p->exchanges[e], rank, q),
+                                             hrf_exchange_sent(&p->exchanges[e], q, rank) };
+            for (int i = 0; i < 2; i++) {
+                const int64_t n = hrf_exchange_bytes(&p->exchanges[e], &parts[i]);
+                largest = n > largest ? n : largest;
+            }
+        }
+    for (int32_t i = 0; i < p->n_reduces; i++) {
+        const int64_t n = p->reduces[i].count * (int64_t)hrf_dtype_size(p->reduces[i].dtype);
+        largest = n > largest ? n : largest;
+    }
+    return (size_t)largest;
+}
+
+enum hrf_status hrf_peers_init(struct hrf_peers *peers, const struct hrf_partition *partition,
+                               struct hrf_comm *comm, int32_t rank, int32_t base, bool is_mirrored,
+                               struct hrf_error *err)
+{
+    *peers = (struct hrf_peers){ .partition = partition,
+                                 .comm = comm,
+                                 .rank = rank,
+                                 .base = base,
+                                 .is_mirrored = is_mirrored,
+                                 .scratch_bytes = largest_message(partition, rank) };
+    peers->scratch = hrf_alloc(peers->scratch_bytes);
+    if (peers->scratch == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu bytes",
+                             peers->scratch_bytes);
+    return HRF_OK;
+}
+
+void hrf_peers_release(struct hrf_peers *peers)
+{
+    hrf_free(peers->scratch);
+    peers->scratch = NULL;
+}

@@ -1,0 +1,37 @@
+/* peers.h - a rank's dealings with the other ranks of its group: exchanges and reductions.
+ *
+ * Runs the EXCHANGE and ALL_REDUCE nodes of a rank's graph over a comm. Where a part lies in one
+ * piece in memory it is sent from and received into its tensor; else it is packed.
+ */
+#ifndef HRF_ENGINE_RUN_PEERS_H
+#define HRF_ENGINE_RUN_PEERS_H
+
+#include "base/alloc.h"
+#include "engine/comm/comm.h"
+#include "engine/plan/partition.h"
+
+struct hrf_peers {
+    const struct hrf_partition *partition; /* borrowed */
+    struct hrf_comm *comm;                 /* borrowed */
+    int32_t rank;                          /* in the partition */
+    int32_t base;                          /* the group's first rank in the comm */
+    bool is_mirrored; /* the partition's stages lie on the group's ranks from the last to the first
+                       */
+    void *scratch;
+    size_t scratch_bytes;
+};
+
+HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
+                                           const struct hrf_partition *partition,
+                                           struct hrf_comm *comm, int32_t rank, int32_t base,
+                                           bool is_mirrored, struct hrf_error *err);
+void hrf_peers_release(struct hrf_peers *peers);
+/* `in`: the box that the rank has (NULL: none); `out`: the box that it needs (not touched when it
+ * takes nothing). Memory order. `in` may be exactly the part of `out` that holds it. */
+HRF_CHECKED enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange,
+                                               const void *in, void *out, struct hrf_error *err);
+/* `in`: the rank's part (NULL: none). */
+HRF_CHECKED enum hrf_status hrf_peers_reduce(struct hrf_peers *peers, int32_t reduce,
+                                             const void *in, void *out, struct hrf_error *err);
+
+#endif

@@ -1,0 +1,315 @@
+#include "engine/run/rank.h"
+
+#include "engine/plan/schedule.h"
+
+#include <string.h>
+
+/* ---- what all ranks know ---- */
+
+void hrf_work_destroy(struct hrf_work *work)
+{
+    if (work == NULL)
+        return;
+    hrf_partition_destroy(work->partition);
+    hrf_graph_destroy(work->graph);
+    hrf_strbuf_release(&work->notes);
+    hrf_free(work);
+}
+
+static enum hrf_status share_images(struct hrf_work *work, const struct hrf_graph *graph,
+                                    struct hrf_error *err)
+{
+    const struct hrf_layout_plan *l = &work->layout;
+    const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
+    const int64_t shares = (int64_t)l->data * l->microbatches;
+    work->n_images = in->rank > 0 ? in->dims[0] : 1;
+    if (shares > work->n_images)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a batch of %lld cannot be shared by data=%d groups in "
+                             "microbatches=%d; a batch of %lld would do",
+                             (long long)work->n_images, l->data, l->microbatches,
+                             (long long)shares);
+    work->per_group = (work->n_images + l->data - 1) / l->data;
+    work->per_microbatch = (work->per_group + l->microbatches - 1) / l->microbatches;
+    return HRF_OK;
+}
+
+static enum hrf_status set_microbatch(const struct hrf_work *work, struct hrf_graph *graph,
+                                      struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
+        if (shape.rank == 0 || shape.dims[0] != work->n_images)
+            continue;
+        shape.dims[0] = work->per_microbatch;
+        HRF_TRY(hrf_graph_set_input_shape(graph, i, &shape, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = work->graph;
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        const struct hrf_value *v = &graph->values[graph->outputs[i]];
+        if (v->data != NULL || v->dtype != HRF_F32)
+            return hrf_error_set(
+                err, HRF_E_UNSUPPORTED,
+                "output '%s' is a constant or not float32: there is nothing to run", v->name);
+        if (work->per_microbatch != work->n_images &&
+            (v->shape.rank == 0 || v->shape.dims[0] != work->per_microbatch))
+            return hrf_error_set(err, HRF_E_USER,
+                                 "output '%s' does not have the batch as its first dimension, so "
+                                 "data= and microbatches= cannot share it",
+                                 v->name);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_work_create(const struct hrf_graph *graph,
+                                const struct hrf_session_config *config,
+                                const struct hrf_layout_plan *layout, struct hrf_work **out,
+                                struct hrf_error *err)
+{
+    HRF_AUTO(hrf_work) work = hrf_calloc(1, sizeof *work);
+    HRF_AUTO(hrf_graph) copy = NULL;
+    if (work == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a partition");
+    work->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    work->layout = *layout;
+    HRF_TRY(share_images(work, graph, err));
+    HRF_TRY(hrf_graph_copy(graph, &copy, err));
+    HRF_TRY(set_microbatch(work, copy, err));
+    HRF_TRY(hrf_session_prepare(copy, config, &work->graph, &work->operations, &work->notes, err));
+    work->operations *= (double)work->n_images / (double)work->per_microbatch;
+    HRF_TRY(check_outputs(work, err));
+    HRF_TRY(hrf_partition_create(work->graph, layout, NULL, &work->partition, err));
+    *out = work;
+    work = NULL;
+    return HRF_OK;
+}
+
+struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i)
+{
+    struct hrf_shape shape = work->graph->values[work->graph->outputs[i]].shape;
+    if (work->per_microbatch != work->n_images)
+        shape.dims[0] = work->n_images;
+    return shape;
+}
+
+/* ---- one rank ---- */
+
+/* A rank's part in one of the two pipelines; without `bidirectional` there is one. */
+struct part {
+    struct hrf_peers peers;
+    struct hrf_session *session;
+    int32_t inputs[8]; /* the network's inputs that this part is fed */
+    int32_t n_inputs;
+};
+
+enum { OUTPUT_TAG = 1 << 24 };
+
+struct hrf_rank {
+    const struct hrf_work *work;
+    struct hrf_comm *comm;
+    int32_t group;
+    struct part parts[2];
+    int32_t n_parts;
+    struct hrf_turn *turns; /* [microbatches] */
+};
+
+void hrf_rank_destroy(struct hrf_rank *rank)
+{
+    if (rank == NULL)
+        return;
+    for (int32_t i = 0; i < rank->n_parts; i++) {
+        hrf_session_destroy(rank->parts[i].session);
+        hrf_peers_release(&rank->parts[i].peers);
+    }
+    hrf_free(rank->turns);
+    hrf_free(rank);
+}
+
+struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank)
+{
+    struct hrf_session_memory sum = { 0 };
+    for (int32_t i = 0; i < rank->n_parts; i++) {
+        const struct hrf_session_memory m = hrf_session_memory(rank->parts[i].session);
+        sum.activation_bytes += m.activation_bytes + (int64_t)rank->parts[i].peers.scratch_bytes;
+        sum.weight_bytes += m.weight_bytes;
+        sum.workspace_bytes += m.workspace_bytes;
+    }
+    return sum;
+}
+
+static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_session_config *config,
+                                   struct hrf_error *err)
+{
+    const struct hrf_work *work = rank->work;
+    const int32_t in_group = rank->comm->rank % work->partition->n_ranks;
+    const int32_t per_stage = hrf_layout_stage_ranks(&work->layout);
+    const bool is_mirrored = rank->n_parts == 1;
+    const int32_t stage = is_mirrored ? work->layout.stages - 1 - in_group / per_stage
+                                      : in_group / per_stage;
+    const int32_t place = stage * per_stage + in_group % per_stage; /* in the partition */
+    struct part *part = &rank->parts[rank->n_parts++];
+    HRF_AUTO(hrf_graph) graph = NULL;
+    for (int32_t i = 0; i < work->graph->n_inputs; i++) {
+        if (hrf_box_is_empty(hrf_partition_box(work->partition, work->graph->inputs[i], place)))
+            continue;
+        if (part->n_inputs == (int32_t)(sizeof part->inputs / sizeof part->inputs[0]))
+            return hrf_error_set(err, HRF_E_UNSUPPORTED, "a network with more than %d inputs",
+                                 part->n_inputs);
+        part->inputs[part->n_inputs++] = i;
+    }
+    HRF_TRY(hrf_peers_init(&part->peers, work->partition, rank->comm, place,
+                           rank->comm->rank - in_group, is_mirrored, err));
+    HRF_TRY(hrf_partition_graph(work->partition, place, &graph, err));
+    return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
+}
+
+static enum hrf_status build(struct hrf_rank *rank, const struct hrf_session_config *config,
+                             struct hrf_error *err)
+{
+    const struct hrf_layout_plan *l = &rank->work->layout;
+    const int32_t in_group = rank->comm->rank % rank->work->partition->n_ranks;
+    rank->group = rank->comm->rank / rank->work->partition->n_ranks;
+    rank->turns = hrf_calloc((size_t)l->microbatches, sizeof *rank->turns);
+    if (rank->turns == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank");
+    HRF_TRY(hrf_schedule(l, in_group / hrf_layout_stage_ranks(l), rank->turns, err));
+    HRF_TRY(create_part(rank, config, err));
+    return l->bidirectional ? create_part(rank, config, err) : HRF_OK;
+}
+
+enum hrf_status hrf_rank_create(const struct hrf_work *work,
+                                const struct hrf_session_config *config, struct hrf_comm *comm,
+                                struct hrf_rank **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_rank) rank = hrf_calloc(1, sizeof *rank);
+    if (rank == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank");
+    rank->work = work;
+    rank->comm = comm;
+    HRF_TRY(build(rank, config, err));
+    *out = rank;
+    rank = NULL;
+    return HRF_OK;
+}
+
+/* ---- running ---- */
+
+/* Images of a group's micro-batch that really are there. */
+static int64_t images_of(const struct hrf_work *work, int32_t group, int32_t microbatch,
+                         int64_t *first)
+{
+    const int64_t end_of_group = (group + 1) * work->per_group;
+    const int64_t end = end_of_group < work->n_images ? end_of_group : work->n_images;
+    *first = group * work->per_group + microbatch * work->per_microbatch;
+    const int64_t left = end - *first;
+    return left < 0 ? 0 : left < work->per_microbatch ? left : work->per_microbatch;
+}
+
+static enum hrf_status fill_inputs(struct hrf_rank *rank, const struct part *part,
+                                   int32_t microbatch, hrf_source *source, void *context,
+                                   struct hrf_error *err)
+{
+    int64_t first;
+    const int64_t n = images_of(rank->work, rank->group, microbatch, &first);
+    for (int32_t i = 0; i < part->n_inputs; i++) {
+        const struct hrf_graph *graph = rank->work->graph;
+        const struct hrf_shape *shape = hrf_session_input_shape(part->session, i);
+        const struct hrf_box *box = hrf_partition_box(
+            rank->work->partition, graph->inputs[part->inputs[i]], part->peers.rank);
+        const size_t per_image = (size_t)hrf_shape_count(shape) * sizeof(float) /
+                                 (size_t)rank->work->per_microbatch;
+        float *to = hrf_session_input(part->session, i);
+        if (n > 0)
+            HRF_TRY(source(context, part->inputs[i], first, n, box, to, err));
+        memset((char *)to + (size_t)n * per_image, 0,
+               (size_t)(rank->work->per_microbatch - n) * per_image);
+    }
+    return HRF_OK;
+}
+
+/* What an output has for the images of a micro-batch. */
+static size_t output_bytes(const struct hrf_work *work, int32_t i, int64_t n_images)
+{
+    const struct hrf_shape *shape = &work->graph->values[work->graph->outputs[i]].shape;
+    const size_t all = (size_t)hrf_shape_count(shape) * sizeof(float);
+    return work->per_microbatch == work->n_images
+               ? all
+               : all / (size_t)work->per_microbatch * (size_t)n_images;
+}
+
+static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *part,
+                                    int32_t microbatch, float *const *outputs,
+                                    struct hrf_error *err)
+{
+    const struct hrf_work *work = rank->work;
+    int64_t first;
+    const int64_t n = images_of(work, rank->group, microbatch, &first);
+    for (int32_t i = 0; i < work->graph->n_outputs && n > 0; i++) {
+        const size_t n_bytes = output_bytes(work, i, n);
+        const float *from = hrf_session_output(part->session, i);
+        if (rank->comm->rank == 0)
+            memcpy((char *)outputs[i] + output_bytes(work, i, 1) * (size_t)first, from, n_bytes);
+        else
+            HRF_TRY(
+                rank->comm->ops->send(rank->comm, 0, OUTPUT_TAG + microbatch, from, n_bytes, err));
+    }
+    return HRF_OK;
+}
+
+/* The comm rank that gives the outputs of a micro-batch. */
+static int32_t giver_of(const struct hrf_work *work, int32_t group, int32_t microbatch)
+{
+    const struct hrf_layout_plan *l = &work->layout;
+    const bool is_mirrored = l->bidirectional && microbatch >= l->microbatches / 2;
+    return group * work->partition->n_ranks + (is_mirrored ? 0 : work->partition->output_rank);
+}
+
+static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, struct hrf_error *err)
+{
+    const struct hrf_work *work = rank->work;
+    for (int32_t group = 0; group < work->layout.data; group++)
+        for (int32_t m = 0; m < work->layout.microbatches; m++) {
+            int64_t first;
+            const int64_t n = images_of(work, group, m, &first);
+            const int32_t from = giver_of(work, group, m);
+            for (int32_t i = 0; i < work->graph->n_outputs && n > 0 && from != 0; i++)
+                HRF_TRY(rank->comm->ops->receive(rank->comm, from, OUTPUT_TAG + m,
+                                                 (char *)outputs[i] +
+                                                     output_bytes(work, i, 1) * (size_t)first,
+                                                 output_bytes(work, i, n), err));
+        }
+    return HRF_OK;
+}
+
+static enum hrf_status run(struct hrf_rank *rank, hrf_source *source, void *context,
+                           float *const *outputs, struct hrf_error *err)
+{
+    const struct hrf_work *work = rank->work;
+    for (int32_t t = 0; t < work->layout.microbatches; t++) {
+        const struct hrf_turn *turn = &rank->turns[t];
+        struct part *part = &rank->parts[turn->is_mirrored];
+        HRF_TRY(fill_inputs(rank, part, turn->microbatch, source, context, err));
+        HRF_TRY(hrf_session_run(part->session, err));
+        if (part->peers.rank == work->partition->output_rank)
+            HRF_TRY(give_outputs(rank, part, turn->microbatch, outputs, err));
+    }
+    return rank->comm->rank == 0 ? gather(rank, outputs, err) : HRF_OK;
+}
+
+enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *source, void *context,
+                             float *const *outputs, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = run(rank, source, context, outputs, &why);
+    if (status != HRF_OK) {
+        rank->comm->ops->abort(rank->comm, why.text);
+        if (err != NULL)
+            *err = why;
+    }
+    return status;
+}

@@ -1,0 +1,52 @@
+/* rank.h - one network over one batch, shared by ranks: what all ranks know, and one rank's work.
+ *
+ * Images go to groups (data parallelism) and in a group to micro-batches, in order, the last ones
+ * filled up with zeros. The first rank of all (0) gets every output.
+ */
+#ifndef HRF_ENGINE_RUN_RANK_H
+#define HRF_ENGINE_RUN_RANK_H
+
+#include "engine/run/session.h"
+
+/* The same on every rank. */
+struct hrf_work {
+    struct hrf_graph *graph; /* prepared, for a micro-batch */
+    struct hrf_layout_plan layout;
+    struct hrf_partition *partition;
+    int64_t n_images, per_group, per_microbatch;
+    double operations; /* 2 x multiply-adds, of the batch */
+    struct hrf_strbuf notes;
+};
+
+/* `graph` with the shapes of the whole batch. HRF_E_USER when the layout does not fit it. */
+HRF_CHECKED enum hrf_status hrf_work_create(const struct hrf_graph *graph,
+                                            const struct hrf_session_config *config,
+                                            const struct hrf_layout_plan *layout,
+                                            struct hrf_work **out, struct hrf_error *err);
+void hrf_work_destroy(struct hrf_work *work);
+HRF_DEFINE_AUTO(hrf_work)
+
+/* Gives images [first, first + n) of graph input `input`, only rows and columns `box` of them, as
+ * dense float32 N, H, W, C. Called by several ranks at once. */
+typedef enum hrf_status hrf_source(void *context, int32_t input, int64_t first, int64_t n,
+                                   const struct hrf_box *box, float *out, struct hrf_error *err);
+
+struct hrf_rank; /* opaque; used by one thread */
+
+/* `work` and `comm` are borrowed for life. config->n_threads is this rank's. */
+HRF_CHECKED enum hrf_status hrf_rank_create(const struct hrf_work *work,
+                                            const struct hrf_session_config *config,
+                                            struct hrf_comm *comm, struct hrf_rank **out,
+                                            struct hrf_error *err);
+void hrf_rank_destroy(struct hrf_rank *rank);
+HRF_DEFINE_AUTO(hrf_rank)
+/* The rank's part of one batch. outputs[i]: output i of all images, on rank 0 (NULL elsewhere). On
+ * failure the group has been aborted. */
+HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *source, void *context,
+                                         float *const *outputs, struct hrf_error *err);
+struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank);
+
+/* The shape of output i for the whole batch. */
+struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i);
+
+#endif

@@ -1,0 +1,89 @@
+/* Random networks by random layouts: what the ranks give together is what one gives alone. In INT8
+ * the bits are the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "engine/plan/layout.h"
+#include "engine/run/parallel.h"
+#include "tests/ops/nets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NETS = 40 };
+
+/* A layout that fits a batch of n images, of 16 ranks at most. */
+static void pick_layout(struct build *b, int64_t n_images, char out[128])
+{
+    const int64_t data = n_images > 1 && build_pick(b, 0, 3) == 0 ? 2 : 1;
+    const int64_t rows = build_pick(b, 1, 5),
+                  columns = build_pick(b, 0, 1) == 0 ? 1 : build_pick(b, 1, 3);
+    int64_t stages = build_pick(b, 1, 3), micro = build_pick(b, 1, n_images / data);
+    while (data * rows * columns * stages > 16)
+        stages--;
+    stages = stages < 1 ? 1 : stages;
+    const bool both_ways = stages > 1 && micro % 2 == 0 && build_pick(b, 0, 1) == 0;
+    snprintf(out, 128, "data=%d,spatial=%dx%d,stages=%d,microbatches=%d%s",
+             data * rows * columns > 16 ? 1 : (int)data, (int)rows, (int)columns, (int)stages,
+             (int)micro, both_ways ? ",bidirectional" : "");
+}
+
+static void check_net(uint64_t seed, const char *device, const char *precision, double limit)
+{
+    struct hrf_graph *graph = make_net(seed);
+    struct build b = { .random = hrf_random_init(seed * 7919) };
+    int64_t n, n_ranks;
+    char layout[128];
+    pick_layout(&b, graph->values[graph->inputs[0]].shape.dims[0], layout);
+    float *alone = run_graph_in(graph, device, precision, 1, seed, 1, &n, NULL);
+    float *together = run_layout_in(graph, device, precision, layout, seed, &n_ranks);
+    assert_int_equal(n, n_ranks);
+    const double difference = relative_difference(together, alone, n);
+    if (difference > limit)
+        fail_msg("network %llu, %s on %s, layout %s: %g of the largest output apart",
+                 (unsigned long long)seed, precision, device, layout, difference);
+    hrf_free(alone);
+    hrf_free(together);
+    hrf_graph_destroy(graph);
+}
+
+static void check_nets(const char *device, const char *precision, double limit)
+{
+    const char *only = getenv("HRF_TEST_NET"); /* one network, to look into it */
+    for (uint64_t seed = 1; seed <= NETS; seed++)
+        if (only == NULL || seed == strtoull(only, NULL, 10))
+            check_net(seed, device, precision, limit);
+}
+
+static void ranks_give_what_one_gives_in_fp32(void **state)
+{
+    (void)state;
+    check_nets("ref", "fp32", 1e-6);
+    check_nets("cpu", "fp32", 1e-5);
+}
+
+static void ranks_give_the_same_bits_in_int8(void **state)
+{
+    (void)state;
+    check_nets("cpu", "int8", 0);
+}
+
+static void ranks_give_what_one_gives_in_bf16(void **state)
+{
+    (void)state;
+    check_nets("cpu", "bf16", 0.03);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_give_what_one_gives_in_fp32),
+        cmocka_unit_test(ranks_give_the_same_bits_in_int8),
+        cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
