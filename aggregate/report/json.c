@@ -287,29 +287,29 @@ static json_t *score_json(const struct hrf_cohort *cohort)
     return object;
 }
 
-json_t *hrf_report_json_value(const struct hrf_cohort *cohort)
+json_t *hrf_report_precisions_json(const struct hrf_cohort *cohort)
 {
-    json_t *root = json_object();
+    json_t *array = json_array();
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        json_array_append_new(array, precision_json(cohort, i));
+    return array;
+}
+
+enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_JSON root = json_object();
     put(root, "version", json_integer(1));
     put_text(root, "name", cohort->name);
     put(root, "slides", counts_json(&cohort->counts));
     put(root, "slides_not_done", not_done_json(cohort));
     put(root, "slide_score", score_json(cohort));
     put(root, "calibration", calibration_json(&cohort->calibration));
-    json_t *precisions = json_array(), *provenance = json_object();
-    for (size_t i = 0; i < cohort->n_precisions; i++)
-        json_array_append_new(precisions, precision_json(cohort, i));
-    put(root, "precisions", precisions);
+    put(root, "precisions", hrf_report_precisions_json(cohort));
     put(root, "phases", phases_json(cohort));
+    json_t *provenance = json_object();
     for (size_t i = 0; i < cohort->n_provenance; i++)
         put_text(provenance, cohort->provenance[i].name, cohort->provenance[i].text);
     put(root, "provenance", provenance);
-    return root;
-}
-
-enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
-                                struct hrf_error *err)
-{
-    HRF_AUTO_JSON root = hrf_report_json_value(cohort);
     return hrf_json_write_file(path, root, err);
 }

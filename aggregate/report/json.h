@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/json.h"
 
-/* The document; new reference. */
-json_t *hrf_report_json_value(const struct hrf_cohort *cohort);
+/* Its "precisions"; new reference. */
+json_t *hrf_report_precisions_json(const struct hrf_cohort *cohort);
 HRF_CHECKED enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
                                             struct hrf_error *err);
 

@@ -256,3 +256,45 @@ enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
     hrf_out_adds(out, "</body></html>\n");
     return hrf_out_commit(out, err);
 }
+
+static void pair_notes(struct hrf_out *out, const struct hrf_pair *pair)
+{
+    hrf_out_addf(out, "<section><h2>Without a match <small>");
+    hrf_page_count(out, pair->n_only[0]);
+    hrf_out_adds(out, " patches only in A, ");
+    hrf_page_count(out, pair->n_only[1]);
+    hrf_out_adds(out, " only in B</small></h2>");
+    if (pair->n_notes == 0)
+        hrf_out_adds(out, "<p class=\"none\">Every slide and patch has its match.</p>");
+    hrf_out_adds(out, "<table class=\"list\"><tbody>\n");
+    for (size_t i = 0; i < pair->n_notes; i++) {
+        hrf_out_adds(out, "<tr><td class=\"name\">");
+        hrf_out_html(out, pair->notes[i].slide);
+        hrf_out_adds(out, "</td><td>");
+        hrf_out_html(out, pair->notes[i].text);
+        hrf_out_adds(out, "</td></tr>\n");
+    }
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
+enum hrf_status hrf_report_pair_page(const struct hrf_pair *pair, const char *const directories[2],
+                                     const char *made_at, const char *path, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    head(out, pair->cohort, made_at);
+    if (pair->cohort->precisions[0].n_labelled > 0) {
+        hrf_out_adds(out, "<div class=\"grid\">\n");
+        HRF_TRY(hrf_page_roc(out, pair->cohort, err));
+        hrf_page_confusion(out, pair->cohort);
+        hrf_out_adds(out, "</div>\n");
+    }
+    hrf_page_study(out, pair->cohort);
+    pair_notes(out, pair);
+    hrf_out_adds(out, "<section><h2>Runs</h2><dl>\n");
+    fact(out, "A", directories[0]);
+    fact(out, "B", directories[1]);
+    hrf_out_adds(out, "</dl></section>\n<footer>Made by hires-flow. Not for diagnosis.</footer>\n"
+                      "</main></body></html>\n");
+    return hrf_out_commit(out, err);
+}

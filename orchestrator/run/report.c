@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "orchestrator/run/params.h"
 #include "orchestrator/run/run.h"
 #include "schema/record/calibration.h"
 
@@ -21,44 +22,13 @@ struct params {
     struct hrf_calibration *calibration; /* owned */
 };
 
-static enum hrf_slide_rule_kind rule_kind(enum hrf_score_method method)
-{
-    switch (method) {
-    case HRF_SCORE_MAX:
-        return HRF_SLIDE_RULE_MAX;
-    case HRF_SCORE_MEAN:
-        return HRF_SLIDE_RULE_MEAN;
-    case HRF_SCORE_TOP_K_MEAN:
-        return HRF_SLIDE_RULE_TOP_K_MEAN;
-    case HRF_SCORE_PERCENTILE:
-        return HRF_SLIDE_RULE_PERCENTILE;
-    case HRF_SCORE_MAX_SMOOTHED:
-        break;
-    }
-    return HRF_SLIDE_RULE_MAX_SMOOTHED;
-}
-
 static enum hrf_status fill_params(const struct hrf_workflow *w, struct params *p,
                                    struct hrf_error *err)
 {
     struct hrf_aggregate_params *a = &p->aggregate;
     HRF_TRY(hrf_hash_file(w->model.file, p->model_sha256, err));
     hrf_process_host_name(p->host, sizeof p->host);
-    for (size_t i = 0; i < w->n_precisions; i++)
-        p->precisions[i] = hrf_precision_name(w->precision[i]);
-    a->name = w->name;
-    a->classes = (const char *const *)w->model.classes.items;
-    a->n_classes = w->model.classes.n_items;
-    for (size_t i = 0; i < a->n_classes; i++)
-        if (strcmp(a->classes[i], w->model.positive) == 0)
-            a->positive = i;
-    a->precisions = p->precisions;
-    a->n_precisions = w->n_precisions;
-    a->rule = (struct hrf_slide_rule){ .kind = rule_kind(w->aggregate.slide_score),
-                                       .top_k = w->aggregate.top_k,
-                                       .percentile = w->aggregate.percentile };
-    a->threshold = w->aggregate.threshold;
-    a->seed = 1;
+    hrf_run_params_fill(w, p->precisions, a);
     p->provenance[0] = (struct hrf_named_text){ "hires-flow", HRF_VERSION };
     p->provenance[1] = (struct hrf_named_text){ "workflow", w->path };
     p->provenance[2] = (struct hrf_named_text){ "model", w->model.file };

@@ -11,6 +11,17 @@ report "$scratch/run" 'not v["calibration"]["cached"] and v["calibration"]["samp
 report "$scratch/run" '[p["precision"] for p in v["precisions"]] == ["fp32", "bf16", "fp16", "int8"]'
 report "$scratch/run" 'all(p["patch_agreement"] >= 0.98 and p["max_abs_difference"] < 0.05 for p in v["precisions"])'
 report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 2 < v["precisions"][0]["peak_memory_bytes"]'
+report "$scratch/run" 'all(p["energy_joules_per_patch"] or "RAPL" in p["energy_joules_per_patch_reason"] for p in v["precisions"])'
+report "$scratch/run" 'all(p["peak_process_bytes"] > p["peak_memory_bytes"] > 0 for p in v["precisions"])'
+report "$scratch/run" 'all(abs(p["slide_auc"] - v["precisions"][0]["slide_auc"]) <= 0.002 for p in v["precisions"])'
+report "$scratch/run" 'all(sum(b["patches"] for b in p["difference_histogram"]) == p["patches_compared"] for p in v["precisions"])'
+[ "$(cut -d, -f1 "$scratch/run/report/study.csv" | tr '\n' ' ')" = "precision fp32 bf16 fp16 int8 " ] || fail "study.csv has other rows"
+python3 - "$scratch/run" <<'END' || fail "patch-flips.csv is not what report.json counts"
+import csv, json, sys
+rows = list(csv.DictReader(open(sys.argv[1] + "/results/patch-flips.csv")))
+for p in json.load(open(sys.argv[1] + "/report/report.json"))["precisions"]:
+    assert p["patch_flips"] == sum(r["precision"] == p["precision"] for r in rows)
+END
 cp -r "$scratch/run/results" "$scratch/first"
 
 # Again, and elsewhere: nothing is calibrated, the bytes are the same.

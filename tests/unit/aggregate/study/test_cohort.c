@@ -1,22 +1,13 @@
 /* The cohort's figures by value, and the way from a real store's records to them. */
 #include "aggregate/study/cohort.h"
 
-#include "base/path.h"
-#include "schema/store/tasks.h"
+#include "tests/unit/aggregate/study/stored.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        struct hrf_error must_err_ = { .status = HRF_OK };                                         \
-        struct hrf_error *err = &must_err_;                                                        \
-        if ((call) != HRF_OK)                                                                      \
-            fail_msg("%s", must_err_.text);                                                        \
-    } while (0)
 
 static const char *const classes[] = { "normal", "tumor" };
 static const char *const precisions[] = { "fp32", "int8" };
@@ -193,153 +184,21 @@ static void senseless_params_are_refused(void **state)
 
 /* ---- from a store ---- */
 
-struct stored {
-    char *directory;
-    struct hrf_store *store;
-};
-
-static void put_slide(struct hrf_store *store, int64_t id, const char *name, enum hrf_truth truth,
-                      enum hrf_slide_state slide_state, const char *reason)
-{
-    char text[64], path[96], why[64];
-    snprintf(text, sizeof text, "%s", name);
-    snprintf(path, sizeof path, "/data/%s.tif", name);
-    snprintf(why, sizeof why, "%s", reason != NULL ? reason : "");
-    const struct hrf_slide_row row = { .id = id,
-                                       .name = text,
-                                       .path = path,
-                                       .n_bytes = 1000,
-                                       .truth = truth,
-                                       .state = slide_state,
-                                       .reason = reason != NULL ? why : NULL };
-    MUST(hrf_store_put_slide(store, &row, err));
-}
-
-/* Plans one task and gives it its record. */
-static void put_result(struct hrf_store *store, struct hrf_task_row *row, size_t n_rows,
-                       const struct hrf_bytes *records)
-{
-    MUST(hrf_store_plan_tasks(store, row->slide_id, row->kind, row, n_rows, err));
-    struct hrf_task_rows all = { 0 };
-    MUST(hrf_store_get_tasks(store, &all, err));
-    for (size_t r = 0; r < n_rows; r++)
-        for (size_t i = 0; i < all.n_items; i++)
-            if (strcmp(all.items[i].key, row[r].key) == 0) {
-                bool is_new = false;
-                MUST(hrf_store_finish_task(store, all.items[i].id, row[r].key, records[r].data,
-                                           records[r].n_bytes, &is_new, err));
-            }
-    hrf_task_rows_release(&all);
-}
-
-static void set_key(struct hrf_task_row *row, const char *what, int64_t slide, int64_t first)
-{
-    snprintf(row->key, sizeof row->key, "%s-%lld-%lld", what, (long long)slide, (long long)first);
-}
-
-static void put_plan(struct hrf_store *store, int64_t slide, int64_t n_patches)
-{
-    struct hrf_tile_plan *plan = hrf_calloc(1, sizeof *plan);
-    plan->slide_path = hrf_strdup("/data/x.tif");
-    plan->vendor = hrf_strdup("generic-tiff");
-    plan->quickhash = hrf_strdup("");
-    plan->mpp_source = hrf_strdup("csv");
-    plan->tissue_method = hrf_strdup("otsu");
-    plan->width = plan->height = 4096;
-    plan->n_levels = 1;
-    plan->mpp_x = plan->mpp_y = 0.5;
-    plan->patch_size = plan->patch_stride = 256;
-    plan->patch_mpp = 0.5;
-    plan->patch_width0 = plan->patch_height0 = 256;
-    plan->stride_x0 = plan->stride_y0 = 256.0;
-    plan->grid_columns = plan->grid_rows = 16;
-    plan->read_downsample = 1.0;
-    plan->thumbnail_downsample = 4.0;
-    plan->n_patches = n_patches;
-    plan->patches = hrf_calloc((size_t)n_patches + 1, sizeof *plan->patches);
-    for (int32_t i = 0; i < (int32_t)n_patches; i++)
-        plan->patches[i] = (struct hrf_patch){ 0, 256 * i };
-    MUST(hrf_tile_plan_seal(plan, err));
-    struct hrf_bytes record = { 0 };
-    MUST(hrf_tile_plan_encode(plan, &record, err));
-    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide };
-    set_key(&row, "tile", slide, 0);
-    put_result(store, &row, 1, &record);
-    MUST(hrf_store_set_slide_tiling(store, slide, plan->hash, err));
-    hrf_bytes_release(&record);
-    hrf_tile_plan_destroy(plan);
-}
-
-static struct hrf_bytes make_shard(const struct hrf_task_row *row, const char *plan_hash,
-                                   const float *tumor)
-{
-    struct hrf_scores *scores = hrf_calloc(1, sizeof *scores);
-    scores->task_key = hrf_strdup(row->key);
-    scores->tile_plan = hrf_strdup(plan_hash);
-    scores->precision = hrf_strdup(row->precision);
-    scores->device = hrf_strdup("cpu");
-    scores->host = hrf_strdup("node");
-    scores->first_patch = row->first_patch;
-    scores->n_patches = row->n_patches;
-    scores->n_classes = 2;
-    scores->probabilities = hrf_alloc_array((size_t)row->n_patches * 2, sizeof(float));
-    for (int64_t i = 0; i < row->n_patches; i++) {
-        scores->probabilities[2 * i] = 1.0f - tumor[i];
-        scores->probabilities[2 * i + 1] = tumor[i];
-    }
-    scores->timing = (struct hrf_timing){ .compute = 0.75, .wait = 0.25, .total = 1.0 };
-    scores->peak_memory_bytes = 1000 * row->n_patches;
-    scores->n_threads = 2;
-    scores->n_readers = 1;
-    struct hrf_bytes record = { 0 };
-    MUST(hrf_scores_encode(scores, &record, err));
-    hrf_scores_destroy(scores);
-    return record;
-}
-
-/* Three patches in two shards at each precision. */
-static void put_scores(struct hrf_store *store, int64_t slide, const float fp32[3],
-                       const float int8[3])
-{
-    struct hrf_tile_plan *plan = NULL;
-    MUST(hrf_store_get_tile_plan(store, slide, &plan, err));
-    struct hrf_task_row rows[4];
-    struct hrf_bytes records[4];
-    for (size_t i = 0; i < 4; i++) {
-        bool second = i % 2 == 1;
-        rows[i] = (struct hrf_task_row){ .kind = HRF_TASK_INFER,
-                                         .slide_id = slide,
-                                         .first_patch = second ? 2 : 0,
-                                         .n_patches = second ? 1 : 2 };
-        snprintf(rows[i].precision, sizeof rows[i].precision, "%s", precisions[i / 2]);
-        set_key(&rows[i], precisions[i / 2], slide, rows[i].first_patch);
-        records[i] = make_shard(&rows[i], plan->hash, (i < 2 ? fp32 : int8) + rows[i].first_patch);
-    }
-    put_result(store, rows, 4, records);
-    for (size_t i = 0; i < 4; i++)
-        hrf_bytes_release(&records[i]);
-    hrf_tile_plan_destroy(plan);
-}
-
 static int open_store(void **state)
 {
     static struct stored s;
-    char name[] = "/tmp/hrf-study-XXXXXX";
-    assert_non_null(mkdtemp(name));
-    s.directory = hrf_strdup(name);
-    HRF_AUTO_FREE char *path = hrf_path_join(s.directory, "run.db");
-    MUST(hrf_store_open(path, HRF_STORE_WRITE, &s.store, err));
-    put_slide(s.store, 1, "a", HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, NULL);
-    put_slide(s.store, 2, "b", HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, NULL);
-    put_slide(s.store, 3, "c", HRF_TRUTH_NEGATIVE, HRF_SLIDE_NO_TISSUE, "no tissue");
-    put_slide(s.store, 4, "d", HRF_TRUTH_POSITIVE, HRF_SLIDE_FAILED, "broken");
-    put_plan(s.store, 1, 3);
-    put_plan(s.store, 2, 3);
-    put_plan(s.store, 3, 0);
+    stored_open(&s);
+    stored_put_slide(&s, 1, "a", HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, NULL);
+    stored_put_slide(&s, 2, "b", HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, NULL);
+    stored_put_slide(&s, 3, "c", HRF_TRUTH_NEGATIVE, HRF_SLIDE_NO_TISSUE, "no tissue");
+    stored_put_slide(&s, 4, "d", HRF_TRUTH_POSITIVE, HRF_SLIDE_FAILED, "broken");
+    stored_put_plan(&s, 1, 3);
+    stored_put_plan(&s, 2, 3);
+    stored_put_plan(&s, 3, 0);
     static const float a[2][3] = { { 0.25f, 0.5f, 0.875f }, { 0.25f, 0.25f, 0.75f } };
     static const float b[2][3] = { { 0.0f, 0.125f, 0.25f }, { 0.0f, 0.125f, 0.25f } };
-    put_scores(s.store, 1, a[0], a[1]);
-    put_scores(s.store, 2, b[0], b[1]);
+    stored_put_scores(&s, 1, a[0], a[1]);
+    stored_put_scores(&s, 2, b[0], b[1]);
     const struct hrf_phase_row phase = { "infer", 2.5, false, 8, 0 };
     MUST(hrf_store_put_phase(s.store, &phase, err));
     *state = &s;
@@ -348,10 +207,7 @@ static int open_store(void **state)
 
 static int close_store(void **state)
 {
-    struct stored *s = *state;
-    hrf_store_close(s->store);
-    MUST(hrf_path_remove_tree(s->directory, err));
-    hrf_free(s->directory);
+    stored_close(*state);
     return 0;
 }
 

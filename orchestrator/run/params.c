@@ -1,0 +1,40 @@
+#include "orchestrator/run/params.h"
+
+#include <string.h>
+
+static enum hrf_slide_rule_kind rule_kind(enum hrf_score_method method)
+{
+    switch (method) {
+    case HRF_SCORE_MAX:
+        return HRF_SLIDE_RULE_MAX;
+    case HRF_SCORE_MEAN:
+        return HRF_SLIDE_RULE_MEAN;
+    case HRF_SCORE_TOP_K_MEAN:
+        return HRF_SLIDE_RULE_TOP_K_MEAN;
+    case HRF_SCORE_PERCENTILE:
+        return HRF_SLIDE_RULE_PERCENTILE;
+    case HRF_SCORE_MAX_SMOOTHED:
+        break;
+    }
+    return HRF_SLIDE_RULE_MAX_SMOOTHED;
+}
+
+void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HRF_N_PRECISIONS],
+                         struct hrf_aggregate_params *out)
+{
+    for (size_t i = 0; i < w->n_precisions; i++)
+        precisions[i] = hrf_precision_name(w->precision[i]);
+    out->name = w->name;
+    out->classes = (const char *const *)w->model.classes.items;
+    out->n_classes = w->model.classes.n_items;
+    for (size_t i = 0; i < out->n_classes; i++)
+        if (strcmp(out->classes[i], w->model.positive) == 0)
+            out->positive = i;
+    out->precisions = precisions;
+    out->n_precisions = w->n_precisions;
+    out->rule = (struct hrf_slide_rule){ .kind = rule_kind(w->aggregate.slide_score),
+                                         .top_k = w->aggregate.top_k,
+                                         .percentile = w->aggregate.percentile };
+    out->threshold = w->aggregate.threshold;
+    out->seed = 1;
+}
