@@ -10,7 +10,8 @@
 #define HRF_ENGINE_PROGRAM "hires-engine"
 
 extern const struct hrf_command hrf_engine_eval, hrf_engine_infer, hrf_engine_observe,
-    hrf_engine_model, hrf_engine_bench, hrf_engine_profile, hrf_engine_version;
+    hrf_engine_model, hrf_engine_bench, hrf_engine_profile, hrf_engine_tune_comm,
+    hrf_engine_version;
 
 /* Prints the error and gives the exit code: 2 when the request was wrong or is not in this
  * build, 4 when the environment lacks something, else 1. */
@@ -20,6 +21,9 @@ int hrf_engine_fail(const char *command, const struct hrf_error *err);
  * there is, and the nearest word. */
 HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
                                                      const char *layout, struct hrf_error *err);
+
+/* Where tune-comm keeps what it has measured of this machine. Heap; NULL = no memory. */
+char *hrf_engine_machine_path(const char *cache);
 
 /* Reads an ONNX file, or builds the named architecture when `name` is one of
  * hrf_model_names() and no such file exists. */

@@ -112,7 +112,8 @@ static void move_values(struct hrf_graph *graph, const struct renumbering *r)
         struct hrf_value value = graph->values[i];
         if (!r->value_used[i]) {
             hrf_free(value.name);
-            hrf_free(value.data);
+            if (!value.is_borrowed)
+                hrf_free(value.data);
             continue;
         }
         value.producer = value.producer < 0 ? -1 : r->new_node[value.producer];

@@ -124,7 +124,8 @@ void hrf_graph_destroy(struct hrf_graph *graph)
         return;
     for (int32_t i = 0; i < graph->n_values; i++) {
         hrf_free(graph->values[i].name);
-        hrf_free(graph->values[i].data);
+        if (!graph->values[i].is_borrowed)
+            hrf_free(graph->values[i].data);
     }
     for (int32_t i = 0; i < graph->n_nodes; i++)
         release_node(&graph->nodes[i]);
@@ -179,6 +180,15 @@ enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
     if (data != NULL)
         *data = NULL;
     *index = graph->n_values++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_graph_borrow_value(struct hrf_graph *graph, const char *name,
+                                       enum hrf_dtype dtype, const struct hrf_shape *shape,
+                                       void *data, int32_t *index, struct hrf_error *err)
+{
+    HRF_TRY(hrf_graph_take_value(graph, name, dtype, shape, &data, index, err));
+    graph->values[*index].is_borrowed = true;
     return HRF_OK;
 }
 

@@ -180,6 +180,7 @@ struct hrf_value {
     struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
     void *data;             /* constants: dense, in shape order; NULL otherwise; heap */
+    bool is_borrowed;       /* data belongs to another graph, which lives longer */
     /* Node index; -1 for inputs and constants. A value with both data and a producer is one
      * that shape inference has computed; hrf_graph_compact() makes it a plain constant. */
     int32_t producer;
@@ -226,6 +227,12 @@ HRF_CHECKED enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const 
                                                  enum hrf_dtype dtype,
                                                  const struct hrf_shape *shape, void **data,
                                                  int32_t *index, struct hrf_error *err);
+/* Adds a constant whose `data` stays another graph's, which must outlive this one: so that many
+ * ranks hold one set of weights. Copies of the graph have data of their own. */
+HRF_CHECKED enum hrf_status hrf_graph_borrow_value(struct hrf_graph *graph, const char *name,
+                                                   enum hrf_dtype dtype,
+                                                   const struct hrf_shape *shape, void *data,
+                                                   int32_t *index, struct hrf_error *err);
 /* Drops nodes whose outputs nobody uses, and values that no node, input or output names.
  * Values that shape inference computed become constants and their nodes go; constant inputs
  * that are really attributes (SLICE's starts, PAD's pads ...) have been read into the

@@ -181,7 +181,7 @@ static enum hrf_status insert(struct hrf_cost_table *table, struct hrf_cost_entr
 
 enum hrf_status hrf_cost_add(struct hrf_cost_table *table, const struct hrf_graph *graph,
                              const struct hrf_node *node, double seconds, int64_t workspace_bytes,
-                             struct hrf_error *err)
+                             int64_t weight_bytes, struct hrf_error *err)
 {
     const struct hrf_cost_entry entry = { .key = hrf_cost_key(graph, node),
                                           .work = hrf_cost_work(graph, node),
@@ -189,7 +189,8 @@ enum hrf_status hrf_cost_add(struct hrf_cost_table *table, const struct hrf_grap
                                           .operations = hrf_node_operations(graph, node),
                                           .bytes = hrf_cost_bytes(graph, node),
                                           .rate = rate_of(graph, node),
-                                          .workspace_bytes = workspace_bytes };
+                                          .workspace_bytes = workspace_bytes,
+                                          .weight_bytes = weight_bytes };
     return insert(table, entry, err);
 }
 
@@ -276,7 +277,7 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
 {
     const double work = hrf_cost_work(graph, node);
     HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
-    struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED };
+    struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED, .weight_bytes = -1 };
     if (key == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
     const int32_t first = lower_bound(table, key, 0);
@@ -287,6 +288,7 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
     if (work > 0 && n > 0) {
         cost.seconds = scale(entries, n, work);
         cost.workspace_bytes = scale_workspace(entries, n, work);
+        cost.weight_bytes = entries[0].weight_bytes;
         cost.origin = HRF_COST_SCALED;
         for (int32_t i = 0; i < n; i++)
             cost.origin = entries[i].work == work ? HRF_COST_MEASURED : cost.origin;
@@ -306,11 +308,11 @@ json_t *hrf_cost_encode(const struct hrf_cost_table *table)
     json_t *entries = json_array();
     for (int32_t i = 0; i < table->n_entries; i++) {
         const struct hrf_cost_entry *e = &table->entries[i];
-        json_t *entry = json_pack("{sssososososssI}", "key", e->key, "work",
-                                  hrf_json_number(e->work), "seconds", hrf_json_number(e->seconds),
-                                  "operations", hrf_json_number(e->operations), "bytes",
-                                  hrf_json_number(e->bytes), "rate", rate_names[e->rate],
-                                  "workspace_bytes", (json_int_t)e->workspace_bytes);
+        json_t *entry = json_pack(
+            "{sssososososssIsI}", "key", e->key, "work", hrf_json_number(e->work), "seconds",
+            hrf_json_number(e->seconds), "operations", hrf_json_number(e->operations), "bytes",
+            hrf_json_number(e->bytes), "rate", rate_names[e->rate], "workspace_bytes",
+            (json_int_t)e->workspace_bytes, "weight_bytes", (json_int_t)e->weight_bytes);
         if (json_array_append_new(entries, entry) != 0) {
             json_decref(entries);
             return NULL;
@@ -331,10 +333,11 @@ static enum hrf_status decode_entry(const json_t *json, const char *where,
     HRF_TRY(hrf_json_get_number(json, "operations", where, &e.operations, err));
     HRF_TRY(hrf_json_get_number(json, "bytes", where, &e.bytes, err));
     HRF_TRY(hrf_json_get_int(json, "workspace_bytes", where, &e.workspace_bytes, err));
+    HRF_TRY(hrf_json_get_int(json, "weight_bytes", where, &e.weight_bytes, err));
     for (int r = 0; r < HRF_N_RATES; r++)
         e.rate = strcmp(rate, rate_names[r]) == 0 ? (enum hrf_rate)r : e.rate;
     if (e.rate == HRF_N_RATES || !(e.work > 0) || !(e.seconds >= 0) || !(e.operations >= 0) ||
-        !(e.bytes >= 0) || e.workspace_bytes < 0)
+        !(e.bytes >= 0) || e.workspace_bytes < 0 || e.weight_bytes < 0)
         return hrf_error_set(err, HRF_E_USER, "%s: the cost of '%s' holds a value out of range",
                              where, key);
     e.key = hrf_strdup(key);

@@ -33,7 +33,7 @@ struct hrf_cost_entry {
     double work, seconds;
     double operations, bytes; /* of the node, for the rates */
     enum hrf_rate rate;
-    int64_t workspace_bytes;
+    int64_t workspace_bytes, weight_bytes; /* scratch; constants as its kernel packs them */
 };
 
 struct hrf_cost_table {
@@ -54,7 +54,7 @@ double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node
 HRF_CHECKED enum hrf_status hrf_cost_add(struct hrf_cost_table *table,
                                          const struct hrf_graph *graph, const struct hrf_node *node,
                                          double seconds, int64_t workspace_bytes,
-                                         struct hrf_error *err);
+                                         int64_t weight_bytes, struct hrf_error *err);
 /* Rates from the entries where the table has entries of the kind; others stay. */
 void hrf_cost_fit_rates(struct hrf_cost_table *table);
 
@@ -63,6 +63,7 @@ struct hrf_cost {
     double seconds;
     enum hrf_cost_origin origin;
     int64_t workspace_bytes;
+    int64_t weight_bytes; /* -1: not known */
 };
 /* HRF_E_USER when there is neither an entry nor a rate: names the node and what is missing. A node
  * whose output is empty costs nothing. */
@@ -70,8 +71,9 @@ HRF_CHECKED enum hrf_status hrf_cost_of(const struct hrf_cost_table *table,
                                         const struct hrf_graph *graph, const struct hrf_node *node,
                                         struct hrf_cost *out, struct hrf_error *err);
 
-/* {"entries": [{"key", "work", "seconds", "operations", "bytes", "rate", "workspace_bytes"}]}; a
- * new reference, NULL = no memory. Rates are not in it: they follow from the entries. */
+/* {"entries": [{"key", "work", "seconds", "operations", "bytes", "rate", "workspace_bytes",
+ * "weight_bytes"}]}; a new reference, NULL = no memory. Rates are not in it: they follow from the
+ * entries. */
 json_t *hrf_cost_encode(const struct hrf_cost_table *table);
 /* Adds what `json` holds; `where` names it in messages. */
 HRF_CHECKED enum hrf_status hrf_cost_decode(const json_t *json, const char *where,

@@ -1,8 +1,6 @@
 /* partition.c - who computes what, and what has to be brought for it. */
 #include "engine/plan/partition.h"
 
-#include "engine/plan/stages.h"
-
 #include <string.h>
 
 void hrf_partition_destroy(struct hrf_partition *p)
@@ -68,15 +66,19 @@ static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_
 
 /* ---- stages and splits ---- */
 
-static enum hrf_status cut_stages(struct hrf_partition *p, struct hrf_error *err)
+static enum hrf_status cut_stages(struct hrf_partition *p, const struct hrf_stage_costs *costs,
+                                  struct hrf_error *err)
 {
     const struct hrf_graph *graph = p->graph;
-    HRF_AUTO_FREE double *costs = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *costs);
-    if (costs == NULL)
+    HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *seconds);
+    const struct hrf_stage_costs rough = { .seconds = seconds,
+                                           .seconds_per_byte = HRF_STAGES_ROUGH_SECONDS_PER_BYTE };
+    if (seconds == NULL)
         return no_memory(err);
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        costs[n] = hrf_stages_cost(graph, &graph->nodes[n]);
-    return hrf_stages_cut(costs, graph->n_nodes, p->layout.stages, p->stage_of_node, err);
+        seconds[n] = hrf_stages_rough_seconds(graph, &graph->nodes[n]);
+    return hrf_stages_cut(graph, costs != NULL ? costs : &rough, p->layout.stages, p->stage_of_node,
+                          err);
 }
 
 /* No rank's part may hang on padding alone: it would have nothing to compute it from. */
@@ -349,6 +351,7 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
 
 enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                      const struct hrf_layout_plan *layout, const bool *recompute,
+                                     const struct hrf_stage_costs *costs,
                                      struct hrf_partition **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_partition) p = hrf_calloc(1, sizeof *p);
@@ -359,7 +362,7 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     p->n_ranks = hrf_layout_group_ranks(layout);
     p->output_rank = p->n_ranks - stage_ranks(p);
     HRF_TRY(allocate(p, err));
-    HRF_TRY(cut_stages(p, err));
+    HRF_TRY(cut_stages(p, costs, err));
     find_splits(p, recompute);
     keep_shared(p);
     find_boxes(p);

@@ -18,6 +18,7 @@
 #include "engine/ir/graph.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/region.h"
+#include "engine/plan/stages.h"
 
 /* Who has which box of a value and who needs which; of all ranks of the group. */
 struct hrf_exchange {
@@ -61,18 +62,20 @@ struct hrf_partition {
 };
 
 /* `graph`: after all passes, shapes known (of one micro-batch). Uses the layout's rows, columns and
- * stages. `recompute` [values]: values to recompute rather than exchange; NULL: none. HRF_E_USER
- * when there are more stages than nodes. */
+ * stages. `recompute` [values]: values to recompute rather than exchange; NULL: none. `costs`: what
+ * the cuts between stages are made by; NULL: rough ones. HRF_E_USER when there are more stages than
+ * nodes. */
 HRF_CHECKED enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                                  const struct hrf_layout_plan *layout,
-                                                 const bool *recompute, struct hrf_partition **out,
-                                                 struct hrf_error *err);
+                                                 const bool *recompute,
+                                                 const struct hrf_stage_costs *costs,
+                                                 struct hrf_partition **out, struct hrf_error *err);
 void hrf_partition_destroy(struct hrf_partition *partition);
 HRF_DEFINE_AUTO(hrf_partition)
 
 /* The graph of one rank: its inputs are the boxes it is fed (none: no input), its outputs the
  * network's on `output_rank` and none elsewhere. attributes.index of EXCHANGE and ALL_REDUCE names
- * the table's row. */
+ * the table's row. Constants are borrowed from the whole graph, which must outlive this one. */
 HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *partition, int32_t rank,
                                                 struct hrf_graph **out, struct hrf_error *err);
 

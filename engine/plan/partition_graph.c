@@ -36,8 +36,8 @@ static enum hrf_status get_constant(struct building *b, int32_t value, int32_t *
 {
     const struct hrf_value *v = &b->from->values[value];
     if (b->values[value] < 0) {
-        HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &v->shape, v->data, &b->values[value],
-                                    err));
+        HRF_TRY(hrf_graph_borrow_value(b->to, v->name, v->dtype, &v->shape, v->data,
+                                       &b->values[value], err));
         b->to->values[b->values[value]].quantization = v->quantization;
     }
     *index = b->values[value];

@@ -1,55 +1,240 @@
 #include "engine/plan/stages.h"
 
 #include <math.h>
-#include <string.h>
 
-double hrf_stages_cost(const struct hrf_graph *graph, const struct hrf_node *node)
+static double value_bytes(const struct hrf_graph *graph, int32_t value)
 {
-    /* A byte costs as much as 16 operations: a core of 150 GFLOPS and 10 GB/s. */
-    double bytes = 0;
-    for (int32_t i = -1; i < node->n_inputs; i++) {
-        const int32_t v = i < 0 ? node->outputs[0] : node->inputs[i];
-        if (v >= 0)
-            bytes += (double)hrf_shape_count(&graph->values[v].shape) *
-                     (double)hrf_dtype_size(graph->values[v].dtype);
-    }
-    return hrf_node_operations(graph, node) + 16 * bytes;
+    return (double)hrf_shape_count(&graph->values[value].shape) *
+           (double)hrf_dtype_size(graph->values[value].dtype);
 }
 
-/* best[s][i]: the least possible maximum over s + 1 stages of the first i costs. */
-enum hrf_status hrf_stages_cut(const double *costs, int32_t n, int32_t n_stages, int32_t *stage_of,
-                               struct hrf_error *err)
+double hrf_stages_rough_seconds(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (n_stages > n)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%d stages for a network of %d nodes; at most stages=%d would work",
-                             n_stages, n, n);
+    /* A core of 150 GFLOPS and 10 GB/s. */
+    double bytes = value_bytes(graph, node->outputs[0]);
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0)
+            bytes += value_bytes(graph, node->inputs[i]);
+    return hrf_node_operations(graph, node) / 150e9 + bytes / 10e9;
+}
+
+static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
+{
+    return value >= 0 && graph->values[value].data == NULL;
+}
+
+/* ---- what the graph says once and for all ---- */
+
+struct facts {
+    const struct hrf_graph *graph;
+    const struct hrf_stage_costs *costs;
+    int32_t *last_use; /* [values] node; -1: none */
+    double *alive;     /* [nodes] bytes of values that are there while the node runs */
+    double *constants; /* [nodes] bytes, each constant with the last node that reads it */
+    int32_t *counted;  /* [values] scratch: the end of the stage for which it is counted as taken */
+};
+
+static double transfer(const struct facts *f, int32_t value)
+{
+    return f->costs->seconds_per_message +
+           f->costs->seconds_per_byte * value_bytes(f->graph, value);
+}
+
+static void find_last_uses(struct facts *f)
+{
+    const struct hrf_graph *graph = f->graph;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        f->last_use[v] = -1;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+            if (graph->nodes[n].inputs[k] >= 0)
+                f->last_use[graph->nodes[n].inputs[k]] = n;
+}
+
+static void find_memory(struct facts *f)
+{
+    const struct hrf_graph *graph = f->graph;
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        if (f->last_use[v] < 0 && graph->values[v].producer < 0)
+            continue;
+        if (!comes_at_run_time(graph, v)) {
+            f->constants[f->last_use[v]] += value_bytes(graph, v);
+            continue;
+        }
+        const int32_t begin = graph->values[v].producer > 0 ? graph->values[v].producer : 0;
+        const int32_t end = f->last_use[v] > begin ? f->last_use[v] : begin;
+        for (int32_t n = begin; n <= end; n++)
+            f->alive[n] += value_bytes(graph, v);
+    }
+}
+
+/* Stage costs for one end, as its begin moves back from it. */
+struct stage {
+    int32_t begin, end;
+    double seconds, taken, given, constants, alive;
+};
+
+/* Takes node begin - 1 in. */
+static void grow(const struct facts *f, struct stage *s)
+{
+    const struct hrf_graph *graph = f->graph;
+    const int32_t n = --s->begin;
+    const struct hrf_node *node = &graph->nodes[n];
+    s->seconds += f->costs->seconds[n];
+    s->constants += f->constants[n];
+    s->alive = fmax(s->alive, f->alive[n]);
+    for (int32_t k = 0; k < node->n_outputs; k++) {
+        const int32_t v = node->outputs[k];
+        if (v < 0)
+            continue;
+        s->given += f->last_use[v] >= s->end ? transfer(f, v) : 0;
+        s->taken -= f->counted[v] == s->end ? transfer(f, v) : 0; /* it is its own now */
+    }
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        const int32_t v = node->inputs[k];
+        if (!comes_at_run_time(graph, v) || graph->values[v].producer < 0 ||
+            f->counted[v] == s->end)
+            continue;
+        f->counted[v] = s->end;
+        s->taken += transfer(f, v);
+    }
+}
+
+static bool fits(const struct facts *f, const struct stage *s)
+{
+    return f->costs->memory_bytes <= 0 || s->constants + s->alive <= (double)f->costs->memory_bytes;
+}
+
+static double seconds_of(const struct stage *s)
+{
+    return s->seconds + s->taken + s->given;
+}
+
+static enum hrf_status make_facts(const struct hrf_graph *graph,
+                                  const struct hrf_stage_costs *costs, struct facts *f,
+                                  struct hrf_error *err)
+{
+    const size_t n_nodes = (size_t)graph->n_nodes + 1, n_values = (size_t)graph->n_values + 1;
+    *f = (struct facts){ .graph = graph,
+                         .costs = costs,
+                         .last_use = hrf_calloc(n_values, sizeof *f->last_use),
+                         .alive = hrf_calloc(n_nodes, sizeof *f->alive),
+                         .constants = hrf_calloc(n_nodes, sizeof *f->constants),
+                         .counted = hrf_calloc(n_values, sizeof *f->counted) };
+    if (f->last_use == NULL || f->alive == NULL || f->constants == NULL || f->counted == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to cut %d nodes", graph->n_nodes);
+    find_last_uses(f);
+    find_memory(f);
+    return HRF_OK;
+}
+
+static void release_facts(struct facts *f)
+{
+    hrf_free(f->last_use);
+    hrf_free(f->alive);
+    hrf_free(f->constants);
+    hrf_free(f->counted);
+}
+
+double hrf_stages_cost(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,
+                       int32_t begin, int32_t end)
+{
+    struct facts f;
+    struct stage s = { .begin = end, .end = end };
+    double seconds = INFINITY;
+    if (make_facts(graph, costs, &f, NULL) == HRF_OK) {
+        while (s.begin > begin)
+            grow(&f, &s);
+        seconds = fits(&f, &s) ? seconds_of(&s) : INFINITY;
+    }
+    release_facts(&f);
+    return seconds;
+}
+
+/* ---- the cut ---- */
+
+struct table {
+    double *best;  /* [stage][end]: the slowest of stage + 1 stages over the first `end` nodes */
+    int32_t *from; /* [stage][end]: where its last stage begins */
+    size_t width;
+};
+
+/* The first `stage->end` nodes with `stage` as the last of s + 1 stages, for every s. */
+static void relax(struct table *t, const struct stage *stage, int32_t n_stages)
+{
+    const double own = seconds_of(stage);
+    const int32_t first = stage->begin == 0 ? 0 : 1, end = stage->begin == 0 ? 1 : n_stages;
+    for (int32_t s = first; s < end; s++) {
+        const size_t cell = (size_t)s * t->width + (size_t)stage->end;
+        const double before = s == 0 ? 0
+                                     : t->best[(size_t)(s - 1) * t->width + (size_t)stage->begin];
+        const double slowest = fmax(before, own);
+        if (slowest < t->best[cell]) {
+            t->best[cell] = slowest;
+            t->from[cell] = stage->begin;
+        }
+    }
+}
+
+static void fill_table(const struct facts *f, int32_t n_stages, struct table *t)
+{
+    for (size_t i = 0; i < (size_t)n_stages * t->width; i++)
+        t->best[i] = INFINITY;
+    for (int32_t end = 1; end <= f->graph->n_nodes; end++) {
+        struct stage last = { .begin = end, .end = end };
+        while (last.begin > 0) {
+            grow(f, &last);
+            if (!fits(f, &last))
+                break; /* a longer one fits no better */
+            relax(t, &last, n_stages);
+        }
+    }
+}
+
+static enum hrf_status refuse_memory(const struct facts *f, int32_t n_stages, struct hrf_error *err)
+{
+    double least = 0; /* what a stage of the largest single node needs */
+    for (int32_t n = 0; n < f->graph->n_nodes; n++)
+        least = fmax(least, f->constants[n] + f->alive[n]);
+    return hrf_error_set(err, HRF_E_USER,
+                         "no cut into %d stages keeps each below %.2f GiB; its largest node alone "
+                         "needs %.2f GiB, so take more stages, a smaller micro-batch or spatial=",
+                         n_stages, (double)f->costs->memory_bytes / 0x1p30, least / 0x1p30);
+}
+
+static enum hrf_status cut(const struct facts *f, int32_t n_stages, int32_t *stage_of,
+                           struct hrf_error *err)
+{
+    const int32_t n = f->graph->n_nodes;
     const size_t width = (size_t)n + 1, cells = width * (size_t)n_stages;
-    HRF_AUTO_FREE double *sums = hrf_calloc(width, sizeof *sums);
     HRF_AUTO_FREE double *best = hrf_alloc_array(cells, sizeof *best);
     HRF_AUTO_FREE int32_t *from = hrf_calloc(cells, sizeof *from);
-    if (sums == NULL || best == NULL || from == NULL)
+    if (best == NULL || from == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to cut %d nodes", n);
-    for (int32_t i = 0; i < n; i++)
-        sums[i + 1] = sums[i] + costs[i];
-    for (int32_t s = 0; s < n_stages; s++)
-        for (int32_t i = 0; i <= n; i++) {
-            double *cell = &best[(size_t)s * width + (size_t)i];
-            *cell = s == 0 && i > 0 ? sums[i] : INFINITY;
-            for (int32_t k = s; s > 0 && k < i; k++) {
-                const double before = best[(size_t)(s - 1) * width + (size_t)k];
-                const double most = fmax(before, sums[i] - sums[k]);
-                if (most < *cell) {
-                    *cell = most;
-                    from[(size_t)s * width + (size_t)i] = k;
-                }
-            }
-        }
+    struct table table = { best, from, width };
+    fill_table(f, n_stages, &table);
+    if (isinf(best[(size_t)(n_stages - 1) * width + (size_t)n]))
+        return refuse_memory(f, n_stages, err);
     for (int32_t s = n_stages - 1, end = n; s >= 0; s--) {
-        const int32_t begin = s > 0 ? from[(size_t)s * width + (size_t)end] : 0;
+        const int32_t begin = from[(size_t)s * width + (size_t)end];
         for (int32_t i = begin; i < end; i++)
             stage_of[i] = s;
         end = begin;
     }
     return HRF_OK;
+}
+
+enum hrf_status hrf_stages_cut(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,
+                               int32_t n_stages, int32_t *stage_of, struct hrf_error *err)
+{
+    struct facts f;
+    if (n_stages > graph->n_nodes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%d stages for a network of %d nodes; at most stages=%d would work",
+                             n_stages, graph->n_nodes, graph->n_nodes);
+    enum hrf_status status = make_facts(graph, costs, &f, err);
+    if (status == HRF_OK)
+        status = cut(&f, n_stages, stage_of, err);
+    release_facts(&f);
+    return status;
 }

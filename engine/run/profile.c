@@ -115,7 +115,8 @@ static enum hrf_status keep_costs(const struct hrf_session *session, char **keys
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a profile");
     for (int32_t n = 0; n < graph->n_nodes; n++)
         HRF_TRY(hrf_cost_add(table, graph, &graph->nodes[n], mean_of_kind(graph, keys, seconds, n),
-                             (int64_t)session->kernels[n]->workspace_bytes, err));
+                             (int64_t)session->kernels[n]->workspace_bytes,
+                             (int64_t)session->kernels[n]->weight_bytes, err));
     return HRF_OK;
 }
 

@@ -83,7 +83,7 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
     HRF_TRY(hrf_session_prepare(copy, config, &work->graph, &work->operations, &work->notes, err));
     work->operations *= (double)work->n_images / (double)work->per_microbatch;
     HRF_TRY(check_outputs(work, err));
-    HRF_TRY(hrf_partition_create(work->graph, layout, NULL, &work->partition, err));
+    HRF_TRY(hrf_partition_create(work->graph, layout, NULL, NULL, &work->partition, err));
     *out = work;
     work = NULL;
     return HRF_OK;

@@ -38,7 +38,7 @@ static double seconds_of(const struct hrf_cost_table *table, enum hrf_dtype dtyp
 static void measure(struct hrf_cost_table *table, int64_t rows, double seconds)
 {
     HRF_AUTO(hrf_graph) g = convolution(HRF_F32, rows, false);
-    assert_int_equal(hrf_cost_add(table, g, &g->nodes[0], seconds, rows * 100, NULL), HRF_OK);
+    assert_int_equal(hrf_cost_add(table, g, &g->nodes[0], seconds, rows * 100, 7, NULL), HRF_OK);
 }
 
 static bool near(double a, double b)
@@ -130,6 +130,7 @@ static void a_table_comes_back_and_a_false_one_is_refused(void **state)
         assert_string_equal(back.entries[i].key, table.entries[i].key);
         assert_true(back.entries[i].seconds == table.entries[i].seconds);
         assert_int_equal(back.entries[i].workspace_bytes, table.entries[i].workspace_bytes);
+        assert_int_equal(back.entries[i].weight_bytes, 7);
     }
     json_t *first = json_array_get(json_object_get(json, "entries"), 0);
     json_object_set_new(first, "rate", json_string("fp8"));
@@ -146,7 +147,7 @@ static void no_memory_leaves_the_table_as_it_was(void **state)
     for (int n = 1; n < 4; n++) {
         struct hrf_cost_table table = { .entries = NULL };
         hrf_alloc_fail_after(n);
-        enum hrf_status status = hrf_cost_add(&table, g, &g->nodes[0], 1, 0, NULL);
+        enum hrf_status status = hrf_cost_add(&table, g, &g->nodes[0], 1, 0, 0, NULL);
         hrf_alloc_fail_after(0);
         assert_true(status == HRF_OK || status == HRF_E_NOMEM);
         assert_int_equal(table.n_entries, status == HRF_OK);

@@ -1,0 +1,397 @@
+#include "engine/plan/predict.h"
+
+#include "engine/plan/plan.h"
+#include "engine/plan/schedule.h"
+
+#include <string.h>
+
+enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 1 << 24 };
+
+/* One place of the partition: what one micro-batch is to it, and what it holds. */
+struct place {
+    struct hrf_sim_program program; /* peers are places; tags are exchanges and reductions */
+    struct hrf_predicted_rank facts;
+    double computing[HRF_COST_N_ORIGINS];
+};
+
+struct writer {
+    const struct hrf_partition *partition;
+    const struct hrf_cost_table *costs;
+    const struct hrf_machine *machine;
+    struct place *place;
+    int32_t me;
+    int64_t largest_message;
+};
+
+/* ---- a micro-batch at a place ---- */
+
+static enum hrf_status add_copy(struct writer *w, int32_t label, double n_bytes,
+                                struct hrf_error *err)
+{
+    const struct hrf_sim_step step = { .kind = HRF_SIM_COPY,
+                                       .label = label,
+                                       .seconds = w->machine->copy_rate > 0
+                                                      ? n_bytes / w->machine->copy_rate
+                                                      : 0 };
+    return n_bytes > 0 ? hrf_sim_add(&w->place->program, &step, err) : HRF_OK;
+}
+
+static enum hrf_status add_message(struct writer *w, enum hrf_sim_kind kind, int32_t label,
+                                   int32_t peer, int64_t tag, int64_t n_bytes,
+                                   struct hrf_error *err)
+{
+    const struct hrf_sim_step step = {
+        .kind = kind, .label = label, .peer = peer, .tag = tag, .n_bytes = n_bytes
+    };
+    w->largest_message = n_bytes > w->largest_message ? n_bytes : w->largest_message;
+    return hrf_sim_add(&w->place->program, &step, err);
+}
+
+/* The part of an image lies in memory in one piece of what holds it. */
+static bool is_in_one_piece(const struct hrf_exchange *x, const struct hrf_box *whole,
+                            const struct hrf_box *part)
+{
+    return x->n_images == 1 && (part->hi[0] - part->lo[0] == 1 ||
+                                (part->lo[1] == whole->lo[1] && part->hi[1] == whole->hi[1]));
+}
+
+static enum hrf_status add_part(struct writer *w, enum hrf_sim_kind kind, int32_t label, int32_t e,
+                                int32_t peer, struct hrf_error *err)
+{
+    const struct hrf_exchange *x = &w->partition->exchanges[e];
+    const bool sends = kind == HRF_SIM_SEND;
+    const struct hrf_box part = sends ? hrf_exchange_sent(x, w->me, peer)
+                                      : hrf_exchange_sent(x, peer, w->me);
+    const struct hrf_box *whole = sends ? &x->local[w->me] : &x->need[w->me];
+    const int64_t n_bytes = hrf_exchange_bytes(x, &part);
+    if (hrf_box_is_empty(&part))
+        return HRF_OK;
+    const double packed = is_in_one_piece(x, whole, &part) ? 0 : (double)n_bytes;
+    if (sends)
+        HRF_TRY(add_copy(w, label, packed, err));
+    HRF_TRY(add_message(w, kind, label, peer, 2 * (int64_t)e, n_bytes, err));
+    return sends ? HRF_OK : add_copy(w, label, packed, err);
+}
+
+static enum hrf_status add_exchange(struct writer *w, int32_t label, int32_t e,
+                                    struct hrf_error *err)
+{
+    const struct hrf_exchange *x = &w->partition->exchanges[e];
+    const int32_t n = w->partition->n_ranks;
+    for (int32_t i = 1; i < n; i++)
+        HRF_TRY(add_part(w, HRF_SIM_SEND, label, e, (w->me + i) % n, err));
+    if (!hrf_exchange_takes(x, w->me))
+        return HRF_OK;
+    const struct hrf_box kept = hrf_box_intersect(&x->local[w->me], &x->need[w->me]);
+    if (!hrf_box_is_empty(&kept))
+        HRF_TRY(add_copy(w, label, (double)hrf_exchange_bytes(x, &kept), err));
+    for (int32_t q = 0; q < n; q++)
+        HRF_TRY(add_part(w, HRF_SIM_RECEIVE, label, e, q, err));
+    return HRF_OK;
+}
+
+static enum hrf_status add_reduce(struct writer *w, int32_t label, int32_t index,
+                                  struct hrf_error *err)
+{
+    const struct hrf_reduce *r = &w->partition->reduces[index];
+    const int64_t n_bytes = r->count * (int64_t)hrf_dtype_size(r->dtype);
+    const int64_t tag = 2 * (int64_t)index + 1;
+    for (int32_t q = r->first; q < r->first + r->n && r->gives[w->me]; q++)
+        if (q != w->me)
+            HRF_TRY(add_message(w, HRF_SIM_SEND, label, q, tag, n_bytes, err));
+    for (int32_t q = r->first; q < r->first + r->n; q++)
+        if (q != w->me && r->gives[q])
+            HRF_TRY(add_message(w, HRF_SIM_RECEIVE, label, q, tag, n_bytes, err));
+    return HRF_OK;
+}
+
+static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    int64_t n_bytes = 0;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        const int32_t v = node->inputs[i];
+        if (v >= 0 && graph->values[v].data != NULL)
+            n_bytes += hrf_shape_count(&graph->values[v].shape) *
+                       (int64_t)hrf_dtype_size(graph->values[v].dtype);
+    }
+    return n_bytes;
+}
+
+static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *graph, int32_t n,
+                                  struct hrf_error *err)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    struct hrf_predicted_rank *facts = &w->place->facts;
+    struct hrf_cost cost;
+    HRF_TRY(hrf_cost_of(w->costs, graph, node, &cost, err));
+    const struct hrf_sim_step step = { .kind = HRF_SIM_COMPUTE,
+                                       .label = n,
+                                       .seconds = cost.seconds };
+    facts->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes : constant_bytes(graph, node);
+    if (cost.workspace_bytes > facts->workspace_bytes)
+        facts->workspace_bytes = cost.workspace_bytes;
+    w->place->computing[cost.origin] += cost.seconds;
+    return hrf_sim_add(&w->place->program, &step, err);
+}
+
+static enum hrf_status add_nodes(struct writer *w, const struct hrf_graph *graph,
+                                 struct hrf_error *err)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        const int32_t index = node->attributes.index;
+        if (node->op == HRF_OP_EXCHANGE)
+            HRF_TRY(add_exchange(w, n, index, err));
+        else if (node->op == HRF_OP_ALL_REDUCE)
+            HRF_TRY(add_reduce(w, n, index, err));
+        else
+            HRF_TRY(add_kernel(w, graph, n, err));
+    }
+    return HRF_OK;
+}
+
+static int64_t value_bytes(const struct hrf_graph *graph, int32_t value)
+{
+    return hrf_shape_count(&graph->values[value].shape) *
+           (int64_t)hrf_dtype_size(graph->values[value].dtype);
+}
+
+static enum hrf_status add_memory(struct writer *w, const struct hrf_graph *graph,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_plan) plan = NULL;
+    HRF_TRY(hrf_plan_create(graph, &plan, err));
+    w->place->facts.activation_bytes = plan->arena_bytes + w->largest_message;
+    return HRF_OK;
+}
+
+/* The first and last node of the whole graph that the place has a part in. */
+static void find_nodes(const struct hrf_partition *p, int32_t place, struct hrf_predicted_rank *out)
+{
+    out->first_node = out->last_node = -1;
+    for (int32_t n = 0; n < p->graph->n_nodes; n++) {
+        if (hrf_box_is_empty(hrf_partition_box(p, p->graph->nodes[n].outputs[0], place)))
+            continue;
+        out->first_node = out->first_node < 0 ? n : out->first_node;
+        out->last_node = n;
+    }
+}
+
+static enum hrf_status write_place(const struct hrf_partition *partition, int32_t index,
+                                   const struct hrf_cost_table *costs,
+                                   const struct hrf_machine *machine, struct place *place,
+                                   struct hrf_error *err)
+{
+    struct writer w = { partition, costs, machine, place, index, 0 };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_partition_graph(partition, index, &graph, err));
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        HRF_TRY(add_copy(&w, LABEL_FEED, (double)value_bytes(graph, graph->inputs[i]), err));
+    HRF_TRY(add_nodes(&w, graph, err));
+    HRF_TRY(add_memory(&w, graph, err));
+    place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
+    if (partition->graph->n_inputs > 0)
+        place->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
+    find_nodes(partition, index, &place->facts);
+    return HRF_OK;
+}
+
+/* ---- a batch on a rank ---- */
+
+struct maker {
+    const struct hrf_partition *partition;
+    struct hrf_prediction *prediction;
+    struct place *places;             /* [ranks of a group] */
+    struct hrf_sim_program *programs; /* [ranks] */
+    int64_t per_group, per_microbatch;
+};
+
+static int32_t mirror(const struct hrf_partition *p, int32_t place)
+{
+    const int32_t n = hrf_layout_stage_ranks(&p->layout);
+    return (p->layout.stages - 1 - place / n) * n + place % n;
+}
+
+/* Images of a group's micro-batch that are really there. */
+static int64_t images_of(const struct maker *m, int32_t group, int32_t microbatch)
+{
+    const int64_t first = group * m->per_group + microbatch * m->per_microbatch;
+    const int64_t of_group = (group + 1) * m->per_group, all = m->prediction->n_images;
+    const int64_t end = of_group < all ? of_group : all, left = end - first;
+    return left < 0 ? 0 : left < m->per_microbatch ? left : m->per_microbatch;
+}
+
+static int64_t output_bytes(const struct maker *m, int32_t i, int64_t n_images)
+{
+    const struct hrf_graph *graph = m->partition->graph;
+    return value_bytes(graph, graph->outputs[i]) / m->per_microbatch * n_images;
+}
+
+static enum hrf_status add_outputs(const struct maker *m, int32_t rank, enum hrf_sim_kind kind,
+                                   int32_t peer, int32_t group, int32_t microbatch,
+                                   struct hrf_error *err)
+{
+    const int64_t n = images_of(m, group, microbatch);
+    for (int32_t i = 0; i < m->partition->graph->n_outputs && n > 0; i++) {
+        const struct hrf_sim_step step = { .kind = kind,
+                                           .label = LABEL_OUTPUT,
+                                           .peer = peer,
+                                           .tag = OUTPUT_TAG + microbatch,
+                                           .n_bytes = output_bytes(m, i, n) };
+        HRF_TRY(hrf_sim_add(&m->programs[rank], &step, err));
+    }
+    return HRF_OK;
+}
+
+/* A micro-batch of the place, its peers as ranks of the group. */
+static enum hrf_status add_turn(const struct maker *m, int32_t rank, int32_t place,
+                                bool is_mirrored, struct hrf_error *err)
+{
+    const struct hrf_sim_program *from = &m->places[place].program;
+    const int32_t base = rank / m->partition->n_ranks * m->partition->n_ranks;
+    for (int32_t i = 0; i < from->n_steps; i++) {
+        struct hrf_sim_step step = from->steps[i];
+        step.peer = base + (is_mirrored ? mirror(m->partition, step.peer) : step.peer);
+        step.tag = 2 * step.tag + is_mirrored;
+        HRF_TRY(hrf_sim_add(&m->programs[rank], &step, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status add_turns(const struct maker *m, int32_t rank, const struct hrf_turn *turns,
+                                 struct hrf_error *err)
+{
+    const struct hrf_partition *p = m->partition;
+    const int32_t group = rank / p->n_ranks, in_group = rank % p->n_ranks;
+    for (int32_t t = 0; t < p->layout.microbatches; t++) {
+        const int32_t place = turns[t].is_mirrored ? mirror(p, in_group) : in_group;
+        HRF_TRY(add_turn(m, rank, place, turns[t].is_mirrored, err));
+        if (place == p->output_rank && rank != 0)
+            HRF_TRY(add_outputs(m, rank, HRF_SIM_SEND, 0, group, turns[t].microbatch, err));
+    }
+    return HRF_OK;
+}
+
+/* Rank 0 takes every output that it has not made itself. */
+static enum hrf_status add_gathering(const struct maker *m, struct hrf_error *err)
+{
+    const struct hrf_partition *p = m->partition;
+    const struct hrf_layout_plan *l = &p->layout;
+    for (int32_t group = 0; group < l->data; group++)
+        for (int32_t b = 0; b < l->microbatches; b++) {
+            const bool is_mirrored = l->bidirectional && b >= l->microbatches / 2;
+            const int32_t giver = is_mirrored ? mirror(p, p->output_rank) : p->output_rank;
+            const int32_t from = group * p->n_ranks + giver;
+            if (from != 0)
+                HRF_TRY(add_outputs(m, 0, HRF_SIM_RECEIVE, from, group, b, err));
+        }
+    return HRF_OK;
+}
+
+static void sum_up(const struct maker *m, int32_t rank)
+{
+    const struct hrf_partition *p = m->partition;
+    const int32_t in_group = rank % p->n_ranks;
+    const struct place *place = &m->places[in_group];
+    struct hrf_predicted_rank *out = &m->prediction->ranks[rank];
+    const int32_t turns = p->layout.microbatches;
+    *out = place->facts;
+    for (int o = 0; o < HRF_COST_N_ORIGINS; o++)
+        m->prediction->computing[o] += place->computing[o] * turns;
+    if (!p->layout.bidirectional)
+        return;
+    const struct hrf_predicted_rank *other = &m->places[mirror(p, in_group)].facts;
+    out->activation_bytes += other->activation_bytes;
+    out->weight_bytes += other->weight_bytes;
+    out->workspace_bytes += other->workspace_bytes;
+}
+
+static enum hrf_status make_ranks(const struct maker *m, struct hrf_error *err)
+{
+    const struct hrf_layout_plan *l = &m->partition->layout;
+    HRF_AUTO_FREE struct hrf_turn *turns = hrf_calloc((size_t)l->microbatches, sizeof *turns);
+    if (turns == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to predict a layout");
+    for (int32_t r = 0; r < m->prediction->n_ranks; r++) {
+        const int32_t position = r % m->partition->n_ranks / hrf_layout_stage_ranks(l);
+        HRF_TRY(hrf_schedule(l, position, turns, err));
+        HRF_TRY(add_turns(m, r, turns, err));
+        sum_up(m, r);
+    }
+    return add_gathering(m, err);
+}
+
+static enum hrf_status check_machine(const struct hrf_machine *machine, int32_t n_ranks,
+                                     struct hrf_error *err)
+{
+    const int64_t most = (int64_t)machine->n_nodes * machine->ranks_per_node;
+    if (machine->n_nodes > 0 && n_ranks > most)
+        return hrf_error_set(
+            err, HRF_E_USER, "%d ranks on machine '%s', which has room for %lld (%d nodes of %d)",
+            n_ranks, machine->name, (long long)most, machine->n_nodes, machine->ranks_per_node);
+    return HRF_OK;
+}
+
+static enum hrf_status predict(struct maker *m, const struct hrf_cost_table *costs,
+                               const struct hrf_machine *machine, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < m->partition->n_ranks; i++)
+        HRF_TRY(write_place(m->partition, i, costs, machine, &m->places[i], err));
+    HRF_TRY(make_ranks(m, err));
+    HRF_TRY(hrf_simulate(m->programs, m->prediction->n_ranks, machine, &m->prediction->simulation,
+                         err));
+    m->prediction->seconds = m->prediction->simulation->seconds;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_images,
+                            const struct hrf_cost_table *costs, const struct hrf_machine *machine,
+                            struct hrf_prediction **out, struct hrf_error *err)
+{
+    const struct hrf_layout_plan *l = &partition->layout;
+    const int32_t n_ranks = hrf_layout_ranks(l);
+    HRF_AUTO(hrf_prediction) prediction = hrf_calloc(1, sizeof *prediction);
+    HRF_AUTO_FREE struct place *places = hrf_calloc((size_t)partition->n_ranks, sizeof *places);
+    HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
+    if (prediction != NULL)
+        prediction->ranks = hrf_calloc((size_t)n_ranks, sizeof *prediction->ranks);
+    if (prediction == NULL || prediction->ranks == NULL || places == NULL || programs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to predict %d ranks", n_ranks);
+    HRF_TRY(check_machine(machine, n_ranks, err));
+    prediction->layout = *l;
+    prediction->n_ranks = n_ranks;
+    prediction->n_images = n_images;
+    struct maker m = { partition, prediction, places, programs, 0, 0 };
+    m.per_group = (n_images + l->data - 1) / l->data;
+    m.per_microbatch = (m.per_group + l->microbatches - 1) / l->microbatches;
+    const enum hrf_status status = predict(&m, costs, machine, err);
+    for (int32_t i = 0; i < partition->n_ranks; i++)
+        hrf_free(places[i].program.steps);
+    for (int32_t r = 0; r < n_ranks; r++)
+        hrf_free(programs[r].steps);
+    if (status != HRF_OK)
+        return status;
+    *out = prediction;
+    prediction = NULL;
+    return HRF_OK;
+}
+
+void hrf_prediction_destroy(struct hrf_prediction *prediction)
+{
+    if (prediction == NULL)
+        return;
+    hrf_simulation_destroy(prediction->simulation);
+    hrf_free(prediction->ranks);
+    hrf_free(prediction);
+}
+
+int64_t hrf_prediction_peak_bytes(const struct hrf_prediction *prediction)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < prediction->n_ranks; r++) {
+        const struct hrf_predicted_rank *p = &prediction->ranks[r];
+        const int64_t sum = p->activation_bytes + p->weight_bytes + p->workspace_bytes;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
