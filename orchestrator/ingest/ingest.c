@@ -165,9 +165,10 @@ static void warn_unknown_excludes(struct ingest *ingest)
         bool found = false;
         for (size_t k = 0; k < ingest->rows.n_items; k++)
             found |= strcasecmp(ingest->rows.items[k].name, list->items[i]) == 0;
+        HRF_AUTO_FREE char *shown = hrf_text_printable(list->items[i]);
         if (!found)
             ingest_warn(ingest, "dataset.exclude names '%s', which is not in the cohort",
-                        list->items[i]);
+                        shown != NULL ? shown : "?");
     }
 }
 

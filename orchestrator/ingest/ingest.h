@@ -17,7 +17,8 @@
  * same rows in the same order. Names are unique: a taken stem gets ".2", ".3", ...
  * `warnings` (may be NULL) gets one printable line per warning.
  * HRF_E_USER: a folder, glob or label file that is missing, empty or wrong; the text names it,
- * for a label file with every wrong line ("labels.csv:7: ..."). */
+ * for a label file with its wrong lines ("labels.csv:7: ..."). A file that two globs match is one
+ * slide; one that a label file names twice is a wrong line. */
 HRF_CHECKED enum hrf_status hrf_ingest(const struct hrf_workflow *workflow,
                                        struct hrf_slide_rows *out, struct hrf_strbuf *warnings,
                                        struct hrf_error *err);

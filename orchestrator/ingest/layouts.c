@@ -5,9 +5,18 @@
 
 #include <glob.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+static const struct hrf_slide_row *find_path(const struct ingest *ingest, const char *path)
+{
+    for (size_t i = 0; i < ingest->rows.n_items; i++)
+        if (strcmp(ingest->rows.items[i].path, path) == 0)
+            return &ingest->rows.items[i];
+    return NULL;
+}
 
 enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
 {
@@ -23,7 +32,8 @@ enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
                                  globs->items[i]);
         enum hrf_status status = HRF_OK;
         for (size_t k = 0; k < found.gl_pathc && status == HRF_OK; k++)
-            if (!hrf_path_is_directory(found.gl_pathv[k]))
+            if (!hrf_path_is_directory(found.gl_pathv[k]) &&
+                find_path(ingest, found.gl_pathv[k]) == NULL) /* two globs may match a file */
                 status = ingest_add(ingest, found.gl_pathv[k], NULL, err);
         globfree(&found);
         HRF_TRY(status);
@@ -73,37 +83,78 @@ static char *beside(const char *csv_path, const char *name)
     return directory != NULL ? hrf_path_join(directory, name) : NULL;
 }
 
-/* Notes what is wrong with a line in `wrong`; the slide is added all the same. */
-static enum hrf_status add_line(struct ingest *ingest, const char *path,
+/* What is wrong with the lines of a label file: the first few in words, the others counted. */
+enum { SHOWN = 4 };
+struct wrong {
+    const char *path;
+    struct hrf_strbuf text;
+    int n;
+};
+
+static void HRF_PRINTF(3, 4)
+    note(struct wrong *wrong, const struct hrf_csv_row *line, const char *format, ...)
+{
+    if (++wrong->n > SHOWN)
+        return;
+    hrf_strbuf_addf(&wrong->text, "%s%s:%d: ", wrong->n > 1 ? "\n" : "", wrong->path, line->line);
+    va_list args;
+    va_start(args, format);
+    hrf_strbuf_vaddf(&wrong->text, format, args);
+    va_end(args);
+}
+
+static enum hrf_status tell_wrong(struct wrong *wrong, struct hrf_error *err)
+{
+    if (wrong->n > SHOWN)
+        hrf_strbuf_addf(&wrong->text, "\n(and %d more)", wrong->n - SHOWN);
+    enum hrf_status status = wrong->n > 0 ? hrf_error_set(err, HRF_E_USER, "%s", wrong->text.text)
+                                          : HRF_OK;
+    hrf_strbuf_release(&wrong->text);
+    return status;
+}
+
+static void read_mpp(const char *text, const struct hrf_csv_row *line, struct hrf_slide_row *row,
+                     struct wrong *wrong)
+{
+    char *end;
+    if (text[0] == '\0')
+        return;
+    row->mpp_csv = strtod(text, &end);
+    if (end == text || *end != '\0' || !(row->mpp_csv > 0) || !isfinite(row->mpp_csv))
+        note(wrong, line, "mpp '%s' is not a number of um/px", text);
+}
+
+/* Notes what is wrong with a line; the slide is added all the same. */
+static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t n_columns,
                                 const struct columns *columns, const struct hrf_csv_row *line,
-                                struct hrf_strbuf *wrong, struct hrf_error *err)
+                                struct wrong *wrong, struct hrf_error *err)
 {
     struct hrf_slide_row *row;
     const char *slide = field(line, columns->slide), *label = field(line, columns->label);
-    const char *mpp = field(line, columns->mpp), *annotation = field(line, columns->annotation);
+    const char *annotation = field(line, columns->annotation);
     bool known;
-    char *end;
     if (slide[0] == '\0') {
-        hrf_strbuf_addf(wrong, "%s:%d: the slide is empty\n", path, line->line);
+        note(wrong, line, "the slide is empty");
         return HRF_OK;
     }
+    if (line->n_fields > n_columns) /* an unquoted comma would shift what follows it */
+        note(wrong, line, "%zu fields, the header has %zu; quote a text that has a comma",
+             line->n_fields, n_columns);
     HRF_AUTO_FREE char *full = beside(path, slide);
     if (full == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    if (find_path(ingest, full) != NULL) {
+        note(wrong, line, "'%s' stands here a second time; keep one", slide);
+        return HRF_OK;
+    }
     HRF_TRY(ingest_add(ingest, full, &row, err));
     row->truth = ingest_truth(label, &known);
-    row->label_text = label[0] != '\0' ? hrf_strdup(label) : NULL;
+    if (label[0] != '\0' && (row->label_text = hrf_strdup(label)) == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
     if (!known)
-        hrf_strbuf_addf(wrong,
-                        "%s:%d: label '%s' is not known; use tumor, normal, 1, 0 or leave it "
-                        "empty\n",
-                        path, line->line, label);
-    if (mpp[0] != '\0') {
-        row->mpp_csv = strtod(mpp, &end);
-        if (*end != '\0' || !(row->mpp_csv > 0) || !isfinite(row->mpp_csv))
-            hrf_strbuf_addf(wrong, "%s:%d: mpp '%s' is not a number of um/px\n", path, line->line,
-                            mpp);
-    }
+        note(wrong, line, "label '%s' is not known; use tumor, normal, 1, 0 or leave it empty",
+             label);
+    read_mpp(field(line, columns->mpp), line, row, wrong);
     if (annotation[0] != '\0' && (row->annotation = beside(path, annotation)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
     return HRF_OK;
@@ -114,16 +165,13 @@ enum hrf_status ingest_csv(struct ingest *ingest, struct hrf_error *err)
     const char *path = ingest->workflow->dataset.csv;
     HRF_AUTO(hrf_csv) csv = NULL;
     struct columns columns;
-    struct hrf_strbuf wrong = HRF_STRBUF_INIT;
+    struct wrong wrong = { .path = path, .text = HRF_STRBUF_INIT };
     HRF_TRY(hrf_csv_read(path, &csv, err));
     HRF_TRY(find_columns(csv, path, &columns, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 1; i < csv->n_rows && status == HRF_OK; i++)
-        status = add_line(ingest, path, &columns, &csv->rows[i], &wrong, err);
-    if (status == HRF_OK && wrong.length > 0) {
-        wrong.text[wrong.length - 1] = '\0';
-        status = hrf_error_set(err, HRF_E_USER, "%s", wrong.text);
-    }
-    hrf_strbuf_release(&wrong);
-    return status;
+        status = add_line(ingest, path, csv->rows[0].n_fields, &columns, &csv->rows[i], &wrong,
+                          err);
+    enum hrf_status told = tell_wrong(&wrong, status == HRF_OK ? err : NULL);
+    return status != HRF_OK ? status : told;
 }

@@ -1,0 +1,278 @@
+/* From a dataset on disk to rows, every layout by value; files are empty, for no slide is opened.
+ */
+#include "tests/unit/unit.h"
+
+#include "base/path.h"
+#include "orchestrator/ingest/ingest.h"
+#include "tests/unit/tiler/pyramid.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    pyramid_folder(folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    pyramid_remove_folder(folder);
+    return 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
+    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
+    if (hrf_path_make_directories(directory, &err) != HRF_OK ||
+        hrf_file_write_atomic(path, text, strlen(text), &err) != HRF_OK)
+        fail_msg("%s", err.text);
+}
+
+/* One line a slide: name state truth "label" xml mpp. `dataset` is the YAML of that key, with %s
+ * for the folder. */
+struct cohort {
+    enum hrf_status status;
+    char text[4096];
+    struct hrf_strbuf warnings;
+    struct hrf_error err;
+};
+
+static void describe(const struct hrf_slide_rows *rows, char *text, size_t size)
+{
+    static const char *const truths[] = { "?", "-", "+" }; /* from HRF_TRUTH_UNKNOWN, -1, on */
+    size_t at = 0;
+    for (size_t i = 0; i < rows->n_items; i++) {
+        const struct hrf_slide_row *r = &rows->items[i];
+        assert_int_equal(r->id, i + 1);
+        const char *xml = r->annotation != NULL ? strrchr(r->annotation, '/') + 1 : "";
+        at += (size_t)snprintf(
+            text + at, size - at, "%s %s%s%s%s%s%s%s", r->name,
+            truths[r->truth - HRF_TRUTH_UNKNOWN], r->label_text != NULL ? " " : "",
+            r->label_text != NULL ? r->label_text : "", xml[0] != '\0' ? " " : "", xml,
+            r->state == HRF_SLIDE_FAILED     ? " FAILED"
+            : r->state == HRF_SLIDE_EXCLUDED ? " EXCLUDED"
+                                             : "",
+            r->mpp_csv > 0 ? "" : "\n");
+        if (r->mpp_csv > 0)
+            at += (size_t)snprintf(text + at, size - at, " %g\n", r->mpp_csv);
+        assert_int_equal(r->state == HRF_SLIDE_PENDING, r->reason == NULL);
+    }
+}
+
+static struct cohort ingest(const char *dataset)
+{
+    struct cohort c = { .warnings = HRF_STRBUF_INIT };
+    struct hrf_slide_rows rows = { NULL, 0 };
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO(hrf_workflow) w = NULL;
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *where = hrf_path_join(folder, "w.yaml");
+    put("model.onnx", "");
+    hrf_strbuf_addf(&text, "version: 1\nmodel: {file: model.onnx}\ndataset: %s\n", dataset);
+    if (hrf_workflow_parse(text.text, text.length, where, NULL, 0, &w, &findings, &c.err) != HRF_OK)
+        fail_msg("%s", findings.text.text);
+    hrf_findings_release(&findings);
+    hrf_strbuf_release(&text);
+    c.status = hrf_ingest(w, &rows, &c.warnings, &c.err);
+    if (c.status == HRF_OK)
+        describe(&rows, c.text, sizeof c.text);
+    hrf_slide_rows_release(&rows);
+    return c;
+}
+
+static void gives(const char *dataset, const char *rows, const char *warning)
+{
+    struct cohort c = ingest(dataset);
+    if (c.status != HRF_OK)
+        fail_msg("%s", c.err.text);
+    assert_string_equal(c.text, rows);
+    if (warning == NULL)
+        assert_string_equal(c.warnings.text, "");
+    else if (strstr(c.warnings.text, warning) == NULL)
+        fail_msg("warned '%s'", c.warnings.text);
+    hrf_strbuf_release(&c.warnings);
+}
+
+static void refused(const char *dataset, const char *said)
+{
+    struct cohort c = ingest(dataset);
+    assert_int_equal(c.status, HRF_E_USER);
+    if (strstr(c.err.text, said) == NULL)
+        fail_msg("'%s' was said, not '%s'", c.err.text, said);
+    hrf_strbuf_release(&c.warnings);
+}
+
+static void globs_in_order_each_file_once(void **state)
+{
+    (void)state;
+    put("g/b.svs", "");
+    put("g/a.svs", "");
+    put("g/a.tif", "");
+    put("g/\xf0\x9f\x94\xac \"x\".tif", "");
+    put("g/folder.tif/x", "");
+    gives("{layout: files, files: [g/*.svs]}", "a ?\nb ?\n", NULL);
+    gives("{layout: files, files: ['g/*.tif', 'g/*.svs', g/b.svs], exclude: [A]}",
+          "a ? EXCLUDED\n\xf0\x9f\x94\xac \"x\" ?\na.2 ?\nb ?\n", NULL);
+    gives("{layout: files, files: [g/b.svs], exclude: [c]}", "b ?\n",
+          "dataset.exclude names 'c', which is not in the cohort");
+    refused("{layout: files, files: [g/*.ndpi]}", "*.ndpi' matches no file");
+    refused("{layout: files, files: [g/folder.tif]}", "the cohort has no slides");
+}
+
+static void a_csv_gives_labels_resolutions_and_annotations(void **state)
+{
+    (void)state;
+    put("c/a.svs", "");
+    put("c/sub/b, c.svs", "");
+    put("c/s.csv", "\xef\xbb\xbfSlide,label,mpp,annotation\r\n"
+                   "a.svs,Tumor,0.25,a.xml\r\n"
+                   "\r\n"
+                   "\"sub/b, c.svs\",0,,\r\n"
+                   "gone.svs,,,\r\n"
+                   "a.svs/../sub,1\r\n");
+    gives("{layout: csv, csv: c/s.csv}",
+          "a + Tumor a.xml 0.25\nb, c - 0\ngone ? FAILED\nsub + 1 FAILED\n", NULL);
+    put("c/order.csv", "mpp,label,slide\n0.5,NORMAL,a.svs\n");
+    gives("{layout: csv, csv: c/order.csv}", "a - NORMAL 0.5\n", NULL);
+}
+
+static void wrong_lines_of_a_csv_are_named_by_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        { "", "the first line must be the header" },
+        { "a.svs,tumor\n", "column 'a.svs' is not known" },
+        { "slide;label\na.svs;1\n", "column 'slide;label' is not known" },
+        { "slide,label,slide\n", "column 'slide' is there twice" },
+        { "slide\na.svs\n", "the first line must be the header" },
+        { "slide,label\na.svs,maybe\n", "s.csv:2: label 'maybe' is not known" },
+        { "slide,label\n,1\n", "s.csv:2: the slide is empty" },
+        { "slide,label,mpp\na.svs,1,fast\n", "s.csv:2: mpp 'fast' is not a number" },
+        { "slide,label,mpp\na.svs,1,-1\n", "mpp '-1' is not a number" },
+        { "slide,label,mpp\na.svs,1,inf\n", "mpp 'inf' is not a number" },
+        { "slide,label\na.svs,1\n\n\na.svs,0\n", "s.csv:5: 'a.svs' stands here a second time" },
+        { "slide,label\na.svs,1,0.25\n", "s.csv:2: 3 fields, the header has 2" },
+        { "slide,label\n\"a.svs,1\n", "s.csv:2: a quote is opened and never closed" },
+        { "slide,label\n", "the cohort has no slides" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put("c/s.csv", cases[i].text);
+        refused("{layout: csv, csv: c/s.csv}", cases[i].said);
+    }
+    put("c/s.csv", "slide,label\na,x\nb,x\nc,x\nd,x\ne,x\nf,x\n");
+    struct cohort c = ingest("{layout: csv, csv: c/s.csv}");
+    assert_non_null(strstr(c.err.text, "s.csv:2: label 'x'"));
+    assert_non_null(strstr(c.err.text, "s.csv:5: label 'x'"));
+    assert_null(strstr(c.err.text, "s.csv:6:"));
+    assert_non_null(strstr(c.err.text, "(and 2 more)"));
+    hrf_strbuf_release(&c.warnings);
+    put("c/s.csv", "slide,label\n");
+}
+
+static void camelyon16_as_released(void **state)
+{
+    (void)state;
+    put("new/training/normal/normal_001.tif", "");
+    put("new/training/tumor/tumor_002.tif", "");
+    put("new/training/tumor/tumor_002_mask.tif", "");
+    put("new/training/lesion_annotations/tumor_002.xml", "");
+    put("new/testing/images/test_001.tif", "");
+    put("new/testing/images/test_002.tif", "");
+    put("new/testing/images/test_003.tif", "");
+    put("new/testing/images/notes.txt", "");
+    put("new/testing/lesion_annotations/Test_001.xml", "");
+    put("new/testing/reference.csv",
+        "test_001,Tumor,IDC,Macro\ntest_002,Normal,None,None\ntest_114,Normal,None,None\n");
+    gives("{layout: camelyon16, root: new}",
+          "test_001 + Tumor,Macro Test_001.xml\ntest_002 - Normal\ntest_003 ?\n"
+          "test_114 - Normal FAILED\n",
+          "test_003 is not in reference.csv: it has no label");
+    gives("{layout: camelyon16, root: new, split: training}",
+          "normal_001 -\ntumor_002 + tumor_002.xml\n", NULL);
+    gives("{layout: camelyon16, root: new, split: all, exclude: [Test_114, test_003]}",
+          "normal_001 -\ntumor_002 + tumor_002.xml\ntest_001 + Tumor,Macro Test_001.xml\n"
+          "test_002 - Normal\ntest_003 ? EXCLUDED\ntest_114 - Normal EXCLUDED\n",
+          "test_003");
+}
+
+static void camelyon16_by_its_old_names_and_flat_on_a_mirror(void **state)
+{
+    (void)state;
+    put("old/Testing/Images/Test_001.tif", "");
+    put("old/Testing/Images/Test_001_Mask.tif", "");
+    put("old/Testing/Reference.csv", "Test_001.tif,Tumor,IDC,Micro\n");
+    gives("{layout: camelyon16, root: old}", "Test_001 + Tumor,Micro\n", NULL);
+    refused("{layout: camelyon16, root: old, split: training}", "old' has no training/");
+    put("flat/images/normal_001.tif", "");
+    put("flat/images/tumor_001.tif", "");
+    put("flat/images/test_001.tif", "");
+    put("flat/annotations/tumor_001.xml", "");
+    put("flat/reference.csv", "test_001,Normal,None,None\n");
+    gives("{layout: camelyon16, root: flat, split: training}",
+          "normal_001 -\ntumor_001 + tumor_001.xml\n", "normal_001 is not in reference.csv");
+    gives("{layout: camelyon16, root: flat}", "test_001 - Normal\n", "");
+}
+
+static void camelyon16_that_is_something_else_is_refused(void **state)
+{
+    (void)state;
+    put("bad/testing/images/test_001.tif", "");
+    put("bad/testing/reference.csv", "slide,label\n");
+    refused("{layout: camelyon16, root: bad}", "reference.csv:1: 'label' is neither Tumor nor");
+    put("none/x", "");
+    refused("{layout: camelyon16, root: none}", "none' has no testing/images/");
+    refused("{layout: camelyon16, root: nowhere}", "nowhere' is not a folder");
+    put("nolabels/testing/images/test_001.tif", "");
+    gives("{layout: camelyon16, root: nolabels}", "test_001 ?\n", "has no reference.csv");
+}
+
+static void no_allocation_may_fail_unseen(void **state)
+{
+    (void)state;
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_workflow) w = NULL;
+    HRF_AUTO_FREE char *where = hrf_path_join(folder, "w.yaml");
+    static const char text[] = "version: 1\nmodel: {file: model.onnx}\n"
+                               "dataset: {layout: csv, csv: c/order.csv}\n";
+    assert_int_equal(hrf_workflow_parse(text, strlen(text), where, NULL, 0, &w, &findings, &err),
+                     HRF_OK);
+    hrf_findings_release(&findings);
+    for (int64_t n = 1;; n++) {
+        struct hrf_slide_rows rows = { NULL, 0 };
+        hrf_alloc_fail_after(n);
+        const enum hrf_status status = hrf_ingest(w, &rows, NULL, &err);
+        const bool failed = hrf_alloc_count() >= n;
+        hrf_alloc_fail_after(0);
+        hrf_slide_rows_release(&rows);
+        assert_int_equal(status, failed ? HRF_E_NOMEM : HRF_OK);
+        if (!failed) {
+            assert_true(n > 8);
+            return;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(globs_in_order_each_file_once),
+        cmocka_unit_test(a_csv_gives_labels_resolutions_and_annotations),
+        cmocka_unit_test(wrong_lines_of_a_csv_are_named_by_number),
+        cmocka_unit_test(camelyon16_as_released),
+        cmocka_unit_test(camelyon16_by_its_old_names_and_flat_on_a_mirror),
+        cmocka_unit_test(camelyon16_that_is_something_else_is_refused),
+        cmocka_unit_test(no_allocation_may_fail_unseen),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
