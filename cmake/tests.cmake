@@ -12,6 +12,9 @@ function(hrf_add_test_command name)
     add_test(NAME ${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
         ENVIRONMENT "${HRF_TEST_ENVIRONMENT}" TIMEOUT 1200)
+    if("slow" IN_LIST T_LABELS) # they start first, so that no core is left with one at the end
+        set_tests_properties(${name} PROPERTIES COST 100)
+    endif()
 endfunction()
 
 function(hrf_add_unit_test name)

@@ -160,6 +160,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     status = hrf_run(workflow, directory, &run_options, &summary, &err);
     if (status != HRF_OK) {
         hrf_cli_fail(command->name, &err);
+        if (status == HRF_E_NOSPACE)
+            fputs("what is done is kept: make room on that disk and run it again\n", stderr);
         return status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
     }
     return print_summary(&summary, directory, workflow, &request);
