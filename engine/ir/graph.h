@@ -141,6 +141,7 @@ struct hrf_attributes {
     enum hrf_dtype to;              /* CAST; the type that CONSTANT_OF_SHAPE gives */
     int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
     int32_t index;                  /* EXCHANGE, ALL_REDUCE: in the partition's table */
+    int64_t offset; /* EXCHANGE: bytes into the output where all of the input stands; -1: nowhere */
     /* SOFTMAX, LOG_SOFTMAX of opset < 13 work on all axes from `axis` on. Inference refuses
      * the cases in which that differs from working on `axis` alone. */
     bool legacy_axis;

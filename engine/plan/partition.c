@@ -192,11 +192,16 @@ static void find_boxes(struct hrf_partition *p)
 
 /* ---- exchanges and reductions ---- */
 
-static bool is_there(const struct hrf_partition *p, int32_t value, const struct hrf_box *need)
+/* `node`: that reads it as its input k; NULL: the caller does. */
+static bool is_there(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
+                     int32_t value, const struct hrf_box *need)
 {
-    for (int32_t r = 0; r < p->n_ranks; r++)
-        if (!hrf_box_is_empty(&need[r]) && !hrf_box_equal(&need[r], hrf_partition_box(p, value, r)))
+    for (int32_t r = 0; r < p->n_ranks; r++) {
+        const struct hrf_box *have = hrf_partition_box(p, value, r);
+        if (!hrf_box_is_empty(&need[r]) && !hrf_box_equal(have, &need[r]) &&
+            (node == NULL || !hrf_region_suits(node, k, have, &need[r])))
             return false;
+    }
     return true;
 }
 
@@ -238,12 +243,13 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
     }
 }
 
-/* *feed: what brings `need` of the value. */
-static enum hrf_status feed(struct hrf_partition *p, int32_t value, const struct hrf_box *need,
-                            int32_t *feed_out, struct hrf_error *err)
+/* *feed_out: what brings `need` of the value. */
+static enum hrf_status feed(struct hrf_partition *p, const struct hrf_node *node, int32_t k,
+                            int32_t value, const struct hrf_box *need, int32_t *feed_out,
+                            struct hrf_error *err)
 {
     *feed_out = HRF_NO_EXCHANGE;
-    if (is_there(p, value, need))
+    if (is_there(p, node, k, value, need))
         return HRF_OK;
     *feed_out = find_exchange(p, value, need);
     if (*feed_out != HRF_NO_EXCHANGE)
@@ -294,7 +300,7 @@ static enum hrf_status feed_node(struct hrf_partition *p, int32_t n, struct hrf_
             continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
             need[r] = needed(p, node, k, r);
-        HRF_TRY(feed(p, node->inputs[k], need, &p->feeds[p->first_feed[n] + k], err));
+        HRF_TRY(feed(p, node, k, node->inputs[k], need, &p->feeds[p->first_feed[n] + k], err));
     }
     p->reduce_of[n] = -1;
     return is_reduced(p, node) ? add_reduce(p, n, err) : HRF_OK;
@@ -312,7 +318,7 @@ static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err
         for (int32_t r = 0; r < p->n_ranks; r++)
             need[r] = (struct hrf_box){ .lo = { 0 } };
         need[p->output_rank] = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
-        HRF_TRY(feed(p, graph->outputs[i], need, &p->output_feeds[i], err));
+        HRF_TRY(feed(p, NULL, 0, graph->outputs[i], need, &p->output_feeds[i], err));
     }
     return HRF_OK;
 }

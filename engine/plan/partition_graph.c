@@ -54,6 +54,18 @@ static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
     return false;
 }
 
+/* Bytes into what is needed at which all that is there already stands in one piece; -1: it does
+ * not. */
+static int64_t place_of_own(const struct hrf_exchange *x, int32_t rank)
+{
+    const struct hrf_box *own = &x->local[rank], *need = &x->need[rank];
+    if (x->n_images != 1 || hrf_box_is_empty(own) || !hrf_box_contains(need, own) ||
+        own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
+        return -1;
+    return (own->lo[0] - need->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
+           (int64_t)x->element_bytes;
+}
+
 static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_error *err)
 {
     const struct hrf_exchange *x = &b->p->exchanges[e];
@@ -72,6 +84,7 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
         return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
     attributes.index = e;
+    attributes.offset = takes ? place_of_own(x, b->rank) : -1;
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
     if (takes)

@@ -9,6 +9,7 @@ void hrf_plan_destroy(struct hrf_plan *plan)
         return;
     hrf_free(plan->steps);
     hrf_free(plan->buffer_of);
+    hrf_free(plan->place_of);
     hrf_free(plan->buffers);
     hrf_free(plan);
 }
@@ -49,18 +50,20 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node
 }
 
 /* When each value is written (-1: before the first step) and read last (n_steps: after the last,
- * which pins it). */
+ * which pins it), and what shares its buffer. */
 struct life {
     int32_t first, last;
     bool pinned;
+    /* An exchange's output, or the input that stands in it; -1: none. One of each at most. */
+    int32_t guest, host;
 };
 
 static void find_lives(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
-        lives[v] = (struct life){ .first = -2, .last = -2 };
+        lives[v] = (struct life){ .first = -2, .last = -2, .guest = -1, .host = -1 };
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        lives[graph->inputs[i]] = (struct life){ .first = -1, .last = -1 };
+        lives[graph->inputs[i]].first = lives[graph->inputs[i]].last = -1;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         for (int32_t k = 0; k < node->n_outputs; k++)
@@ -76,9 +79,33 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
     }
 }
 
+/* The input of an exchange is made in its output's buffer, when it has a place there. Graph inputs
+ * and outputs keep buffers of their own: the caller knows their addresses. */
+static void find_guests(const struct hrf_graph *graph, struct life *lives)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || node->attributes.offset < 0)
+            continue;
+        struct life *guest = &lives[node->inputs[0]], *host = &lives[node->outputs[0]];
+        if (guest->host >= 0 || guest->guest >= 0 || guest->pinned || guest->first < 0 ||
+            host->pinned)
+            continue;
+        guest->host = node->outputs[0];
+        host->guest = node->inputs[0];
+    }
+}
+
 static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
 {
     return graph->values[value].data == NULL && graph->values[value].dtype != HRF_DTYPE_NONE;
+}
+
+/* Something else that is still read at step n or later lies in the value's buffer. */
+static bool is_shared(const struct life *lives, int32_t value, int32_t n)
+{
+    const int32_t guest = lives[value].guest, host = lives[value].host;
+    return (guest >= 0 && lives[guest].last >= n) || (host >= 0 && lives[host].last >= n);
 }
 
 /* The input whose buffer step n's output takes over, or -1: it dies here, and nothing else
@@ -86,12 +113,13 @@ static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
 static int32_t find_overwritten(const struct hrf_graph *graph, const struct life *lives, int32_t n)
 {
     const struct hrf_node *node = &graph->nodes[n];
-    if (lives[node->outputs[0]].pinned)
+    if (lives[node->outputs[0]].pinned || lives[node->outputs[0]].host >= 0)
         return -1;
     for (int32_t k = node->n_inputs - 1; k >= 0; k--) {
         int32_t value = node->inputs[k];
         if (value < 0 || !needs_buffer(graph, value) || lives[value].pinned ||
-            lives[value].last != n || !hrf_plan_may_overwrite(graph, node, k))
+            lives[value].last != n || !hrf_plan_may_overwrite(graph, node, k) ||
+            is_shared(lives, value, n))
             continue;
         bool elsewhere = false; /* the same value in a place that may not be overwritten */
         for (int32_t j = 0; j < node->n_inputs; j++)
@@ -119,6 +147,35 @@ static void add_buffer(struct hrf_plan *plan, const struct hrf_graph *graph,
                                                             .last = lives[value].last };
 }
 
+/* The value's buffer is `buffer`, which lives as long as it does. */
+static void put_into(struct hrf_plan *plan, const struct life *lives, int32_t value, int32_t buffer,
+                     int64_t place)
+{
+    struct hrf_buffer *b = &plan->buffers[buffer];
+    plan->buffer_of[value] = buffer;
+    plan->place_of[value] = place;
+    b->last = lives[value].last > b->last ? lives[value].last : b->last;
+}
+
+static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
+                          const struct life *lives, int32_t n, int32_t value, int32_t over)
+{
+    const int32_t host = lives[value].host;
+    if (plan->buffer_of[value] != HRF_NO_BUFFER)
+        return;      /* the host of a guest that was made before */
+    if (host >= 0) { /* made in place: its exchange's output is there from now on */
+        add_buffer(plan, graph, lives, host);
+        plan->buffers[plan->buffer_of[host]].first = n;
+        const int32_t exchange = lives[host].first;
+        put_into(plan, lives, value, plan->buffer_of[host],
+                 graph->nodes[exchange].attributes.offset);
+    } else if (over >= 0) {
+        put_into(plan, lives, value, plan->buffer_of[over], plan->place_of[over]);
+    } else {
+        add_buffer(plan, graph, lives, value);
+    }
+}
+
 static void assign_buffers(struct hrf_plan *plan, const struct hrf_graph *graph,
                            const struct life *lives)
 {
@@ -126,18 +183,10 @@ static void assign_buffers(struct hrf_plan *plan, const struct hrf_graph *graph,
         add_buffer(plan, graph, lives, graph->inputs[i]);
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        int32_t over = find_overwritten(graph, lives, n);
-        for (int32_t k = 0; k < node->n_outputs; k++) {
-            int32_t value = node->outputs[k];
-            if (value < 0 || !needs_buffer(graph, value))
-                continue;
-            if (k > 0 || over < 0) {
-                add_buffer(plan, graph, lives, value);
-                continue;
-            }
-            plan->buffer_of[value] = plan->buffer_of[over];
-            plan->buffers[plan->buffer_of[over]].last = lives[value].last;
-        }
+        const int32_t over = find_overwritten(graph, lives, n);
+        for (int32_t k = 0; k < node->n_outputs; k++)
+            if (node->outputs[k] >= 0 && needs_buffer(graph, node->outputs[k]))
+                assign_output(plan, graph, lives, n, node->outputs[k], k == 0 ? over : -1);
     }
 }
 
@@ -211,8 +260,10 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan");
     plan->steps = hrf_calloc((size_t)graph->n_nodes, sizeof plan->steps[0]);
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
+    plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
-    if (plan->steps == NULL || plan->buffer_of == NULL || plan->buffers == NULL)
+    if (plan->steps == NULL || plan->buffer_of == NULL || plan->place_of == NULL ||
+        plan->buffers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan of %d steps", graph->n_nodes);
     plan->n_values = graph->n_values;
     plan->n_steps = graph->n_nodes;
@@ -221,6 +272,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     for (size_t v = 0; v < n_values; v++)
         plan->buffer_of[v] = HRF_NO_BUFFER;
     find_lives(graph, lives);
+    find_guests(graph, lives);
     assign_buffers(plan, graph, lives);
     HRF_TRY(place_buffers(plan, err));
     *out = plan;
@@ -245,49 +297,82 @@ static enum hrf_status check_overlaps(const struct hrf_plan *plan, struct hrf_er
     return HRF_OK;
 }
 
-/* Plays the plan: holder[b] is the value that buffer b holds at this step. */
-static enum hrf_status check_step(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                                  int32_t step, int32_t *holder, struct hrf_error *err)
+static int64_t bytes_of(const struct hrf_graph *graph, int32_t value)
+{
+    return hrf_shape_count(&graph->values[value].shape) *
+           (int64_t)hrf_dtype_size(graph->values[value].dtype);
+}
+
+/* Two values in one buffer that take some of the same bytes. */
+static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
+                    int32_t b)
+{
+    return plan->buffer_of[a] == plan->buffer_of[b] &&
+           plan->place_of[a] < plan->place_of[b] + bytes_of(graph, b) &&
+           plan->place_of[b] < plan->place_of[a] + bytes_of(graph, a);
+}
+
+/* Plays the plan: is_there[v] says whether value v can be read at this step. */
+static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                   int32_t step, const bool *is_there, struct hrf_error *err)
 {
     const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
     for (int32_t k = 0; k < node->n_inputs; k++) {
-        int32_t value = node->inputs[k];
+        const int32_t value = node->inputs[k];
         if (value < 0 || graph->values[value].data != NULL)
             continue;
-        int32_t buffer = plan->buffer_of[value];
-        if (buffer < 0 || holder[buffer] != value)
+        const int32_t buffer = plan->buffer_of[value];
+        if (buffer < 0 || !is_there[value])
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) reads '%s', which is gone",
                                  step, node->name, graph->values[value].name);
         if (plan->buffers[buffer].first > step || plan->buffers[buffer].last < step)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
                                  graph->values[value].name);
-        if (buffer == plan->buffer_of[node->outputs[0]] && !hrf_plan_may_overwrite(graph, node, k))
+        if (collide(plan, graph, value, node->outputs[0]) && node->op != HRF_OP_EXCHANGE &&
+            !hrf_plan_may_overwrite(graph, node, k))
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) overwrites '%s'", step,
                                  node->name, graph->values[value].name);
     }
-    for (int32_t k = 0; k < node->n_outputs; k++)
-        if (node->outputs[k] >= 0 && plan->buffer_of[node->outputs[k]] >= 0)
-            holder[plan->buffer_of[node->outputs[k]]] = node->outputs[k];
     return HRF_OK;
+}
+
+/* What is written wipes out what lay there; an exchange leaves its input as it is. */
+static void check_writes(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
+                         bool *is_there)
+{
+    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
+    for (int32_t k = 0; k < node->n_outputs; k++) {
+        const int32_t value = node->outputs[k];
+        if (value < 0 || plan->buffer_of[value] < 0)
+            continue;
+        for (int32_t v = 0; v < graph->n_values; v++) {
+            const bool is_guest = node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 &&
+                                  v == node->inputs[0] &&
+                                  plan->place_of[v] ==
+                                      plan->place_of[value] + node->attributes.offset;
+            if (is_there[v] && !is_guest && collide(plan, graph, v, value))
+                is_there[v] = false;
+        }
+        is_there[value] = true;
+    }
 }
 
 enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                struct hrf_error *err)
 {
     HRF_TRY(check_overlaps(plan, err));
-    HRF_AUTO_FREE int32_t *holder = hrf_alloc_array((size_t)plan->n_buffers + 1, sizeof *holder);
-    if (holder == NULL)
+    HRF_AUTO_FREE bool *is_there = hrf_calloc((size_t)plan->n_values + 1, sizeof *is_there);
+    if (is_there == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        holder[i] = -1;
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        holder[plan->buffer_of[graph->inputs[i]]] = graph->inputs[i];
-    for (int32_t step = 0; step < plan->n_steps; step++)
-        HRF_TRY(check_step(plan, graph, step, holder, err));
+        is_there[graph->inputs[i]] = true;
+    for (int32_t step = 0; step < plan->n_steps; step++) {
+        HRF_TRY(check_reads(plan, graph, step, is_there, err));
+        check_writes(plan, graph, step, is_there);
+    }
     for (int32_t i = 0; i < graph->n_outputs; i++) {
-        int32_t value = graph->outputs[i];
-        if (graph->values[value].data == NULL &&
-            (plan->buffer_of[value] < 0 || holder[plan->buffer_of[value]] != value))
+        const int32_t value = graph->outputs[i];
+        if (graph->values[value].data == NULL && (plan->buffer_of[value] < 0 || !is_there[value]))
             return hrf_error_set(err, HRF_E_BUG, "plan: output '%s' is gone at the end",
                                  graph->values[value].name);
     }

@@ -33,6 +33,7 @@ struct hrf_plan {
     struct hrf_step *steps;
     int32_t n_steps;
     int32_t *buffer_of; /* [n_values]: buffer, or HRF_NO_BUFFER for constants */
+    int64_t *place_of;  /* [n_values]: bytes into its buffer where the value lies */
     int32_t n_values;
     struct hrf_buffer *buffers;
     int32_t n_buffers;
@@ -49,6 +50,11 @@ HRF_DEFINE_AUTO(hrf_plan)
  * step and the values otherwise. */
 HRF_CHECKED enum hrf_status hrf_plan_check(const struct hrf_plan *plan,
                                            const struct hrf_graph *graph, struct hrf_error *err);
+
+static inline int64_t hrf_plan_offset(const struct hrf_plan *plan, int32_t value)
+{
+    return plan->buffers[plan->buffer_of[value]].offset + plan->place_of[value];
+}
 
 /* Whether the operator may write its output over that input (same shape, read element by
  * element): the residual of CONV and GEMM, pointwise operators. */

@@ -218,3 +218,17 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
     }
     return need;
 }
+
+bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_box *have,
+                      const struct hrf_box *need)
+{
+    if (hrf_box_equal(have, need))
+        return true;
+    if (!has_window(node->op) || k != 0 || hrf_box_is_empty(have) || hrf_box_is_empty(need))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (have->lo[i] != need->lo[i] || have->hi[i] < need->hi[i] ||
+            have->hi[i] - need->hi[i] >= node->attributes.window.stride[i])
+            return false;
+    return true;
+}

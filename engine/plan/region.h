@@ -32,6 +32,10 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
 /* What part `out` of the output needs of run-time input k; for a node that can be split. */
 struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k, const struct hrf_box *out);
+/* Whether `have` serves where `need` (of hrf_region_needed()) is asked for: the same, or with rows
+ * and columns after it that the window's stride steps over. */
+bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_box *have,
+                      const struct hrf_box *need);
 /* The node's attributes for computing `out`: padding only where the image really ends. */
 struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
                                             const struct hrf_node *node, const struct hrf_box *out);

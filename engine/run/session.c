@@ -73,8 +73,7 @@ static void *buffer_of(const struct hrf_session *session, int32_t value)
     const struct hrf_value *v = &session->graph->values[value];
     if (v->data != NULL)
         return v->data;
-    int32_t buffer = session->plan->buffer_of[value];
-    return session->arena + session->plan->buffers[buffer].offset;
+    return session->arena + hrf_plan_offset(session->plan, value);
 }
 
 static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error *err)
