@@ -111,7 +111,8 @@ int64_t hrf_walk_rows(const struct hrf_walk *walk);
 
 /* ---- operators that only move numbers ---- */
 
-/* CONCAT, FLATTEN, RESHAPE, TRANSPOSE, SQUEEZE, UNSQUEEZE, IDENTITY, PAD, GATHER, SLICE: the
+/* CONCAT, FLATTEN, RESHAPE, TRANSPOSE, SQUEEZE, UNSQUEEZE, IDENTITY, PAD, GATHER, SLICE,
+ * DEPTH_TO_SPACE, SPACE_TO_DEPTH: the
  * memory of ref and cpu is host memory laid out the same way, so they share these. Exact. */
 bool hrf_is_move(enum hrf_op op);
 /* True for a move whose inputs all have the output's type and scale: it moves bytes. */

@@ -96,6 +96,20 @@ static struct conv_view view_of(const struct hrf_spec *spec)
                                { w->dims[2], w->dims[3] } };
 }
 
+/* The input row or column that position k of the window sees for output `at`; -1: none. */
+static int64_t seen_at(const struct hrf_spec *spec, int axis, int64_t at, int64_t k, int64_t size)
+{
+    const struct hrf_window *w = &spec->attributes.window;
+    int64_t i = at * w->stride[axis] - w->pad_begin[axis] + k * w->dilation[axis];
+    if (spec->op == HRF_OP_CONV_TRANSPOSE) {
+        i = at + w->pad_begin[axis] - k * w->dilation[axis];
+        if (i < 0 || i % w->stride[axis] != 0)
+            return -1;
+        i /= w->stride[axis];
+    }
+    return i < size ? i : -1;
+}
+
 static int32_t sum_at(const struct hrf_spec *spec, const struct conv_view *v, const void *x,
                       const int8_t *w, int64_t n, int64_t m, int64_t oy, int64_t ox)
 {
@@ -107,12 +121,10 @@ static int32_t sum_at(const struct hrf_spec *spec, const struct conv_view *v, co
     for (int64_t i = 0; i < area; i++) {
         int64_t y = 0, u = 0;
         if (v->window != NULL) {
-            y = oy * v->window->stride[0] - v->window->pad_begin[0] +
-                i / v->kernel[1] * v->window->dilation[0];
-            u = ox * v->window->stride[1] - v->window->pad_begin[1] +
-                i % v->kernel[1] * v->window->dilation[1];
+            y = seen_at(spec, 0, oy, i / v->kernel[1], v->rows);
+            u = seen_at(spec, 1, ox, i % v->kernel[1], v->columns);
         }
-        if (y < 0 || y >= v->rows || u < 0 || u >= v->columns)
+        if (y < 0 || u < 0)
             continue;
         const int64_t pixel = ((n * v->rows + y) * v->columns + u) * v->channels + first;
         for (int64_t k = 0; k < v->per_group; k++)
@@ -497,6 +509,7 @@ static void (*function_of(enum hrf_op op, bool along_axis))(const struct integer
 {
     switch (op) {
     case HRF_OP_CONV:
+    case HRF_OP_CONV_TRANSPOSE:
     case HRF_OP_GEMM:
         return run_conv;
     case HRF_OP_QUANTIZE:
@@ -579,7 +592,7 @@ static void prepare_batch_norm(struct integer_kernel *kernel)
 static enum hrf_status prepare(struct integer_kernel *kernel, struct hrf_error *err)
 {
     const struct hrf_spec *spec = kernel->spec;
-    if (spec->op == HRF_OP_CONV || spec->op == HRF_OP_GEMM)
+    if (kernel->function == run_conv)
         return hrf_requantize_create(spec, &kernel->requantize, err);
     if (spec->op == HRF_OP_BATCH_NORM) {
         const size_t channels = (size_t)spec->output.shape.dims[1];

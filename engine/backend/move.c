@@ -21,6 +21,8 @@ bool hrf_is_move(enum hrf_op op)
     case HRF_OP_PAD:
     case HRF_OP_GATHER:
     case HRF_OP_SLICE:
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
         return true;
     default:
         return false;
@@ -69,6 +71,8 @@ static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const ch
     }
 }
 
+enum { PARALLEL_FROM = 1 << 14 }; /* elements: less is done before a second thread wakes */
+
 /* Copies a box: element i of `shape` goes from in + i . in_strides to out + i . out_strides. */
 static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
                      const int64_t in_strides[HRF_MAX_RANK], char *out,
@@ -80,8 +84,9 @@ static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
     struct hrf_walk walk;
     hrf_walk_init(&walk, shape, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
     const int32_t last = walk.rank - 1;
-    const int64_t bytes = (int64_t)size;
-    for (int64_t row = 0; row < hrf_walk_rows(&walk); row++) {
+    const int64_t bytes = (int64_t)size, rows = hrf_walk_rows(&walk);
+#pragma omp parallel for schedule(static) if (rows * walk.dims[last] > PARALLEL_FROM)
+    for (int64_t row = 0; row < rows; row++) {
         int64_t at[HRF_WALK_MAX_OPERANDS];
         hrf_walk_seek(&walk, row, at);
         copy_strided(size, walk.dims[last], out + at[0] * bytes, walk.strides[0][last],
@@ -153,6 +158,29 @@ static void run_slice(const struct hrf_spec *spec, const struct hrf_kernel_call 
     if (hrf_shape_count(&spec->output.shape) > 0)
         copy_box(&spec->output.shape, element_size(spec), x + first * (int64_t)element_size(spec),
                  in, call->output, out);
+}
+
+/* An axis for each of: image, row of blocks, row in a block, column of blocks, column in one,
+ * channel. */
+static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
+    const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
+    const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
+    const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];
+    const bool inside = spec->attributes.column_row_depth;
+    const struct hrf_shape box = {
+        .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels }
+    };
+    const int64_t line = columns * block * channels; /* of the wide side */
+    const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
+                                         block * channels,    channels,     1 };
+    const int64_t narrow[HRF_MAX_RANK] = {
+        rows * columns * depth, columns * depth,           inside ? block : block * channels, depth,
+        inside ? 1 : channels,  inside ? block * block : 1
+    };
+    copy_box(&box, element_size(spec), hrf_spec_data(spec, call, 0), to_space ? narrow : wide,
+             call->output, to_space ? wide : narrow);
 }
 
 static int64_t gather_index(const struct hrf_operand *indices, int64_t i, int64_t size)
@@ -248,6 +276,10 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     case HRF_OP_SLICE:
         run_slice(spec, call);
         return HRF_OK;
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
+        run_blocks(spec, call);
+        return HRF_OK;
     case HRF_OP_GATHER:
         run_gather(spec, call);
         return HRF_OK;
@@ -284,7 +316,8 @@ enum hrf_status hrf_move_compile(const struct hrf_graph *graph, const struct hrf
                                         .destroy = destroy,
                                         .implementation = "move",
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
-    if (!hrf_layout_is_onnx(&spec->inputs[0].shape) && !hrf_layout_is_onnx(&spec->output.shape))
+    if (spec->op != HRF_OP_DEPTH_TO_SPACE && spec->op != HRF_OP_SPACE_TO_DEPTH &&
+        !hrf_layout_is_onnx(&spec->inputs[0].shape) && !hrf_layout_is_onnx(&spec->output.shape))
         kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
                                        element_size(spec);
     kernel->spec = spec;

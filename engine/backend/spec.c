@@ -31,7 +31,8 @@ static enum hrf_status copy_operands(const struct hrf_graph *graph, const struct
         operand->dtype = value->dtype;
         operand->shape = value->shape;
         operand->quantization = value->quantization;
-        const bool is_kernel = node->op == HRF_OP_CONV && i == HRF_CONV_WEIGHTS;
+        const bool is_kernel = (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE) &&
+                               i == HRF_CONV_WEIGHTS;
         if (value->data != NULL)
             HRF_TRY(copy_constant(value, is_kernel, operand, err));
     }
@@ -87,6 +88,7 @@ static bool needs_rank_4(enum hrf_op op)
 {
     switch (op) {
     case HRF_OP_CONV:
+    case HRF_OP_CONV_TRANSPOSE:
     case HRF_OP_MAX_POOL:
     case HRF_OP_AVERAGE_POOL:
     case HRF_OP_GLOBAL_AVERAGE_POOL:
@@ -150,7 +152,7 @@ static enum hrf_status check_constants(const struct hrf_graph *graph, const stru
                                        struct hrf_error *err)
 {
     int32_t first = -1, last = -1; /* inputs that must be constants */
-    if (node->op == HRF_OP_CONV)
+    if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE)
         first = HRF_CONV_WEIGHTS, last = HRF_CONV_BIAS;
     else if (node->op == HRF_OP_BATCH_NORM)
         first = 1, last = 4;

@@ -247,6 +247,24 @@ enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, cons
     return HRF_OK;
 }
 
+enum hrf_status hrf_graph_insert_node(struct hrf_graph *graph, int32_t at, enum hrf_op op,
+                                      const char *name, const int32_t *inputs, int32_t n_inputs,
+                                      const int32_t *outputs, int32_t n_outputs,
+                                      const struct hrf_attributes *attributes,
+                                      struct hrf_error *err)
+{
+    HRF_TRY(
+        hrf_graph_add_node(graph, op, name, inputs, n_inputs, outputs, n_outputs, attributes, err));
+    const int32_t last = graph->n_nodes - 1;
+    const struct hrf_node node = graph->nodes[last];
+    memmove(graph->nodes + at + 1, graph->nodes + at, (size_t)(last - at) * sizeof node);
+    graph->nodes[at] = node;
+    for (int32_t i = at; i <= last; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_outputs; k++)
+            graph->values[graph->nodes[i].outputs[k]].producer = i;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs, int32_t n_inputs,
                                  const int32_t *outputs, int32_t n_outputs, struct hrf_error *err)
 {

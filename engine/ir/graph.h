@@ -50,6 +50,7 @@ void hrf_shape_text(const struct hrf_shape *shape, char out[128]);
  * input counts and which attributes are used, tied to this enum by a static assert. */
 enum hrf_op {
     HRF_OP_CONV,
+    HRF_OP_CONV_TRANSPOSE, /* output row y gets input rows i with y = s*i - p + d*k, 0 <= k < K */
     HRF_OP_GEMM,
     HRF_OP_MATMUL,
     HRF_OP_BATCH_NORM,
@@ -79,6 +80,8 @@ enum hrf_op {
     HRF_OP_PAD,
     HRF_OP_GATHER, /* of channels by a constant index, as torchvision's Inception exports it */
     HRF_OP_SLICE,
+    HRF_OP_DEPTH_TO_SPACE, /* output row y comes from input row y / size */
+    HRF_OP_SPACE_TO_DEPTH, /* and from rows y * size .. (y + 1) * size - 1 */
     HRF_OP_REDUCE_MEAN,
     HRF_OP_CONSTANT, /* folded away by the importer's first pass */
     HRF_OP_SHAPE,    /* likewise, once shapes are known */
@@ -118,13 +121,18 @@ struct hrf_window {
 struct hrf_attributes {
     struct hrf_window window;
     int64_t group;
+    /* CONV_TRANSPOSE: further rows and columns at the end; and the rows and columns wanted, from
+     * which inference sets the pads (0: the pads say). */
+    int64_t output_padding[HRF_MAX_SPATIAL], output_size[HRF_MAX_SPATIAL];
     /* Fused into CONV and GEMM by the passes: y = act(conv(x) + bias + residual). */
     enum hrf_activation activation;
     float activation_min, activation_max; /* CLIP */
     float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta */
     float epsilon;     /* BATCH_NORM */
     float bias;        /* LRN's k */
-    int64_t size;      /* LRN's window; POOL_FINISH's pixels */
+    /* LRN's window; POOL_FINISH's pixels; DEPTH_TO_SPACE's and SPACE_TO_DEPTH's block */
+    int64_t size;
+    bool column_row_depth; /* DEPTH_TO_SPACE: a block lies inside a channel, not around them */
     bool transpose_a, transpose_b; /* GEMM */
     int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
     /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_MEAN, SLICE, PAD. After
@@ -161,9 +169,10 @@ struct hrf_node {
 };
 
 /* CONV's inputs: x, weights [M][C/group][kh][kw], bias [M] or none, residual (shape of y) or
- * none. GEMM's: a, b, bias or none, residual or none. Where x is S8 or U8 the weights are S8 and
- * a fifth input gives their scales [M]; where x is F32 that input, if there, says that the weights
- * are whole multiples of it, from -128 to 127: a model that was quantised elsewhere. */
+ * none. CONV_TRANSPOSE's: x, weights [C][M/group][kh][kw], bias or none. GEMM's: a, b, bias or
+ * none, residual or none. Where x is S8 or U8 the weights are S8 (CONV_TRANSPOSE's in CONV's order)
+ * and a fifth input gives their scales [M]; where x is F32 that input, if there, says that the
+ * weights are whole multiples of it, from -128 to 127: a model that was quantised elsewhere. */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
 enum { HRF_CONV_SCALES = HRF_CONV_N_INPUTS };
 /* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
@@ -217,6 +226,13 @@ HRF_CHECKED enum hrf_status
 hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, const char *name, const int32_t *inputs,
                    int32_t n_inputs, const int32_t *outputs, int32_t n_outputs,
                    const struct hrf_attributes *attributes, struct hrf_error *err);
+/* The same before node `at`. */
+HRF_CHECKED enum hrf_status hrf_graph_insert_node(struct hrf_graph *graph, int32_t at,
+                                                  enum hrf_op op, const char *name,
+                                                  const int32_t *inputs, int32_t n_inputs,
+                                                  const int32_t *outputs, int32_t n_outputs,
+                                                  const struct hrf_attributes *attributes,
+                                                  struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs,
                                              int32_t n_inputs, const int32_t *outputs,
                                              int32_t n_outputs, struct hrf_error *err);

@@ -249,6 +249,7 @@ static enum hrf_status infer_part(struct hrf_inference *in)
 
 static hrf_infer_rule *const rules[] = {
     [HRF_OP_CONV] = hrf_infer_conv,
+    [HRF_OP_CONV_TRANSPOSE] = hrf_infer_conv_transpose,
     [HRF_OP_GEMM] = infer_gemm,
     [HRF_OP_MATMUL] = infer_matmul,
     [HRF_OP_BATCH_NORM] = infer_batch_norm,
@@ -278,6 +279,8 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_PAD] = hrf_infer_pad,
     [HRF_OP_GATHER] = hrf_infer_gather,
     [HRF_OP_SLICE] = hrf_infer_slice,
+    [HRF_OP_DEPTH_TO_SPACE] = hrf_infer_depth_to_space,
+    [HRF_OP_SPACE_TO_DEPTH] = hrf_infer_space_to_depth,
     [HRF_OP_REDUCE_MEAN] = hrf_infer_reduce_mean,
     [HRF_OP_CONSTANT] = infer_constant,
     [HRF_OP_SHAPE] = infer_shape,

@@ -231,6 +231,43 @@ enum hrf_status hrf_infer_slice(struct hrf_inference *in)
     return HRF_OK;
 }
 
+static enum hrf_status check_block(struct hrf_inference *in)
+{
+    const int64_t block = in->node->attributes.size;
+    in->shape = hrf_infer_input(in, 0)->shape;
+    if (in->shape.rank != 4)
+        return hrf_infer_refuse(in, "works on N, C, H, W only");
+    if (block < 1 || block > 1 << 15)
+        return hrf_infer_fail(in, "a block of %lld makes no sense", (long long)block);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_depth_to_space(struct hrf_inference *in)
+{
+    const int64_t block = in->node->attributes.size;
+    HRF_TRY(check_block(in));
+    if (in->shape.dims[1] % (block * block) != 0)
+        return hrf_infer_fail(in, "%lld channels are no blocks of %lld x %lld",
+                              (long long)in->shape.dims[1], (long long)block, (long long)block);
+    in->shape.dims[1] /= block * block;
+    in->shape.dims[2] *= block;
+    in->shape.dims[3] *= block;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_space_to_depth(struct hrf_inference *in)
+{
+    const int64_t block = in->node->attributes.size;
+    HRF_TRY(check_block(in));
+    if (in->shape.dims[2] % block != 0 || in->shape.dims[3] % block != 0)
+        return hrf_infer_fail(in, "the rows and columns are no multiples of %lld",
+                              (long long)block);
+    in->shape.dims[1] *= block * block;
+    in->shape.dims[2] /= block;
+    in->shape.dims[3] /= block;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_infer_reduce_mean(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;

@@ -85,6 +85,20 @@ static enum hrf_status need_rank_4(struct hrf_inference *in)
     return hrf_infer_refuse(in, "works on N, C, H, W only");
 }
 
+static enum hrf_status match_kernel(struct hrf_inference *in, const struct hrf_shape *w)
+{
+    struct hrf_window *window = &in->node->attributes.window;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        if (window->kernel[i] == 0)
+            window->kernel[i] = w->dims[2 + i];
+        if (window->kernel[i] != w->dims[2 + i])
+            return hrf_infer_fail(in, "kernel_shape says %lld %s, the weights have %lld",
+                                  (long long)window->kernel[i], axis_name[i],
+                                  (long long)w->dims[2 + i]);
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_infer_conv(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
@@ -95,14 +109,7 @@ enum hrf_status hrf_infer_conv(struct hrf_inference *in)
         x->dims[1] % a->group != 0 || x->dims[1] / a->group != w->dims[1])
         return hrf_infer_fail(in, "the weights do not fit %lld channels in %lld groups",
                               (long long)x->dims[1], (long long)a->group);
-    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        if (a->window.kernel[i] == 0)
-            a->window.kernel[i] = w->dims[2 + i];
-        if (a->window.kernel[i] != w->dims[2 + i])
-            return hrf_infer_fail(in, "kernel_shape says %lld %s, the weights have %lld",
-                                  (long long)a->window.kernel[i], axis_name[i],
-                                  (long long)w->dims[2 + i]);
-    }
+    HRF_TRY(match_kernel(in, w));
     in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], w->dims[0] } };
     HRF_TRY(slide_window(in, x));
     const struct hrf_value *bias = hrf_infer_input(in, HRF_CONV_BIAS);
@@ -111,6 +118,66 @@ enum hrf_status hrf_infer_conv(struct hrf_inference *in)
     const struct hrf_value *residual = hrf_infer_input(in, HRF_CONV_RESIDUAL);
     if (residual != NULL && !hrf_shape_equal(&residual->shape, &in->shape))
         return hrf_infer_fail(in, "the residual does not have the result's shape");
+    return HRF_OK;
+}
+
+/* The wanted size, or 0, and the pads that give it; what is beyond `full` is more padding of the
+ * output. Source: ONNX ConvTranspose, output_shape and auto_pad. */
+static int64_t resolve_output_size(struct hrf_inference *in, int axis, int64_t size, int64_t full)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    struct hrf_window *w = &a->window;
+    int64_t wanted = a->output_size[axis];
+    if (wanted == 0 && (w->auto_pad == HRF_PAD_SAME_UPPER || w->auto_pad == HRF_PAD_SAME_LOWER))
+        wanted = size * w->stride[axis];
+    if (wanted == 0)
+        return 0;
+    const int64_t total = full > wanted ? full - wanted : 0;
+    w->pad_begin[axis] = w->auto_pad == HRF_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+    w->pad_end[axis] = total - w->pad_begin[axis];
+    return wanted;
+}
+
+static enum hrf_status spread_window(struct hrf_inference *in, const struct hrf_shape *x)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_window *w = &a->window;
+    HRF_TRY(check_window(in));
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        const int64_t size = x->dims[2 + i], more = a->output_padding[i];
+        if (size >= max_window)
+            return hrf_infer_fail(in, "%lld %s are too many", (long long)size, axis_name[i]);
+        if (more < 0 || (more >= w->stride[i] && more >= w->dilation[i]))
+            return hrf_infer_fail(in, "an output_padding of %lld needs a larger stride",
+                                  (long long)more);
+        const int64_t extent = w->dilation[i] * (w->kernel[i] - 1) + 1;
+        const int64_t full = w->stride[i] * (size - 1) + extent + more;
+        const int64_t wanted = resolve_output_size(in, i, size, full);
+        in->shape.dims[2 + i] = wanted != 0 ? wanted : full - w->pad_begin[i] - w->pad_end[i];
+        if (in->shape.dims[2 + i] < 1)
+            return hrf_infer_fail(in, "the pads leave nothing of %lld %s", (long long)full,
+                                  axis_name[i]);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_conv_transpose(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    HRF_TRY(need_rank_4(in));
+    const struct hrf_shape *x = &hrf_infer_input(in, HRF_CONV_X)->shape;
+    const struct hrf_shape *w = &hrf_infer_input(in, HRF_CONV_WEIGHTS)->shape;
+    if (w->rank != 4 || a->group < 1 || x->dims[1] != w->dims[0] || x->dims[1] % a->group != 0 ||
+        w->dims[1] > HRF_MAX_ELEMENTS / a->group)
+        return hrf_infer_fail(in, "the weights do not fit %lld channels in %lld groups",
+                              (long long)x->dims[1], (long long)a->group);
+    HRF_TRY(match_kernel(in, w));
+    const int64_t channels = w->dims[1] * a->group;
+    in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], channels } };
+    HRF_TRY(spread_window(in, x));
+    const struct hrf_value *bias = hrf_infer_input(in, HRF_CONV_BIAS);
+    if (bias != NULL && (bias->shape.rank != 1 || bias->shape.dims[0] != channels))
+        return hrf_infer_fail(in, "the bias does not hold %lld numbers", (long long)channels);
     return HRF_OK;
 }
 

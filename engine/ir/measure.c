@@ -7,7 +7,8 @@
 
 double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM && node->op != HRF_OP_MATMUL)
+    if (node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE && node->op != HRF_OP_GEMM &&
+        node->op != HRF_OP_MATMUL)
         return 0;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     const struct hrf_shape *a = &graph->values[node->inputs[0]].shape;
@@ -15,6 +16,9 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
     double count = (double)hrf_shape_count(y), inner = 1;
     if (count < 0 || a->rank < 1 || w->rank < 1)
         return 0;
+    if (node->op == HRF_OP_CONV_TRANSPOSE) /* every pixel of x is spread by every weight */
+        return 2 * (double)hrf_shape_count(a) * (double)w->dims[1] * (double)w->dims[2] *
+               (double)w->dims[3];
     if (node->op == HRF_OP_CONV)
         inner = (double)w->dims[1] * (double)w->dims[2] * (double)w->dims[3];
     else if (node->op == HRF_OP_GEMM)
@@ -48,7 +52,7 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
     bool in_inputs = node->op == HRF_OP_SLICE && node->n_inputs > 1;
     if (uses & HRF_USE_WINDOW)
         hash_window(hash, &a->window);
-    if ((uses & HRF_USE_WINDOW) && node->op != HRF_OP_CONV) {
+    if ((uses & HRF_USE_WINDOW) && node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE) {
         hrf_hash_int(hash, a->window.kernel[0]);
         hrf_hash_int(hash, a->window.kernel[1]);
     }
@@ -95,6 +99,12 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_int(hash, a->to);
     if (uses & HRF_USE_FILL)
         hrf_hash_int(hash, a->fill);
+    for (int i = 0; i < HRF_MAX_SPATIAL && (uses & HRF_USE_OUTPUT_SIZE); i++) {
+        hrf_hash_int(hash, a->output_padding[i]);
+        hrf_hash_int(hash, a->output_size[i]);
+    }
+    if (uses & HRF_USE_COLUMN_ROW_DEPTH)
+        hrf_hash_int(hash, a->column_row_depth);
 }
 
 static void hash_value(struct hrf_hash *hash, const struct hrf_graph *graph, int32_t index,

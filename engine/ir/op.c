@@ -12,6 +12,8 @@
  * computed. */
 static const struct hrf_op_info table[] = {
     ROW(CONV, "Conv", 2, 5, 1, HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
+    ROW(CONV_TRANSPOSE, "ConvTranspose", 2, 5, 1,
+        HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION | HRF_USE_OUTPUT_SIZE, 0),
     ROW(GEMM, "Gemm", 2, 5, 1,
         HRF_USE_ALPHA | HRF_USE_BETA | HRF_USE_TRANSPOSE | HRF_USE_ACTIVATION, 0),
     ROW(MATMUL, "MatMul", 2, 2, 1, 0, 0),
@@ -42,6 +44,8 @@ static const struct hrf_op_info table[] = {
     ROW(PAD, "Pad", 1, 4, 1, HRF_USE_AXES | HRF_USE_PADS, 1),
     ROW(GATHER, "Gather", 2, 2, 1, HRF_USE_AXIS, 0),
     ROW(SLICE, "Slice", 1, 5, 1, HRF_USE_AXES | HRF_USE_SLICE, 1),
+    ROW(DEPTH_TO_SPACE, "DepthToSpace", 1, 1, 1, HRF_USE_SIZE | HRF_USE_COLUMN_ROW_DEPTH, 0),
+    ROW(SPACE_TO_DEPTH, "SpaceToDepth", 1, 1, 1, HRF_USE_SIZE, 0),
     ROW(REDUCE_MEAN, "ReduceMean", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),
     ROW(CONSTANT, "Constant", 0, 0, 1, 0, 0),
     ROW(SHAPE, "Shape", 1, 1, 1, HRF_USE_SLICE, 0),

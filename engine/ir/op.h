@@ -26,7 +26,9 @@ enum hrf_attribute_use {
     HRF_USE_KEEP_DIMS = 1 << 14,
     HRF_USE_ALLOW_ZERO = 1 << 15,
     HRF_USE_TO = 1 << 16,
-    HRF_USE_FILL = 1 << 17
+    HRF_USE_FILL = 1 << 17,
+    HRF_USE_OUTPUT_SIZE = 1 << 18, /* output_padding, output_size */
+    HRF_USE_COLUMN_ROW_DEPTH = 1 << 19
 };
 
 struct hrf_op_info {

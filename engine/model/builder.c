@@ -87,6 +87,27 @@ struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct 
     return y;
 }
 
+struct hrf_layer hrf_build_up_conv(struct hrf_builder *b, const char *name, struct hrf_layer x,
+                                   int64_t channels)
+{
+    struct hrf_shape shape = { .rank = 4, .dims = { x.channels, channels, 2, 2 } };
+    struct hrf_shape per_channel = { .rank = 1, .dims = { channels } };
+    struct hrf_attributes a = hrf_attributes_default();
+    for (int i = 0; i < 2; i++)
+        a.window.kernel[i] = a.window.stride[i] = 2;
+    /* One product for each input channel: windows do not overlap. */
+    double limit = sqrt(3 / (double)x.channels);
+    int32_t inputs[3] = { x.value };
+    inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -limit, limit);
+    inputs[2] = add_constant(b, name, "bias", per_channel, NORMAL, 0, 0.1);
+    x.value = add_node(b, HRF_OP_CONV_TRANSPOSE, name, inputs, 3, &a);
+    x.channels = channels;
+    x.rows *= 2;
+    x.columns *= 2;
+    x.square += 0.01;
+    return x;
+}
+
 /* Statistics near, but not at, the estimated ones: a fold that ignored them would show. */
 struct hrf_layer hrf_build_batch_norm(struct hrf_builder *b, const char *name, struct hrf_layer x)
 {

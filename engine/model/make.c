@@ -29,6 +29,12 @@ static const struct hrf_architecture table[] = {
       .parameters =
           "L,F: L normal cells, a multiple of 3; F, 4 x the stem's channels, a multiple of 8",
       .accept = hrf_accept_amoebanet_d },
+    { .name = "unet",
+      .size = 256,
+      .build = hrf_build_unet,
+      .depth = { 5, 64 },
+      .parameters = "LEVELS,WIDTH: 2 to 8 levels, 1 to 1024 channels in the first",
+      .accept = hrf_accept_unet },
     { "amoebanet-d-18-416", 224, hrf_build_amoebanet_d, { 18, 416 }, false, 1, 33, NULL, NULL },
 };
 enum { N_ARCHITECTURES = sizeof table / sizeof table[0] };
@@ -50,6 +56,7 @@ const char *const *hrf_model_names(void)
                                          "googlenet",
                                          "inception-v3",
                                          "amoebanet-d",
+                                         "unet",
                                          "amoebanet-d-18-416",
                                          NULL };
     _Static_assert(sizeof names / sizeof names[0] == N_ARCHITECTURES + 1, "every row is listed");

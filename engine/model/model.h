@@ -16,6 +16,9 @@
  *
  * amoebanet-d:L,F (18,416 unless given): AmoebaNet-D of L normal cells and F filters, as published;
  * amoebanet.c says where other code departs from that. Logits.
+ *
+ * unet:LEVELS,WIDTH (5,64 unless given): U-Net with padded convolutions, BatchNorm and transposed
+ * convolutions; a logit for each class and pixel. Images in multiples of 2^(LEVELS-1) px.
  */
 #ifndef HRF_ENGINE_MODEL_MODEL_H
 #define HRF_ENGINE_MODEL_MODEL_H

@@ -208,6 +208,24 @@ static enum hrf_status convert_conv(struct conversion *c)
     return convert_window(c);
 }
 
+static enum hrf_status convert_conv_transpose(struct conversion *c)
+{
+    HRF_TRY(get_pair(c, "output_padding", c->a.output_padding));
+    HRF_TRY(get_pair(c, "output_shape", c->a.output_size));
+    return convert_conv(c);
+}
+
+static enum hrf_status convert_depth_to_space(struct conversion *c)
+{
+    const Onnx__AttributeProto *mode = find(c, "mode");
+    c->a.column_row_depth = mode != NULL && text_is(mode, "CRD");
+    if (mode != NULL && !c->a.column_row_depth && !text_is(mode, "DCR"))
+        return refuse(c, HRF_E_USER, "mode is neither DCR nor CRD");
+    if (find(c, "blocksize") == NULL)
+        return refuse(c, HRF_E_USER, "attribute 'blocksize' is missing");
+    return get_int(c, "blocksize", &c->a.size);
+}
+
 static enum hrf_status convert_pool(struct conversion *c)
 {
     int64_t storage_order = 0; /* of the indices, which nobody may ask for */
@@ -494,6 +512,13 @@ static const struct operator_row table[] = {
       3,
       convert_conv,
       { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides" } },
+    { "ConvTranspose",
+      HRF_OP_CONV_TRANSPOSE,
+      3,
+      convert_conv_transpose,
+      { "auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads",
+        "strides" } },
+    { "DepthToSpace", HRF_OP_DEPTH_TO_SPACE, 1, convert_depth_to_space, { "blocksize", "mode" } },
     { "DequantizeLinear",
       HRF_OP_DEQUANTIZE,
       3,
@@ -535,6 +560,7 @@ static const struct operator_row table[] = {
     { "Sigmoid", HRF_OP_SIGMOID, 1, NULL, { NULL } },
     { "Slice", HRF_OP_SLICE, 5, convert_slice, { "starts", "ends", "axes" } },
     { "Softmax", HRF_OP_SOFTMAX, 1, convert_softmax, { "axis" } },
+    { "SpaceToDepth", HRF_OP_SPACE_TO_DEPTH, 1, convert_depth_to_space, { "blocksize" } },
     { "Squeeze", HRF_OP_SQUEEZE, 2, convert_axes, { "axes" } },
     { "Sub", HRF_OP_SUB, 2, convert_binary, { "axis", "broadcast" } },
     { "Tanh", HRF_OP_TANH, 1, NULL, { NULL } },

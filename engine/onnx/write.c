@@ -213,7 +213,7 @@ static void put_window(struct hrf_strbuf *b, const struct hrf_node *node)
         put_attribute_ints(b, "pads", pads, 4);
     else
         put_attribute_text(b, "auto_pad", auto_pads[win->auto_pad]);
-    if (node->op != HRF_OP_CONV)
+    if (node->op == HRF_OP_MAX_POOL || node->op == HRF_OP_AVERAGE_POOL)
         put_attribute_int(b, "ceil_mode", win->ceil_mode);
     if (node->op == HRF_OP_AVERAGE_POOL)
         put_attribute_int(b, "count_include_pad", win->count_include_pad);
@@ -252,7 +252,13 @@ static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
     if (uses & HRF_USE_BIAS)
         put_attribute_float(b, "bias", a->bias);
     if (uses & HRF_USE_SIZE)
-        put_attribute_int(b, "size", a->size);
+        put_attribute_int(b, node->op == HRF_OP_LRN ? "size" : "blocksize", a->size);
+    if (uses & HRF_USE_COLUMN_ROW_DEPTH)
+        put_attribute_text(b, "mode", a->column_row_depth ? "CRD" : "DCR");
+    if ((uses & HRF_USE_OUTPUT_SIZE) && a->output_size[0] > 0)
+        put_attribute_ints(b, "output_shape", a->output_size, HRF_MAX_SPATIAL);
+    if (uses & HRF_USE_OUTPUT_SIZE)
+        put_attribute_ints(b, "output_padding", a->output_padding, HRF_MAX_SPATIAL);
     if (uses & HRF_USE_TRANSPOSE) {
         put_attribute_int(b, "transA", a->transpose_a);
         put_attribute_int(b, "transB", a->transpose_b);

@@ -18,6 +18,7 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
 {
     switch (op) {
     case HRF_OP_CONV:
+    case HRF_OP_CONV_TRANSPOSE:
     case HRF_OP_GEMM:
         return KIND_PRODUCT;
     case HRF_OP_SOFTMAX:
@@ -49,6 +50,8 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
     case HRF_OP_PAD:
     case HRF_OP_GATHER:
     case HRF_OP_SLICE:
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
         return KIND_FOLLOWS;
     default:
         return how->type == HRF_S8 ? KIND_NEVER : KIND_FOLLOWS;
@@ -70,6 +73,8 @@ static bool keeps_scale(enum hrf_op op)
     case HRF_OP_PAD:
     case HRF_OP_GATHER:
     case HRF_OP_SLICE:
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
         return true;
     default:
         return false;
@@ -223,10 +228,11 @@ static const char *refuse_product(const struct lowering *l, const struct hrf_nod
     if (l->how->type != HRF_S8)
         return NULL;
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
-    const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1] : w->dims[0];
+    const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1]
+                                              : graph->values[node->outputs[0]].shape.dims[1];
     if (hrf_shape_count(w) / n > MOST_TERMS)
         return "its sums are too long for 32 bits";
-    if (node->op == HRF_OP_CONV)
+    if (node->op != HRF_OP_GEMM)
         return NULL;
     if (a->transpose_a)
         return "its first matrix is transposed";

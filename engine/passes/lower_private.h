@@ -5,7 +5,8 @@
 #include "engine/passes/lower.h"
 
 /* Adds the S8 weights, their scales and the (corrected) bias of a CONV or GEMM to `to` and sets
- * inputs[HRF_CONV_WEIGHTS], [HRF_CONV_SCALES] and [HRF_CONV_BIAS]. A GEMM's become [N][K].
+ * inputs[HRF_CONV_WEIGHTS], [HRF_CONV_SCALES] and [HRF_CONV_BIAS]. A GEMM's become [N][K], a
+ * CONV_TRANSPOSE's [M][C/group][kh][kw].
  * `range` of x may be NULL. */
 HRF_CHECKED enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from,
                                                       const struct hrf_node *node,

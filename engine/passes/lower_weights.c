@@ -8,6 +8,7 @@
 struct rows {
     const float *data;
     int64_t n_out, per_out, out_stride, in_stride;
+    int64_t area, per_group;   /* CONV_TRANSPOSE's; area 0: it is none */
     float factor, bias_factor; /* GEMM's alpha and beta, taken in */
 };
 
@@ -19,6 +20,13 @@ static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node 
                       .factor = is_gemm ? node->attributes.alpha : 1.0f,
                       .bias_factor = is_gemm ? node->attributes.beta : 1.0f };
     const bool turned = is_gemm && !node->attributes.transpose_b;
+    if (node->op == HRF_OP_CONV_TRANSPOSE) {
+        r.per_group = w->shape.dims[1];
+        r.n_out = r.per_group * node->attributes.group;
+        r.per_out = hrf_shape_count(&w->shape) / r.n_out;
+        r.area = w->shape.dims[2] * w->shape.dims[3];
+        return r;
+    }
     r.n_out = w->shape.dims[turned ? 1 : 0];
     r.per_out = hrf_shape_count(&w->shape) / r.n_out;
     r.out_stride = turned ? 1 : r.per_out;
@@ -28,6 +36,10 @@ static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node 
 
 static float weight(const struct rows *r, int64_t m, int64_t k)
 {
+    if (r->area > 0) { /* [C][M/group][kh][kw] */
+        const int64_t c = m / r->per_group * (r->per_out / r->area) + k / r->area;
+        return r->data[(c * r->per_group + m % r->per_group) * r->area + k % r->area];
+    }
     return r->data[m * r->out_stride + k * r->in_stride] * r->factor;
 }
 
@@ -97,6 +109,10 @@ enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const st
             biases[m] = (float)((double)biases[m] - drift(node, &r, q, scales[m], m, range));
     }
     struct hrf_shape shape = from->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    if (r.area > 0) {
+        shape.dims[0] = r.n_out;
+        shape.dims[1] = r.per_out / r.area;
+    }
     if (node->op == HRF_OP_GEMM)
         shape = (struct hrf_shape){ .rank = 2, .dims = { r.n_out, r.per_out } };
     const struct hrf_shape row = { .rank = 1, .dims = { r.n_out } };

@@ -13,6 +13,7 @@ enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
     HRF_TRY(hrf_pass_fuse_activation(graph, err));
     HRF_TRY(hrf_pass_fuse_residual(graph, err));
     HRF_TRY(hrf_pass_fuse_activation(graph, err));
+    HRF_TRY(hrf_pass_split_conv_transpose(graph, err));
     HRF_TRY(hrf_graph_compact(graph, err));
     return hrf_graph_check(graph, err);
 }
@@ -72,9 +73,23 @@ static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_nod
 
 struct fold {
     const float *scale, *shift, *mean, *variance, *weights, *bias;
-    int64_t n_out, per_out;
+    int64_t n_out, n_weights;
+    /* Weight i belongs to output i / area % per_group + i / (area * per_group) / n_in * per_group.
+     */
+    int64_t area, per_group, n_in;
     double epsilon;
 };
+
+static struct fold shape_of_fold(const struct hrf_node *conv, const struct hrf_shape *w)
+{
+    const bool turned = conv->op == HRF_OP_CONV_TRANSPOSE;
+    struct fold f = { .n_weights = hrf_shape_count(w) };
+    f.per_group = turned ? w->dims[1] : w->dims[0];
+    f.n_out = turned ? w->dims[1] * conv->attributes.group : w->dims[0];
+    f.n_in = turned ? w->dims[0] / conv->attributes.group : 1;
+    f.area = turned ? w->dims[2] * w->dims[3] : f.n_weights / f.n_out;
+    return f;
+}
 
 static void fold_numbers(const struct fold *f, float *weights, float *bias)
 {
@@ -82,8 +97,13 @@ static void fold_numbers(const struct fold *f, float *weights, float *bias)
         double s = (double)f->scale[m] / sqrt((double)f->variance[m] + f->epsilon);
         double b = f->bias != NULL ? (double)f->bias[m] : 0;
         bias[m] = (float)((b - (double)f->mean[m]) * s + (double)f->shift[m]);
-        for (int64_t k = 0; k < f->per_out; k++)
-            weights[m * f->per_out + k] = (float)((double)f->weights[m * f->per_out + k] * s);
+    }
+    for (int64_t i = 0; i < f->n_weights; i += f->area) {
+        const int64_t row = i / f->area, block = row / f->per_group;
+        const int64_t m = row % f->per_group + block / f->n_in * f->per_group;
+        const double s = (double)f->scale[m] / sqrt((double)f->variance[m] + f->epsilon);
+        for (int64_t k = i; k < i + f->area; k++)
+            weights[k] = (float)((double)f->weights[k] * s);
     }
 }
 
@@ -124,16 +144,15 @@ static enum hrf_status fold_one(struct hrf_graph *graph, int32_t norm_index,
 {
     struct hrf_node *norm = &graph->nodes[norm_index];
     struct hrf_shape shape = graph->values[conv->inputs[HRF_CONV_WEIGHTS]].shape;
-    struct hrf_shape bias_shape = { .rank = 1, .dims = { shape.dims[0] } };
-    struct fold f = { .scale = constant(graph, norm, 1),
-                      .shift = constant(graph, norm, 2),
-                      .mean = constant(graph, norm, 3),
-                      .variance = constant(graph, norm, 4),
-                      .weights = constant(graph, conv, HRF_CONV_WEIGHTS),
-                      .bias = constant(graph, conv, HRF_CONV_BIAS),
-                      .n_out = shape.dims[0],
-                      .per_out = hrf_shape_count(&shape) / shape.dims[0],
-                      .epsilon = (double)norm->attributes.epsilon };
+    struct fold f = shape_of_fold(conv, &shape);
+    struct hrf_shape bias_shape = { .rank = 1, .dims = { f.n_out } };
+    f.scale = constant(graph, norm, 1);
+    f.shift = constant(graph, norm, 2);
+    f.mean = constant(graph, norm, 3);
+    f.variance = constant(graph, norm, 4);
+    f.weights = constant(graph, conv, HRF_CONV_WEIGHTS);
+    f.bias = constant(graph, conv, HRF_CONV_BIAS);
+    f.epsilon = (double)norm->attributes.epsilon;
     HRF_AUTO_FREE float *weights = hrf_alloc_array((size_t)hrf_shape_count(&shape),
                                                    sizeof *weights);
     HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)f.n_out, sizeof *bias);
@@ -156,6 +175,8 @@ enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph, struct hrf_err
         if (norm->op != HRF_OP_BATCH_NORM)
             continue;
         const struct hrf_node *conv = sole_producer(graph, norm->inputs[0], HRF_OP_CONV);
+        if (conv == NULL)
+            conv = sole_producer(graph, norm->inputs[0], HRF_OP_CONV_TRANSPOSE);
         if (conv != NULL && can_fold(graph, norm, conv))
             HRF_TRY(fold_one(graph, i, conv, err));
     }
@@ -215,8 +236,9 @@ static enum hrf_activation activation_of(const struct hrf_node *node)
 static struct hrf_node *activation_producer(const struct hrf_graph *graph, int32_t value,
                                             enum hrf_activation activation)
 {
-    static const enum hrf_op ops[] = { HRF_OP_CONV, HRF_OP_BATCH_NORM, HRF_OP_GEMM };
-    size_t n = activation == HRF_ACT_LEAKY_RELU ? 2 : 3; /* GEMM's alpha is its factor */
+    static const enum hrf_op ops[] = { HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_BATCH_NORM,
+                                       HRF_OP_GEMM };
+    size_t n = activation == HRF_ACT_LEAKY_RELU ? 3 : 4; /* GEMM's alpha is its factor */
     for (size_t i = 0; i < n; i++) {
         struct hrf_node *node = sole_producer(graph, value, ops[i]);
         if (node != NULL && node->attributes.activation == HRF_ACT_NONE)

@@ -20,13 +20,17 @@ HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_e
 
 /* Nodes whose values shape inference has already computed, and Identity, go. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
-/* BatchNormalization into the CONV before it. */
+/* BatchNormalization into the CONV or CONV_TRANSPOSE before it. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
                                                      struct hrf_error *err);
 /* Add into the CONV that feeds it (as its residual), when the other side has the same shape. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err);
-/* Relu, Clip and LeakyRelu into CONV, GEMM (not LeakyRelu) and BATCH_NORM. */
+/* Relu, Clip and LeakyRelu into CONV, CONV_TRANSPOSE, GEMM (not LeakyRelu) and BATCH_NORM. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
                                                      struct hrf_error *err);
+/* CONV_TRANSPOSE whose windows lie side by side (kernel = stride, no pads, one group) as a 1x1 CONV
+ * and DEPTH_TO_SPACE: the same sums, by the fastest kernels there are and in every precision. */
+HRF_CHECKED enum hrf_status hrf_pass_split_conv_transpose(struct hrf_graph *graph,
+                                                          struct hrf_error *err);
 
 #endif

@@ -123,6 +123,37 @@ static int32_t make_three_by_three(struct build *b)
     return fused_conv(b, x, 16 * build_pick(b, 1, 9), 1, a);
 }
 
+/* Half of them side by side, as the passes split them. */
+static int32_t make_conv_transpose(struct build *b)
+{
+    int64_t smallest;
+    struct hrf_attributes a = pick_window(b, 5, true, &smallest);
+    const int64_t group = build_pick(b, 0, 2) == 0 ? build_pick(b, 2, 4) : 1;
+    const int64_t out = group * build_pick(b, 1, 20);
+    const int64_t side = build_pick(b, 1, 3);
+    const struct hrf_shape x = pick_image(b, group * build_pick(b, 1, 17), 3);
+    for (int i = 0; i < 2; i++) {
+        struct hrf_window *w = &a.window;
+        a.output_padding[i] = build_pick(b, 0, w->stride[i] - 1);
+        if (build_pick(b, 0, 5) == 0)
+            a.output_size[i] = x.dims[2 + i] * w->stride[i];
+        if (group == 1) {
+            w->kernel[i] = w->stride[i] = side;
+            w->dilation[i] = 1;
+            w->pad_begin[i] = w->pad_end[i] = a.output_padding[i] = a.output_size[i] = 0;
+        }
+    }
+    a.group = group;
+    pick_activation(b, &a, true);
+    const int64_t *k = a.window.kernel;
+    const double scale = 2 / sqrt((double)(x.dims[1] / group * k[0] * k[1]));
+    int32_t inputs[3] = { build_input(b, x), HRF_NO_VALUE, HRF_NO_VALUE };
+    inputs[1] = build_constant(b, SHAPE(x.dims[1], out / group, k[0], k[1]), -scale, scale);
+    if (build_pick(b, 0, 1))
+        inputs[2] = build_constant(b, SHAPE(out), -1, 1);
+    return build_node(b, HRF_OP_CONV_TRANSPOSE, inputs, 3, &a);
+}
+
 static int32_t make_gemm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -334,6 +365,7 @@ const struct op_case op_cases[] = {
     { "depthwise conv", HRF_OP_CONV, make_depthwise_conv, 30, 5e-6, false },
     { "1x1 conv", HRF_OP_CONV, make_pointwise_conv, 40, 5e-6, false },
     { "3x3 conv", HRF_OP_CONV, make_three_by_three, 40, 1e-5, false },
+    { "conv transpose", HRF_OP_CONV_TRANSPOSE, make_conv_transpose, 60, 5e-6, false },
     { "gemm", HRF_OP_GEMM, make_gemm, 40, 5e-6, false },
     { "matmul", HRF_OP_MATMUL, make_matmul, 20, 5e-6, false },
     { "batch norm", HRF_OP_BATCH_NORM, make_batch_norm, 20, 1e-6, true },

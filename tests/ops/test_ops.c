@@ -66,16 +66,17 @@ static void the_table_names_every_operator_that_computes(void **state)
 {
     (void)state;
     static const enum hrf_op moves_or_folded[] = {
-        HRF_OP_CONCAT,   HRF_OP_FLATTEN,
-        HRF_OP_RESHAPE,  HRF_OP_TRANSPOSE,
-        HRF_OP_SQUEEZE,  HRF_OP_UNSQUEEZE,
-        HRF_OP_IDENTITY, HRF_OP_PAD,
-        HRF_OP_GATHER,   HRF_OP_SLICE,
-        HRF_OP_CONSTANT, HRF_OP_SHAPE,
-        HRF_OP_CAST,     HRF_OP_CONSTANT_OF_SHAPE,
-        HRF_OP_QUANTIZE, HRF_OP_DEQUANTIZE,
-        HRF_OP_EXCHANGE, HRF_OP_ALL_REDUCE,
-        HRF_OP_POOL_SUM, HRF_OP_POOL_FINISH,
+        HRF_OP_CONCAT,         HRF_OP_FLATTEN,
+        HRF_OP_RESHAPE,        HRF_OP_TRANSPOSE,
+        HRF_OP_SQUEEZE,        HRF_OP_UNSQUEEZE,
+        HRF_OP_IDENTITY,       HRF_OP_PAD,
+        HRF_OP_GATHER,         HRF_OP_SLICE,
+        HRF_OP_CONSTANT,       HRF_OP_SHAPE,
+        HRF_OP_CAST,           HRF_OP_CONSTANT_OF_SHAPE,
+        HRF_OP_QUANTIZE,       HRF_OP_DEQUANTIZE,
+        HRF_OP_EXCHANGE,       HRF_OP_ALL_REDUCE,
+        HRF_OP_POOL_SUM,       HRF_OP_POOL_FINISH,
+        HRF_OP_DEPTH_TO_SPACE, HRF_OP_SPACE_TO_DEPTH,
     };
     for (int op = 0; op < HRF_N_OPS; op++) {
         bool found = false;

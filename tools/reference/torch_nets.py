@@ -294,11 +294,48 @@ class AmoebaNetD(nn.Module):
         return self.fc(previous.mean((2, 3)))
 
 
+class DoubleConv(nn.Module):
+    def __init__(self, channels, out):
+        super().__init__()
+        for i, c in ((1, channels), (2, out)):
+            setattr(self, "conv%d" % i, nn.Conv2d(c, out, 3, 1, 1, bias=False))
+            setattr(self, "bn%d" % i, nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))))
+
+
+class UNet(nn.Module):
+    def __init__(self, levels, width, classes):
+        super().__init__()
+        self.levels = levels
+        for i in range(levels):
+            setattr(self, "down%d" % i, DoubleConv(3 if i == 0 else width << (i - 1), width << i))
+        for i in range(levels - 1):
+            block = DoubleConv(2 * (width << i), width << i)
+            block.up = nn.ConvTranspose2d(width << (i + 1), width << i, 2, 2)
+            setattr(self, "up%d" % i, block)
+        self.head = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x):
+        skips = []
+        for i in range(self.levels):
+            x = getattr(self, "down%d" % i)(x if i == 0 else nn.functional.max_pool2d(x, 2))
+            skips.append(x)
+        for i in reversed(range(self.levels - 1)):
+            block = getattr(self, "up%d" % i)
+            x = block(torch.cat([skips[i], block.up(x)], 1))
+        return self.head(x)
+
+
 def made_model(name, weights):
     name, _, parameters = name.partition(":")
     if name == "amoebanet-d":
         layers, filters = map(int, parameters.split(","))
         return AmoebaNetD(layers, filters, len(weights["fc.bias"])), (75, 96)
+    if name == "unet":
+        levels, width = map(int, parameters.split(","))
+        return UNet(levels, width, len(weights["head.bias"])), (80, 112)
     if name.startswith("resnet-v2-"):
         n = (int(name.split("-")[2]) - 2) // 9
         classes, features = weights["fc.weight"].shape

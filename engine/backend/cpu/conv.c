@@ -1,8 +1,8 @@
-/* conv.c - convolution through oneDNN 2.x, in float32, in bfloat16 (summed in float32) and in 8-bit
- * integers (a GEMM of those is a 1x1 convolution): NHWC activations, weights packed as oneDNN
- * likes, bias, residual sum, activation and requantisation fused as post-ops. The residual is
- * summed in place: when the plan did not put it into the output's buffer already, it is copied
- * there first. */
+/* conv.c - convolution (and its transpose) through oneDNN 2.x, in float32, in bfloat16
+ * (summed in float32) and in 8-bit integers (a GEMM of those is a 1x1 convolution): NHWC
+ * activations, weights packed as oneDNN likes, bias, residual sum, activation and requantisation
+ * fused as post-ops. The residual is summed in place: when the plan did not put it into the
+ * output's buffer already, it is copied there first. */
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <string.h>
@@ -78,16 +78,22 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
     int64_t g = spec->attributes.group;
     dnnl_dims_t src = { x->dims[0], x->dims[1], x->dims[2], x->dims[3] };
     dnnl_dims_t dst = { y->dims[0], y->dims[1], y->dims[2], y->dims[3] };
-    dnnl_dims_t plain = { w->dims[0], w->dims[1], w->dims[2], w->dims[3] };
-    dnnl_dims_t grouped = { g, w->dims[0] / g, w->dims[1], w->dims[2], w->dims[3] };
-    dnnl_dims_t bias = { w->dims[0] };
+    const bool transpose = spec->op == HRF_OP_CONV_TRANSPOSE;
+    /* Input channels before outputs. */
+    const bool turned = transpose && spec->inputs[HRF_CONV_WEIGHTS].dtype == HRF_F32;
+    const int64_t n_out = turned ? w->dims[1] : w->dims[0] / g;
+    const int64_t n_in = turned ? w->dims[0] / g : w->dims[1];
+    dnnl_dims_t plain = { n_out, n_in, w->dims[2], w->dims[3] };
+    dnnl_dims_t grouped = { g, n_out, n_in, w->dims[2], w->dims[3] };
+    dnnl_dims_t bias = { y->dims[1] };
     for (int i = 0; i < 2; i++) {
         int64_t span = (w->dims[2 + i] - 1) * window->dilation[i] + 1;
         s->stride[i] = window->stride[i];
         s->dilation[i] = window->dilation[i] - 1;
         s->pad_begin[i] = window->pad_begin[i];
         /* What the output really covers: rows beyond it are not read. */
-        s->pad_end[i] = (y->dims[2 + i] - 1) * window->stride[i] + span - x->dims[2 + i] -
+        const struct hrf_shape *few = transpose ? x : y, *many = transpose ? y : x;
+        s->pad_end[i] = (few->dims[2 + i] - 1) * window->stride[i] + span - many->dims[2 + i] -
                         window->pad_begin[i];
     }
     const dnnl_data_type_t weights = type_of(spec->inputs[HRF_CONV_WEIGHTS].dtype);
@@ -102,9 +108,9 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
     CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain,
                                             packed_type(spec), dnnl_format_tag_any),
                name, "weights");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain_weights, g > 1 ? 5 : 4,
-                                            g > 1 ? grouped : plain, weights,
-                                            g > 1 ? dnnl_goihw : dnnl_oihw),
+    CHECK_DNNL(dnnl_memory_desc_init_by_tag(
+                   &s->plain_weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain, weights,
+                   turned ? (g > 1 ? dnnl_giohw : dnnl_iohw) : (g > 1 ? dnnl_goihw : dnnl_oihw)),
                name, "weights");
     return HRF_OK;
 }
@@ -179,16 +185,24 @@ static dnnl_status_t make_descriptor(const struct conv_kernel *kernel, const str
                                      dnnl_primitive_desc_t *out)
 {
     const struct hrf_spec *spec = kernel->spec;
-    dnnl_convolution_desc_t desc;
+    dnnl_convolution_desc_t conv;
+    dnnl_deconvolution_desc_t transpose;
     dnnl_primitive_attr_t attributes = NULL;
-    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
-        &desc, dnnl_forward_inference, dnnl_convolution_direct, &s->src, &s->weights,
-        hrf_spec_has(spec, HRF_CONV_BIAS) ? &s->bias : NULL, &s->dst, s->stride, s->dilation,
-        s->pad_begin, s->pad_end);
+    const bool is_conv = spec->op != HRF_OP_CONV_TRANSPOSE;
+    const dnnl_memory_desc_t *bias = hrf_spec_has(spec, HRF_CONV_BIAS) ? &s->bias : NULL;
+    dnnl_status_t status = is_conv ? dnnl_dilated_convolution_forward_desc_init(
+                                         &conv, dnnl_forward_inference, dnnl_convolution_direct,
+                                         &s->src, &s->weights, bias, &s->dst, s->stride,
+                                         s->dilation, s->pad_begin, s->pad_end)
+                                   : dnnl_dilated_deconvolution_forward_desc_init(
+                                         &transpose, dnnl_forward_inference,
+                                         dnnl_deconvolution_direct, &s->src, &s->weights, bias,
+                                         &s->dst, s->stride, s->dilation, s->pad_begin, s->pad_end);
     if (status == dnnl_success)
         status = make_attributes(spec, kernel->requantize, &attributes);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(out, &desc, attributes, kernel->backend->engine, NULL);
+        status = dnnl_primitive_desc_create(out, is_conv ? (void *)&conv : (void *)&transpose,
+                                            attributes, kernel->backend->engine, NULL);
     if (attributes != NULL)
         dnnl_primitive_attr_destroy(attributes);
     return status;
@@ -352,6 +366,20 @@ enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend, const struct h
     return HRF_OK;
 }
 
+bool hrf_cpu_conv_transpose_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_window *w = &node->attributes.window;
+    const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        const int64_t reach = (x->dims[2 + i] - 1) * w->stride[i] +
+                              (w->kernel[i] - 1) * w->dilation[i] + 1 - w->pad_begin[i];
+        if (y->dims[2 + i] - reach >= w->stride[i])
+            return false;
+    }
+    return true;
+}
+
 bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
@@ -380,8 +408,8 @@ static bool sums_exactly(void)
 
 bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if ((node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM) || !sums_exactly() ||
-        !hrf_cpu_comes_at_run_time(graph, node))
+    if ((node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE && node->op != HRF_OP_GEMM) ||
+        !sums_exactly() || !hrf_cpu_comes_at_run_time(graph, node))
         return false;
     if (node->n_inputs <= HRF_CONV_RESIDUAL || node->inputs[HRF_CONV_RESIDUAL] < 0)
         return true;

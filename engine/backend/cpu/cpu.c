@@ -126,11 +126,19 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
+    if (node->op == HRF_OP_CONV_TRANSPOSE && !hrf_cpu_conv_transpose_fits(graph, node)) {
+        hrf_error_set(err, HRF_E_UNSUPPORTED,
+                      "node '%s' (ConvTranspose): the output is padded by a stride or more beyond "
+                      "the last window, for which there is no CPU kernel (device ref has one)",
+                      node->name);
+        return false;
+    }
     if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
         return hrf_integer_supports(graph, node, err);
     if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
         return true;
-    if (hrf_is_move(node->op) || node->op == HRF_OP_CONV || find_function(node->op) != NULL)
+    if (hrf_is_move(node->op) || node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+        find_function(node->op) != NULL)
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CPU kernel",
                   node->name, hrf_op_name(node->op));
@@ -171,7 +179,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_cpu_pointwise_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV && hrf_cpu_winograd_fits(backend, graph, node))
         return hrf_cpu_winograd_compile(backend, graph, node, out, err);
-    if (node->op == HRF_OP_CONV)
+    if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE)
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     HRF_AUTO(hrf_spec) spec = NULL;
     HRF_TRY(hrf_spec_create(graph, node, &spec, err));

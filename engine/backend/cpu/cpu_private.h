@@ -22,6 +22,9 @@ HRF_CHECKED enum hrf_status hrf_cpu_conv_compile(struct hrf_backend *backend,
                                                  const struct hrf_node *node,
                                                  struct hrf_kernel **out, struct hrf_error *err);
 
+/* Whether oneDNN can pad this CONV_TRANSPOSE's output so far. */
+bool hrf_cpu_conv_transpose_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+
 /* Whether oneDNN's 8-bit convolution gives this CONV's or GEMM's exact result here. */
 bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 

@@ -17,6 +17,8 @@ static hrf_ref_function *find_function(enum hrf_op op)
     switch (op) {
     case HRF_OP_CONV:
         return hrf_ref_conv;
+    case HRF_OP_CONV_TRANSPOSE:
+        return hrf_ref_conv_transpose;
     case HRF_OP_GEMM:
         return hrf_ref_gemm;
     case HRF_OP_MATMUL:

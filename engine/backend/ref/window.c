@@ -63,6 +63,55 @@ void hrf_ref_conv(const struct hrf_spec *spec, const struct hrf_kernel_call *cal
                 }
 }
 
+/* The input row or column that kernel position k of output `at` sees; -1: none. */
+static int64_t seen_from(const struct hrf_window *w, int axis, int64_t at, int64_t k, int64_t size)
+{
+    const int64_t spread = at + w->pad_begin[axis] - k * w->dilation[axis];
+    const int64_t i = spread / w->stride[axis];
+    return spread >= 0 && spread % w->stride[axis] == 0 && i < size ? i : -1;
+}
+
+static double spread_at(const struct hrf_spec *spec, const float *x, const float *w, int64_t n,
+                        int64_t m, int64_t oy, int64_t ox)
+{
+    const struct hrf_shape *in = &spec->inputs[HRF_CONV_X].shape;
+    const struct hrf_shape *kernel = &spec->inputs[HRF_CONV_WEIGHTS].shape;
+    const struct hrf_window *window = &spec->attributes.window;
+    const int64_t per_group = kernel->dims[1], kh = kernel->dims[2], kw = kernel->dims[3];
+    const int64_t n_in = in->dims[1] / spec->attributes.group, first = m / per_group * n_in;
+    double sum = 0;
+    for (int64_t ky = 0; ky < kh; ky++) {
+        const int64_t y = seen_from(window, 0, oy, ky, in->dims[2]);
+        for (int64_t kx = 0; kx < kw && y >= 0; kx++) {
+            const int64_t u = seen_from(window, 1, ox, kx, in->dims[3]);
+            if (u < 0)
+                continue;
+            const float *pixel = x + ((n * in->dims[2] + y) * in->dims[3] + u) * in->dims[1];
+            for (int64_t c = first; c < first + n_in; c++)
+                sum += (double)pixel[c] *
+                       (double)w[((c * per_group + m % per_group) * kh + ky) * kw + kx];
+        }
+    }
+    return sum;
+}
+
+void hrf_ref_conv_transpose(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const float *x = hrf_spec_data(spec, call, HRF_CONV_X);
+    const float *w = hrf_spec_data(spec, call, HRF_CONV_WEIGHTS);
+    const float *bias = hrf_spec_data(spec, call, HRF_CONV_BIAS);
+    const struct hrf_shape *out = &spec->output.shape;
+    int64_t i = 0;
+    for (int64_t n = 0; n < out->dims[0]; n++)
+        for (int64_t oy = 0; oy < out->dims[2]; oy++)
+            for (int64_t ox = 0; ox < out->dims[3]; ox++)
+                for (int64_t m = 0; m < out->dims[1]; m++, i++) {
+                    const double sum = spread_at(spec, x, w, n, m, oy, ox) +
+                                       (bias != NULL ? (double)bias[m] : 0);
+                    hrf_floats(call)[i] = (float)hrf_ref_activate(&spec->attributes, sum);
+                }
+}
+
 /* The part of a window that may count: [begin, end) of the padded axis, by ONNX and PyTorch. */
 static double pool_at(const struct hrf_spec *spec, const float *x, int64_t n, int64_t c, int64_t oy,
                       int64_t ox)

@@ -24,6 +24,7 @@ static const struct {
     { "inception-v3", 1000, 23834568, 17216, 5.713 },
     { "alexnet", 1000, 61100840, 0, 0.714 },
     { "amoebanet-d:18,208", 1000, 81505540, 84058, 10.019 },
+    { "unet", 2, 31037698, 5888, 48.172 },
     { "resnet-v2-101-hires", 10, 0, 0, 50.561 },
     { "resnet-v2-110-hires", 10, 0, 0, 55.276 },
 };
@@ -87,8 +88,8 @@ static void a_made_model_survives_its_file(void **state)
     char directory[] = "/tmp/hrf-model-XXXXXX", before[65], after[65];
     assert_non_null(mkdtemp(directory));
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "m.onnx");
-    static const char *const names[] = { "resnet18", "resnet-v2-101-hires", "googlenet",
-                                         "inception-v3", "amoebanet-d:3,32" };
+    static const char *const names[] = { "resnet18",     "resnet-v2-101-hires", "googlenet",
+                                         "inception-v3", "amoebanet-d:3,32",    "unet:3,8" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         HRF_AUTO(hrf_graph) g = NULL;
         HRF_AUTO(hrf_graph) back = NULL;
@@ -126,6 +127,9 @@ static void wrong_names_and_sizes_are_refused(void **state)
         assert_int_equal(hrf_model_make(wrong[i], 2, 0, 1, &g, &err), HRF_E_USER);
         assert_non_null(strstr(err.text, "is no model: give amoebanet-d:L,F: "));
     }
+    assert_int_equal(hrf_model_make("unet:9,4", 2, 0, 1, &g, &err), HRF_E_USER);
+    assert_int_equal(hrf_model_make("unet:5,4", 2, 100, 1, &g, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "at least 16 and a multiple of 16 are needed"));
     assert_int_equal(hrf_model_make("resnet18:3,4", 2, 0, 1, &g, &err), HRF_E_USER);
     assert_string_equal(err.text, "resnet18 has no parameters: leave out ':3,4'");
     assert_null(g);
