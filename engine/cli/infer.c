@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "calibrate/observe/codec.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/ranks.h"
 #include "engine/input/feed.h"
 #include "engine/input/rows.h"
 #include "engine/onnx/onnx.h"
@@ -22,15 +23,24 @@
 #include "engine/run/class_map.h"
 #include "schema/record/job.h"
 #include "schema/record/scores.h"
+#include "schema/record/sentinel.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
 enum { BATCHES_AHEAD = 4 };   /* in the ring: two readers never wait for one batch */
+enum { PART_MS = 60000 };     /* how much work is lost at most when a job is killed */
 
 static volatile sig_atomic_t stop_requested;
+
+static bool is_stopping(void)
+{
+    return stop_requested != 0;
+}
 
 static void request_stop(int signal_number)
 {
@@ -48,10 +58,12 @@ struct job {
     double build_seconds;
     struct hrf_energy_meter energy; /* of the present task */
     char host[128];
+    struct hrf_ranks *ranks; /* infer only */
 };
 
 static void job_release(struct job *job)
 {
+    hrf_ranks_destroy(job->ranks);
     hrf_session_destroy(job->session);
     hrf_graph_destroy(job->graph);
     hrf_calibration_destroy(job->calibration);
@@ -186,42 +198,84 @@ static void fill_input(const struct job *job, const struct hrf_feed_batch *batch
            (size_t)(shape->dims[0] - batch->n) * image * sizeof *input);
 }
 
-/* Feeds one batch through the session and stores the probabilities at their patches. */
-static enum hrf_status run_batch(struct job *job, const struct hrf_feed_batch *batch,
-                                 struct hrf_scores *scores, struct hrf_error *err)
+/* A task of which rank 0 gathers the results. */
+struct gathering {
+    const struct job *job;
+    const struct hrf_job_task *task;
+    struct hrf_scores *scores;
+    int64_t n_done; /* patches */
+    double shown, kept;
+};
+
+/* What is done so far, for the next attempt should this one be cut short. A given-up attempt keeps
+ * nothing: the next one goes on from what was there. */
+static void keep_part(struct gathering *g)
 {
-    fill_input(job, batch);
-    double start = hrf_clock_seconds();
-    HRF_TRY(hrf_session_run(job->session, err));
-    scores->timing.compute += hrf_clock_seconds() - start;
-    const float *output = hrf_session_output(job->session, 0);
-    for (int64_t i = 0; i < batch->n; i++)
-        memcpy(scores->probabilities + batch->patches[i] * scores->n_classes,
-               output + i * scores->n_classes, (size_t)scores->n_classes * sizeof *output);
-    return HRF_OK;
+    struct hrf_bytes record = { NULL, 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE char *path = hrf_task_part_path(g->job->directory, g->task->id);
+    g->kept = hrf_clock_seconds();
+    if (path == NULL || g->n_done == 0 || hrf_fence_is_set(g->job->directory))
+        return;
+    hrf_crash_point("engine.part.before");
+    if (hrf_scores_encode(g->scores, &record, &err) != HRF_OK ||
+        hrf_file_write_atomic(path, record.data, record.n_bytes, &err) != HRF_OK)
+        hrf_log_warning("engine", "what is done so far is not kept: %s", err.text);
+    hrf_crash_point("engine.part.after");
+    hrf_bytes_release(&record);
 }
 
-static enum hrf_status score_patches(struct job *job, const struct hrf_job_task *task,
-                                     struct hrf_feed *feed, struct hrf_scores *scores,
-                                     struct hrf_error *err)
+static double part_seconds(void)
 {
-    double shown = 0;
-    for (int64_t done = 0; done < task->n_patches;) {
+    const char *text = getenv("HRF_PART_MS");
+    return (text != NULL ? strtod(text, NULL) : PART_MS) / 1000;
+}
+
+static void take_result(void *context, const struct hrf_share_result *result)
+{
+    struct gathering *g = context;
+    const size_t n_values = (size_t)g->scores->n_classes;
+    for (int64_t i = 0; i < result->n; i++)
+        memcpy(g->scores->probabilities + (size_t)result->patches[i] * n_values,
+               result->values + (size_t)i * n_values, n_values * sizeof *result->values);
+    g->scores->timing.compute += result->seconds;
+    g->n_done += result->n;
+    const double now = hrf_clock_seconds();
+    if (now - g->shown >= 0.5) {
+        hrf_task_progress_write(g->job->directory, g->task->id, g->n_done, g->task->n_patches);
+        g->shown = now;
+    }
+    if (now - g->kept >= part_seconds())
+        keep_part(g);
+}
+
+/* Scores the batches that this rank gets. */
+static enum hrf_status score_patches(struct job *job, struct hrf_feed *feed, struct hrf_error *err)
+{
+    double ticked = 0;
+    for (;;) {
         struct hrf_feed_batch batch;
         HRF_TRY(hrf_feed_next(feed, &batch, err));
-        HRF_TRY(run_batch(job, &batch, scores, err));
-        hrf_crash_point("engine.batch");
-        done += batch.n;
-        double now = hrf_clock_seconds();
-        if (now - shown >= 0.5) {
-            hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
-            hrf_energy_tick(&job->energy);
-            shown = now;
-        }
         if (stop_requested)
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+        if (batch.n == 0)
+            return HRF_OK;
+        fill_input(job, &batch);
+        const double start = hrf_clock_seconds();
+        HRF_TRY(hrf_session_run(job->session, err));
+        const struct hrf_share_result result = { .batch = batch.number,
+                                                 .n = batch.n,
+                                                 .patches = batch.patches,
+                                                 .values = hrf_session_output(job->session, 0),
+                                                 .seconds = hrf_clock_seconds() - start };
+        HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+        hrf_ranks_count_batch(job->ranks);
+        hrf_crash_point("engine.batch");
+        if (start - ticked >= 0.5) {
+            hrf_energy_tick(&job->energy);
+            ticked = start;
+        }
     }
-    return HRF_OK;
 }
 
 /* A task's slide and patches, open and being read ahead; a slide that is one image is read
@@ -250,15 +304,24 @@ static enum hrf_status open_source(struct job *job, const struct hrf_job_task *t
     HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
     source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();
-    if (engine->class_map)
-        return HRF_OK;
+    return HRF_OK;
+}
+
+/* share NULL: all batches are this process's. */
+static enum hrf_status start_feed(const struct job *job, const struct hrf_job_task *task,
+                                  struct hrf_share *share, struct source *source,
+                                  struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
     struct hrf_feed_config config = { .slide = source->slide,
                                       .plan = source->plan,
                                       .first_patch = task->first_patch,
                                       .n_patches = task->n_patches,
                                       .batch = engine->batch,
                                       .n_readers = source->n_threads,
-                                      .n_ahead = BATCHES_AHEAD };
+                                      .n_ahead = BATCHES_AHEAD,
+                                      .next = share != NULL ? hrf_share_next : NULL,
+                                      .context = share };
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
     return hrf_feed_create(&config, &source->feed, err);
@@ -326,38 +389,136 @@ static void note_timing(struct job *job, const struct source *source, double sta
     struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
                                                        : source->times;
     struct hrf_session_memory memory = hrf_session_memory(job->session);
-    scores->timing.decode = times.decode;
-    scores->timing.prepare = times.prepare;
-    scores->timing.wait = times.wait;
-    scores->timing.build = job->build_seconds; /* counted once, on the task that needed it */
+    /* Added to what an earlier attempt left. */
+    scores->timing.decode += times.decode;
+    scores->timing.prepare += times.prepare;
+    scores->timing.wait += times.wait;
+    scores->timing.build += job->build_seconds; /* counted once, on the task that needed it */
     job->build_seconds = 0;
-    scores->timing.total = hrf_clock_seconds() - start;
+    scores->timing.total += hrf_clock_seconds() - start;
     scores->peak_memory_bytes = memory.activation_bytes + memory.weight_bytes +
                                 memory.workspace_bytes;
     scores->peak_process_bytes = hrf_process_peak_memory();
     hrf_energy_tick(&job->energy);
-    scores->energy_joules = job->energy.joules;
+    scores->energy_joules += job->energy.joules;
     scores->n_threads = scores->n_readers = source->n_threads;
 }
 
+/* Takes over what an earlier attempt left; *done [n_batches] is heap. A part that does not belong
+ * to this task or cannot be read is not used: its patches are scored again. */
+static enum hrf_status take_part(const struct source *source, int64_t batch, int64_t n_batches,
+                                 struct gathering *g, bool **done, struct hrf_error *err)
+{
+    const struct hrf_job_task *task = g->task;
+    const int64_t n_classes = g->scores->n_classes;
+    HRF_AUTO_FREE char *bytes = NULL;
+    HRF_AUTO(hrf_scores) part = NULL;
+    size_t n_bytes = 0;
+    struct hrf_error why = { .status = HRF_OK };
+    if (task->partial == NULL || !hrf_path_exists(task->partial))
+        return HRF_OK;
+    if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
+        hrf_scores_decode(bytes, n_bytes, task->partial, &part, &why) != HRF_OK ||
+        strcmp(part->task_key, task->key) != 0 || part->n_patches != task->n_patches ||
+        part->n_classes != n_classes) {
+        hrf_log_warning("engine", "what an earlier attempt left is not used: %s",
+                        why.text[0] != '\0' ? why.text : "it is of another task");
+        return HRF_OK;
+    }
+    HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)task->n_patches + 1, sizeof *order);
+    bool *found = hrf_calloc((size_t)n_batches + 1, sizeof *found);
+    *done = found;
+    if (order == NULL || found == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld batches", (long long)n_batches);
+    HRF_TRY(hrf_feed_order(source->plan, task->first_patch, task->n_patches, order, err));
+    for (int64_t b = 0; b < n_batches; b++) {
+        const int64_t end = (b + 1) * batch < task->n_patches ? (b + 1) * batch : task->n_patches;
+        found[b] = true;
+        for (int64_t k = b * batch; k < end; k++)
+            found[b] &= !isnan(part->probabilities[order[k] * n_classes]);
+        for (int64_t k = b * batch; k < end && found[b]; k++, g->n_done++)
+            memcpy(g->scores->probabilities + order[k] * n_classes,
+                   part->probabilities + order[k] * n_classes,
+                   (size_t)n_classes * sizeof *part->probabilities);
+    }
+    g->scores->timing = part->timing;
+    g->scores->energy_joules = part->energy_joules;
+    hrf_log_info("engine", "%lld of %lld patches were scored by an earlier attempt",
+                 (long long)g->n_done, (long long)task->n_patches);
+    return HRF_OK;
+}
+
+/* Rank 0 waits for the others' batches too; with a signal it keeps what there is. */
+static enum hrf_status gather(struct job *job, struct source *source, struct gathering *g,
+                              struct hrf_error *err)
+{
+    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    const int64_t batch = job->spec->engine.batch;
+    const int64_t n_batches = (g->task->n_patches + batch - 1) / batch;
+    HRF_AUTO_FREE bool *done = NULL;
+    if (g->scores != NULL)
+        HRF_TRY(take_part(source, batch, n_batches, g, &done, err));
+    const struct hrf_share_task task = { .n_batches = n_batches,
+                                         .batch = batch,
+                                         .n_values = job->spec->engine.n_classes,
+                                         .done = done,
+                                         .sink = take_result,
+                                         .context = g };
+    HRF_TRY(hrf_share_begin(share, &task, err));
+    enum hrf_status status = start_feed(job, g->task, share, source, err);
+    if (status == HRF_OK)
+        status = score_patches(job, source->feed, err);
+    if (status == HRF_OK)
+        return hrf_share_end(share, is_stopping, err);
+    if (status != HRF_E_AGAIN && err != NULL)
+        hrf_share_fail(share, status, err->text);
+    return status;
+}
+
+static enum hrf_status score_shared(struct job *job, const struct hrf_job_task *task,
+                                    struct source *source, struct hrf_scores *scores,
+                                    struct hrf_error *err)
+{
+    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    struct gathering g = {
+        .job = job, .task = task, .scores = scores, .kept = hrf_clock_seconds()
+    };
+    for (int64_t i = 0; scores != NULL && i < task->n_patches * scores->n_classes; i++)
+        scores->probabilities[i] = NAN;
+    const enum hrf_status status = gather(job, source, &g, err);
+    if (status != HRF_E_AGAIN || scores == NULL)
+        return status;
+    static const struct hrf_share_task nothing = { .n_batches = 0 };
+    struct hrf_error ignored;
+    hrf_share_stop(share);
+    hrf_share_gather(share);
+    if (hrf_share_begin(share, &nothing, &ignored) == HRF_OK) /* what still comes is too late */
+        keep_part(&g);
+    return status;
+}
+
+/* `record` stays empty on every rank but 0. */
 static enum hrf_status score_task(struct job *job, const struct hrf_job_task *task,
                                   struct hrf_bytes *record, struct hrf_error *err)
 {
+    const bool is_root = hrf_ranks_is_root(job->ranks), is_image = job->spec->engine.class_map;
     double start = hrf_clock_seconds();
     struct source source = { .plan = NULL };
     hrf_energy_start(&job->energy, NULL);
     HRF_AUTO(hrf_scores) scores = NULL;
+    if (!is_root && is_image) /* one image: nothing to share */
+        return HRF_OK;
     enum hrf_status status = open_source(job, task, &source, err);
-    if (status == HRF_OK)
+    if (status == HRF_OK && is_root)
         status = new_scores(job, task, source.plan, &scores, err);
     if (status == HRF_OK)
-        status = source.feed != NULL ? score_patches(job, task, source.feed, scores, err)
-                                     : score_slide(job, task, &source, scores, err);
-    if (status == HRF_OK)
+        status = is_image ? score_slide(job, task, &source, scores, err)
+                          : score_shared(job, task, &source, scores, err);
+    if (status == HRF_OK && is_root)
         note_timing(job, &source, start, scores);
     source_release(&source);
     HRF_TRY(status);
-    return hrf_scores_encode(scores, record, err);
+    return is_root ? hrf_scores_encode(scores, record, err) : HRF_OK;
 }
 
 static enum hrf_status observe_patches(struct job *job, const struct hrf_job_task *task,
@@ -396,6 +557,8 @@ static enum hrf_status observe_task(struct job *job, const struct hrf_job_task *
     struct hrf_calibrator calibrator = { .observations = &seen };
     char *text = NULL;
     enum hrf_status status = open_source(job, task, &source, err);
+    if (status == HRF_OK && !job->spec->engine.class_map)
+        status = start_feed(job, task, NULL, &source, err);
     if (status == HRF_OK) {
         calibrator.batch = hrf_session_input_shape(job->session, 0)->dims[0];
         hrf_calibrator_watch(job->session, &calibrator);
@@ -434,6 +597,11 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
             *err = cause;
         return status;
     }
+    if (job->ranks != NULL && !hrf_ranks_is_root(job->ranks)) {
+        if (status != HRF_OK) /* rank 0 was told, or fails by the same */
+            hrf_log_warning("engine", "task %s: %s", task->id, cause.text);
+        return HRF_OK;
+    }
     if (status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
         hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, cause.text);
@@ -463,6 +631,8 @@ static enum hrf_status do_job(struct job *job, const char *spec_path, enum hrf_j
                              spec_path, hrf_job_kind_name(job->spec->kind),
                              hrf_job_kind_name(kind));
     const struct hrf_job_engine *engine = &job->spec->engine;
+    if (kind == HRF_JOB_INFER)
+        HRF_TRY(hrf_ranks_create(job->directory, engine->n_ranks, &job->ranks, err));
     HRF_TRY(hrf_engine_check_request(engine->device, engine->precision, NULL, err));
     double start = hrf_clock_seconds();
     HRF_TRY(load_model(job, err));
@@ -473,6 +643,25 @@ static enum hrf_status do_job(struct job *job, const char *spec_path, enum hrf_j
         HRF_TRY(do_task(job, &job->spec->tasks[i], err));
     }
     return HRF_OK;
+}
+
+/* Into this rank's record; a rank that cannot go on ends all. Returns the exit code: of ranks that
+ * were asked to stop only rank 0 says so, when it has kept what there is; the starter of the ranks
+ * would end it for another's exit code. */
+static int end_rank(struct job *job, enum hrf_status status, int code, const struct hrf_error *err)
+{
+    if (job->ranks == NULL || status == HRF_OK) {
+        if (job->ranks != NULL)
+            hrf_ranks_tell_end(job->ranks, HRF_RANK_DONE, 0, "");
+        return code;
+    }
+    if (status == HRF_E_AGAIN && stop_requested) {
+        hrf_ranks_tell_end(job->ranks, HRF_RANK_STOPPED, code, "");
+        return hrf_ranks_is_root(job->ranks) ? code : 0;
+    }
+    hrf_ranks_tell_end(job->ranks, HRF_RANK_FAILED, code, err->text);
+    hrf_ranks_abort(job->ranks, err->text);
+    return code;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -486,16 +675,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     sigaction(SIGUSR1, &action, NULL);
     struct job job = { .spec = NULL };
     struct hrf_error err = { .status = HRF_OK };
-    enum hrf_status status = do_job(
+    const enum hrf_status status = do_job(
         &job, args.operands[0], command == &hrf_engine_observe ? HRF_JOB_CALIBRATE : HRF_JOB_INFER,
         &err);
+    int code = status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+    if (status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_NOMEM)
+        code = EXIT_TRY_AGAIN;
+    code = end_rank(&job, status, code, &err);
     job_release(&job);
-    if (status == HRF_OK)
-        return 0;
-    int code = hrf_engine_fail(command->name, &err);
-    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_NOMEM
-               ? EXIT_TRY_AGAIN
-               : code;
+    return code;
 }
 
 const struct hrf_command hrf_engine_infer = {

@@ -17,15 +17,16 @@ enum { BLOCK_PX = 1024 };
 
 struct slot {
     float *pixels;
-    int64_t batch;   /* that it holds, or will hold next */
+    int64_t batch;   /* that it holds, or will hold next: counted as they come */
+    int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
     int64_t claimed; /* places given to readers */
     int64_t filled;  /* places done */
 };
 
 struct hrf_feed {
     struct hrf_feed_config config;
-    int64_t *order; /* [n_patches]: visiting order -> patch */
-    int64_t n_batches;
+    int64_t *order;      /* [n_patches]: visiting order -> patch */
+    int64_t n_batches;   /* that will come; INT64_MAX: not known yet */
     float table[3][256]; /* per channel: byte -> normalised value */
     struct slot *slots;
     pthread_t *threads;
@@ -60,13 +61,12 @@ static int compare_visits(const void *a, const void *b)
 }
 
 /* Blocks column by column; within a block the tile plan's order. */
-static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
+enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch, int64_t n,
+                               int64_t *out, struct hrf_error *err)
 {
-    int64_t n = feed->config.n_patches;
-    const struct hrf_patch *patches = feed->config.plan->patches + feed->config.first_patch;
-    HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n, sizeof *visits);
-    feed->order = hrf_alloc_array((size_t)n, sizeof feed->order[0]);
-    if (visits == NULL || feed->order == NULL)
+    const struct hrf_patch *patches = plan->patches + first_patch;
+    HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n + 1, sizeof *visits);
+    if (visits == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to order %lld patches", (long long)n);
     for (int64_t i = 0; i < n; i++)
         visits[i] = (struct visit){ .column = patches[i].x / BLOCK_PX,
@@ -74,14 +74,39 @@ static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
                                     .index = i };
     qsort(visits, (size_t)n, sizeof visits[0], compare_visits);
     for (int64_t i = 0; i < n; i++)
-        feed->order[i] = visits[i].index;
+        out[i] = visits[i].index;
     return HRF_OK;
+}
+
+static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    feed->order = hrf_alloc_array((size_t)config->n_patches + 1, sizeof feed->order[0]);
+    if (feed->order == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to order %lld patches",
+                             (long long)config->n_patches);
+    return hrf_feed_order(config->plan, config->first_patch, config->n_patches, feed->order, err);
 }
 
 static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
 {
     int64_t left = feed->config.n_patches - batch * feed->config.batch;
     return left < feed->config.batch ? left : feed->config.batch;
+}
+
+/* Finds which batch the slot is for. False: there are no more. Called with the lock. */
+static bool open_slot(struct hrf_feed *feed, struct slot *slot)
+{
+    if (slot->number >= 0)
+        return true;
+    slot->number = feed->config.next != NULL ? feed->config.next(feed->config.context)
+                                             : slot->batch;
+    if (slot->number >= 0)
+        return true;
+    feed->n_batches = slot->batch;
+    pthread_cond_broadcast(&feed->space);
+    pthread_cond_broadcast(&feed->ready);
+    return false;
 }
 
 /* Waits for places to fill. False when there is nothing more to do. Called with the lock. */
@@ -92,9 +117,11 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
             return false;
         struct slot *slot = &feed->slots[feed->next_claim % feed->config.n_ahead];
         if (slot->batch == feed->next_claim) {
-            int64_t left = batch_size(feed, slot->batch) - slot->claimed;
+            if (!open_slot(feed, slot))
+                return false;
+            int64_t left = batch_size(feed, slot->number) - slot->claimed;
             *claim = (struct claim){ .slot = slot,
-                                     .batch = slot->batch,
+                                     .batch = slot->number,
                                      .first = slot->claimed,
                                      .n = left < CLAIM ? left : CLAIM };
             slot->claimed += claim->n;
@@ -198,6 +225,7 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the patch feed");
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
+        feed->slots[i].number = -1;
         feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch, sizeof(float));
         if (feed->slots[i].pixels == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d batches of %lld patches",
@@ -227,7 +255,9 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     pthread_cond_init(&created->ready, NULL);
     HRF_AUTO(hrf_feed) feed = created;
     feed->config = *config;
-    feed->n_batches = (config->n_patches + config->batch - 1) / config->batch;
+    feed->n_batches = config->next != NULL
+                          ? INT64_MAX
+                          : (config->n_patches + config->batch - 1) / config->batch;
     make_tables(feed);
     HRF_TRY(allocate(feed, err));
     for (int32_t i = 0; i < config->n_readers; i++) {
@@ -269,8 +299,16 @@ static void give_back(struct hrf_feed *feed)
         return;
     struct slot *slot = &feed->slots[(feed->next_batch - 1) % feed->config.n_ahead];
     slot->batch = feed->next_batch - 1 + feed->config.n_ahead;
+    slot->number = -1;
     slot->claimed = slot->filled = 0;
     pthread_cond_broadcast(&feed->space);
+}
+
+/* Called with the lock. */
+static bool is_full(const struct hrf_feed *feed, const struct slot *slot)
+{
+    return slot->batch == feed->next_batch && slot->number >= 0 &&
+           slot->filled == batch_size(feed, slot->number);
 }
 
 enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
@@ -280,15 +318,15 @@ enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batc
     int64_t start = hrf_clock_ns();
     pthread_mutex_lock(&feed->lock);
     give_back(feed);
-    if (feed->next_batch < feed->n_batches) {
-        struct slot *slot = &feed->slots[feed->next_batch % feed->config.n_ahead];
-        int64_t n = batch_size(feed, feed->next_batch);
-        while (feed->status == HRF_OK && slot->filled < n)
-            pthread_cond_wait(&feed->ready, &feed->lock);
+    struct slot *slot = &feed->slots[feed->next_batch % feed->config.n_ahead];
+    while (feed->status == HRF_OK && feed->next_batch < feed->n_batches && !is_full(feed, slot))
+        pthread_cond_wait(&feed->ready, &feed->lock);
+    if (feed->status == HRF_OK && feed->next_batch < feed->n_batches) {
         *batch = (struct hrf_feed_batch){ .pixels = slot->pixels,
                                           .patches = feed->order +
-                                                     feed->next_batch * feed->config.batch,
-                                          .n = n };
+                                                     slot->number * feed->config.batch,
+                                          .n = batch_size(feed, slot->number),
+                                          .number = slot->number };
         feed->next_batch++;
     }
     enum hrf_status status = feed->status;

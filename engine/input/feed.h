@@ -25,12 +25,17 @@ struct hrf_feed_config {
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
     int32_t n_readers;                /* >= 1 */
     int32_t n_ahead;                  /* batches in the ring, >= 2 */
+    /* Which batch of the visiting order to read next, -1 after the last; by one thread at a time.
+     * NULL: all of them. What a batch holds is the same whoever reads it. */
+    int64_t (*next)(void *context);
+    void *context;
 };
 
 struct hrf_feed_batch {
     const float *pixels;    /* [n][size][size][3]; valid until the next hrf_feed_next */
     const int64_t *patches; /* [n]: which patch each is, counted from first_patch */
     int64_t n;
+    int64_t number; /* of the visiting order */
 };
 
 struct hrf_feed_times {
@@ -38,6 +43,10 @@ struct hrf_feed_times {
     double wait;            /* s that the consumer waited */
 };
 
+/* The visiting order of n_patches patches from first_patch on: place -> patch, counted from
+ * first_patch. Batch b of size n holds the places n * b and on. */
+HRF_CHECKED enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch,
+                                           int64_t n_patches, int64_t *out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_feed_create(const struct hrf_feed_config *config,
                                             struct hrf_feed **out, struct hrf_error *err);
 /* Stops the readers; waits for the patch each of them is at. */

@@ -8,13 +8,17 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "schema/record/job.h"
+#include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +32,7 @@ enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 struct launch {
     struct hrf_job_spec *spec;
     char *directory, *spec_path, *log, *program;
+    size_t n_open; /* tasks that are not done by an earlier start */
     sigset_t signals;
     struct hrf_sentinel sentinel;
 };
@@ -70,12 +75,126 @@ static void fill_identity(struct launch *l)
     s->exit_code = -1;
 }
 
+/* ---- a second start of the same attempt, by a scheduler that requeued it ---- */
+
+enum { MAX_STARTS = 100 };
+
+/* The folder of the k-th start, 0 the attempt's own; heap. */
+static char *start_directory(const char *attempt, int k)
+{
+    return k == 0 ? hrf_strdup(attempt) : hrf_format("%s/r%d", attempt, k);
+}
+
+/* Whoever makes the claim has the attempt's own folder; every later start makes one for itself. */
+static enum hrf_status claim(const char *attempt, int *start, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(attempt, "claim");
+    HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
+                                         : -1;
+    *start = 0;
+    if (fd >= 0)
+        return HRF_OK;
+    if (path == NULL || errno != EEXIST)
+        return hrf_error_set_errno(err, errno, "cannot write '%s'", path != NULL ? path : attempt);
+    for (int k = 1; k <= MAX_STARTS; k++) {
+        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        if (directory != NULL && mkdir(directory, 0777) == 0) {
+            *start = k;
+            return HRF_OK;
+        }
+        if (directory == NULL || errno != EEXIST)
+            return hrf_error_set_errno(err, errno, "cannot make '%s'",
+                                       directory != NULL ? directory : attempt);
+    }
+    return hrf_error_set(err, HRF_E_EXTERNAL, "'%s' was started %d times", attempt, MAX_STARTS);
+}
+
+static bool has_ended(const char *attempt, int start, const char *task_id)
+{
+    for (int k = 0; k < start; k++) {
+        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        HRF_AUTO_FREE char *status = directory != NULL
+                                         ? hrf_format("%s/%s.json", directory, task_id)
+                                         : NULL;
+        if (status != NULL && hrf_path_exists(status))
+            return true;
+    }
+    return false;
+}
+
+/* The newest part that an earlier start left of a task; otherwise what the task had. */
+static enum hrf_status find_part(const char *attempt, int start, struct hrf_job_task *task,
+                                 struct hrf_error *err)
+{
+    for (int k = start - 1; k >= 0; k--) {
+        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        char *part = directory != NULL ? hrf_task_part_path(directory, task->id) : NULL;
+        if (part == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        if (hrf_path_exists(part)) {
+            hrf_free(task->partial);
+            task->partial = part;
+            return HRF_OK;
+        }
+        hrf_free(part);
+    }
+    return HRF_OK;
+}
+
+/* What is left of the attempt, as a spec in a folder of this start's own. The earlier starts are
+ * fenced: should one live on where nobody sees it, it commits nothing more. */
+static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *attempt = l->directory;
+    struct hrf_job_spec rest = *l->spec;
+    l->directory = NULL;
+    rest.n_tasks = 0;
+    rest.tasks = hrf_calloc(l->spec->n_tasks + 1, sizeof *rest.tasks);
+    HRF_AUTO_FREE struct hrf_job_task *tasks = rest.tasks;
+    if (rest.tasks == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    l->directory = start_directory(attempt, start);
+    for (int k = 0; k < start; k++) {
+        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        if (directory == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_TRY(hrf_fence_set(directory, err));
+    }
+    for (size_t i = 0; i < l->spec->n_tasks; i++) {
+        HRF_TRY(find_part(attempt, start, &l->spec->tasks[i], err));
+        if (!has_ended(attempt, start, l->spec->tasks[i].id))
+            rest.tasks[rest.n_tasks++] = l->spec->tasks[i];
+    }
+    hrf_free(l->spec_path);
+    l->spec_path = l->directory != NULL ? hrf_path_join(l->directory, "spec.json") : NULL;
+    if (l->spec_path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_job_spec_write(&rest, l->spec_path, err));
+    l->n_open = rest.n_tasks;
+    return HRF_OK;
+}
+
+/* True when this attempt was given up, or this start by a later one. */
+static enum hrf_status begin_start(struct launch *l, struct hrf_error *err)
+{
+    int start;
+    HRF_TRY(claim(l->directory, &start, err));
+    HRF_AUTO_FREE char *before = start_directory(l->directory, start > 0 ? start - 1 : 0);
+    if (before != NULL && hrf_fence_is_set(before))
+        return hrf_error_set(err, HRF_E_AGAIN, "this attempt was given up before it began");
+    return start > 0 ? take_over(l, start, err) : HRF_OK;
+}
+
 static enum hrf_status prepare(struct launch *l, const char *spec_path, struct hrf_error *err)
 {
     HRF_TRY(hrf_path_absolute(spec_path, &l->spec_path, err));
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
+    l->n_open = l->spec->n_tasks;
     l->directory = hrf_path_directory(l->spec_path);
-    if (l->directory == NULL || (l->log = hrf_path_join(l->directory, "log")) == NULL)
+    if (l->directory == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(begin_start(l, err));
+    if ((l->log = hrf_path_join(l->directory, "log")) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     fill_identity(l);
     return HRF_OK;
@@ -115,7 +234,7 @@ static int64_t earliest(int64_t a, int64_t b)
 
 /* True when the worker has ended; it is left unreaped, so that its process group cannot be
  * another's when what it left behind is killed. */
-static bool has_ended(pid_t worker)
+static bool worker_has_ended(pid_t worker)
 {
     siginfo_t info = { .si_pid = 0 };
     return waitid(P_PID, (id_t)worker, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -127,7 +246,7 @@ static void watch(struct launch *l, pid_t worker)
 {
     int64_t period = beat_period_ns(), next_beat = hrf_clock_ns() + period;
     int64_t next_look = 0, kill_at = INT64_MAX;
-    while (!has_ended(worker)) {
+    while (!worker_has_ended(worker)) {
         int64_t now = hrf_clock_ns();
         int ask = 0;
         if (now >= next_look) {
@@ -213,6 +332,22 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     return HRF_OK;
 }
 
+/* What started the ranks tells of those that it killed; the ranks tell which one failed first. */
+static void blame_rank(struct launch *l)
+{
+    struct hrf_sentinel *s = &l->sentinel;
+    char text[sizeof s->reason];
+    int64_t code;
+    hrf_rank_find_failed(l->directory, l->spec->engine.n_ranks, text, sizeof text, &code);
+    if (text[0] != '\0')
+        snprintf(s->reason, sizeof s->reason, "%s", text);
+    if (code == 0)
+        return;
+    s->exited = true;
+    s->exit_code = code;
+    s->signal = 0;
+}
+
 /* Returns the exit code of the launcher. */
 static int run_worker(struct launch *l)
 {
@@ -240,7 +375,9 @@ static int run_worker(struct launch *l)
                  : s->was_asked             ? " after it was asked to end"
                  : result.signal == SIGKILL ? " (by hand, or the system ran out of memory)"
                                             : "");
-    return result.exited ? result.exit_code : 128 + result.signal;
+    if (l->spec->engine.n_ranks > 1 && (!result.exited || result.exit_code != 0))
+        blame_rank(l);
+    return s->exited ? (int)s->exit_code : 128 + result.signal;
 }
 
 static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err)
@@ -250,7 +387,9 @@ static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err
     hrf_crash_point("launch.start.before");
     HRF_TRY(hrf_sentinel_write(l->directory, "start", &l->sentinel, err));
     hrf_crash_point("launch.start.after");
-    *code = run_worker(l);
+    l->sentinel.exited = true; /* when nothing is left to do */
+    l->sentinel.exit_code = 0;
+    *code = l->n_open > 0 ? run_worker(l) : 0;
     return write_done(l, err);
 }
 

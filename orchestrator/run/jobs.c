@@ -5,6 +5,7 @@
 #include "orchestrator/run/run_private.h"
 #include "schema/record/sentinel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,9 +85,28 @@ void run_forget_ended(struct run *run)
     run->n_live = kept;
 }
 
+char *run_start_path(const struct run *run, const struct run_job *job, int64_t k)
+{
+    char name[24];
+    snprintf(name, sizeof name, "r%lld", (long long)k);
+    return run_job_path(run, job, k > 0 ? name : NULL);
+}
+
+void run_find_restarts(const struct run *run, struct run_job *job)
+{
+    enum { MOST = 100 };
+    while (job->n_restarts < MOST) {
+        HRF_AUTO_FREE char *next = run_start_path(run, job, job->n_restarts + 1);
+        if (next == NULL || !hrf_path_is_directory(next))
+            return;
+        job->n_restarts++;
+    }
+}
+
 void run_revoke(const struct run *run, struct run_job *job)
 {
-    HRF_AUTO_FREE char *directory = run_job_path(run, job, NULL);
+    run_find_restarts(run, job);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
     struct hrf_error err;
     job->revoked = true;
     /* Without its directory there is nothing to revoke. */

@@ -15,7 +15,7 @@
 
 /* LOOKS: jobs whose folders are read in one tick, so that a tick is short however many there are;
  * all are come to in turn. */
-enum { LOOKS = 512, MAX_RESTARTS = 100 };
+enum { LOOKS = 512 };
 
 /* ---- tasks ---- */
 
@@ -76,6 +76,9 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     bool is_new;
     HRF_TRY(hrf_store_finish_task(run->store, task->id, task->key, record, n_bytes, &is_new, err));
     HRF_TRY(hrf_store_add_event(run->store, "task", task->key, err));
+    HRF_AUTO_FREE char *part = run_part_path(run, task->key);
+    if (part != NULL && task->kind == HRF_TASK_INFER)
+        unlink(part);
     task->state = HRF_TASK_FINISHED;
     task->cached = false;
     run->summary.n_tasks_run++;
@@ -88,21 +91,13 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     return run_plan_infer(run, task->slide_id, err);
 }
 
-/* The folder of a job's K-th start; 0 is the job's own. */
-static char *start_directory(const struct run *run, const struct run_job *job, int64_t k)
-{
-    char name[16];
-    snprintf(name, sizeof name, "r%lld", (long long)k);
-    return run_job_path(run, job, k > 0 ? name : NULL);
-}
-
 static enum hrf_status find_record(const struct run *run, const struct run_job *job, const char *id,
                                    struct hrf_task_status *status, char **record, size_t *n_bytes,
                                    struct hrf_error *err)
 {
     enum hrf_status found = HRF_E_AGAIN;
     for (int64_t k = job->n_restarts; k >= 0 && found == HRF_E_AGAIN; k--) {
-        HRF_AUTO_FREE char *directory = start_directory(run, job, k);
+        HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
         if (directory == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
         found = hrf_task_collect(directory, id, status, record, n_bytes, err);
@@ -205,7 +200,7 @@ struct papers { /* what lies in a job's folder */
 
 static void read_papers(const struct run *run, const struct run_job *job, struct papers *papers)
 {
-    HRF_AUTO_FREE char *directory = start_directory(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
     HRF_AUTO_FREE char *log = directory != NULL ? hrf_path_join(directory, "log") : NULL;
     const struct hrf_executor_ops *ops = run->executor->ops;
     HRF_AUTO_FREE char *output = ops->output_path != NULL
@@ -291,6 +286,27 @@ static enum hrf_status trip(struct run *run, const char *reason, const struct ru
                          HRF_BREAKER_LIMIT, reason);
 }
 
+/* Takes what a job has of a task that it did not finish, for the next attempt. */
+static bool take_part(const struct run *run, const struct run_job *job, size_t index,
+                      const struct hrf_task_row *task)
+{
+    char id[24];
+    HRF_AUTO_FREE char *to = run_part_path(run, task->key);
+    HRF_AUTO_FREE char *parts = to != NULL ? hrf_path_directory(to) : NULL;
+    struct hrf_error err;
+    snprintf(id, sizeof id, "t%04zu", index);
+    for (int64_t k = job->n_restarts; k >= 0 && parts != NULL; k--) {
+        HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
+        HRF_AUTO_FREE char *from = directory != NULL ? hrf_task_part_path(directory, id) : NULL;
+        if (from == NULL || !hrf_path_exists(from))
+            continue;
+        if (hrf_path_make_directories(parts, &err) == HRF_OK && rename(from, to) == 0)
+            return true;
+        hrf_log_warning("run", "what is done of a task cannot be kept in '%s'", to);
+    }
+    return false;
+}
+
 /* No more will come from this job. */
 static enum hrf_status close_job(struct run *run, struct run_job *job,
                                  const struct hrf_sentinel *done, bool has_word,
@@ -311,8 +327,10 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
             continue;
         /* Behind one that has none there may still be a result. */
         HRF_TRY(collect_task(run, job, job->n_collected, task, &ended, err));
-        if (!ended)
-            HRF_TRY(judge_task(run, task, verdict.end, job->n_results > 0, reason, err));
+        if (!ended) {
+            const bool progress = take_part(run, job, job->n_collected, task) || job->n_results > 0;
+            HRF_TRY(judge_task(run, task, verdict.end, progress, reason, err));
+        }
         is_short |= !ended;
     }
     const enum hrf_status status = is_short && verdict.end == HRF_END_ERROR
@@ -324,21 +342,10 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
 
 /* ---- a look at one job ---- */
 
-/* The scheduler started it again: what it does now is in a folder of its own. */
-static void find_restarts(const struct run *run, struct run_job *job)
-{
-    while (job->n_restarts < MAX_RESTARTS) {
-        HRF_AUTO_FREE char *next = start_directory(run, job, job->n_restarts + 1);
-        if (next == NULL || !hrf_path_is_directory(next))
-            return;
-        job->n_restarts++;
-    }
-}
-
 static bool read_word(const struct run *run, const struct run_job *job, const char *name,
                       struct hrf_sentinel *out)
 {
-    HRF_AUTO_FREE char *directory = start_directory(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
     return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
            strcmp(out->run_id, run->run_id) == 0 && out->attempt == job->row.attempt;
 }
@@ -401,7 +408,7 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
     if (run->executor->ops->quiet_ms == 0)
         run->executor->ops->look(run->executor, &job->handle, &job->view);
     if (run->executor->ops->quiet_ms > 0)
-        find_restarts(run, job);
+        run_find_restarts(run, job);
     if (job->unsure_since_ms != 0)
         HRF_TRY(settle_unsure(run, job, changed, err));
     if (job->has_ended || job->unsure_since_ms != 0)

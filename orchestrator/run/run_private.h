@@ -112,6 +112,8 @@ HRF_CHECKED enum hrf_status run_check_calibrated(const struct run *run, struct h
 /* spec.c */
 /* DIR/plans/<key>.rec: heap. */
 char *run_plan_path(const struct run *run, const char *key);
+/* DIR/parts/<key>.rec, what attempts that were cut short have of a task: heap. */
+char *run_part_path(const struct run *run, const char *key);
 HRF_CHECKED enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
                                            const struct hrf_attempt_row *attempt, const char *path,
                                            struct hrf_error *err);
@@ -125,6 +127,10 @@ HRF_CHECKED enum hrf_status run_add_job(struct run *run, struct hrf_attempt_row 
                                         struct run_job **out, struct hrf_error *err);
 void run_job_release(struct run_job *job);
 void run_forget_ended(struct run *run);
+/* The folder of a job's k-th start by its scheduler; 0 is the job's own. Heap. */
+char *run_start_path(const struct run *run, const struct run_job *job, int64_t k);
+/* Counts the starts that there were since. */
+void run_find_restarts(const struct run *run, struct run_job *job);
 /* Nothing that this job still does counts: its workers see the file and stop. */
 void run_revoke(const struct run *run, struct run_job *job);
 HRF_CHECKED enum hrf_status run_end_job(struct run *run, struct run_job *job, const char *reason,

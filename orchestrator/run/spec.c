@@ -11,6 +11,11 @@ char *run_plan_path(const struct run *run, const char *key)
     return hrf_format("%s/plans/%s.rec", run->directory, key);
 }
 
+char *run_part_path(const struct run *run, const char *key)
+{
+    return hrf_format("%s/parts/%s.rec", run->directory, key);
+}
+
 /* The tile plan of a slide as a file for the engine; named by its content, so written once. */
 static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **path,
                                    struct hrf_error *err)
@@ -52,6 +57,11 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     out->n_patches = row->n_patches;
     if (out->id == NULL || out->key == NULL || out->slide_name == NULL || out->slide_path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    HRF_AUTO_FREE char *part = run_part_path(run, row->key);
+    if (part != NULL && row->kind == HRF_TASK_INFER && hrf_path_exists(part)) {
+        out->partial = part;
+        part = NULL;
+    }
     if (row->kind == HRF_TASK_INFER)
         return export_plan(run, row->slide_id, &out->tile_plan, err);
     if (row->kind == HRF_TASK_CALIBRATE && (out->tile_plan = run_plan_path(run, row->key)) == NULL)
@@ -87,6 +97,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->batch = w->engine.batch;
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
     e->memory_bytes = w->engine.memory_bytes;
+    const struct hrf_executor_ops *ops = run->executor->ops;
+    e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, hrf_task_kind_name(kind)) : 1;
     e->n_threads = run->executor->ops->threads(run->executor, hrf_task_kind_name(kind));
     if (t->mode == NULL || t->tissue_method == NULL || e->model_file == NULL ||
         e->model_sha256 == NULL || e->precision == NULL || e->device == NULL ||

@@ -20,6 +20,7 @@ static void release_task(struct hrf_job_task *task)
     hrf_free(task->slide_name);
     hrf_free(task->slide_path);
     hrf_free(task->tile_plan);
+    hrf_free(task->partial);
 }
 
 const char *hrf_job_kind_name(enum hrf_job_kind kind)
@@ -69,25 +70,26 @@ static json_t *triple_json(const double values[3])
 static json_t *engine_json(const struct hrf_job_engine *engine)
 {
     json_t *json = json_pack(
-        "{sosososIsososososIsIsI}", "scales", hrf_json_bytes(engine->scales), "model_file",
+        "{sosososIsososososIsIsIsI}", "scales", hrf_json_bytes(engine->scales), "model_file",
         hrf_json_bytes(engine->model_file), "model_sha256", hrf_json_bytes(engine->model_sha256),
         "n_classes", (json_int_t)engine->n_classes, "mean", triple_json(engine->mean), "std",
         triple_json(engine->std), "precision", hrf_json_bytes(engine->precision), "device",
         hrf_json_bytes(engine->device), "batch", (json_int_t)engine->batch, "memory_bytes",
-        (json_int_t)engine->memory_bytes, "n_threads", (json_int_t)engine->n_threads);
+        (json_int_t)engine->memory_bytes, "n_threads", (json_int_t)engine->n_threads, "n_ranks",
+        (json_int_t)engine->n_ranks);
     json_object_set_new(json, "class_map", json_boolean(engine->class_map));
     return json;
 }
 
 static json_t *task_json(const struct hrf_job_task *task)
 {
-    return json_pack("{sosososososososIsI}", "id", hrf_json_bytes(task->id), "key",
-                     hrf_json_bytes(task->key), "slide_name", hrf_json_bytes(task->slide_name),
-                     "slide_path", hrf_json_bytes(task->slide_path), "mpp_override",
-                     hrf_json_number(task->mpp_override), "mpp_fallback",
-                     hrf_json_number(task->mpp_fallback), "tile_plan",
-                     hrf_json_bytes(task->tile_plan), "first_patch", (json_int_t)task->first_patch,
-                     "n_patches", (json_int_t)task->n_patches);
+    return json_pack(
+        "{sosososososososIsIso}", "id", hrf_json_bytes(task->id), "key", hrf_json_bytes(task->key),
+        "slide_name", hrf_json_bytes(task->slide_name), "slide_path",
+        hrf_json_bytes(task->slide_path), "mpp_override", hrf_json_number(task->mpp_override),
+        "mpp_fallback", hrf_json_number(task->mpp_fallback), "tile_plan",
+        hrf_json_bytes(task->tile_plan), "first_patch", (json_int_t)task->first_patch, "n_patches",
+        (json_int_t)task->n_patches, "partial", hrf_json_bytes(task->partial));
 }
 
 static json_t *wrap_json(const struct hrf_job_spec *spec)
@@ -176,8 +178,11 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     HRF_TRY(hrf_json_get_int(o, "memory_bytes", where, &engine->memory_bytes, err));
     HRF_TRY(hrf_json_get_int(o, "n_threads", where, &engine->n_threads, err));
     HRF_TRY(hrf_json_get_bool(o, "class_map", where, &engine->class_map, err));
+    if (json_object_get(o, "n_ranks") != NULL)
+        HRF_TRY(hrf_json_get_int(o, "n_ranks", where, &engine->n_ranks, err));
     if (engine->n_classes < 1 || engine->n_classes > 1 << 16 || engine->batch < 1 ||
-        engine->batch > 1 << 16 || engine->n_threads < 0 || engine->n_threads > 4096)
+        engine->batch > 1 << 16 || engine->n_threads < 0 || engine->n_threads > 4096 ||
+        engine->n_ranks < 0 || engine->n_ranks > 1 << 20)
         return hrf_error_set(err, HRF_E_USER, "%s: 'engine' holds a number out of range", where);
     return HRF_OK;
 }
@@ -204,6 +209,8 @@ static enum hrf_status read_task(const json_t *o, const char *where, struct hrf_
     HRF_TRY(hrf_json_get_number(o, "mpp_override", where, &task->mpp_override, err));
     HRF_TRY(hrf_json_get_number(o, "mpp_fallback", where, &task->mpp_fallback, err));
     HRF_TRY(hrf_json_get_bytes(o, "tile_plan", where, &task->tile_plan, err));
+    if (json_object_get(o, "partial") != NULL)
+        HRF_TRY(hrf_json_get_bytes(o, "partial", where, &task->partial, err));
     HRF_TRY(hrf_json_get_int(o, "first_patch", where, &task->first_patch, err));
     HRF_TRY(hrf_json_get_int(o, "n_patches", where, &task->n_patches, err));
     if (task->first_patch < 0 || task->n_patches < 0)
@@ -407,6 +414,11 @@ enum hrf_status hrf_task_collect(const char *directory, const char *task_id,
     else
         *status = found;
     return result;
+}
+
+char *hrf_task_part_path(const char *directory, const char *task_id)
+{
+    return task_file(directory, task_id, "part");
 }
 
 void hrf_task_progress_write(const char *directory, const char *task_id, int64_t done,

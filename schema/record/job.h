@@ -38,7 +38,8 @@ struct hrf_job_engine {
     char *precision, *device;
     char *scales; /* path of the calibration record for int8; NULL otherwise */
     int64_t batch, memory_bytes;
-    int64_t n_threads; /* 0 = all that the process may use */
+    int64_t n_threads; /* of a rank; 0 = all that the process may use */
+    int64_t n_ranks;   /* that share the patches: processes of one MPI job; 0 and 1 = one */
     bool class_map;    /* slide mode: the record gets a map of the predicted class */
 };
 
@@ -49,6 +50,7 @@ struct hrf_job_task {
     char *slide_path;
     double mpp_override;            /* csv column, um/px; 0 = none */
     double mpp_fallback;            /* workflow's dataset.mpp, um/px; 0 = none */
+    char *partial;                  /* path of what an earlier attempt left; NULL = nothing */
     char *tile_plan;                /* path of the tile plan record; NULL for tile */
     int64_t first_patch, n_patches; /* infer */
 };
@@ -100,6 +102,10 @@ HRF_CHECKED enum hrf_status hrf_task_commit(const char *directory, const char *t
 HRF_CHECKED enum hrf_status hrf_task_collect(const char *directory, const char *task_id,
                                              struct hrf_task_status *status, char **record,
                                              size_t *n_bytes, struct hrf_error *err);
+
+/* <task id>.part: a scores record in which what is not scored yet is NaN, written by the engine now
+ * and then and when it is asked to stop; infer only. NULL when memory ran out. */
+char *hrf_task_part_path(const char *directory, const char *task_id);
 
 /* <task id>.progress: a line "done total" rewritten by the worker every second or so; a hint
  * for the progress display, never a fact. */

@@ -127,6 +127,11 @@ static int64_t threads(const struct hrf_executor *executor, const char *kind)
     return strcmp(kind, "tile") == 0 ? 1 : s->settings->slurm.cpus_per_rank;
 }
 
+static int64_t ranks(const struct hrf_executor *executor, const char *kind)
+{
+    return hrf_slurm_ranks(((const struct slurm *)executor)->settings, kind);
+}
+
 /* The script and the folder of the elements' output, which Slurm does not make. */
 static enum hrf_status write_script(const struct hrf_slurm_job *job, struct hrf_error *err)
 {
@@ -500,6 +505,7 @@ static const struct hrf_executor_ops ops = {
     .limit = limit,
     .wrap = wrap,
     .threads = threads,
+    .ranks = ranks,
     .submit = submit,
     .poll = poll_squeue,
     .look = look,

@@ -1,0 +1,350 @@
+#include "engine/comm/mpi/mpi.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/module.h"
+#include "base/process.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* BEAT_TAG lies above every tag of ours and below the least upper bound that MPI promises. */
+enum { BEAT_TAG = 32766, BEAT_MS = 250, MAX_MESSAGE = 1 << 30 };
+
+struct sent { /* a message on its way, kept until MPI has taken it */
+    MPI_Request request;
+    void *bytes;
+    struct sent *next;
+};
+
+struct peer {
+    atomic_llong steps;   /* as it said last */
+    atomic_llong seen_ns; /* when it said so, by our clock */
+};
+
+struct mpi_comm {
+    struct hrf_comm base;
+    struct hrf_mpi_config config;
+    struct sent *on_their_way;
+    struct peer *peers; /* [n_ranks] */
+    MPI_Comm messages, beats;
+    pthread_t thread;
+    atomic_bool stop;
+    bool has_thread;
+    char host[64];
+};
+
+static struct mpi_comm *mpi_of(struct hrf_comm *comm)
+{
+    return (struct mpi_comm *)comm;
+}
+
+static enum hrf_status fail(struct hrf_error *err, int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n = 0;
+    MPI_Error_string(code, text, &n);
+    return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "mpi", code, "%s: %s", what, text);
+}
+
+#define TRY_MPI(call, what)                                                                        \
+    do {                                                                                           \
+        int try_mpi_code_ = (call);                                                                \
+        if (try_mpi_code_ != MPI_SUCCESS)                                                          \
+            return fail(err, try_mpi_code_, what);                                                 \
+    } while (0)
+
+/* ---- progress of the others ---- */
+
+static void take_beats(struct mpi_comm *c)
+{
+    for (;;) {
+        MPI_Status status;
+        MPI_Message message;
+        int there = 0;
+        long long steps = 0;
+        if (MPI_Improbe(MPI_ANY_SOURCE, BEAT_TAG, c->beats, &there, &message, &status) !=
+                MPI_SUCCESS ||
+            !there)
+            return;
+        MPI_Mrecv(&steps, 1, MPI_LONG_LONG, &message, MPI_STATUS_IGNORE);
+        struct peer *peer = &c->peers[status.MPI_SOURCE];
+        if (steps != atomic_load(&peer->steps))
+            atomic_store(&peer->seen_ns, hrf_clock_ns());
+        atomic_store(&peer->steps, steps);
+    }
+}
+
+/* Tells the others of this rank's progress, and listens. A rank that hangs says the same number
+ * again and again, one that is gone or stopped says nothing: neither is seen to move. */
+static void *beat(void *context)
+{
+    struct mpi_comm *c = context;
+    long long told = -1;
+    while (!atomic_load(&c->stop)) {
+        const long long steps = atomic_load(&c->base.steps);
+        take_beats(c);
+        for (int32_t r = 0; r < c->base.n_ranks && steps != told; r++) {
+            MPI_Request request;
+            if (r != c->base.rank && /* eager: 8 bytes are taken at once */
+                MPI_Isend(&steps, 1, MPI_LONG_LONG, r, BEAT_TAG, c->beats, &request) == MPI_SUCCESS)
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        told = steps;
+        hrf_clock_sleep_ms(BEAT_MS);
+    }
+    return NULL;
+}
+
+/* ---- messages ---- */
+
+static void end_group(struct hrf_comm *comm, const char *why)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    fprintf(stderr, "rank %d on %s ends all %d ranks: %s\n", comm->rank, c->host, comm->n_ranks,
+            why);
+    fflush(stderr);
+    if (c->config.on_abort != NULL)
+        c->config.on_abort(c->config.context, why);
+    MPI_Abort(MPI_COMM_WORLD, c->config.abort_code);
+}
+
+static void forget_sent(struct mpi_comm *c)
+{
+    for (struct sent **at = &c->on_their_way; *at != NULL;) {
+        struct sent *s = *at;
+        int done = 0;
+        if (MPI_Test(&s->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        hrf_free(s->bytes);
+        hrf_free(s);
+    }
+}
+
+static enum hrf_status check_message(const struct hrf_comm *comm, int32_t peer, int64_t tag,
+                                     size_t n_bytes, struct hrf_error *err)
+{
+    if (peer < 0 || peer >= comm->n_ranks || tag < 0 || tag >= BEAT_TAG || n_bytes > MAX_MESSAGE)
+        return hrf_error_set(err, HRF_E_BUG, "a message of %zu bytes, tag %lld, with rank %d of %d",
+                             n_bytes, (long long)tag, peer, comm->n_ranks);
+    return HRF_OK;
+}
+
+static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                            size_t n_bytes, struct hrf_error *err)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    HRF_TRY(check_message(comm, to, tag, n_bytes, err));
+    forget_sent(c);
+    struct sent *s = hrf_calloc(1, sizeof *s);
+    HRF_AUTO_FREE void *copy = hrf_alloc(n_bytes > 0 ? n_bytes : 1);
+    if (s == NULL || copy == NULL) {
+        hrf_free(s);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message of %zu bytes", n_bytes);
+    }
+    if (n_bytes > 0)
+        memcpy(copy, bytes, n_bytes);
+    const int code = MPI_Isend(copy, (int)n_bytes, MPI_BYTE, to, (int)tag, c->messages,
+                               &s->request);
+    if (code != MPI_SUCCESS) {
+        hrf_free(s);
+        return fail(err, code, "cannot send to another rank");
+    }
+    s->bytes = copy;
+    copy = NULL;
+    s->next = c->on_their_way;
+    c->on_their_way = s;
+    comm->n_messages++;
+    comm->sent_bytes += (int64_t)n_bytes;
+    atomic_fetch_add(&comm->steps, 1);
+    return HRF_OK;
+}
+
+/* Polls fast at first, for a message that is about to come, then gives the processor away. */
+static void rest(int64_t waited_ns)
+{
+    if (waited_ns > 50000000)
+        hrf_clock_sleep_ms(1);
+    else if (waited_ns > 200000)
+        sched_yield();
+}
+
+static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag, MPI_Message *message,
+                                MPI_Status *status, struct hrf_error *err)
+{
+    const int64_t start = hrf_clock_ns();
+    int64_t step_at = start;
+    for (;;) {
+        int there = 0;
+        TRY_MPI(MPI_Improbe(from, (int)tag, c->messages, &there, message, status),
+                "cannot receive from another rank");
+        const int64_t now = hrf_clock_ns();
+        if (there) {
+            c->base.waited += (double)(now - start) * 1e-9;
+            return HRF_OK;
+        }
+        if (now - step_at > 100000000) { /* waiting is progress: the one waited for is to blame */
+            atomic_fetch_add(&c->base.steps, 1);
+            forget_sent(c);
+            step_at = now;
+        }
+        const int64_t seen = atomic_load(&c->peers[from].seen_ns);
+        if (now - (seen > start ? seen : start) > c->base.deadline_ms * 1000000) {
+            hrf_error_set(err, HRF_E_AGAIN,
+                          "rank %d hangs or has died: it has shown no progress for %lld s", from,
+                          (long long)c->base.deadline_ms / 1000);
+            end_group(&c->base, err != NULL ? err->text : "a rank hangs or has died");
+            return HRF_E_AGAIN;
+        }
+        rest(now - start);
+    }
+}
+
+static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                               size_t n_bytes, struct hrf_error *err)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    struct hrf_error why;
+    MPI_Message message;
+    MPI_Status status;
+    int found = 0;
+    HRF_TRY(check_message(comm, from, tag, n_bytes, err));
+    HRF_TRY(wait_for(c, from, tag, &message, &status, err != NULL ? err : &why));
+    TRY_MPI(MPI_Get_count(&status, MPI_BYTE, &found), "cannot size a message");
+    if (found != (int)n_bytes)
+        return hrf_error_set(err, HRF_E_BUG,
+                             "rank %d sent %d bytes of tag %lld where rank %d takes %zu", from,
+                             found, (long long)tag, comm->rank, n_bytes);
+    TRY_MPI(MPI_Mrecv(bytes, found, MPI_BYTE, &message, MPI_STATUS_IGNORE),
+            "cannot receive from another rank");
+    atomic_fetch_add(&comm->steps, 1);
+    return HRF_OK;
+}
+
+static int32_t waiting(struct hrf_comm *comm, int64_t tag)
+{
+    MPI_Status status;
+    int there = 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, (int)tag, mpi_of(comm)->messages, &there, &status) !=
+            MPI_SUCCESS ||
+        !there)
+        return -1;
+    return status.MPI_SOURCE;
+}
+
+static const struct hrf_comm_ops ops = {
+    .name = "mpi",
+    .send = send,
+    .receive = receive,
+    .abort = end_group,
+};
+
+/* ---- begin and end ---- */
+
+static void destroy(struct hrf_comm *comm)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    if (comm == NULL)
+        return;
+    atomic_store(&c->stop, true);
+    if (c->has_thread)
+        pthread_join(c->thread, NULL);
+    while (c->on_their_way != NULL) {
+        struct sent *s = c->on_their_way;
+        MPI_Wait(&s->request, MPI_STATUS_IGNORE);
+        c->on_their_way = s->next;
+        hrf_free(s->bytes);
+        hrf_free(s);
+    }
+    int begun = 0, ended = 0;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    if (begun && !ended)
+        MPI_Finalize();
+    hrf_free(c->peers);
+    hrf_free(c);
+}
+
+static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_error *err)
+{
+    if (wanted == 0 || n_ranks == wanted)
+        return HRF_OK;
+    if (n_ranks == 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "this rank is alone where there should be %d: MPI was not told of the "
+                             "others; start it by `srun --mpi=pmix` of a Slurm that has PMIx "
+                             "(`srun --mpi=list`) or by the mpirun of the same MPI",
+                             wanted);
+    return hrf_error_set(err, HRF_E_USER, "%d ranks were started where there should be %d", n_ranks,
+                         wanted);
+}
+
+static enum hrf_status begin(struct mpi_comm *c, struct hrf_error *err)
+{
+    int level = 0, rank = 0, n_ranks = 0, code;
+    char text[200];
+    TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "cannot start MPI");
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks), "cannot count the ranks");
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "cannot number the ranks");
+    c->base.rank = rank;
+    c->base.n_ranks = n_ranks;
+    HRF_TRY(check_number(n_ranks, c->config.n_ranks, err));
+    if (level < MPI_THREAD_MULTIPLE)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "this MPI does not let threads call it (MPI_THREAD_MULTIPLE)");
+    TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "cannot set up MPI");
+    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &c->messages), "the ranks do not find each other");
+    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &c->beats), "the ranks do not find each other");
+    c->peers = hrf_calloc((size_t)n_ranks, sizeof c->peers[0]);
+    if (c->peers == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);
+    for (int i = 0; i < n_ranks; i++)
+        atomic_store(&c->peers[i].seen_ns, hrf_clock_ns());
+    code = n_ranks > 1 ? pthread_create(&c->thread, NULL, beat, c) : 0;
+    c->has_thread = n_ranks > 1 && code == 0;
+    snprintf(text, sizeof text, "cannot start a thread of rank %d", rank);
+    return code == 0 ? HRF_OK : hrf_error_set_errno(err, code, "%s", text);
+}
+
+static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_comm **out,
+                              struct hrf_error *err)
+{
+    struct mpi_comm *c = hrf_calloc(1, sizeof *c);
+    if (c == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for MPI");
+    c->base.ops = &ops;
+    c->base.deadline_ms = config->deadline_ms;
+    c->config = *config;
+    hrf_process_host_name(c->host, sizeof c->host);
+    enum hrf_status status = begin(c, err);
+    if (status != HRF_OK) {
+        destroy(&c->base);
+        return status;
+    }
+    *out = &c->base;
+    return HRF_OK;
+}
+
+static void version(char *out, size_t size)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    MPI_Get_library_version(text, &n);
+    snprintf(out, size, "%.*s", (int)strcspn(text, "\n,"), text);
+}
+
+static const struct hrf_mpi_module operations = {
+    .create = create,
+    .destroy = destroy,
+    .waiting = waiting,
+    .version = version,
+};
+
+const struct hrf_module hrf_module = { .version = HRF_VERSION, .operations = &operations };
