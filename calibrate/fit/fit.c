@@ -1,6 +1,9 @@
 #include "calibrate/fit/fit.h"
 
+#include "base/strbuf.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { N_CANDIDATES = 256 };
@@ -225,6 +228,34 @@ enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hr
     *out = c;
     c = NULL;
     return HRF_OK;
+}
+
+enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *c, double min_sqnr_db,
+                                   struct hrf_error *err)
+{
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const struct hrf_calibration_tensor *t = &c->tensors[i];
+        char reason[96];
+        if (t->sqnr_db >= min_sqnr_db)
+            continue;
+        snprintf(reason, sizeof reason,
+                 "8 bits hold it with %.1f dB of signal to noise; %g dB are wanted", t->sqnr_db,
+                 min_sqnr_db);
+        HRF_TRY(hrf_calibration_keep(c, t->name, reason, err));
+    }
+    return HRF_OK;
+}
+
+char *hrf_fit_warnings(const struct hrf_observations *observations)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    for (int32_t i = 0; i < observations->n_items; i++) {
+        const struct hrf_observation *o = &observations->items[i];
+        if (o->n > 1 && o->low == o->high)
+            hrf_strbuf_addf(&text, "tensor '%s' was %g throughout the sample (%lld numbers)\n",
+                            o->value, (double)o->low, (long long)o->n);
+    }
+    return hrf_strbuf_detach(&text);
 }
 
 void hrf_fit_affine(float alpha, float beta, float *scale, int32_t *zero_point)

@@ -39,6 +39,19 @@ HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observati
                                         enum hrf_fit_kind kind, struct hrf_calibration **out,
                                         struct hrf_error *err);
 
+/* At 15 dB rounding and clipping make an error of 18 % of a tensor's size; ordinary tensors keep 35
+ * and more. */
+#define HRF_FIT_MIN_SQNR_DB 15.0
+
+/* Adds to the record's `keep` every tensor that 8 bits hold with less than min_sqnr_db, saying so.
+ */
+HRF_CHECKED enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *calibration,
+                                               double min_sqnr_db, struct hrf_error *err);
+/* A line for each tensor that was one number throughout, which a sample of real images should not
+ * give: the sample is blank, or the model is broken. Heap, "" when there is none; NULL when memory
+ * ran out. */
+char *hrf_fit_warnings(const struct hrf_observations *observations);
+
 /* The affine 8-bit form of [alpha, beta]: scale = (beta - alpha) / 255 and
  * zero point = -round(alpha / scale) - 128, with the range widened to hold 0, so that 0.0 is exact.
  * (The papers print the zero point with the other sign, which takes alpha to +127.) */

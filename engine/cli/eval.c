@@ -11,6 +11,8 @@
 
 struct request {
     const char *model, *input, *output, *device, *precision, *layout, *scales, *save, *method;
+    double min_sqnr; /* dB */
+    struct hrf_option_list keep;
     int64_t batch, threads;
 };
 
@@ -97,6 +99,7 @@ static enum hrf_status open_session(struct run *run, const struct hrf_shape *sha
         config.ranges = run->calibrated->ranges;
         config.n_ranges = run->calibrated->n_ranges;
         config.keep = run->calibrated->keep;
+        config.keep_reasons = run->calibrated->keep_reasons;
         config.n_keep = run->calibrated->n_keep;
     }
     if (run->layout != NULL)
@@ -181,6 +184,14 @@ static enum hrf_status run_pieces(struct run *run, const float *images,
     return HRF_OK;
 }
 
+static enum hrf_status add_kept(const struct request *request, struct hrf_calibration *calibration,
+                                struct hrf_error *err)
+{
+    for (size_t i = 0; i < request->keep.n_items; i++)
+        HRF_TRY(hrf_calibration_keep(calibration, request->keep.items[i], "asked for", err));
+    return HRF_OK;
+}
+
 /* Ranges from the file that was given, or from the input itself run in float32. */
 static enum hrf_status calibrate(const struct request *request, const struct hrf_graph *graph,
                                  const float *images, const struct hrf_shape *shape,
@@ -194,8 +205,10 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     };
     struct hrf_shape unused;
     HRF_AUTO_FREE float *results = NULL;
-    if (request->scales != NULL)
-        return hrf_calibration_read(request->scales, out, err);
+    if (request->scales != NULL) {
+        HRF_TRY(hrf_calibration_read(request->scales, out, err));
+        return add_kept(request, *out, err);
+    }
     if (kind == HRF_N_FIT_KINDS)
         return hrf_error_set(err, HRF_E_USER,
                              "--method '%s' is not known; use minmax, percentile, entropy, mse or "
@@ -205,8 +218,12 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
     close_session(&run);
+    HRF_AUTO_FREE char *warnings = hrf_fit_warnings(&seen);
     hrf_observations_release(&seen);
     HRF_TRY(status);
+    fputs(warnings != NULL ? warnings : "", stderr);
+    HRF_TRY(hrf_fit_keep_noisy(*out, request->min_sqnr, err));
+    HRF_TRY(add_kept(request, *out, err));
     return request->save != NULL ? hrf_engine_save_calibration(*out, graph, request->save, err)
                                  : HRF_OK;
 }
@@ -220,10 +237,11 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
     HRF_AUTO_FREE float *images = NULL, *results = NULL;
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
     HRF_TRY(hrf_npy_read(request->input, &shape, &images, err));
-    if ((request->scales != NULL || request->save != NULL) && hrf_lower_brings_scales(graph))
+    if ((request->scales != NULL || request->save != NULL || request->keep.n_items > 0) &&
+        hrf_lower_brings_scales(graph))
         return hrf_error_set(err, HRF_E_USER,
-                             "%s was quantised already and brings its own scales: --scales and "
-                             "--save-scales do not go with it",
+                             "%s was quantised already and brings its own scales: --scales, "
+                             "--save-scales and --keep do not go with it",
                              request->model);
     if (graph->n_inputs != 1)
         return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; eval feeds one", request->model,
@@ -252,7 +270,9 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request request = { .device = "auto", .precision = "fp32", .method = "mse" };
+    struct request request = {
+        .device = "auto", .precision = "fp32", .method = "mse", .min_sqnr = HRF_FIT_MIN_SQNR_DB
+    };
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
         { "output", "Y.npy", "where the outputs go", HRF_OPTION_TEXT, &request.output },
@@ -267,6 +287,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           &request.save },
         { "method", "M", "int8: minmax, percentile, entropy, mse (default) or best",
           HRF_OPTION_TEXT, &request.method },
+        { "min-sqnr", "DB",
+          "int8: tensors that 8 bits hold with less signal to noise stay in float32 (default 15)",
+          HRF_OPTION_REAL, &request.min_sqnr },
+        { "keep", "NAME", "int8: a node or tensor that stays in float32", HRF_OPTION_LIST,
+          &request.keep },
         { "batch", "N", "images per run (default: all at once)", HRF_OPTION_INT, &request.batch },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
         { NULL },
@@ -279,10 +304,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     request.model = args.operands[0];
     if (request.input == NULL || request.output == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--input and --output are needed");
-    else if ((request.scales != NULL || request.save != NULL) &&
+    else if ((request.scales != NULL || request.save != NULL || request.keep.n_items > 0) &&
              strcmp(request.precision, "int8") != 0)
         status = hrf_error_set(&err, HRF_E_USER,
-                               "--scales and --save-scales belong to int8; the "
+                               "--scales, --save-scales and --keep belong to int8; the "
                                "precision is %s",
                                request.precision);
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)

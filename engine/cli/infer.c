@@ -130,6 +130,7 @@ static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_er
     config.ranges = calibrated.ranges;
     config.n_ranges = calibrated.n_ranges;
     config.keep = calibrated.keep;
+    config.keep_reasons = calibrated.keep_reasons;
     config.n_keep = calibrated.n_keep;
     enum hrf_status status = hrf_session_create(graph, &config, &job->session, err);
     hrf_calibrated_release(&calibrated);

@@ -271,12 +271,48 @@ static const char *refuse_own(const struct lowering *l, const struct hrf_node *n
     return NULL;
 }
 
-static bool is_kept(const struct hrf_lowering *how, const char *name)
+static bool names_value(const struct hrf_graph *graph, const char *name, int32_t value)
 {
-    for (int32_t i = 0; i < how->n_keep; i++)
-        if (strcmp(how->keep[i], name) == 0)
+    return value >= 0 && strcmp(graph->values[value].name, name) == 0;
+}
+
+/* By its name, by that of a value it reads, or, where its result has to be low too, makes. */
+static bool is_kept_as(const struct lowering *l, const struct hrf_node *node, const char *name)
+{
+    if (strcmp(name, node->name) == 0)
+        return true;
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (names_value(l->from, name, node->inputs[i]))
             return true;
-    return false;
+    return kind_of(l->how, node->op) != KIND_PRODUCT &&
+           names_value(l->from, name, node->outputs[0]);
+}
+
+/* Why; NULL: it is not kept. */
+static const char *why_kept(const struct lowering *l, const struct hrf_node *node)
+{
+    for (int32_t i = 0; i < l->how->n_keep; i++)
+        if (is_kept_as(l, node, l->how->keep[i]))
+            return l->how->keep_reasons != NULL ? l->how->keep_reasons[i] : "asked for";
+    return NULL;
+}
+
+static enum hrf_status check_keep(const struct lowering *l, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < l->how->n_keep; i++) {
+        const char *name = l->how->keep[i];
+        bool found = false;
+        for (int32_t n = 0; n < l->from->n_nodes && !found; n++)
+            found = strcmp(l->from->nodes[n].name, name) == 0;
+        for (int32_t v = 0; v < l->from->n_values && !found; v++)
+            found = names_value(l->from, name, v);
+        if (!found)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "'%s' is to stay in float32, but no node or tensor of '%s' as it "
+                                 "runs (fused) has that name",
+                                 name, l->from->name);
+    }
+    return HRF_OK;
 }
 
 /* Two run-time sides, so that both have a scale. */
@@ -299,11 +335,11 @@ static void note(const struct lowering *l, const struct hrf_node *node, const ch
 
 static bool goes_low(const struct lowering *l, const struct hrf_node *node)
 {
-    const char *why = NULL;
-    bool low = false;
     const enum kind kind = kind_of(l->how, node->op);
-    if (is_kept(l->how, node->name)) {
-        why = "asked for";
+    const char *why = kind != KIND_NEVER ? why_kept(l, node) : NULL;
+    bool low = false;
+    if (why != NULL) {
+        low = false;
     } else if (kind == KIND_PRODUCT) {
         why = refuse_product(l, node);
         if (why == NULL && l->brings_scales)
@@ -328,8 +364,9 @@ static void find_useful(const struct lowering *l)
     for (int32_t n = l->from->n_nodes - 1; n >= 0; n--) {
         const struct hrf_node *node = &l->from->nodes[n];
         const enum kind kind = kind_of(l->how, node->op);
-        const bool useful = kind == KIND_PRODUCT ||
-                            (kind == KIND_FOLLOWS && l->is_useful[node->outputs[0]]);
+        const bool useful = why_kept(l, node) == NULL &&
+                            (kind == KIND_PRODUCT ||
+                             (kind == KIND_FOLLOWS && l->is_useful[node->outputs[0]]));
         for (int32_t i = 0; i < node->n_inputs && useful; i++)
             if (node->inputs[i] >= 0)
                 l->is_useful[node->inputs[i]] = true;
@@ -472,6 +509,7 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
     const struct hrf_graph *from = l->from;
     for (int32_t v = 0; v < from->n_values; v++)
         l->low[v] = l->full[v] = -1;
+    HRF_TRY(check_keep(l, err));
     find_useful(l);
     for (int32_t i = 0; i < from->n_inputs; i++) {
         const struct hrf_value *input = &from->values[from->inputs[i]];

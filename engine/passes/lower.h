@@ -31,14 +31,17 @@ struct hrf_lowering {
     enum hrf_dtype type;            /* F16, B16, or S8 for 8-bit integers */
     const struct hrf_range *ranges; /* S8: one for every value that goes low; see above */
     int32_t n_ranges;
-    const char *const *keep; /* names of nodes that stay in float32 */
+    /* What stays in float32: a node by its name, or a value by its own, which no node then reads or
+     * makes low (a product may still make it: its result is float32). */
+    const char *const *keep;
+    const char *const *keep_reasons; /* [n_keep], for the notes; NULL: "asked for" */
     int32_t n_keep;
     bool signed_only; /* S8: no U8 even where nothing is negative */
 };
 
 /* *out is a new graph. `notes` (may be NULL) gets a line for every node that stays in float32
- * although its kind goes low, and why. HRF_E_USER names a value without a range, or one whose
- * range is not finite. */
+ * although its kind goes low, and why. HRF_E_USER names a value without a range, one whose range is
+ * not finite, or a name in `keep` that is neither a node's nor a value's. */
 HRF_CHECKED enum hrf_status hrf_pass_lower(const struct hrf_graph *graph,
                                            const struct hrf_lowering *how, struct hrf_graph **out,
                                            struct hrf_strbuf *notes, struct hrf_error *err);

@@ -26,7 +26,8 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
                                     .n_keep = (int32_t)calibration->n_keep };
     out->ranges = hrf_calloc(calibration->n_tensors + 1, sizeof *out->ranges);
     out->keep = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep);
-    if (out->ranges == NULL || out->keep == NULL) {
+    out->keep_reasons = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep_reasons);
+    if (out->ranges == NULL || out->keep == NULL || out->keep_reasons == NULL) {
         hrf_calibrated_release(out);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
     }
@@ -38,8 +39,10 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
                                              .means = t->means,
                                              .n_means = t->n_means };
     }
-    for (size_t i = 0; i < calibration->n_keep; i++)
-        out->keep[i] = calibration->keep[i].node;
+    for (size_t i = 0; i < calibration->n_keep; i++) {
+        out->keep[i] = calibration->keep[i].name;
+        out->keep_reasons[i] = calibration->keep[i].reason;
+    }
     return HRF_OK;
 }
 
@@ -47,5 +50,6 @@ void hrf_calibrated_release(struct hrf_calibrated *calibrated)
 {
     hrf_free(calibrated->ranges);
     hrf_free(calibrated->keep);
+    hrf_free(calibrated->keep_reasons);
     *calibrated = (struct hrf_calibrated){ .ranges = NULL };
 }

@@ -19,7 +19,7 @@ void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *ca
 struct hrf_calibrated {
     struct hrf_range *ranges;
     int32_t n_ranges;
-    const char **keep;
+    const char **keep, **keep_reasons;
     int32_t n_keep;
 };
 HRF_CHECKED enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,

@@ -142,6 +142,7 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .ranges = config->ranges,
                                       .n_ranges = config->n_ranges,
                                       .keep = config->keep,
+                                      .keep_reasons = config->keep_reasons,
                                       .n_keep = config->n_keep };
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (precision->type == HRF_F32)

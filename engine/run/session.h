@@ -21,7 +21,8 @@ struct hrf_session_config {
     const char *precision;          /* "fp32", "fp16", "bf16" or "int8" */
     const struct hrf_range *ranges; /* int8: what each value holds; borrowed during creation */
     int32_t n_ranges;
-    const char *const *keep; /* names of nodes that stay in float32; may be NULL */
+    const char *const *keep; /* what stays in float32, see lower.h; may be NULL */
+    const char *const *keep_reasons;
     int32_t n_keep;
     int32_t n_threads;          /* 0 = all that the process may use */
     int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */

@@ -33,7 +33,7 @@ static void print_tensors(const struct hrf_calibration *c)
                t->method, t->name);
     }
     for (size_t i = 0; i < c->n_keep; i++)
-        printf("kept in float32: %s (%s)\n", c->keep[i].node, c->keep[i].reason);
+        printf("kept in float32: %s (%s)\n", c->keep[i].name, c->keep[i].reason);
 }
 
 static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 1";
+static const char version[] = "hires-flow calibrate 2";
 
 bool run_wants_int8(const struct run *run)
 {
@@ -37,7 +37,8 @@ static enum hrf_fit_kind fit_kind(enum hrf_fit_method method)
     static const enum hrf_fit_kind kinds[] = { [HRF_FIT_MINMAX] = HRF_FIT_KIND_MINMAX,
                                                [HRF_FIT_PERCENTILE] = HRF_FIT_KIND_PERCENTILE,
                                                [HRF_FIT_ENTROPY] = HRF_FIT_KIND_ENTROPY,
-                                               [HRF_FIT_MSE] = HRF_FIT_KIND_MSE };
+                                               [HRF_FIT_MSE] = HRF_FIT_KIND_MSE,
+                                               [HRF_FIT_BEST] = HRF_FIT_KIND_BEST };
     return kinds[method];
 }
 
@@ -162,7 +163,11 @@ static enum hrf_status calibration_key(const struct run *run, const struct sampl
     HRF_TRY(hrf_hash_create(&hash, err));
     HRF_TRY(hash_settings(run, hash));
     hrf_hash_text(hash, sample->identity);
-    hrf_hash_text(hash, hrf_fit_kind_name(fit_kind(run->workflow->calibrate.method)));
+    const struct hrf_workflow_calibrate *how = &run->workflow->calibrate;
+    hrf_hash_text(hash, hrf_fit_kind_name(fit_kind(how->method)));
+    hrf_hash_double(hash, how->min_sqnr);
+    for (size_t i = 0; i < how->keep.n_items; i++)
+        hrf_hash_text(hash, how->keep.items[i]);
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }
@@ -271,15 +276,40 @@ static enum hrf_status describe(const struct run *run, const struct sample *samp
     return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration") : HRF_OK;
 }
 
+/* What stays in float32, by the workflow and by what was seen. */
+static enum hrf_status choose_keep(const struct hrf_workflow_calibrate *how,
+                                   struct hrf_calibration *calibration, struct hrf_error *err)
+{
+    for (size_t i = 0; i < how->keep.n_items; i++)
+        HRF_TRY(hrf_calibration_keep(calibration, how->keep.items[i], "asked for by calibrate.keep",
+                                     err));
+    return hrf_fit_keep_noisy(calibration, how->min_sqnr, err);
+}
+
+static enum hrf_status warn_of(const struct hrf_observations *all, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = hrf_fit_warnings(all);
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to look at a calibration");
+    char *left = NULL;
+    for (char *line = strtok_r(text, "\n", &left); line != NULL; line = strtok_r(NULL, "\n", &left))
+        hrf_log_warning("calibrate", "%s", line);
+    return HRF_OK;
+}
+
 static enum hrf_status fit(struct run *run, const struct sample *sample, const char *key,
                            struct hrf_calibration **out, struct hrf_error *err)
 {
+    const struct hrf_workflow_calibrate *how = &run->workflow->calibrate;
     struct hrf_observations all = { .items = NULL };
     enum hrf_status status = merge_records(run, sample, &all, err);
     if (status == HRF_OK)
-        status = hrf_fit_all(&all, fit_kind(run->workflow->calibrate.method), out, err);
+        status = warn_of(&all, err);
+    if (status == HRF_OK)
+        status = hrf_fit_all(&all, fit_kind(how->method), out, err);
     hrf_observations_release(&all);
     HRF_TRY(status);
+    HRF_TRY(choose_keep(how, *out, err));
     return describe(run, sample, key, *out, err);
 }
 
@@ -302,6 +332,9 @@ static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibrati
     hrf_log_info("calibrate", "INT8 ranges of %zu tensors from %lld patches by %s%s",
                  run->calibration->n_tensors, (long long)run->calibration->n_samples,
                  run->calibration->method, cached ? ", known from before" : "");
+    for (size_t i = 0; i < run->calibration->n_keep; i++)
+        hrf_log_warning("calibrate", "'%s' stays in float32: %s", run->calibration->keep[i].name,
+                        run->calibration->keep[i].reason);
     return HRF_OK;
 }
 

@@ -19,7 +19,7 @@ void hrf_calibration_destroy(struct hrf_calibration *c)
         hrf_free(c->tensors[i].means);
     }
     for (size_t i = 0; i < c->n_keep; i++) {
-        hrf_free(c->keep[i].node);
+        hrf_free(c->keep[i].name);
         hrf_free(c->keep[i].reason);
     }
     char *texts[] = { c->key, c->method, c->graph, c->sample, c->engine, c->created };
@@ -28,6 +28,22 @@ void hrf_calibration_destroy(struct hrf_calibration *c)
     hrf_free(c->tensors);
     hrf_free(c->keep);
     hrf_free(c);
+}
+
+enum hrf_status hrf_calibration_keep(struct hrf_calibration *c, const char *name,
+                                     const char *reason, struct hrf_error *err)
+{
+    struct hrf_calibration_keep *grown = hrf_realloc_array(c->keep, c->n_keep + 1, sizeof *grown);
+    if (grown != NULL)
+        c->keep = grown;
+    const struct hrf_calibration_keep one = { hrf_strdup(name), hrf_strdup(reason) };
+    if (grown == NULL || one.name == NULL || one.reason == NULL) {
+        hrf_free(one.name);
+        hrf_free(one.reason);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    }
+    c->keep[c->n_keep++] = one;
+    return HRF_OK;
 }
 
 /* ---- writing ---- */
@@ -52,7 +68,7 @@ static json_t *body_json(const struct hrf_calibration *c)
     for (size_t i = 0; i < c->n_tensors; i++)
         json_array_append_new(tensors, tensor_json(&c->tensors[i]));
     for (size_t i = 0; i < c->n_keep; i++)
-        json_array_append_new(keep, json_pack("{soso}", "node", hrf_json_string(c->keep[i].node),
+        json_array_append_new(keep, json_pack("{soso}", "name", hrf_json_string(c->keep[i].name),
                                               "reason", hrf_json_string(c->keep[i].reason)));
     return json_pack("{sisssssssssssssIsososo}", "version", VERSION, "kind", "calibration", "key",
                      c->key, "method", c->method, "graph", c->graph, "sample", c->sample, "engine",
@@ -151,7 +167,7 @@ static enum hrf_status read_lists(const json_t *body, const char *where, struct 
     }
     for (size_t i = 0; i < json_array_size(keep); i++) {
         c->n_keep++;
-        HRF_TRY(get_text(json_array_get(keep, i), "node", where, &c->keep[i].node, err));
+        HRF_TRY(get_text(json_array_get(keep, i), "name", where, &c->keep[i].name, err));
         HRF_TRY(get_text(json_array_get(keep, i), "reason", where, &c->keep[i].reason, err));
     }
     return HRF_OK;

@@ -22,7 +22,7 @@ struct hrf_calibration_tensor {
 };
 
 struct hrf_calibration_keep {
-    char *node, *reason; /* a node that stays in float32 */
+    char *name, *reason; /* a node or tensor that stays in float32 */
 };
 
 struct hrf_calibration {
@@ -41,6 +41,11 @@ struct hrf_calibration {
 };
 void hrf_calibration_destroy(struct hrf_calibration *calibration);
 HRF_DEFINE_AUTO(hrf_calibration)
+
+/* Adds one to `keep`. */
+HRF_CHECKED enum hrf_status hrf_calibration_keep(struct hrf_calibration *calibration,
+                                                 const char *name, const char *reason,
+                                                 struct hrf_error *err);
 
 /* Heap text. */
 HRF_CHECKED enum hrf_status hrf_calibration_encode(const struct hrf_calibration *calibration,

@@ -5,7 +5,7 @@ const char *const hrf_words_split[] = { "testing", "training", "all", NULL };
 const char *const hrf_words_mode[] = { "patch", "slide", NULL };
 const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", NULL };
 const char *const hrf_words_precision[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
-const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", NULL };
+const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_executor[] = { "local", "slurm", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
@@ -59,6 +59,10 @@ const struct hrf_key hrf_keys[] = {
     { "calibrate.method", HRF_KEY_WORD, AT(calibrate.method), "mse", 0, 0, hrf_words_fit,
       "how INT8 scales are fitted" },
     { "calibrate.seed", HRF_KEY_INT, AT(calibrate.seed), "1", 0, MANY, NULL, "of the sample" },
+    { "calibrate.min_sqnr", HRF_KEY_REAL, AT(calibrate.min_sqnr), "15", 0, 200, NULL,
+      "dB; tensors that 8 bits hold with less signal to noise stay in float32" },
+    { "calibrate.keep", HRF_KEY_TEXTS, AT(calibrate.keep), NULL, 0, 0, NULL,
+      "nodes or tensors of the network that stay in float32" },
     { "engine.device", HRF_KEY_WORD, AT(engine.device), "auto", 0, 0, hrf_words_device, "" },
     { "engine.batch", HRF_KEY_INT, AT(engine.batch), "32", 1, 65536, NULL, "patches per run" },
     { "engine.memory", HRF_KEY_SIZE, AT(engine.memory_bytes), NULL, 1048576, 1e15, NULL,

@@ -21,7 +21,13 @@ enum hrf_tiler_mode { HRF_TILER_PATCH, HRF_TILER_SLIDE };
 enum hrf_tissue_method { HRF_TISSUE_OTSU, HRF_TISSUE_WSINFER, HRF_TISSUE_CLAM, HRF_TISSUE_NCRF };
 enum hrf_precision { HRF_FP32, HRF_TF32, HRF_FP16, HRF_BF16, HRF_INT8 };
 #define HRF_N_PRECISIONS 5
-enum hrf_fit_method { HRF_FIT_MINMAX, HRF_FIT_PERCENTILE, HRF_FIT_ENTROPY, HRF_FIT_MSE };
+enum hrf_fit_method {
+    HRF_FIT_MINMAX,
+    HRF_FIT_PERCENTILE,
+    HRF_FIT_ENTROPY,
+    HRF_FIT_MSE,
+    HRF_FIT_BEST
+};
 enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
 enum hrf_score_method {
@@ -78,6 +84,8 @@ struct hrf_workflow_calibrate {
     int64_t samples;
     enum hrf_fit_method method;
     int64_t seed;
+    double min_sqnr;           /* dB; a tensor that 8 bits hold with less stays in float32 */
+    struct hrf_text_list keep; /* nodes and tensors that do in any case */
 };
 
 struct hrf_workflow_engine {

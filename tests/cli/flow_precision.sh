@@ -47,6 +47,13 @@ expect_code 0 "$flow" calibrate --import "$scratch/c.json"
 expect_code 0 "$flow" calibrate --show "$key"
 expect_text "SQNR"
 
+# What 8 bits cannot hold well enough, or is asked to, stays in float32 and is told of.
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/kept" --set 'precision=[fp32, int8]' --set calibrate.min_sqnr=200
+expect_text "stays in float32: 8 bits hold it with"
+report "$scratch/kept" 'v["precisions"][1]["max_abs_difference"] == 0'
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/nothing" --set 'precision=[fp32, int8]' --set 'calibrate.keep=[conv99]'
+expect_text "'conv99' is to stay in float32, but no node or tensor"
+
 # One byte of the store flipped: it is seen and named, not used.
 python3 - "$scratch/cache/hires-flow/calibrations.db" "$key" <<'END'
 import sqlite3, sys

@@ -119,6 +119,45 @@ static void broken_empty_and_zero_tensors_have_their_words(void **state)
     hrf_observations_release(&all);
 }
 
+/* 1,999 numbers of 0.05 and one of 3000: whatever the range, 8 bits hold one or the other. */
+static void a_tensor_that_8_bits_cannot_hold_is_kept(void **state)
+{
+    (void)state;
+    struct hrf_observations all = { .items = NULL };
+    HRF_AUTO(hrf_calibration) c = NULL;
+    struct hrf_random random = hrf_random_init(8);
+    for (int i = 0; i < N; i++)
+        numbers[i] = (float)hrf_random_unit(&random);
+    assert_int_equal(hrf_observe(&all, "good", numbers, N, 1, NULL), HRF_OK);
+    for (int i = 0; i < N; i++)
+        numbers[i] = i % 20000 == 0 ? 3000.0f : 10.0f + numbers[i];
+    assert_int_equal(hrf_observe(&all, "bad", numbers, N, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_all(&all, HRF_FIT_KIND_MINMAX, &c, NULL), HRF_OK);
+    const double bad = c->tensors[1].sqnr_db;
+    assert_true(c->tensors[0].sqnr_db > bad + 10);
+    assert_int_equal(hrf_fit_keep_noisy(c, bad, NULL), HRF_OK); /* not under it */
+    assert_int_equal(c->n_keep, 0);
+    assert_int_equal(hrf_fit_keep_noisy(c, bad + 0.1, NULL), HRF_OK);
+    assert_int_equal(c->n_keep, 1);
+    assert_string_equal(c->keep[0].name, "bad");
+    assert_non_null(strstr(c->keep[0].reason, "dB of signal to noise"));
+    hrf_observations_release(&all);
+}
+
+static void constant_tensors_are_warned_of(void **state)
+{
+    (void)state;
+    struct hrf_observations all = { .items = NULL };
+    const float zeros[] = { 0, 0 }, threes[] = { 3, 3, 3 }, others[] = { 0, 1 };
+    assert_int_equal(hrf_observe(&all, "zeros", zeros, 2, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_observe(&all, "threes", threes, 3, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_observe(&all, "others", others, 2, 1, NULL), HRF_OK);
+    HRF_AUTO_FREE char *text = hrf_fit_warnings(&all);
+    assert_string_equal(text, "tensor 'zeros' was 0 throughout the sample (2 numbers)\n"
+                              "tensor 'threes' was 3 throughout the sample (3 numbers)\n");
+    hrf_observations_release(&all);
+}
+
 static void the_affine_form_takes_the_ends_to_the_ends_and_zero_to_a_step(void **state)
 {
     (void)state;
@@ -144,6 +183,8 @@ int main(void)
         cmocka_unit_test(best_is_no_worse_than_any),
         cmocka_unit_test(positive_tensors_use_all_255_steps),
         cmocka_unit_test(broken_empty_and_zero_tensors_have_their_words),
+        cmocka_unit_test(a_tensor_that_8_bits_cannot_hold_is_kept),
+        cmocka_unit_test(constant_tensors_are_warned_of),
         cmocka_unit_test(the_affine_form_takes_the_ends_to_the_ends_and_zero_to_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,148 @@
+/* What stays in float32 of an INT8 network: by a node's name, by a tensor's, with the reason. */
+#include "engine/passes/lower.h"
+#include "engine/passes/passes.h"
+#include "engine/run/session.h"
+#include "tests/ops/build.h"
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+enum { CHANNELS = 8, MOST_VALUES = 64 };
+
+/* Three convolutions, the second's result and its input added before the third. */
+static struct hrf_graph *make_graph(void)
+{
+    struct build b = build_start(3);
+    const int32_t x = build_input(&b, SHAPE(1, CHANNELS, 9, 9));
+    const int32_t first = build_plain_conv(&b, x, CHANNELS, CHANNELS, 3, 1, true);
+    const int32_t second = build_plain_conv(&b, first, CHANNELS, CHANNELS, 3, 1, true);
+    const int32_t sum = build_binary(&b, HRF_OP_ADD, build_unary(&b, HRF_OP_RELU, second), first);
+    const int32_t third = build_plain_conv(&b, sum, CHANNELS, CHANNELS, 1, 1, true);
+    return build_finish(&b, &third, 1);
+}
+
+struct lowered {
+    struct hrf_graph *fused, *low;
+    struct hrf_strbuf notes;
+};
+
+static enum hrf_status lower(const char *const *keep, const char *const *reasons, int32_t n_keep,
+                             struct lowered *out, struct hrf_error *err)
+{
+    struct hrf_range ranges[MOST_VALUES];
+    *out = (struct lowered){ .fused = make_graph(), .notes = HRF_STRBUF_INIT };
+    assert_int_equal(hrf_passes_run(out->fused, NULL), HRF_OK);
+    assert_true(out->fused->n_values <= MOST_VALUES);
+    for (int32_t v = 0; v < out->fused->n_values; v++)
+        ranges[v] = (struct hrf_range){ .value = out->fused->values[v].name, .low = -4, .high = 4 };
+    const struct hrf_lowering how = { .type = HRF_S8,
+                                      .ranges = ranges,
+                                      .n_ranges = out->fused->n_values,
+                                      .keep = keep,
+                                      .keep_reasons = reasons,
+                                      .n_keep = n_keep };
+    return hrf_pass_lower(out->fused, &how, &out->low, &out->notes, err);
+}
+
+static void release(struct lowered *l)
+{
+    hrf_graph_destroy(l->fused);
+    hrf_graph_destroy(l->low);
+    hrf_strbuf_release(&l->notes);
+}
+
+/* The i-th convolution. */
+static const struct hrf_node *convolution(const struct hrf_graph *graph, int i)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        if (graph->nodes[n].op == HRF_OP_CONV && i-- == 0)
+            return &graph->nodes[n];
+    fail_msg("the graph has too few convolutions");
+    return NULL;
+}
+
+static enum hrf_dtype type_of(const struct hrf_graph *graph, int32_t value)
+{
+    return graph->values[value].dtype;
+}
+
+static void a_node_is_kept_by_its_name(void **state)
+{
+    (void)state;
+    struct lowered l;
+    HRF_AUTO(hrf_graph) graph = make_graph();
+    assert_int_equal(hrf_passes_run(graph, NULL), HRF_OK);
+    const char *const keep[] = { convolution(graph, 1)->name };
+    assert_int_equal(lower(keep, NULL, 1, &l, NULL), HRF_OK);
+    const struct hrf_node *first = convolution(l.low, 0), *second = convolution(l.low, 1);
+    assert_int_equal(type_of(l.low, first->inputs[HRF_CONV_X]), HRF_S8);
+    assert_int_equal(type_of(l.low, second->inputs[HRF_CONV_X]), HRF_F32);
+    assert_int_equal(type_of(l.low, convolution(l.low, 2)->inputs[HRF_CONV_X]), HRF_S8);
+    assert_non_null(strstr(l.notes.text, "stays in float32: asked for"));
+    release(&l);
+}
+
+/* The first convolution's result is read by the second and the sum: both stay in float32, while it
+ * is itself still computed in 8 bits. */
+static void a_tensor_is_kept_by_its_name_with_a_reason(void **state)
+{
+    (void)state;
+    struct lowered l;
+    HRF_AUTO(hrf_graph) graph = make_graph();
+    assert_int_equal(hrf_passes_run(graph, NULL), HRF_OK);
+    const char *const keep[] = { graph->values[convolution(graph, 0)->outputs[0]].name };
+    const char *const reasons[] = { "3 dB are too few" };
+    assert_int_equal(lower(keep, reasons, 1, &l, NULL), HRF_OK);
+    const struct hrf_node *first = convolution(l.low, 0), *second = convolution(l.low, 1);
+    assert_int_equal(type_of(l.low, first->inputs[HRF_CONV_X]), HRF_S8);
+    assert_int_equal(type_of(l.low, first->outputs[0]), HRF_F32);
+    assert_int_equal(type_of(l.low, second->inputs[HRF_CONV_X]), HRF_F32);
+    assert_int_equal(type_of(l.low, convolution(l.low, 2)->inputs[HRF_CONV_X]), HRF_S8);
+    assert_non_null(strstr(l.notes.text, "stays in float32: 3 dB are too few"));
+    release(&l);
+}
+
+static void a_name_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    struct lowered l;
+    struct hrf_error err = { .status = HRF_OK };
+    const char *const keep[] = { "layer9.conv2" };
+    assert_int_equal(lower(keep, NULL, 1, &l, &err), HRF_E_USER);
+    assert_non_null(
+        strstr(err.text, "'layer9.conv2' is to stay in float32, but no node or tensor"));
+    assert_null(l.low);
+    release(&l);
+}
+
+/* All of it kept: INT8 by name, float32 by every bit. */
+static void a_network_that_is_kept_whole_gives_float32(void **state)
+{
+    (void)state;
+    struct lowered l;
+    const char *keep[MOST_VALUES];
+    HRF_AUTO(hrf_graph) graph = make_graph();
+    assert_int_equal(hrf_passes_run(graph, NULL), HRF_OK);
+    for (int32_t v = 0; v < graph->n_values; v++)
+        keep[v] = graph->values[v].name;
+    assert_int_equal(lower(keep, NULL, graph->n_values, &l, NULL), HRF_OK);
+    for (int32_t v = 0; v < l.low->n_values; v++)
+        assert_true(type_of(l.low, v) != HRF_S8 && type_of(l.low, v) != HRF_U8);
+    int64_t n, n_low;
+    HRF_AUTO_FREE float *want = run_graph(graph, "cpu", 1, 7, 1, &n);
+    HRF_AUTO_FREE float *got = run_graph(l.low, "cpu", 1, 7, 1, &n_low);
+    assert_int_equal(n, n_low);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    release(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_is_kept_by_its_name),
+        cmocka_unit_test(a_tensor_is_kept_by_its_name_with_a_reason),
+        cmocka_unit_test(a_name_that_is_not_there_is_named),
+        cmocka_unit_test(a_network_that_is_kept_whole_gives_float32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
