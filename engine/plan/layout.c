@@ -81,3 +81,50 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
     *out = l;
     return HRF_OK;
 }
+
+enum hrf_status hrf_layout_share(const struct hrf_layout_plan *l, int64_t n_images,
+                                 struct hrf_shares *out, struct hrf_error *err)
+{
+    const int64_t n_shares = (int64_t)l->data * l->microbatches;
+    if (n_shares > n_images)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a batch of %lld cannot be shared by data=%d groups in "
+                             "microbatches=%d; a batch of %lld would do",
+                             (long long)n_images, l->data, l->microbatches, (long long)n_shares);
+    out->n_images = n_images;
+    out->per_group = (n_images + l->data - 1) / l->data;
+    out->per_microbatch = (out->per_group + l->microbatches - 1) / l->microbatches;
+    return HRF_OK;
+}
+
+int64_t hrf_shares_images(const struct hrf_shares *s, int32_t group, int32_t microbatch,
+                          int64_t *first)
+{
+    const int64_t end_of_group = (group + 1) * s->per_group;
+    const int64_t end = end_of_group < s->n_images ? end_of_group : s->n_images;
+    *first = group * s->per_group + microbatch * s->per_microbatch;
+    const int64_t left = end - *first;
+    return left < 0 ? 0 : left < s->per_microbatch ? left : s->per_microbatch;
+}
+
+void hrf_layout_text(const struct hrf_layout_plan *l, char out[96])
+{
+    size_t n = 0;
+    out[0] = '\0';
+    if (l->data > 1)
+        n += (size_t)snprintf(out + n, 96 - n, ",data=%d", l->data);
+    if (l->columns > 1)
+        n += (size_t)snprintf(out + n, 96 - n, ",spatial=%dx%d", l->rows, l->columns);
+    else if (l->rows > 1)
+        n += (size_t)snprintf(out + n, 96 - n, ",spatial=%d", l->rows);
+    if (l->stages > 1)
+        n += (size_t)snprintf(out + n, 96 - n, ",stages=%d", l->stages);
+    if (l->microbatches > 1)
+        n += (size_t)snprintf(out + n, 96 - n, ",microbatches=%d", l->microbatches);
+    if (l->bidirectional)
+        n += (size_t)snprintf(out + n, 96 - n, ",bidirectional");
+    if (n == 0)
+        snprintf(out, 96, "single");
+    else
+        memmove(out, out + 1, n);
+}

@@ -34,4 +34,18 @@ static inline int32_t hrf_layout_ranks(const struct hrf_layout_plan *l)
     return l->data * hrf_layout_group_ranks(l);
 }
 
+/* How a batch is shared out: images go to groups and in a group to micro-batches in order, the last
+ * ones get what is left. */
+struct hrf_shares {
+    int64_t n_images, per_group, per_microbatch;
+};
+/* HRF_E_USER when there are fewer images than groups x micro-batches. */
+HRF_CHECKED enum hrf_status hrf_layout_share(const struct hrf_layout_plan *layout, int64_t n_images,
+                                             struct hrf_shares *out, struct hrf_error *err);
+/* Images of a group's micro-batch that are really there, and the first of them. */
+int64_t hrf_shares_images(const struct hrf_shares *shares, int32_t group, int32_t microbatch,
+                          int64_t *first);
+/* As hrf_layout_parse() reads it; out holds at least 96 bytes. */
+void hrf_layout_text(const struct hrf_layout_plan *layout, char out[96]);
+
 #endif

@@ -73,9 +73,20 @@ static enum hrf_status add_part(struct writer *w, enum hrf_sim_kind kind, int32_
     return sends ? HRF_OK : add_copy(w, label, packed, err);
 }
 
-static enum hrf_status add_exchange(struct writer *w, int32_t label, int32_t e,
+/* The rank's own rows were made where the exchange wants them. */
+static bool is_in_place(const struct hrf_graph *graph, const struct hrf_plan *plan, int32_t n)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    return node->n_inputs > 0 && node->attributes.offset >= 0 &&
+           hrf_plan_offset(plan, node->inputs[0]) ==
+               hrf_plan_offset(plan, node->outputs[0]) + node->attributes.offset;
+}
+
+static enum hrf_status add_exchange(struct writer *w, const struct hrf_graph *graph,
+                                    const struct hrf_plan *plan, int32_t label,
                                     struct hrf_error *err)
 {
+    const int32_t e = graph->nodes[label].attributes.index;
     const struct hrf_exchange *x = &w->partition->exchanges[e];
     const int32_t n = w->partition->n_ranks;
     for (int32_t i = 1; i < n; i++)
@@ -83,7 +94,7 @@ static enum hrf_status add_exchange(struct writer *w, int32_t label, int32_t e,
     if (!hrf_exchange_takes(x, w->me))
         return HRF_OK;
     const struct hrf_box kept = hrf_box_intersect(&x->local[w->me], &x->need[w->me]);
-    if (!hrf_box_is_empty(&kept))
+    if (!hrf_box_is_empty(&kept) && !is_in_place(graph, plan, label))
         HRF_TRY(add_copy(w, label, (double)hrf_exchange_bytes(x, &kept), err));
     for (int32_t q = 0; q < n; q++)
         HRF_TRY(add_part(w, HRF_SIM_RECEIVE, label, e, q, err));
@@ -135,15 +146,14 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
 }
 
 static enum hrf_status add_nodes(struct writer *w, const struct hrf_graph *graph,
-                                 struct hrf_error *err)
+                                 const struct hrf_plan *plan, struct hrf_error *err)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        const int32_t index = node->attributes.index;
         if (node->op == HRF_OP_EXCHANGE)
-            HRF_TRY(add_exchange(w, n, index, err));
+            HRF_TRY(add_exchange(w, graph, plan, n, err));
         else if (node->op == HRF_OP_ALL_REDUCE)
-            HRF_TRY(add_reduce(w, n, index, err));
+            HRF_TRY(add_reduce(w, n, node->attributes.index, err));
         else
             HRF_TRY(add_kernel(w, graph, n, err));
     }
@@ -154,15 +164,6 @@ static int64_t value_bytes(const struct hrf_graph *graph, int32_t value)
 {
     return hrf_shape_count(&graph->values[value].shape) *
            (int64_t)hrf_dtype_size(graph->values[value].dtype);
-}
-
-static enum hrf_status add_memory(struct writer *w, const struct hrf_graph *graph,
-                                  struct hrf_error *err)
-{
-    HRF_AUTO(hrf_plan) plan = NULL;
-    HRF_TRY(hrf_plan_create(graph, &plan, err));
-    w->place->facts.activation_bytes = plan->arena_bytes + w->largest_message;
-    return HRF_OK;
 }
 
 /* The first and last node of the whole graph that the place has a part in. */
@@ -184,11 +185,13 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
 {
     struct writer w = { partition, costs, machine, place, index, 0 };
     HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_plan) plan = NULL;
     HRF_TRY(hrf_partition_graph(partition, index, &graph, err));
+    HRF_TRY(hrf_plan_create(graph, &plan, err));
     for (int32_t i = 0; i < graph->n_inputs; i++)
         HRF_TRY(add_copy(&w, LABEL_FEED, (double)value_bytes(graph, graph->inputs[i]), err));
-    HRF_TRY(add_nodes(&w, graph, err));
-    HRF_TRY(add_memory(&w, graph, err));
+    HRF_TRY(add_nodes(&w, graph, plan, err));
+    place->facts.activation_bytes = plan->arena_bytes + w.largest_message;
     place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
         place->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
@@ -203,7 +206,7 @@ struct maker {
     struct hrf_prediction *prediction;
     struct place *places;             /* [ranks of a group] */
     struct hrf_sim_program *programs; /* [ranks] */
-    int64_t per_group, per_microbatch;
+    struct hrf_shares shares;
 };
 
 static int32_t mirror(const struct hrf_partition *p, int32_t place)
@@ -212,26 +215,18 @@ static int32_t mirror(const struct hrf_partition *p, int32_t place)
     return (p->layout.stages - 1 - place / n) * n + place % n;
 }
 
-/* Images of a group's micro-batch that are really there. */
-static int64_t images_of(const struct maker *m, int32_t group, int32_t microbatch)
-{
-    const int64_t first = group * m->per_group + microbatch * m->per_microbatch;
-    const int64_t of_group = (group + 1) * m->per_group, all = m->prediction->n_images;
-    const int64_t end = of_group < all ? of_group : all, left = end - first;
-    return left < 0 ? 0 : left < m->per_microbatch ? left : m->per_microbatch;
-}
-
 static int64_t output_bytes(const struct maker *m, int32_t i, int64_t n_images)
 {
     const struct hrf_graph *graph = m->partition->graph;
-    return value_bytes(graph, graph->outputs[i]) / m->per_microbatch * n_images;
+    return value_bytes(graph, graph->outputs[i]) / m->shares.per_microbatch * n_images;
 }
 
 static enum hrf_status add_outputs(const struct maker *m, int32_t rank, enum hrf_sim_kind kind,
                                    int32_t peer, int32_t group, int32_t microbatch,
                                    struct hrf_error *err)
 {
-    const int64_t n = images_of(m, group, microbatch);
+    int64_t first;
+    const int64_t n = hrf_shares_images(&m->shares, group, microbatch, &first);
     for (int32_t i = 0; i < m->partition->graph->n_outputs && n > 0; i++) {
         const struct hrf_sim_step step = { .kind = kind,
                                            .label = LABEL_OUTPUT,
@@ -361,9 +356,10 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     prediction->layout = *l;
     prediction->n_ranks = n_ranks;
     prediction->n_images = n_images;
-    struct maker m = { partition, prediction, places, programs, 0, 0 };
-    m.per_group = (n_images + l->data - 1) / l->data;
-    m.per_microbatch = (m.per_group + l->microbatches - 1) / l->microbatches;
+    struct maker m = {
+        .partition = partition, .prediction = prediction, .places = places, .programs = programs
+    };
+    HRF_TRY(hrf_layout_share(l, n_images, &m.shares, err));
     const enum hrf_status status = predict(&m, costs, machine, err);
     for (int32_t i = 0; i < partition->n_ranks; i++)
         hrf_free(places[i].program.steps);

@@ -16,35 +16,66 @@ void hrf_work_destroy(struct hrf_work *work)
     hrf_free(work);
 }
 
-static enum hrf_status share_images(struct hrf_work *work, const struct hrf_graph *graph,
-                                    struct hrf_error *err)
-{
-    const struct hrf_layout_plan *l = &work->layout;
-    const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
-    const int64_t shares = (int64_t)l->data * l->microbatches;
-    work->n_images = in->rank > 0 ? in->dims[0] : 1;
-    if (shares > work->n_images)
-        return hrf_error_set(err, HRF_E_USER,
-                             "a batch of %lld cannot be shared by data=%d groups in "
-                             "microbatches=%d; a batch of %lld would do",
-                             (long long)work->n_images, l->data, l->microbatches,
-                             (long long)shares);
-    work->per_group = (work->n_images + l->data - 1) / l->data;
-    work->per_microbatch = (work->per_group + l->microbatches - 1) / l->microbatches;
-    return HRF_OK;
-}
-
-static enum hrf_status set_microbatch(const struct hrf_work *work, struct hrf_graph *graph,
+static enum hrf_status set_microbatch(const struct hrf_shares *shares, struct hrf_graph *graph,
                                       struct hrf_error *err)
 {
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
-        if (shape.rank == 0 || shape.dims[0] != work->n_images)
+        if (shape.rank == 0 || shape.dims[0] != shares->n_images)
             continue;
-        shape.dims[0] = work->per_microbatch;
+        shape.dims[0] = shares->per_microbatch;
         HRF_TRY(hrf_graph_set_input_shape(graph, i, &shape, err));
     }
     return HRF_OK;
+}
+
+enum hrf_status hrf_work_prepare(const struct hrf_shares *shares, const struct hrf_graph *graph,
+                                 const struct hrf_session_config *config, struct hrf_graph **out,
+                                 double *operations, struct hrf_strbuf *notes,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_graph_copy(graph, &copy, err));
+    HRF_TRY(set_microbatch(shares, copy, err));
+    return hrf_session_prepare(copy, config, out, operations, notes, err);
+}
+
+/* What moving values between stages costs each end: half of what a large message takes in all. A
+ * stage of several ranks computes and moves its parts at the same time. */
+static void set_link_costs(const struct hrf_machine *machine, const struct hrf_layout_plan *layout,
+                           struct hrf_stage_costs *costs)
+{
+    enum { LARGE = 1 << 20 };
+    const int32_t n = hrf_layout_stage_ranks(layout);
+    const enum hrf_placement placement = hrf_machine_placement(machine, 0, n);
+    const struct hrf_link *link = hrf_machine_link(machine, placement, LARGE);
+    if (link == NULL)
+        return;
+    const struct hrf_link_point small = hrf_link_at(link, 0), large = hrf_link_at(link, LARGE);
+    const double least = small.send + small.transit + small.receive;
+    const double most = large.send + large.transit + large.receive;
+    costs->seconds_per_message = least / 2 * n;
+    costs->seconds_per_byte = most > least ? (most - least) / LARGE / 2 : 0;
+}
+
+enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
+                                   const struct hrf_layout_plan *layout,
+                                   const struct hrf_cutting *cutting, struct hrf_partition **out,
+                                   struct hrf_error *err)
+{
+    if (cutting == NULL || layout->stages == 1)
+        return hrf_partition_create(prepared, layout, NULL, NULL, out, err);
+    HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)prepared->n_nodes + 1, sizeof *seconds);
+    struct hrf_stage_costs costs = { .seconds = seconds };
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for costs");
+    for (int32_t n = 0; n < prepared->n_nodes; n++) {
+        struct hrf_cost cost;
+        HRF_TRY(hrf_cost_of(cutting->costs, prepared, &prepared->nodes[n], &cost, err));
+        seconds[n] = cost.seconds;
+    }
+    set_link_costs(cutting->machine, layout, &costs);
+    return hrf_partition_create(prepared, layout, NULL, &costs, out, err);
 }
 
 static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_error *err)
@@ -56,8 +87,8 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
             return hrf_error_set(
                 err, HRF_E_UNSUPPORTED,
                 "output '%s' is a constant or not float32: there is nothing to run", v->name);
-        if (work->per_microbatch != work->n_images &&
-            (v->shape.rank == 0 || v->shape.dims[0] != work->per_microbatch))
+        if (work->shares.per_microbatch != work->shares.n_images &&
+            (v->shape.rank == 0 || v->shape.dims[0] != work->shares.per_microbatch))
             return hrf_error_set(err, HRF_E_USER,
                                  "output '%s' does not have the batch as its first dimension, so "
                                  "data= and microbatches= cannot share it",
@@ -72,18 +103,17 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
                                 struct hrf_error *err)
 {
     HRF_AUTO(hrf_work) work = hrf_calloc(1, sizeof *work);
-    HRF_AUTO(hrf_graph) copy = NULL;
     if (work == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a partition");
     work->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     work->layout = *layout;
-    HRF_TRY(share_images(work, graph, err));
-    HRF_TRY(hrf_graph_copy(graph, &copy, err));
-    HRF_TRY(set_microbatch(work, copy, err));
-    HRF_TRY(hrf_session_prepare(copy, config, &work->graph, &work->operations, &work->notes, err));
-    work->operations *= (double)work->n_images / (double)work->per_microbatch;
+    const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
+    HRF_TRY(hrf_layout_share(layout, in->rank > 0 ? in->dims[0] : 1, &work->shares, err));
+    HRF_TRY(hrf_work_prepare(&work->shares, graph, config, &work->graph, &work->operations,
+                             &work->notes, err));
+    work->operations *= (double)work->shares.n_images / (double)work->shares.per_microbatch;
     HRF_TRY(check_outputs(work, err));
-    HRF_TRY(hrf_partition_create(work->graph, layout, NULL, NULL, &work->partition, err));
+    HRF_TRY(hrf_work_partition(work->graph, layout, config->cutting, &work->partition, err));
     *out = work;
     work = NULL;
     return HRF_OK;
@@ -92,8 +122,8 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
 struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i)
 {
     struct hrf_shape shape = work->graph->values[work->graph->outputs[i]].shape;
-    if (work->per_microbatch != work->n_images)
-        shape.dims[0] = work->n_images;
+    if (work->shares.per_microbatch != work->shares.n_images)
+        shape.dims[0] = work->shares.n_images;
     return shape;
 }
 
@@ -199,35 +229,24 @@ enum hrf_status hrf_rank_create(const struct hrf_work *work,
 
 /* ---- running ---- */
 
-/* Images of a group's micro-batch that really are there. */
-static int64_t images_of(const struct hrf_work *work, int32_t group, int32_t microbatch,
-                         int64_t *first)
-{
-    const int64_t end_of_group = (group + 1) * work->per_group;
-    const int64_t end = end_of_group < work->n_images ? end_of_group : work->n_images;
-    *first = group * work->per_group + microbatch * work->per_microbatch;
-    const int64_t left = end - *first;
-    return left < 0 ? 0 : left < work->per_microbatch ? left : work->per_microbatch;
-}
-
 static enum hrf_status fill_inputs(struct hrf_rank *rank, const struct part *part,
                                    int32_t microbatch, hrf_source *source, void *context,
                                    struct hrf_error *err)
 {
     int64_t first;
-    const int64_t n = images_of(rank->work, rank->group, microbatch, &first);
+    const int64_t n = hrf_shares_images(&rank->work->shares, rank->group, microbatch, &first);
     for (int32_t i = 0; i < part->n_inputs; i++) {
         const struct hrf_graph *graph = rank->work->graph;
         const struct hrf_shape *shape = hrf_session_input_shape(part->session, i);
         const struct hrf_box *box = hrf_partition_box(
             rank->work->partition, graph->inputs[part->inputs[i]], part->peers.rank);
         const size_t per_image = (size_t)hrf_shape_count(shape) * sizeof(float) /
-                                 (size_t)rank->work->per_microbatch;
+                                 (size_t)rank->work->shares.per_microbatch;
         float *to = hrf_session_input(part->session, i);
         if (n > 0)
             HRF_TRY(source(context, part->inputs[i], first, n, box, to, err));
         memset((char *)to + (size_t)n * per_image, 0,
-               (size_t)(rank->work->per_microbatch - n) * per_image);
+               (size_t)(rank->work->shares.per_microbatch - n) * per_image);
     }
     return HRF_OK;
 }
@@ -237,9 +256,9 @@ static size_t output_bytes(const struct hrf_work *work, int32_t i, int64_t n_ima
 {
     const struct hrf_shape *shape = &work->graph->values[work->graph->outputs[i]].shape;
     const size_t all = (size_t)hrf_shape_count(shape) * sizeof(float);
-    return work->per_microbatch == work->n_images
+    return work->shares.per_microbatch == work->shares.n_images
                ? all
-               : all / (size_t)work->per_microbatch * (size_t)n_images;
+               : all / (size_t)work->shares.per_microbatch * (size_t)n_images;
 }
 
 static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *part,
@@ -248,7 +267,7 @@ static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *pa
 {
     const struct hrf_work *work = rank->work;
     int64_t first;
-    const int64_t n = images_of(work, rank->group, microbatch, &first);
+    const int64_t n = hrf_shares_images(&work->shares, rank->group, microbatch, &first);
     for (int32_t i = 0; i < work->graph->n_outputs && n > 0; i++) {
         const size_t n_bytes = output_bytes(work, i, n);
         const float *from = hrf_session_output(part->session, i);
@@ -275,7 +294,7 @@ static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, stru
     for (int32_t group = 0; group < work->layout.data; group++)
         for (int32_t m = 0; m < work->layout.microbatches; m++) {
             int64_t first;
-            const int64_t n = images_of(work, group, m, &first);
+            const int64_t n = hrf_shares_images(&work->shares, group, m, &first);
             const int32_t from = giver_of(work, group, m);
             for (int32_t i = 0; i < work->graph->n_outputs && n > 0 && from != 0; i++)
                 HRF_TRY(rank->comm->ops->receive(rank->comm, from, OUTPUT_TAG + m,

@@ -6,14 +6,34 @@
 #ifndef HRF_ENGINE_RUN_RANK_H
 #define HRF_ENGINE_RUN_RANK_H
 
+#include "engine/plan/machine.h"
 #include "engine/run/session.h"
+
+/* What a network is cut into stages by: measured or modelled costs of its nodes, and the links that
+ * values would go over. The same on every rank, or they would not have the same stages. */
+struct hrf_cutting {
+    const struct hrf_cost_table *costs;
+    const struct hrf_machine *machine;
+};
+/* A prepared graph in parts. `cutting` NULL: rough costs. */
+HRF_CHECKED enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
+                                               const struct hrf_layout_plan *layout,
+                                               const struct hrf_cutting *cutting,
+                                               struct hrf_partition **out, struct hrf_error *err);
+
+/* `graph` (shapes of the whole batch) prepared (hrf_session_prepare) for one micro-batch. */
+HRF_CHECKED enum hrf_status hrf_work_prepare(const struct hrf_shares *shares,
+                                             const struct hrf_graph *graph,
+                                             const struct hrf_session_config *config,
+                                             struct hrf_graph **out, double *operations,
+                                             struct hrf_strbuf *notes, struct hrf_error *err);
 
 /* The same on every rank. */
 struct hrf_work {
     struct hrf_graph *graph; /* prepared, for a micro-batch */
     struct hrf_layout_plan layout;
     struct hrf_partition *partition;
-    int64_t n_images, per_group, per_microbatch;
+    struct hrf_shares shares;
     double operations; /* 2 x multiply-adds, of the batch */
     struct hrf_strbuf notes;
 };

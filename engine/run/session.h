@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct hrf_session; /* opaque */
+struct hrf_cutting;
 
 struct hrf_session_config {
     const char *device;             /* "cpu" or "ref" */
@@ -24,8 +25,9 @@ struct hrf_session_config {
     const char *const *keep; /* what stays in float32, see lower.h; may be NULL */
     const char *const *keep_reasons;
     int32_t n_keep;
-    int32_t n_threads;          /* 0 = all that the process may use */
-    int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
+    const struct hrf_cutting *cutting; /* of a network in stages (rank.h); NULL: by rough costs */
+    int32_t n_threads;                 /* 0 = all that the process may use */
+    int64_t memory_limit_bytes;        /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
 };
 
 struct hrf_session_memory {

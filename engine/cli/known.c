@@ -1,0 +1,112 @@
+#include "engine/cli/known.h"
+
+#include "base/path.h"
+#include "base/process.h"
+#include "engine/cli/cli.h"
+#include "engine/cli/machine_file.h"
+#include "engine/run/cost_file.h"
+
+#include <stdio.h>
+
+/* A core of a server of the 2020s: products 100 GFLOPS in float32, messages through memory. */
+static struct hrf_machine assume_machine(void)
+{
+    struct hrf_machine m = {
+        .name = "this machine",
+        .device = "cpu",
+        .is_one_process = true,
+        .ranks_per_node = hrf_process_cpu_count(),
+        .ports_per_node = 1,
+        .copy_rate = 4e9,
+        .rates = { .operations = { 100e9, 50e9, 100e9, 300e9 }, .bytes = 8e9, .overhead = 2e-6 }
+    };
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_PROCESS, 10e-6, 2e9);
+    return m;
+}
+
+static enum hrf_status find_machine(const struct hrf_known_request *request,
+                                    struct hrf_known *known, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *tuned = hrf_engine_machine_path(request->cache);
+    const char *path = request->cluster != NULL ? request->cluster : tuned;
+    if (tuned == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (request->cluster == NULL && !hrf_path_exists(tuned)) {
+        known->machine = assume_machine();
+        known->is_assumed = true;
+        snprintf(known->machine_source, sizeof known->machine_source,
+                 "assumed; 'tune-comm' would measure it");
+        return HRF_OK;
+    }
+    HRF_TRY(hrf_machine_read(path, &known->machine, err));
+    snprintf(known->machine_source, sizeof known->machine_source, "%s", path);
+    if (request->cluster != NULL)
+        return HRF_OK;
+    /* tune-comm measures messages and copies, not arithmetic. */
+    const struct hrf_machine assumed = assume_machine();
+    for (int r = 0; r < HRF_N_RATES; r++)
+        known->machine.rates.operations[r] = assumed.rates.operations[r];
+    known->machine.n_nodes = 0; /* more ranks than processors may be asked about */
+    return HRF_OK;
+}
+
+static enum hrf_status read_kept(const struct hrf_known_request *request, int32_t n_at_once,
+                                 struct hrf_cost_table *table, char source[512],
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_cost_file_path(request->cache, request->device,
+                                                  request->n_threads, n_at_once);
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_cost_file_read(path, table, err));
+    if (table->n_entries > 0 && source != NULL)
+        snprintf(source, 512, "%s", path);
+    return HRF_OK;
+}
+
+static enum hrf_status find_costs(const struct hrf_known_request *request, struct hrf_known *known,
+                                  struct hrf_error *err)
+{
+    const int32_t n_cores = hrf_process_cpu_count();
+    const int32_t n_at_once = request->n_ranks < n_cores ? request->n_ranks : n_cores;
+    known->costs.rates = known->single.rates = known->machine.rates;
+    snprintf(known->cost_source, sizeof known->cost_source, "%s",
+             request->cluster != NULL ? "modelled from the machine's rates"
+                                      : "assumed; 'profile' of the network would measure them");
+    if (request->costs != NULL) {
+        snprintf(known->cost_source, sizeof known->cost_source, "%s", request->costs);
+        if (!hrf_path_exists(request->costs))
+            return hrf_error_set(err, HRF_E_USER, "%s: there is no such file", request->costs);
+        return hrf_cost_file_read(request->costs, &known->costs, err);
+    }
+    if (request->cluster != NULL)
+        return HRF_OK;
+    HRF_TRY(read_kept(request, n_at_once, &known->costs, known->cost_source, err));
+    if (known->costs.n_entries == 0)
+        HRF_TRY(read_kept(request, n_cores, &known->costs, known->cost_source, err));
+    HRF_TRY(read_kept(request, 1, &known->single, NULL, err));
+    if (known->costs.n_entries == 0 && known->single.n_entries > 0)
+        HRF_TRY(read_kept(request, 1, &known->costs, known->cost_source, err));
+    known->is_assumed |= known->costs.n_entries == 0;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct hrf_known *out,
+                               struct hrf_error *err)
+{
+    struct hrf_known known = { .is_assumed = false };
+    enum hrf_status status = find_machine(request, &known, err);
+    if (status == HRF_OK)
+        status = find_costs(request, &known, err);
+    if (status == HRF_OK)
+        *out = known;
+    else
+        hrf_known_release(&known);
+    return status;
+}
+
+void hrf_known_release(struct hrf_known *known)
+{
+    hrf_cost_table_release(&known->costs);
+    hrf_cost_table_release(&known->single);
+}

@@ -1,0 +1,30 @@
+/* known.h - what is known of the machine that a layout is planned for, and where it is known from.
+ */
+#ifndef HRF_ENGINE_CLI_KNOWN_H
+#define HRF_ENGINE_CLI_KNOWN_H
+
+#include "engine/plan/machine.h"
+
+struct hrf_known {
+    struct hrf_machine machine;
+    struct hrf_cost_table costs;  /* of as many ranks at once as there will be */
+    struct hrf_cost_table single; /* of one rank by itself; may be empty: then as `costs` */
+    char machine_source[512];     /* a file, or that it is assumed */
+    char cost_source[512];
+    bool is_assumed; /* nothing was measured here and no machine was given */
+};
+
+struct hrf_known_request {
+    const char *cluster; /* machine file; NULL: this machine, as tune-comm found it */
+    const char *costs;   /* cost file; NULL: what 'profile' has kept, on this machine */
+    const char *cache;
+    const char *device;
+    int32_t n_threads, n_ranks;
+};
+
+/* Rough figures stand in for what was never measured on this machine, and the sources say so. */
+HRF_CHECKED enum hrf_status hrf_known_find(const struct hrf_known_request *request,
+                                           struct hrf_known *out, struct hrf_error *err);
+void hrf_known_release(struct hrf_known *known);
+
+#endif

@@ -1,0 +1,361 @@
+/* plan.c - `hires-engine plan`: what layouts would take on a machine, without running anything. */
+#include "engine/cli/cli.h"
+#include "engine/cli/plan_print.h"
+#include "engine/plan/timeline.h"
+#include "engine/run/planner.h"
+
+#include "base/path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request {
+    const char *model, *precision, *layout, *ranks, *cluster, *costs, *cache, *timeline;
+    int64_t size, batch, classes, threads;
+    double memory_gib;
+    bool json;
+};
+
+enum { MOST_COUNTS = 64 };
+
+/* The request, and what answers it. */
+struct planning {
+    const struct request *request;
+    struct hrf_known known;
+    struct hrf_planner *planner, *single_planner; /* the same unless one rank alone was measured */
+    double single_seconds;                        /* 0: not yet known */
+    int32_t counts[MOST_COUNTS], n_counts;
+    json_t *layouts;
+};
+
+/* ---- which ranks, which layouts ---- */
+
+static enum hrf_status wrong_ranks(const char *text, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_USER,
+                         "--ranks '%s' is not a list of numbers from 1 to %d (1,2,6) or a range "
+                         "that doubles (1..128)",
+                         text, HRF_MAX_RANKS);
+}
+
+static bool read_count(const char **text, int32_t *out)
+{
+    char *end;
+    const long long n = strtoll(*text, &end, 10);
+    if (end == *text || n < 1 || n > HRF_MAX_RANKS)
+        return false;
+    *out = (int32_t)n;
+    *text = end;
+    return true;
+}
+
+/* "1..128" is 1, 2, 4 ... 128; "3..20" is 3, 6, 12, 20. */
+static enum hrf_status read_counts(struct planning *p, const char *text, struct hrf_error *err)
+{
+    const char *at = text;
+    do {
+        int32_t first, last;
+        if (!read_count(&at, &first))
+            return wrong_ranks(text, err);
+        last = first;
+        if (strncmp(at, "..", 2) == 0) {
+            at += 2;
+            if (!read_count(&at, &last) || last < first)
+                return wrong_ranks(text, err);
+        }
+        for (int32_t n = first;; n = 2 * n < last ? 2 * n : last) {
+            if (p->n_counts == MOST_COUNTS)
+                return wrong_ranks(text, err);
+            p->counts[p->n_counts++] = n;
+            if (n == last)
+                break;
+        }
+    } while (*at == ',' && *++at != '\0');
+    return *at == '\0' ? HRF_OK : wrong_ranks(text, err);
+}
+
+/* The layout's text with every N that stands for a number replaced by the count. */
+static enum hrf_status fill_pattern(const char *pattern, int32_t n, struct hrf_layout_plan *out,
+                                    struct hrf_error *err)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    for (const char *c = pattern; *c != '\0'; c++)
+        if (*c == 'N')
+            hrf_strbuf_addf(&text, "%d", n);
+        else
+            hrf_strbuf_addc(&text, *c);
+    enum hrf_status status = hrf_strbuf_status(&text, err);
+    if (status == HRF_OK)
+        status = hrf_layout_parse(text.text, out, err);
+    hrf_strbuf_release(&text);
+    return status;
+}
+
+static bool is_pattern(const char *layout)
+{
+    return layout != NULL && strchr(layout, 'N') != NULL;
+}
+
+static bool is_auto(const char *layout)
+{
+    return layout == NULL || strcmp(layout, "auto") == 0;
+}
+
+/* ---- predictions ---- */
+
+static enum hrf_status predict_single(struct planning *p, struct hrf_error *err)
+{
+    const struct hrf_layout_plan single = { 1, 1, 1, 1, 1, false };
+    HRF_AUTO(hrf_prediction) prediction = NULL;
+    HRF_TRY(hrf_planner_predict(p->single_planner, &single, &prediction, err));
+    p->single_seconds = prediction->seconds;
+    return HRF_OK;
+}
+
+static enum hrf_status predict(struct planning *p, int32_t n_ranks, struct hrf_prediction **out,
+                               struct hrf_error *err)
+{
+    const char *layout = p->request->layout;
+    struct hrf_layout_plan plan;
+    if (is_auto(layout) && n_ranks > 1)
+        return hrf_planner_choose(p->planner, n_ranks, out, err);
+    HRF_TRY(fill_pattern(is_auto(layout) ? "single" : layout, n_ranks, &plan, err));
+    return hrf_planner_predict(hrf_layout_ranks(&plan) == 1 ? p->single_planner : p->planner, &plan,
+                               out, err);
+}
+
+static struct hrf_outlook outlook_of(const struct planning *p,
+                                     const struct hrf_prediction *prediction)
+{
+    const struct hrf_planner *planner = prediction->n_ranks == 1 ? p->single_planner : p->planner;
+    return (struct hrf_outlook){ .prediction = prediction,
+                                 .graph = hrf_planner_graph(planner, &prediction->layout),
+                                 .single_seconds = p->single_seconds,
+                                 .operations = hrf_planner_operations(planner),
+                                 .fits = hrf_planner_fits(planner, prediction) };
+}
+
+static enum hrf_status write_timeline(const struct planning *p, const struct hrf_outlook *o,
+                                      struct hrf_error *err)
+{
+    const struct request *r = p->request;
+    char layout[96], title[256], subtitle[256];
+    hrf_layout_text(&o->prediction->layout, layout);
+    snprintf(title, sizeof title, "%s, %lld px, batch %lld, %s: %s", hrf_path_name(r->model),
+             (long long)r->size, (long long)r->batch, r->precision, layout);
+    snprintf(subtitle, sizeof subtitle,
+             "simulated on %s: %.2f ms a batch, %.0f %% of %d times one rank",
+             p->known.machine.name, o->prediction->seconds * 1e3, 100 * hrf_outlook_efficiency(o),
+             o->prediction->n_ranks);
+    const struct hrf_timeline timeline = { .title = title, .subtitle = subtitle };
+    struct hrf_strbuf svg = HRF_STRBUF_INIT;
+    hrf_timeline_svg(&timeline, o->prediction->simulation, &svg);
+    enum hrf_status status = hrf_strbuf_status(&svg, err);
+    if (status == HRF_OK)
+        status = hrf_file_write_atomic(r->timeline, svg.text, svg.length, err);
+    hrf_strbuf_release(&svg);
+    return status;
+}
+
+static enum hrf_status show(struct planning *p, const struct hrf_prediction *prediction,
+                            struct hrf_error *err)
+{
+    const struct hrf_outlook outlook = outlook_of(p, prediction);
+    const bool is_only = p->n_counts == 1;
+    if (p->request->timeline != NULL)
+        HRF_TRY(write_timeline(p, &outlook, err));
+    if (p->request->json)
+        return json_array_append_new(p->layouts, hrf_outlook_json(&outlook, is_only)) == 0
+                   ? HRF_OK
+                   : hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    hrf_outlook_print_line(&outlook, stdout);
+    if (is_only)
+        hrf_outlook_print_ranks(&outlook, stdout);
+    return HRF_OK;
+}
+
+/* A number of ranks for which no layout is possible is told; the others go on. */
+static enum hrf_status show_refusal(struct planning *p, int32_t n_ranks,
+                                    const struct hrf_error *why, struct hrf_error *err)
+{
+    if (p->n_counts == 1) {
+        if (err != NULL)
+            *err = *why;
+        return why->status;
+    }
+    if (!p->request->json) {
+        printf("%5d  %s\n", n_ranks, why->text);
+        return HRF_OK;
+    }
+    json_t *line = json_pack("{siss}", "ranks", n_ranks, "error", why->text);
+    return json_array_append_new(p->layouts, line) == 0
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+}
+
+static enum hrf_status show_all(struct planning *p, struct hrf_error *err)
+{
+    HRF_TRY(predict_single(p, err));
+    if (!p->request->json) {
+        hrf_known_print(&p->known, stdout);
+        hrf_outlook_print_head(stdout);
+    }
+    for (int32_t i = 0; i < p->n_counts; i++) {
+        HRF_AUTO(hrf_prediction) prediction = NULL;
+        struct hrf_error why = { .status = HRF_OK };
+        enum hrf_status status = predict(p, p->counts[i], &prediction, &why);
+        if (status == HRF_OK)
+            status = show(p, prediction, err);
+        else if (status == HRF_E_USER)
+            status = show_refusal(p, p->counts[i], &why, err);
+        else if (err != NULL)
+            *err = why;
+        HRF_TRY(status);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status print_json(struct planning *p, struct hrf_error *err)
+{
+    const struct request *r = p->request;
+    HRF_AUTO_JSON json = json_pack(
+        "{sisssIsIsssosososO}", "version", 1, "model", r->model, "size", (json_int_t)r->size,
+        "batch", (json_int_t)r->batch, "precision", r->precision, "gop_per_image",
+        hrf_json_number(hrf_planner_operations(p->single_planner) / (double)r->batch * 1e-9),
+        "known", hrf_known_json(&p->known), "single_seconds", hrf_json_number(p->single_seconds),
+        "layouts", p->layouts);
+    HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    printf("%s\n", text);
+    return HRF_OK;
+}
+
+static enum hrf_status make_planners(struct planning *p, const struct hrf_graph *graph,
+                                     struct hrf_error *err)
+{
+    struct hrf_planner_config config = { .graph = graph,
+                                         .precision = p->request->precision,
+                                         .costs = &p->known.costs,
+                                         .machine = &p->known.machine,
+                                         .memory_bytes = (int64_t)(p->request->memory_gib *
+                                                                   0x1p30) };
+    HRF_TRY(hrf_planner_create(&config, &p->planner, err));
+    p->single_planner = p->planner;
+    if (p->known.single.n_entries == 0)
+        return HRF_OK;
+    config.costs = &p->known.single;
+    p->single_planner = NULL;
+    return hrf_planner_create(&config, &p->single_planner, err);
+}
+
+static enum hrf_status plan(struct planning *p, struct hrf_error *err)
+{
+    const struct request *r = p->request;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_layout_plan layout = { .data = 1 };
+    HRF_TRY(hrf_engine_check_request("auto", r->precision, NULL, err));
+    if (!is_auto(r->layout))
+        HRF_TRY(fill_pattern(r->layout, 1, &layout, err));
+    if (r->ranks == NULL && (is_auto(r->layout) || is_pattern(r->layout)))
+        return hrf_error_set(err, HRF_E_USER,
+                             "--ranks says how many ranks a layout is sought for: 4, 1,2,6 or "
+                             "1..128; or name one with --layout");
+    if (r->ranks != NULL && !is_auto(r->layout) && !is_pattern(r->layout))
+        return hrf_error_set(err, HRF_E_USER,
+                             "--layout %s says how many ranks there are; put N for a number that "
+                             "--ranks gives (spatial=N)",
+                             r->layout);
+    if (r->ranks != NULL)
+        HRF_TRY(read_counts(p, r->ranks, err));
+    else
+        p->counts[p->n_counts++] = hrf_layout_ranks(&layout);
+    if (r->timeline != NULL && p->n_counts > 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--timeline shows one layout; give --ranks one number");
+    const struct hrf_known_request known = { .cluster = r->cluster,
+                                             .costs = r->costs,
+                                             .cache = r->cache,
+                                             .device = "cpu",
+                                             .n_threads = (int32_t)r->threads,
+                                             .n_ranks = p->counts[p->n_counts - 1] };
+    HRF_TRY(hrf_known_find(&known, &p->known, err));
+    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    HRF_TRY(make_planners(p, graph, err));
+    HRF_TRY(show_all(p, err));
+    return r->json ? print_json(p, err) : HRF_OK;
+}
+
+static void release(struct planning *p)
+{
+    if (p->single_planner != p->planner)
+        hrf_planner_destroy(p->single_planner);
+    hrf_planner_destroy(p->planner);
+    hrf_known_release(&p->known);
+    json_decref(p->layouts);
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request r = {
+        .precision = "fp32", .size = 256, .batch = 1, .classes = 1000, .threads = 1
+    };
+    const struct hrf_option options[] = {
+        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
+        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "batch", "N", "images of a batch (default 1)", HRF_OPTION_INT, &r.batch },
+        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
+        { "layout", "L",
+          "how ranks share the work; N stands for a number of --ranks; auto "
+          "(default) seeks the fastest that fits",
+          HRF_OPTION_TEXT, &r.layout },
+        { "ranks", "N", "how many: 4, a list 1,2,6 or 1..128, which doubles", HRF_OPTION_TEXT,
+          &r.ranks },
+        { "cluster", "FILE", "a machine file (machines/*.yaml; default: this machine)",
+          HRF_OPTION_TEXT, &r.cluster },
+        { "costs", "FILE", "measured costs of nodes (default: what 'profile' has kept)",
+          HRF_OPTION_TEXT, &r.costs },
+        { "memory", "GIB", "that a rank may hold (default: what the machine has)", HRF_OPTION_REAL,
+          &r.memory_gib },
+        { "timeline", "FILE.svg", "a picture of what every rank does when", HRF_OPTION_TEXT,
+          &r.timeline },
+        { "threads", "N", "of a rank, for measured costs (default 1)", HRF_OPTION_INT, &r.threads },
+        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
+          &r.classes },
+        { "cache", "DIR", "where costs and machines are kept", HRF_OPTION_TEXT, &r.cache },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    struct planning p = { .request = &r, .layouts = json_array() };
+    enum hrf_status status;
+    if (r.model == NULL)
+        status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
+    else if (r.size < 1 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory_gib < 0)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--size, --batch, --classes and --threads are at least 1, --memory "
+                               "at least 0");
+    else
+        status = plan(&p, &err);
+    release(&p);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}
+
+const struct hrf_command hrf_engine_plan = {
+    .name = "plan",
+    .operands = "",
+    .summary = "predict what layouts would take on a machine, without running anything",
+    .details =
+        "Every rank's work is played on costs of nodes and messages: those measured on this "
+        "machine (profile, tune-comm), or those of a machine file. Times of a rank are those "
+        "of one batch. A machine file is YAML: version, name, device {name, memory_gib, "
+        "overhead_us, gb_per_s, tops {fp32, fp16, bf16, int8}}, ranks_per_node, "
+        "ports_per_node, nodes, one_process, links [{comm, placement: process, node or "
+        "network, latency_us, gb_per_s}].",
+    .run = run,
+};

@@ -1,0 +1,32 @@
+/* plan_print.h - predictions for people and for scripts. */
+#ifndef HRF_ENGINE_CLI_PLAN_PRINT_H
+#define HRF_ENGINE_CLI_PLAN_PRINT_H
+
+#include "engine/cli/known.h"
+#include "engine/plan/predict.h"
+
+#include <stdio.h>
+
+/* One predicted layout beside one rank of the same machine. */
+struct hrf_outlook {
+    const struct hrf_prediction *prediction;
+    const struct hrf_graph *graph; /* of a micro-batch, prepared */
+    double single_seconds;         /* of the batch on one rank */
+    double operations;             /* of the batch */
+    bool fits;
+};
+
+/* 1 = every rank as fast as one alone. */
+double hrf_outlook_efficiency(const struct hrf_outlook *outlook);
+/* What each rank computes, holds, sends and waits for. */
+void hrf_outlook_print_ranks(const struct hrf_outlook *outlook, FILE *out);
+/* A line of a table, and the table's head. */
+void hrf_outlook_print_head(FILE *out);
+void hrf_outlook_print_line(const struct hrf_outlook *outlook, FILE *out);
+/* With "per_rank" when `with_ranks`. New reference; NULL = no memory. */
+json_t *hrf_outlook_json(const struct hrf_outlook *outlook, bool with_ranks);
+/* On what the figures stand. */
+void hrf_known_print(const struct hrf_known *known, FILE *out);
+json_t *hrf_known_json(const struct hrf_known *known);
+
+#endif

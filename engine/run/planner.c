@@ -1,0 +1,246 @@
+#include "engine/run/planner.h"
+
+#include "engine/run/made_ranges.h"
+#include "engine/run/rank.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The network for one size of micro-batch. */
+struct prepared {
+    int64_t per_microbatch;
+    struct hrf_graph *graph;
+};
+
+struct hrf_planner {
+    struct hrf_planner_config config;
+    struct hrf_made_ranges made;
+    int64_t n_images;
+    struct prepared *prepared;
+    size_t n_prepared, capacity;
+    double operations;
+};
+
+void hrf_planner_destroy(struct hrf_planner *planner)
+{
+    if (planner == NULL)
+        return;
+    for (size_t i = 0; i < planner->n_prepared; i++)
+        hrf_graph_destroy(planner->prepared[i].graph);
+    hrf_free(planner->prepared);
+    hrf_made_ranges_release(&planner->made);
+    hrf_free(planner);
+}
+
+enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
+                                   struct hrf_planner **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_planner) planner = hrf_calloc(1, sizeof *planner);
+    if (planner == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a planner");
+    planner->config = *config;
+    if (planner->config.memory_bytes == 0)
+        planner->config.memory_bytes = config->machine->memory_bytes;
+    const struct hrf_shape *in = &config->graph->values[config->graph->inputs[0]].shape;
+    planner->n_images = in->rank > 0 ? in->dims[0] : 1;
+    if (strcmp(config->precision, "int8") == 0)
+        HRF_TRY(hrf_made_ranges_init(config->graph, &planner->made, err));
+    *out = planner;
+    planner = NULL;
+    return HRF_OK;
+}
+
+/* ---- prepared networks ---- */
+
+static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_shares *shares,
+                               struct prepared *p, struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = "cpu", /* no session is made of it */
+                                               .precision = planner->config.precision,
+                                               .ranges = planner->made.ranges,
+                                               .n_ranges = planner->made.n_ranges };
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    double operations = 0;
+    enum hrf_status status = hrf_work_prepare(shares, planner->config.graph, &config, &p->graph,
+                                              &operations, &notes, err);
+    hrf_strbuf_release(&notes);
+    HRF_TRY(status);
+    p->per_microbatch = shares->per_microbatch;
+    planner->operations = operations * (double)shares->n_images / (double)shares->per_microbatch;
+    return HRF_OK;
+}
+
+static enum hrf_status get_prepared(struct hrf_planner *planner, const struct hrf_shares *shares,
+                                    const struct prepared **out, struct hrf_error *err)
+{
+    struct prepared fresh = { .graph = NULL };
+    for (size_t i = 0; i < planner->n_prepared; i++)
+        if (planner->prepared[i].per_microbatch == shares->per_microbatch) {
+            *out = &planner->prepared[i];
+            return HRF_OK;
+        }
+    HRF_TRY(hrf_array_reserve((void **)&planner->prepared, &planner->capacity,
+                              planner->n_prepared + 1, sizeof fresh, err));
+    const enum hrf_status status = prepare(planner, shares, &fresh, err);
+    if (status != HRF_OK) {
+        hrf_graph_destroy(fresh.graph);
+        return status;
+    }
+    planner->prepared[planner->n_prepared] = fresh;
+    *out = &planner->prepared[planner->n_prepared++];
+    return HRF_OK;
+}
+
+const struct hrf_graph *hrf_planner_graph(const struct hrf_planner *planner,
+                                          const struct hrf_layout_plan *layout)
+{
+    struct hrf_shares shares;
+    if (hrf_layout_share(layout, planner->n_images, &shares, NULL) != HRF_OK)
+        return NULL;
+    for (size_t i = 0; i < planner->n_prepared; i++)
+        if (planner->prepared[i].per_microbatch == shares.per_microbatch)
+            return planner->prepared[i].graph;
+    return NULL;
+}
+
+double hrf_planner_operations(const struct hrf_planner *planner)
+{
+    return planner->operations;
+}
+
+/* ---- one layout ---- */
+
+enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
+                                    const struct hrf_layout_plan *layout,
+                                    struct hrf_prediction **out, struct hrf_error *err)
+{
+    const struct prepared *p;
+    struct hrf_shares shares;
+    HRF_AUTO(hrf_partition) partition = NULL;
+    HRF_TRY(hrf_layout_share(layout, planner->n_images, &shares, err));
+    HRF_TRY(get_prepared(planner, &shares, &p, err));
+    const struct hrf_cutting cutting = { planner->config.costs, planner->config.machine };
+    HRF_TRY(hrf_work_partition(p->graph, layout, &cutting, &partition, err));
+    return hrf_predict(partition, planner->n_images, planner->config.costs, planner->config.machine,
+                       out, err);
+}
+
+bool hrf_planner_fits(const struct hrf_planner *planner, const struct hrf_prediction *prediction)
+{
+    const int64_t limit = planner->config.memory_bytes;
+    return limit <= 0 || hrf_prediction_peak_bytes(prediction) <= limit;
+}
+
+/* ---- the best of many ---- */
+
+struct choice {
+    struct hrf_planner *planner;
+    struct hrf_prediction *best;  /* of those that fit */
+    struct hrf_prediction *least; /* memory, of all */
+};
+
+static void keep_better(struct hrf_prediction **kept, struct hrf_prediction **fresh, bool is_better)
+{
+    if (*kept != NULL && !is_better)
+        return;
+    hrf_prediction_destroy(*kept);
+    *kept = *fresh;
+    *fresh = NULL;
+}
+
+static enum hrf_status consider(struct choice *c, const struct hrf_layout_plan *layout,
+                                struct hrf_error *err)
+{
+    HRF_AUTO(hrf_prediction) p = NULL;
+    HRF_TRY(hrf_planner_predict(c->planner, layout, &p, err));
+    if (hrf_planner_fits(c->planner, p))
+        keep_better(&c->best, &p, c->best != NULL && p->seconds < c->best->seconds);
+    else
+        keep_better(&c->least, &p,
+                    c->least != NULL &&
+                        hrf_prediction_peak_bytes(p) < hrf_prediction_peak_bytes(c->least));
+    return HRF_OK;
+}
+
+/* A layout that the network cannot have (more stages than nodes, too few images) is passed over;
+ * what is wrong with every layout alike is an error. */
+static enum hrf_status try_layout(struct choice *c, const struct hrf_layout_plan *layout,
+                                  struct hrf_error *err)
+{
+    struct hrf_shares shares;
+    const int32_t most = c->planner->n_prepared > 0 ? c->planner->prepared[0].graph->n_nodes
+                                                    : c->planner->config.graph->n_nodes;
+    if (layout->stages > most ||
+        hrf_layout_share(layout, c->planner->n_images, &shares, NULL) != HRF_OK)
+        return HRF_OK;
+    return consider(c, layout, err);
+}
+
+static enum hrf_status try_microbatches(struct choice *c, struct hrf_layout_plan layout,
+                                        struct hrf_error *err)
+{
+    const int64_t most = c->planner->n_images / layout.data;
+    const int64_t useful = layout.stages > 1 ? 16 * (int64_t)layout.stages : 1;
+    for (layout.microbatches = 1; layout.microbatches <= most && layout.microbatches <= useful;
+         layout.microbatches *= 2)
+        HRF_TRY(try_layout(c, &layout, err));
+    return HRF_OK;
+}
+
+/* Strips, and the grid that is nearest to a square: it has the shortest borders. */
+static enum hrf_status try_grids(struct choice *c, struct hrf_layout_plan layout, int32_t parts,
+                                 struct hrf_error *err)
+{
+    layout.rows = parts;
+    layout.columns = 1;
+    HRF_TRY(try_microbatches(c, layout, err));
+    for (int32_t columns = (int32_t)sqrt((double)parts); columns > 1; columns--)
+        if (parts % columns == 0) {
+            layout.rows = parts / columns;
+            layout.columns = columns;
+            return try_microbatches(c, layout, err);
+        }
+    return HRF_OK;
+}
+
+static enum hrf_status try_all(struct choice *c, int32_t n_ranks, struct hrf_error *err)
+{
+    for (int32_t data = 1; data <= n_ranks; data++)
+        for (int32_t stages = 1; n_ranks % data == 0 && stages <= n_ranks / data; stages++) {
+            const struct hrf_layout_plan layout = { .data = data, .stages = stages };
+            if (n_ranks / data % stages == 0)
+                HRF_TRY(try_grids(c, layout, n_ranks / data / stages, err));
+        }
+    return HRF_OK;
+}
+
+static enum hrf_status refuse(const struct choice *c, int32_t n_ranks, struct hrf_error *err)
+{
+    char text[96] = "";
+    if (c->least == NULL)
+        return hrf_error_set(err, HRF_E_USER,
+                             "no layout of %d ranks can share a batch of %lld; take fewer ranks or "
+                             "a larger batch",
+                             n_ranks, (long long)c->planner->n_images);
+    hrf_layout_text(&c->least->layout, text);
+    return hrf_error_set(err, HRF_E_USER,
+                         "no layout of %d ranks keeps below %.2f GiB a rank; %s needs least, %.2f "
+                         "GiB: take more ranks, a smaller batch or a lower precision",
+                         n_ranks, (double)c->planner->config.memory_bytes / 0x1p30, text,
+                         (double)hrf_prediction_peak_bytes(c->least) / 0x1p30);
+}
+
+enum hrf_status hrf_planner_choose(struct hrf_planner *planner, int32_t n_ranks,
+                                   struct hrf_prediction **out, struct hrf_error *err)
+{
+    struct choice choice = { .planner = planner };
+    enum hrf_status status = try_all(&choice, n_ranks, err);
+    if (status == HRF_OK && choice.best == NULL)
+        status = refuse(&choice, n_ranks, err);
+    if (status == HRF_OK)
+        *out = choice.best;
+    else
+        hrf_prediction_destroy(choice.best);
+    hrf_prediction_destroy(choice.least);
+    return status;
+}
