@@ -154,7 +154,8 @@ static enum hrf_status collect(struct run *run, struct run_job *job, bool *chang
 
 struct verdict {
     enum hrf_end end;
-    char *reason; /* heap */
+    char *reason;  /* heap: for people */
+    char *message; /* heap: the part of it that jobs with one fault share */
 };
 
 /* The end of a file, at most `size` - 1 bytes. */
@@ -216,7 +217,7 @@ static void read_papers(const struct run *run, const struct run_job *job, struct
 
 static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
 {
-    if (view->state[0] == '\0')
+    if (view == NULL || view->state[0] == '\0')
         return;
     hrf_strbuf_addf(out, "; the scheduler says %s", view->state);
     if (view->reason[0] != '\0' && strcmp(view->reason, view->state) != 0)
@@ -266,24 +267,24 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
                                          .cause = job->view.cause };
     out->end = hrf_state_judge(&witness);
     out->reason = describe_end(done, has_word, out->end, &job->view, papers.said);
+    out->message = describe_end(done, has_word, out->end, NULL, papers.said);
     hrf_free(papers.said);
-    if (out->reason == NULL)
+    if (out->reason == NULL || out->message == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
     if (out->end == HRF_END_LOST && job->view.node[0] != '\0')
         hrf_strikes_add(&run->strikes, job->view.node, run_now_ms());
     return HRF_OK;
 }
 
-static enum hrf_status trip(struct run *run, const char *reason, const struct run_job *job,
+static enum hrf_status trip(struct run *run, const char *message, int64_t ran_ms,
                             struct hrf_error *err)
 {
-    const int64_t ran_ms = hrf_clock_wall_ms() - job->row.submitted_ms;
-    if (!hrf_breaker_failed(&run->breaker, reason, ran_ms))
+    if (!hrf_breaker_failed(&run->breaker, message, ran_ms))
         return HRF_OK;
     return hrf_error_set(err, HRF_E_EXTERNAL,
                          "%d jobs in a row failed at once with the same message, so the rest is "
                          "not tried: %s",
-                         HRF_BREAKER_LIMIT, reason);
+                         HRF_BREAKER_LIMIT, message);
 }
 
 /* Takes what a job has of a task that it did not finish, for the next attempt. */
@@ -315,8 +316,9 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
     struct verdict verdict = { .end = HRF_END_CLEAN };
     if (job->n_collected == job->n_tasks)
         return run_end_job(run, job, NULL, err);
-    HRF_TRY(judge(run, job, done, has_word, &verdict, err));
-    HRF_AUTO_FREE char *reason = verdict.reason;
+    enum hrf_status judged = judge(run, job, done, has_word, &verdict, err);
+    HRF_AUTO_FREE char *reason = verdict.reason, *message = verdict.message;
+    HRF_TRY(judged);
     if (!has_word || run->executor->ops->quiet_ms > 0)
         run_revoke(run, job); /* should it live on somewhere, it commits nothing */
     bool is_short = false;
@@ -334,7 +336,7 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
         is_short |= !ended;
     }
     const enum hrf_status status = is_short && verdict.end == HRF_END_ERROR
-                                       ? trip(run, reason, job, err)
+                                       ? trip(run, message, done->end_ms - done->start_ms, err)
                                        : HRF_OK;
     HRF_TRY(run_end_job(run, job, reason, status == HRF_OK ? err : NULL));
     return status;

@@ -93,9 +93,12 @@ struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf
 
 int64_t hrf_state_grow(int64_t value, int64_t level, int64_t limit)
 {
+    const int64_t asked = value;
     for (int64_t i = 0; i < level && value < INT64_MAX / 2; i++)
-        value += value / 2;
-    return limit > 0 && value > limit ? limit : value;
+        value += value > 1 ? value / 2 : 1;
+    if (limit > 0 && value > limit)
+        value = limit > asked ? limit : asked;
+    return value;
 }
 
 static bool is_current(const struct hrf_strike *strike, int64_t now_ms)

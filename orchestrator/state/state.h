@@ -65,7 +65,8 @@ struct hrf_retry {
  * another of its tasks, so that what is left of it is a remainder and not a failure. */
 struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf_end end,
                                  int64_t n_attempts, bool progress, struct hrf_random *random);
-/* `value` at a level: half as much again for each, at most `limit` (0 = none). */
+/* `value` at a level: half as much again for each, at most `limit` (0 = none) but never less than
+ * `value`, which is what was asked for. */
 int64_t hrf_state_grow(int64_t value, int64_t level, int64_t limit);
 
 /* The stage stops when this many different tasks fail in a row within `window_ms` of their start

@@ -255,6 +255,7 @@ enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *outp
                                         "AssocGrpSubmitJobsLimit",
                                         "MaxSubmitJob",
                                         "too many pending jobs",
+                                        "Unable to contact slurm controller",
                                         "rate limit",
                                         "back off",
                                         NULL };

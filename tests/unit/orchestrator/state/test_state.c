@@ -1,0 +1,152 @@
+/* Judgement and retries, by value. */
+#include "orchestrator/state/state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void both_witnesses_are_heard(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hrf_witness witness;
+        enum hrf_end end;
+    } cases[] = {
+        { { .has_word = true, .exited = true }, HRF_END_CLEAN },
+        { { .has_word = true, .exited = true, .cause = HRF_CAUSE_MEMORY }, HRF_END_MEMORY },
+        { { .has_word = true, .exited = true, .was_out_of_memory = true }, HRF_END_MEMORY },
+        { { .has_word = true, .exited = true, .exit_code = 7 }, HRF_END_ERROR },
+        { { .has_word = true, .exited = true, .exit_code = 7, .cause = HRF_CAUSE_FAILED },
+          HRF_END_ERROR },
+        { { .has_word = true, .exited = true, .exit_code = 75 }, HRF_END_TRY_AGAIN },
+        { { .has_word = true, .exited = true, .exit_code = 75, .was_warned = true },
+          HRF_END_TIME_LIMIT },
+        { { .has_word = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_PREEMPTED },
+          HRF_END_PREEMPTED },
+        { { .has_word = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_CANCELLED },
+          HRF_END_CANCELLED },
+        { { .has_word = true }, HRF_END_SIGNAL },
+        { { .has_word = true, .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
+        { { .has_word = true, .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
+        { { .cause = HRF_CAUSE_NONE }, HRF_END_LOST }, /* it says "completed": not believed */
+        { { .cause = HRF_CAUSE_FAILED }, HRF_END_LOST },
+        { { .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
+        { { .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
+        { { .cause = HRF_CAUSE_MEMORY }, HRF_END_MEMORY },
+        { { .cause = HRF_CAUSE_PREEMPTED }, HRF_END_PREEMPTED },
+        { { .cause = HRF_CAUSE_CANCELLED }, HRF_END_CANCELLED },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (hrf_state_judge(&cases[i].witness) != cases[i].end)
+            fail_msg("case %zu: %d, not %d", i, (int)hrf_state_judge(&cases[i].witness),
+                     (int)cases[i].end);
+}
+
+static const struct hrf_retry_policy policy = {
+    .retries = 2, .base_ms = 100, .max_ms = 1000, .lost_limit = 5
+};
+
+/* How often a task that always ends like this is tried in all. */
+static int64_t tries(enum hrf_end end, bool progress)
+{
+    struct hrf_random random = hrf_random_init(1);
+    int64_t n_attempts = 0;
+    for (int64_t n = 1; n < 100; n++) {
+        struct hrf_retry retry = hrf_state_retry(&policy, end, n_attempts, progress, &random);
+        assert_true(retry.delay_ms >= 0 && retry.delay_ms <= 1000);
+        if (!retry.again)
+            return n;
+        n_attempts = retry.n_attempts;
+    }
+    return 100;
+}
+
+static void each_kind_of_end_has_its_own_patience(void **state)
+{
+    (void)state;
+    assert_int_equal(tries(HRF_END_ERROR, true), 1);
+    assert_int_equal(tries(HRF_END_CANCELLED, true), 1);
+    assert_int_equal(tries(HRF_END_SIGNAL, false), 3);
+    assert_int_equal(tries(HRF_END_CLEAN, false), 3);
+    assert_int_equal(tries(HRF_END_MEMORY, true), 3);
+    assert_int_equal(tries(HRF_END_LOST, false), 6);
+    assert_int_equal(tries(HRF_END_TIME_LIMIT, false), 6);
+    assert_int_equal(tries(HRF_END_TRY_AGAIN, false), 6);
+    assert_int_equal(tries(HRF_END_PREEMPTED, false), 100); /* nobody's fault */
+    assert_int_equal(tries(HRF_END_TIME_LIMIT, true), 100); /* each brings the end nearer */
+    assert_int_equal(tries(HRF_END_LOST, true), 100);
+}
+
+static void more_is_given_of_what_was_wanting(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_retry r = hrf_state_retry(&policy, HRF_END_MEMORY, 0, false, &random);
+    assert_true(r.more_memory == 1 && r.more_time == 0);
+    r = hrf_state_retry(&policy, HRF_END_TIME_LIMIT, 0, false, &random);
+    assert_true(r.more_memory == 0 && r.more_time == 1);
+    r = hrf_state_retry(&policy, HRF_END_TIME_LIMIT, 0, true, &random); /* the rest is less */
+    assert_int_equal(r.more_time, 0);
+    assert_int_equal(hrf_state_grow(100, 0, 0), 100);
+    assert_int_equal(hrf_state_grow(100, 2, 0), 225);
+    assert_int_equal(hrf_state_grow(100, 2, 200), 200);
+    assert_int_equal(hrf_state_grow(300, 2, 200), 300); /* what was asked for stays asked for */
+    assert_int_equal(hrf_state_grow(1, 3, 0), 4);
+    assert_true(hrf_state_grow(INT64_MAX / 2 + 1, 90, 0) > 0); /* no overflow */
+}
+
+static void a_machine_with_two_strikes_is_left_out_for_an_hour(void **state)
+{
+    (void)state;
+    struct hrf_strikes strikes = { .n_items = 0 };
+    char out[64];
+    hrf_strikes_add(&strikes, "n3", 1000);
+    hrf_strikes_list(&strikes, 1000, out, sizeof out);
+    assert_string_equal(out, "");
+    hrf_strikes_add(&strikes, "n7", 1500);
+    hrf_strikes_add(&strikes, "n3", 2000);
+    hrf_strikes_add(&strikes, "", 2000);
+    hrf_strikes_list(&strikes, 2000, out, sizeof out);
+    assert_string_equal(out, "n3");
+    hrf_strikes_add(&strikes, "n7", 2500);
+    hrf_strikes_list(&strikes, 2500, out, sizeof out);
+    assert_string_equal(out, "n3,n7");
+    hrf_strikes_list(&strikes, 2000 + HRF_STRIKES_MS, out, sizeof out);
+    assert_string_equal(out, "n7");
+    hrf_strikes_add(&strikes, "n3", 2000 + HRF_STRIKES_MS); /* the old ones are forgotten */
+    hrf_strikes_list(&strikes, 2001 + HRF_STRIKES_MS, out, sizeof out);
+    assert_string_equal(out, "n7");
+    for (int i = 0; i < 3 * HRF_STRIKES_MAX; i++) {
+        char node[16] = { 'x', (char)('a' + i / 26), (char)('a' + i % 26), '\0' };
+        hrf_strikes_add(&strikes, node, 5000);
+    }
+    assert_true(strikes.n_items <= HRF_STRIKES_MAX);
+}
+
+static void the_same_fault_in_a_row_opens_the_breaker(void **state)
+{
+    (void)state;
+    struct hrf_breaker breaker = { .n_in_a_row = 0 };
+    bool open = false;
+    for (int i = 0; i < HRF_BREAKER_LIMIT; i++)
+        open = hrf_breaker_failed(&breaker, "no such module", 100);
+    assert_true(open);
+    hrf_breaker_succeeded(&breaker);
+    assert_false(hrf_breaker_failed(&breaker, "no such module", 100));
+    assert_false(hrf_breaker_failed(&breaker, "another", 100));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_witnesses_are_heard),
+        cmocka_unit_test(each_kind_of_end_has_its_own_patience),
+        cmocka_unit_test(more_is_given_of_what_was_wanting),
+        cmocka_unit_test(a_machine_with_two_strikes_is_left_out_for_an_hour),
+        cmocka_unit_test(the_same_fault_in_a_row_opens_the_breaker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
