@@ -211,6 +211,8 @@ int hrf_args_main(const char *program, const char *summary,
         print_commands(program, summary, commands);
         return 0;
     }
+    if (strcmp(name, "--version") == 0)
+        name = "version";
     for (size_t i = 0; commands[i] != NULL; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i]->run(commands[i], argc - 2, argv + 2);

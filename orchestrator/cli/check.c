@@ -64,13 +64,24 @@ static int print_json(const char *path, const struct hrf_option_list *set)
     return status == HRF_OK ? 0 : HRF_EXIT_USAGE;
 }
 
+static int print_keys(void)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    hrf_workflow_describe(&text);
+    fputs(text.text, stdout);
+    hrf_strbuf_release(&text);
+    return 0;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    bool schema = false, resolved = false, json = false;
+    bool schema = false, keys = false, resolved = false, json = false;
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE", "overrides a key; may be repeated", HRF_OPTION_LIST, &set },
         { "schema", NULL, "print the JSON Schema of workflow files", HRF_OPTION_FLAG, &schema },
+        { "keys", NULL, "print every key, its default and meaning (Markdown)", HRF_OPTION_FLAG,
+          &keys },
         { "resolved", NULL, "print the workflow with every default", HRF_OPTION_FLAG, &resolved },
         { "json", NULL, "print the findings as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -80,9 +91,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     if (schema)
         return print_schema(command->name);
+    if (keys)
+        return print_keys();
     struct hrf_error err = { .status = HRF_OK };
     if (args.n_operands == 0) {
-        fprintf(stderr, "%s check: name a workflow file, or give --schema\n", HRF_PROGRAM);
+        fprintf(stderr, "%s check: name a workflow file, or give --keys or --schema\n",
+                HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
     if (json)

@@ -40,9 +40,10 @@ const struct hrf_command hrf_cli_bench = {
 
 static int run_version(const struct hrf_command *command, int argc, char **argv)
 {
-    (void)command;
-    (void)argc;
-    (void)argv;
+    const struct hrf_option options[] = { { NULL } };
+    const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
     printf("%s %s\n", HRF_PROGRAM, HRF_VERSION);
     return 0;
 }

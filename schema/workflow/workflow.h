@@ -183,6 +183,8 @@ void hrf_workflow_differences(const struct hrf_workflow *now, const struct hrf_w
                               struct hrf_strbuf *out);
 /* JSON Schema (draft 2020-12) of the file, made from the same tables that check it. */
 HRF_CHECKED enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_error *err);
+/* A Markdown table of every key: what it takes, its default, what it is. */
+void hrf_workflow_describe(struct hrf_strbuf *out);
 /* What this build cannot run yet, one sentence per line naming the key and its value; empty
  * when it can run all of it. `run` refuses a workflow for which this is not empty. */
 void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_strbuf *out);

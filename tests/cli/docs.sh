@@ -1,0 +1,74 @@
+#!/bin/sh
+# What the documentation says is so: its table of keys is the program's, its examples are valid, and
+# every field of a real report has its word. HRF_REFRESH_GOLDEN=1 writes the table anew.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+docs=$HRF_SOURCE_DIR/docs
+
+# The table of keys in workflow.md.
+page=$docs/workflow.md
+{
+    sed '/^<!-- keys/q' "$page"
+    "$flow" check --keys
+    sed -n '/^<!-- end of keys/,$p' "$page"
+} >"$scratch/workflow.md"
+[ "${HRF_REFRESH_GOLDEN:-0}" = 0 ] || cp "$scratch/workflow.md" "$page"
+diff "$page" "$scratch/workflow.md" >"$scratch/out" ||
+    fail "docs/workflow.md is not what 'hires-flow check --keys' prints: HRF_REFRESH_GOLDEN=1 $0"
+
+# Every YAML example that is a whole workflow. Paths are relative to the file: it lies where the
+# model is.
+mkdir "$scratch/models"
+cp "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/models/demo.onnx"
+n=0
+for page in "$docs"/*.md "$HRF_SOURCE_DIR/README.md"; do
+    rm -f "$scratch"/example-*.yaml
+    awk -v to="$scratch/example-" '/^```yaml/ { inside = 1; n++; file = to n ".yaml"; next }
+        /^```/ { inside = 0 } inside { print > file }' "$page"
+    for example in "$scratch"/example-*.yaml; do
+        grep -q '^version: 1' "$example" 2>/dev/null || continue
+        expect_code 0 "$flow" check "$example"
+        n=$((n + 1))
+    done
+done
+[ "$n" -ge 1 ] || fail "no example was found"
+
+# Every workflow that comes along.
+for file in "$HRF_SOURCE_DIR"/workflows/*.yaml; do
+    expect_code 0 "$flow" check "$file"
+done
+
+# Manual pages: a section for every command, and nothing that roff stumbles over.
+for program in "$flow" "$engine"; do
+    "$HRF_SOURCE_DIR/tools/man" "$program" >"$scratch/page.1" || fail "tools/man $program"
+    "$program" --help | sed -n '/^commands:$/,/^$/s/^  \([^ ][^ ]*\) .*/\1/p' | while read -r command; do
+        sed 's/\\-/-/g' "$scratch/page.1" | grep -q "^.SS \"$command " || exit 1
+    done || fail "the manual page of $program lacks a command"
+    ! command -v groff >/dev/null || [ -z "$(groff -man -ww -z "$scratch/page.1" 2>&1)" ] ||
+        fail "$(groff -man -ww -z "$scratch/page.1" 2>&1)"
+done
+
+# Fields of a report, columns of the tables.
+make_cohort
+make_workflow "$scratch/w.yaml"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set 'precision=[fp32, int8]'
+python3 - "$scratch/run" "$docs/results.md" <<'END' || fail "docs/results.md is not complete"
+import csv, json, re, sys
+run, page = sys.argv[1:]
+told = set(re.findall(r"`([^`]+)`", open(page).read()))
+def fields(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from fields(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields(inner)
+used = {"x", "y"} | {key for key in fields(json.load(open(run + "/report/report.json"))) if not key.endswith("_reason")}
+for name in ("report/study.csv", "results/labels.csv", "results/patch-flips.csv"):
+    used |= set(next(csv.reader(open(run + "/" + name))))
+missing = sorted(used - told)
+for key in missing:
+    print(f"docs/results.md does not tell what '{key}' is", file=sys.stderr)
+sys.exit(bool(missing))
+END
+echo "$n examples, $(grep -c '^| `' "$docs/workflow.md") keys"
