@@ -50,6 +50,7 @@ SlurmctldHost=login(10.73.0.254)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
+AuthInfo=cred_expire=5
 CryptoType=crypto/munge
 StateSaveLocation=$state/state
 SlurmctldPidFile=$state/slurmctld.pid

@@ -1,0 +1,18 @@
+#!/bin/sh
+# What every row of the fault table compares with: a cohort, its workflow, and a local run of it.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+to=$HRF_BIN_DIR/../tests/slurm_cohort
+rm -rf "$to"
+mkdir -p "$to"
+"$flow" demo-data "$to/cohort" --slides 4 --size 1300 >/dev/null 2>&1
+cat >"$to/w.yaml" <<END
+version: 1
+name: faults
+dataset: {layout: camelyon16, root: $to/cohort}
+tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+executor: {patches_per_job: 30, max_jobs: 4, slurm: {partition: main, time: "00:05:00", mem_per_node: 800M}}
+engine: {batch: 8}
+END
+expect_code 3 "$flow" run "$to/w.yaml" --out "$to/clean"
+echo "$(sqlite3 "$to/clean/run.db" "SELECT count(*) FROM event WHERE subject='task'") tasks"

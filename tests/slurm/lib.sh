@@ -1,0 +1,136 @@
+# lib.sh - what the rows of the fault table share. A row starts a run, waits for its jobs to be held
+# by the gate, does its harm, opens the gate, and ends with `finish`: the same final bytes as the
+# clean local run, and each task's result recorded exactly once.
+#
+# The gate: jobs run hires-engine through a script that counts its starts in $gate/starts, does
+# what $gate/do says (a piece of shell; $1 $2 are the engine's words, $job the job), and waits while
+# $gate/hold is there.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+here=$HRF_SOURCE_DIR/tests/slurm
+cohort=$HRF_BIN_DIR/../tests/slurm_cohort
+[ -d "$cohort/clean" ] || fail "no cohort: tests/slurm/cohort.sh makes it"
+[ ! -e /run/cluster/munge.key ] || . "$here/control.sh"
+run=$scratch/run
+gate=$scratch/gate
+mkdir -p "$gate/starts"
+driver=
+# Waits of the executor in a fifth of their time; jobs tell of themselves every half second.
+export HRF_SLURM_WAIT_PERCENT=${HRF_SLURM_WAIT_PERCENT:-20} HRF_BEAT_MS=500
+export HRF_ENGINE=$scratch/engine gate engine
+cat >"$HRF_ENGINE" <<'END'
+#!/bin/bash
+job=$(basename "$(dirname "$2")")
+: >"$gate/starts/$job.${SLURMD_NODENAME:-here}.$$"
+[ ! -e "$gate/do" ] || . "$gate/do"
+while [ -e "$gate/hold" ]; do sleep 0.05; done
+exec "$engine" "$@"
+END
+chmod +x "$HRF_ENGINE"
+case ${HRF_FAULT_ON:-cluster} in
+cluster) executor=slurm ;;
+local) executor=local ;;
+fake)
+    executor=slurm
+    export HRF_FAKE_SLURM=$scratch/fake PATH=$HRF_BIN_DIR/../tests/slurm_fake:$PATH
+    mkdir "$HRF_FAKE_SLURM"
+    printf 'RequeueDelay=0.2\nKillWait=2\n' >"$HRF_FAKE_SLURM/config"
+    ;;
+esac
+
+crash() { # the driver, as a power cut would
+    kill -KILL "$driver"
+    wait "$driver" 2>/dev/null || true
+    driver=
+}
+tell() { # what went wrong: with all that helps to see why
+    echo "--- driver"; tail -n 15 "$scratch/driver.err" 2>/dev/null
+    echo "--- queue"; squeue -h -r -t all -o '%i|%T|%r|%N|%j' 2>/dev/null | tail -n 20
+    echo "--- jobs"; ls -d "$run"/jobs/*.a* 2>/dev/null; ls "$gate/starts"
+    tail -n 3 "$run"/jobs/*/log "$run"/jobs/array*/*.out 2>/dev/null | tail -n 30
+    echo "FAILED: $*"
+    [ -z "$driver" ] || kill -KILL "$driver" 2>/dev/null
+    exit 1
+}
+# Polls a condition, for at most a minute and a half: far beyond what it takes, but not for ever.
+until_true() { # what, command...
+    local what=$1 tries
+    shift
+    for tries in $(seq 900); do
+        "$@" >/dev/null 2>&1 && return
+        [ -z "$driver" ] || [ -d "/proc/$driver" ] || [ "$what" = "the run's end" ] ||
+            tell "the run ended before: $what"
+        sleep 0.1
+    done
+    tell "never: $what"
+}
+hold() { : >"$gate/hold"; }
+release() { rm -f "$gate/hold"; }
+start() { # more words for the run
+    "$flow" run "$cohort/w.yaml" --out "$run" --executor "$executor" "$@" \
+        >"$scratch/driver.out" 2>"$scratch/driver.err" &
+    driver=$!
+}
+n_starts() { [ "$(ls "$gate/starts" | wc -l)" -ge "$1" ]; }
+held() { until_true "$1 held jobs" n_starts "$1"; } # number of starts so far
+a_start() { ls -tr "$gate/starts" | head -n "${1:-1}" | tail -n 1; } # the K-th: JOB.aK.NODE.PID
+node_of() { a_start "${1:-1}" | cut -d. -f3; }
+job_of() { a_start "${1:-1}" | cut -d. -f1,2; }
+# Slurm's number of the array element of that job, by its own record.
+queue_has() { squeue -h -r -t all -o '%T %r %N' | grep -qE "$1"; }
+says() { grep -qE "$1" "$scratch/driver.err" "$scratch/driver.out"; }
+told() { sqlite3 "$run/run.db" "SELECT text FROM event" | grep -qE "$1"; }
+driver_gone() { [ ! -d "/proc/$driver" ] || grep -q '^State:.Z' "/proc/$driver/status"; }
+ended() { # wanted exit code
+    local code=0
+    until_true "the run's end" driver_gone
+    wait "$driver" || code=$?
+    [ "$code" = "$1" ] || tell "the run ended with $code, not $1"
+    driver=
+}
+same() {
+    diff -r "$cohort/clean/results" "$run/results" >"$scratch/diff" 2>&1 || {
+        head -n 5 "$scratch/diff"
+        tell "other bytes than the clean run"
+    }
+    once
+}
+once() { # other_jobs is set where the row cuts the work another way
+    local recorded wanted twice
+    recorded=$(sqlite3 "$run/run.db" "SELECT count(*) FROM event WHERE subject='task'")
+    wanted=$(sqlite3 "$cohort/clean/run.db" "SELECT count(DISTINCT text) FROM event WHERE subject='task'")
+    twice=$(sqlite3 "$run/run.db" "SELECT count(*) - count(DISTINCT text) FROM event WHERE subject='task'")
+    [ "$recorded" = "$wanted" ] || [ -n "${other_jobs-}" ] || tell "$recorded results were recorded, not $wanted"
+    [ "$twice" = 0 ] || tell "$twice results were recorded twice"
+}
+finish() {
+    release
+    ended 3 # one slide of the cohort is broken
+    same
+}
+again() { # another driver on the same directory, to its end
+    start "$@"
+    finish
+}
+# No job of the run was started twice by the engine's own count.
+started_once() { # other_jobs is set where the row cuts the work another way
+    local twice
+    twice=$(ls "$gate/starts" | cut -d. -f1 | sort | uniq -d)
+    [ -z "$twice" ] || tell "started twice: $twice"
+}
+# Puts a shell around one of Slurm's commands: $n is the call's number, real "$@" the command.
+wrap() { # command, what to do
+    mkdir -p "$scratch/bin"
+    cat >"$scratch/bin/$1" <<END
+#!/bin/bash
+[ ! -e /run/cluster/munge.key ] || . "$here/control.sh"
+real() { "$(command -v "$1")" "\$@"; }
+n=\$((\$(cat "$scratch/$1.calls" 2>/dev/null || echo 0) + 1))
+echo \$n >"$scratch/$1.calls"
+$2
+END
+    chmod +x "$scratch/bin/$1"
+    PATH=$scratch/bin:$PATH
+}
+# One job of all does `what` on its first start, the others go on.
+one_does() { echo "mkdir $gate/one 2>/dev/null && { $1; }" >"$gate/do"; }
+attempts() { sqlite3 "$run/run.db" "SELECT count(*) FROM attempt WHERE job_id LIKE 'infer%'" ; }

@@ -1,0 +1,13 @@
+# fault: a job dies without a word and is forgotten
+# how: kill -9 of launcher and worker, MinJobAge=2, the driver killed before
+# on: cluster --set MinJobAge=2
+# promise: believed lost only by an answer that can be trusted, then it goes again
+. "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+hold
+start
+held 1
+crash
+for job in $(squeue -h -t R -o %i); do scancel --signal=KILL --full "$job"; done
+until_true "the purge" eval '[ -z "$(squeue -h -t all)" ]'
+release
+again

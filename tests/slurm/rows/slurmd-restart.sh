@@ -1,0 +1,17 @@
+# fault: slurmd restarted in time
+# how: kill -9 of slurmd under a running job, started again at once
+# on: cluster
+# promise: nothing happens: no job goes again
+. "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+hold
+start
+held 1
+node=$(node_of)
+before=$(attempts)
+slurmd_kill "$node"
+slurmd_start "$node"
+until_true "the node up" eval 'sinfo -h -N -p main -o "%N %T" | grep -qE "^$node (alloc|mixed|idle)"'
+[ "$(attempts)" = "$before" ] || tell "a job went again"
+finish
+told 'ended without a result' && tell "a job went again"
+exit 0

@@ -1,0 +1,16 @@
+# fault: output that nobody expects
+# how: banners before every answer of squeue and sbatch, a state nobody knows, lines cut short
+# on: fake
+# promise: survives, and believes nothing of it
+. "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+printf '%s\n' "squeue 2-3 banner Maintenance on Sunday|all|day|long|" "squeue 5 cut 9" "sbatch 1 banner Dear user" "squeue 7 print nothing" "squeue 8-9 fail 1 slurm_load_jobs error: Zero Bytes were transmitted or received" >"$HRF_FAKE_SLURM/faults"
+: >"$HRF_FAKE_SLURM/nothing"
+hold
+start
+held 1
+job=$(squeue -h -r -t all -o '%i %t' | awk '$2 == "R" {print $1; exit}')
+slurm_fake set "$job" TELEPORTING
+until_true "the warning" says TELEPORTING
+slurm_fake set "$job" RUNNING
+finish
+started_once

@@ -1,0 +1,9 @@
+# fault: time limit of the real Slurm
+# how: the first start of a job takes for ever, --time=1
+# on: cluster
+# promise: it goes again with more time
+. "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+one_does 'sleep 1000'
+start --set executor.slurm.time=00:01:00
+finish
+told 'time was over' || tell "the time limit is not told of"

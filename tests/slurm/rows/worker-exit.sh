@@ -1,0 +1,10 @@
+# fault: a rank ends with 7
+# how: exit 7 of one worker on its first start
+# on: cluster, local
+# promise: the code is named, the slide fails; the same command tries it again
+. "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+one_does 'exit 7'
+start
+ended 3
+told 'exit code 7' || tell "the code is not named"
+again
