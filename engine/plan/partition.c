@@ -315,6 +315,9 @@ static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err
     for (int32_t n = 0; n < graph->n_nodes; n++)
         HRF_TRY(feed_node(p, n, need, err));
     for (int32_t i = 0; i < graph->n_outputs; i++) {
+        p->output_feeds[i] = HRF_NO_EXCHANGE;
+        if (p->keeps_outputs)
+            continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
             need[r] = (struct hrf_box){ .lo = { 0 } };
         need[p->output_rank] = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
@@ -356,8 +359,8 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
 }
 
 enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
-                                     const struct hrf_layout_plan *layout, const bool *recompute,
-                                     const struct hrf_stage_costs *costs,
+                                     const struct hrf_layout_plan *layout,
+                                     const struct hrf_partition_wishes *wishes,
                                      struct hrf_partition **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_partition) p = hrf_calloc(1, sizeof *p);
@@ -365,11 +368,12 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
         return no_memory(err);
     p->graph = graph;
     p->layout = *layout;
+    p->keeps_outputs = wishes != NULL && wishes->keep_outputs;
     p->n_ranks = hrf_layout_group_ranks(layout);
     p->output_rank = p->n_ranks - stage_ranks(p);
     HRF_TRY(allocate(p, err));
-    HRF_TRY(cut_stages(p, costs, err));
-    find_splits(p, recompute);
+    HRF_TRY(cut_stages(p, wishes != NULL ? wishes->costs : NULL, err));
+    find_splits(p, wishes != NULL ? wishes->recompute : NULL);
     keep_shared(p);
     find_boxes(p);
     HRF_TRY(find_feeds(p, err));

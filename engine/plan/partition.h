@@ -45,6 +45,7 @@ enum { HRF_NO_EXCHANGE = -1 };
 struct hrf_partition {
     const struct hrf_graph *graph; /* borrowed: the whole */
     struct hrf_layout_plan layout;
+    bool keeps_outputs;     /* every rank's outputs are its own parts of the network's */
     int32_t n_ranks;        /* of one group: stages x rows x columns */
     int32_t *stage_of_node; /* [nodes] */
     bool *is_split;         /* [values] */
@@ -61,14 +62,17 @@ struct hrf_partition {
     int32_t output_rank;   /* which gives the network's outputs */
 };
 
+struct hrf_partition_wishes {
+    const bool *recompute; /* [values] to recompute rather than exchange; NULL: none */
+    const struct hrf_stage_costs *costs; /* what stages are cut by; NULL: rough ones */
+    bool keep_outputs;                   /* do not gather the outputs on one rank */
+};
+
 /* `graph`: after all passes, shapes known (of one micro-batch). Uses the layout's rows, columns and
- * stages. `recompute` [values]: values to recompute rather than exchange; NULL: none. `costs`: what
- * the cuts between stages are made by; NULL: rough ones. HRF_E_USER when there are more stages than
- * nodes. */
+ * stages. `wishes`: NULL: none. HRF_E_USER when there are more stages than nodes. */
 HRF_CHECKED enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                                  const struct hrf_layout_plan *layout,
-                                                 const bool *recompute,
-                                                 const struct hrf_stage_costs *costs,
+                                                 const struct hrf_partition_wishes *wishes,
                                                  struct hrf_partition **out, struct hrf_error *err);
 void hrf_partition_destroy(struct hrf_partition *partition);
 HRF_DEFINE_AUTO(hrf_partition)

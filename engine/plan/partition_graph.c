@@ -217,7 +217,9 @@ static enum hrf_status set_ends(struct building *b, struct hrf_error *err)
         const int32_t e = b->p->output_feeds[i];
         if (e != HRF_NO_EXCHANGE && !b->is_done[e])
             HRF_TRY(add_exchange(b, e, err));
-        if (b->rank == b->p->output_rank)
+        const bool gives = b->p->keeps_outputs ? b->values[b->from->outputs[i]] >= 0
+                                               : b->rank == b->p->output_rank;
+        if (gives)
             ends[n_inputs + n_outputs++] = brought(b, b->from->outputs[i], e);
     }
     return hrf_graph_set_io(b->to, ends, n_inputs, ends + n_inputs, n_outputs, err);

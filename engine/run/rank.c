@@ -64,7 +64,7 @@ enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
                                    struct hrf_error *err)
 {
     if (cutting == NULL || layout->stages == 1)
-        return hrf_partition_create(prepared, layout, NULL, NULL, out, err);
+        return hrf_partition_create(prepared, layout, NULL, out, err);
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)prepared->n_nodes + 1, sizeof *seconds);
     struct hrf_stage_costs costs = { .seconds = seconds };
     if (seconds == NULL)
@@ -75,7 +75,8 @@ enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
         seconds[n] = cost.seconds;
     }
     set_link_costs(cutting->machine, layout, &costs);
-    return hrf_partition_create(prepared, layout, NULL, &costs, out, err);
+    const struct hrf_partition_wishes wishes = { .costs = &costs };
+    return hrf_partition_create(prepared, layout, &wishes, out, err);
 }
 
 static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_error *err)

@@ -25,6 +25,11 @@ static enum hrf_status check_supported(const struct hrf_session *session, struct
             *err = why;
         return why.status;
     }
+    return HRF_OK;
+}
+
+static enum hrf_status check_inputs(const struct hrf_graph *graph, struct hrf_error *err)
+{
     for (int32_t i = 0; i < graph->n_inputs; i++)
         if (graph->values[graph->inputs[i]].dtype != HRF_F32)
             return hrf_error_set(err, HRF_E_UNSUPPORTED, "input '%s' is %s; only float32 is fed",
@@ -76,7 +81,7 @@ static void *buffer_of(const struct hrf_session *session, int32_t value)
     return session->arena + hrf_plan_offset(session->plan, value);
 }
 
-static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error *err)
+static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_error *err)
 {
     const struct hrf_graph *graph = session->graph;
     size_t total = 0;
@@ -86,6 +91,13 @@ static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error
     session->calls = hrf_calloc((size_t)graph->n_nodes + 1, sizeof session->calls[0]);
     if (session->inputs == NULL || session->calls == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", graph->n_nodes);
+    return HRF_OK;
+}
+
+/* Puts every pointer of every call in place. */
+static void bind_calls(struct hrf_session *session)
+{
+    const struct hrf_graph *graph = session->graph;
     const void **at = session->inputs;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];
@@ -97,13 +109,22 @@ static enum hrf_status bind_inputs(struct hrf_session *session, struct hrf_error
             if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
                 *at = buffer_of(session, node->inputs[k]);
     }
-    return HRF_OK;
+}
+
+void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
+{
+    session->arena = arena;
+    session->workspace = workspace;
+    bind_calls(session);
 }
 
 static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
 {
     session->memory.activation_bytes = session->plan->arena_bytes;
     HRF_TRY(check_limit(session, limit, err));
+    HRF_TRY(allocate_calls(session, err));
+    if (session->is_lent)
+        return HRF_OK;
     size_t arena = (size_t)session->plan->arena_bytes;
     size_t workspace = (size_t)session->memory.workspace_bytes;
     session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
@@ -113,8 +134,10 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
                              (double)(arena + workspace) / 0x1p30);
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         memset(hrf_session_input(session, i), 0,
-               (size_t)hrf_shape_count(hrf_session_input_shape(session, i)) * sizeof(float));
-    return bind_inputs(session, err);
+               (size_t)hrf_shape_count(hrf_session_input_shape(session, i)) *
+                   hrf_dtype_size(session->graph->values[session->graph->inputs[i]].dtype));
+    bind_calls(session);
+    return HRF_OK;
 }
 
 struct precision {
@@ -192,6 +215,7 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     HRF_TRY(check_config(config, err));
     HRF_TRY(hrf_graph_copy(graph, &prepared, err));
     HRF_TRY(hrf_graph_infer_shapes(prepared, err));
+    HRF_TRY(check_inputs(prepared, err));
     *operations = 0;
     for (int32_t i = 0; i < prepared->n_nodes; i++)
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
@@ -231,6 +255,7 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
     session->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     session->ops = hrf_backend_find(config->device);
     session->peers = peers;
+    session->is_lent = config->is_lent;
     session->graph = *prepared;
     const enum hrf_status status = build(session, config, err);
     if (status != HRF_OK)
@@ -268,8 +293,10 @@ void hrf_session_destroy(struct hrf_session *session)
         session->ops->destroy(session->backend);
     hrf_free(session->inputs);
     hrf_free(session->calls);
-    hrf_free(session->arena);
-    hrf_free(session->workspace);
+    if (!session->is_lent) {
+        hrf_free(session->arena);
+        hrf_free(session->workspace);
+    }
     hrf_plan_destroy(session->plan);
     hrf_graph_destroy(session->graph);
     hrf_strbuf_release(&session->notes);

@@ -28,6 +28,7 @@ struct hrf_session_config {
     const struct hrf_cutting *cutting; /* of a network in stages (rank.h); NULL: by rough costs */
     int32_t n_threads;                 /* 0 = all that the process may use */
     int64_t memory_limit_bytes;        /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
+    bool is_lent; /* it has no arena and workspace of its own: hrf_session_lend() */
 };
 
 struct hrf_session_memory {
@@ -57,6 +58,11 @@ HRF_CHECKED enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepa
                                                         struct hrf_peers *peers,
                                                         struct hrf_session **out,
                                                         struct hrf_error *err);
+
+/* Memory for a session that was created to be lent it: activation_bytes and workspace_bytes of
+ * hrf_session_memory(), aligned to HRF_BUFFER_ALIGNMENT. Other sessions may use it between runs;
+ * inputs are filled after, and outputs read before. */
+void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace);
 
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
  * Fill it before every run, which uses it up. It belongs to the session and keeps its address. */

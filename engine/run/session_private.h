@@ -17,6 +17,7 @@ struct hrf_session {
     struct hrf_kernel_call *calls; /* [n_nodes], with every pointer in place */
     const void **inputs;           /* of all calls */
     unsigned char *arena;
+    bool is_lent; /* arena and workspace are somebody else's */
     void *workspace;
     struct hrf_session_memory memory;
     double operations;

@@ -7,6 +7,7 @@
 
 #include "tests/ops/build.h"
 
+#include "engine/run/banded.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/parallel.h"
 
@@ -280,6 +281,14 @@ static float *make_images(const struct hrf_shape *shape, uint64_t seed)
     return x;
 }
 
+static int64_t count_outputs(const struct hrf_graph *graph)
+{
+    int64_t count = 0;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        count += hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+    return count;
+}
+
 static float *run_ranks(const struct hrf_graph *graph, const struct hrf_session_config *config,
                         const struct hrf_layout_plan *layout, uint64_t seed, int64_t *count)
 {
@@ -291,9 +300,7 @@ static float *run_ranks(const struct hrf_graph *graph, const struct hrf_session_
     must(hrf_parallel_create(graph, config, layout, 60000, &parallel, &err), &err);
     for (int i = 0; i < 2; i++) /* the second run finds everything used */
         must(hrf_parallel_run(parallel, hrf_read_array, &source, &err), &err);
-    *count = 0;
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        *count += hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+    *count = count_outputs(graph);
     float *result = hrf_alloc_array((size_t)*count + 1, sizeof *result), *at = result;
     assert_non_null(result);
     for (int32_t i = 0; i < graph->n_outputs; i++) {
@@ -302,6 +309,37 @@ static float *run_ranks(const struct hrf_graph *graph, const struct hrf_session_
         at += n;
     }
     hrf_parallel_destroy(parallel);
+    hrf_free(images);
+    return result;
+}
+
+float *run_bands_in(const struct hrf_graph *graph, const char *device, const char *precision,
+                    int32_t n_bands, uint64_t seed, int64_t *count)
+{
+    struct hrf_session_config config = { .device = device, .precision = precision, .n_threads = 1 };
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
+    struct hrf_banded *banded = NULL;
+    struct ranges ranges;
+    calibrate(graph, seed, &ranges, &config);
+    const enum hrf_status status = hrf_banded_create(graph, &config, n_bands, &banded, &err);
+    release_ranges(&ranges);
+    if (status == HRF_E_UNSUPPORTED)
+        return NULL;
+    must(status, &err);
+    float *images = make_images(&source.shape, seed);
+    source.data = images;
+    for (int i = 0; i < 2; i++)
+        must(hrf_banded_run(banded, hrf_read_array, &source, &err), &err);
+    *count = count_outputs(graph);
+    float *result = hrf_alloc_array((size_t)*count + 1, sizeof *result), *at = result;
+    assert_non_null(result);
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        const int64_t n = hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+        memcpy(at, hrf_banded_output(banded, i), (size_t)n * sizeof *at);
+        at += n;
+    }
+    hrf_banded_destroy(banded);
     hrf_free(images);
     return result;
 }

@@ -56,6 +56,9 @@ float *run_graph_in(const struct hrf_graph *graph, const char *device, const cha
 /* The same by the ranks of a layout ("spatial=2x2,stages=2"), for a graph with one input. */
 float *run_layout_in(const struct hrf_graph *graph, const char *device, const char *precision,
                      const char *layout, uint64_t seed, int64_t *count);
+/* The same in bands; NULL: the network cannot be run so. */
+float *run_bands_in(const struct hrf_graph *graph, const char *device, const char *precision,
+                    int32_t n_bands, uint64_t seed, int64_t *count);
 /* max |a - b| / max |b| (or / 1e-3, if that is larger). */
 double relative_difference(const float *a, const float *b, int64_t n);
 

@@ -78,12 +78,45 @@ static void ranks_give_what_one_gives_in_bf16(void **state)
     check_nets("cpu", "bf16", 0.03);
 }
 
+static int check_bands(uint64_t seed, const char *precision, double limit)
+{
+    struct hrf_graph *graph = make_net(seed);
+    struct build b = { .random = hrf_random_init(seed * 104729) };
+    int64_t n, n_banded;
+    const int32_t n_bands = (int32_t)build_pick(&b, 2, 9);
+    float *banded = run_bands_in(graph, "cpu", precision, n_bands, seed, &n_banded);
+    if (banded != NULL) {
+        float *alone = run_graph_in(graph, "cpu", precision, 1, seed, 1, &n, NULL);
+        assert_int_equal(n, n_banded);
+        const double difference = relative_difference(banded, alone, n);
+        if (difference > limit)
+            fail_msg("network %llu, %s in %d bands: %g of the largest output apart",
+                     (unsigned long long)seed, precision, n_bands, difference);
+        hrf_free(alone);
+    }
+    hrf_graph_destroy(graph);
+    hrf_free(banded);
+    return banded != NULL;
+}
+
+static void bands_give_what_the_whole_image_gives(void **state)
+{
+    (void)state;
+    int n_run = 0;
+    for (uint64_t seed = 1; seed <= NETS; seed++) {
+        n_run += check_bands(seed, "fp32", 1e-5);
+        n_run += check_bands(seed, "int8", 0);
+    }
+    assert_true(n_run > NETS); /* more than half of them can be run so */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_what_one_gives_in_fp32),
         cmocka_unit_test(ranks_give_the_same_bits_in_int8),
         cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
+        cmocka_unit_test(bands_give_what_the_whole_image_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

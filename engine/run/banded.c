@@ -1,0 +1,364 @@
+#include "engine/run/banded.h"
+
+#include "engine/backend/backend.h"
+
+#include <string.h>
+
+/* Bands whose graphs are alike. */
+struct kind {
+    int32_t first_band;     /* whose graph it is */
+    struct hrf_peers peers; /* without a comm: its exchanges are crops of what it has */
+    struct hrf_session *session;
+    float pixel[4];         /* the colour ... */
+    unsigned char *results; /* ... for which these are what crosses; NULL: none yet */
+};
+
+enum { MOST_CHANNELS = 4 };
+
+struct hrf_banded {
+    struct hrf_halves halves;
+    struct hrf_partition *partition;
+    struct hrf_session *tail;
+    struct kind *kinds; /* [n_kinds] */
+    int32_t n_kinds;
+    int32_t *kind_of;        /* [bands] */
+    void *arena, *workspace; /* of the band that runs */
+    struct hrf_session_memory memory;
+    struct hrf_bands_plan plan;
+    int64_t n_constant;
+    double operations;
+    struct hrf_strbuf notes;
+};
+
+void hrf_banded_destroy(struct hrf_banded *b)
+{
+    if (b == NULL)
+        return;
+    for (int32_t i = 0; i < b->n_kinds; i++) {
+        hrf_session_destroy(b->kinds[i].session);
+        hrf_peers_release(&b->kinds[i].peers);
+        hrf_free(b->kinds[i].results);
+    }
+    hrf_free(b->kinds);
+    hrf_free(b->kind_of);
+    hrf_session_destroy(b->tail);
+    hrf_partition_destroy(b->partition);
+    hrf_halves_release(&b->halves);
+    hrf_free(b->arena);
+    hrf_free(b->workspace);
+    hrf_strbuf_release(&b->notes);
+    hrf_free(b);
+}
+
+/* ---- making one ---- */
+
+/* Two bands are computed alike: the same boxes, moved, with the same padding. */
+static bool are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
+{
+    for (int32_t v = 0; v < p->graph->n_values; v++) {
+        const struct hrf_box *u = hrf_partition_box(p, v, a), *w = hrf_partition_box(p, v, b);
+        const int32_t n = p->graph->values[v].producer;
+        if (u->hi[0] - u->lo[0] != w->hi[0] - w->lo[0])
+            return false;
+        if (n < 0 || hrf_box_is_empty(u))
+            continue;
+        const struct hrf_attributes x = hrf_region_attributes(p->graph, &p->graph->nodes[n], u);
+        const struct hrf_attributes y = hrf_region_attributes(p->graph, &p->graph->nodes[n], w);
+        if (x.window.pad_begin[0] != y.window.pad_begin[0] ||
+            x.window.pad_end[0] != y.window.pad_end[0] || x.pads[2] != y.pads[2] ||
+            x.pads[6] != y.pads[6])
+            return false;
+    }
+    for (int32_t e = 0; e < p->n_exchanges; e++) { /* a crop of what the band has */
+        const struct hrf_exchange *x = &p->exchanges[e];
+        if (x->need[a].lo[0] - x->local[a].lo[0] != x->need[b].lo[0] - x->local[b].lo[0] ||
+            x->need[a].hi[0] - x->need[a].lo[0] != x->need[b].hi[0] - x->need[b].lo[0])
+            return false;
+    }
+    return true;
+}
+
+static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
+{
+    const int32_t n = b->plan.n_bands;
+    b->kinds = hrf_calloc((size_t)n, sizeof *b->kinds);
+    b->kind_of = hrf_calloc((size_t)n, sizeof *b->kind_of);
+    if (b->kinds == NULL || b->kind_of == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d bands", n);
+    for (int32_t band = 0; band < n; band++) {
+        int32_t k = 0;
+        while (k < b->n_kinds && !are_alike(b->partition, b->kinds[k].first_band, band))
+            k++;
+        if (k == b->n_kinds)
+            b->kinds[b->n_kinds++].first_band = band;
+        b->kind_of[band] = k;
+    }
+    return HRF_OK;
+}
+
+static void take_memory(struct hrf_session_memory *sum, const struct hrf_session *session)
+{
+    const struct hrf_session_memory m = hrf_session_memory(session);
+    sum->weight_bytes += m.weight_bytes;
+    if (m.activation_bytes > sum->activation_bytes)
+        sum->activation_bytes = m.activation_bytes;
+    if (m.workspace_bytes > sum->workspace_bytes)
+        sum->workspace_bytes = m.workspace_bytes;
+}
+
+static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_session_config *config,
+                                   struct hrf_error *err)
+{
+    struct hrf_session_config lent = *config;
+    lent.is_lent = true;
+    lent.memory_limit_bytes = 0; /* of the whole, checked by the caller */
+    for (int32_t k = 0; k < b->n_kinds; k++) {
+        HRF_AUTO(hrf_graph) graph = NULL;
+        HRF_TRY(hrf_bands_graph(b->partition, &b->halves, b->kinds[k].first_band, &graph, err));
+        HRF_TRY(hrf_peers_init(&b->kinds[k].peers, b->partition, NULL, b->kinds[k].first_band, 0,
+                               false, err));
+        HRF_TRY(hrf_session_create_prepared(&graph, &lent, &b->kinds[k].peers, &b->kinds[k].session,
+                                            err));
+        take_memory(&b->memory, b->kinds[k].session);
+    }
+    b->arena = hrf_alloc_aligned((size_t)b->memory.activation_bytes + 1, HRF_BUFFER_ALIGNMENT);
+    b->workspace = hrf_alloc_aligned((size_t)b->memory.workspace_bytes + 1, HRF_BUFFER_ALIGNMENT);
+    if (b->arena == NULL || b->workspace == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a band of %.2f GiB",
+                             (double)b->memory.activation_bytes / 0x1p30);
+    for (int32_t k = 0; k < b->n_kinds; k++)
+        hrf_session_lend(b->kinds[k].session, b->arena, b->workspace);
+    return HRF_OK;
+}
+
+static enum hrf_status build(struct hrf_banded *b, const struct hrf_graph *prepared,
+                             const struct hrf_session_config *config, struct hrf_error *err)
+{
+    struct hrf_session_config whole = *config;
+    HRF_AUTO(hrf_graph) tail = NULL;
+    HRF_TRY(hrf_halves_create(prepared, b->plan.cut, false, &b->halves, err));
+    HRF_TRY(hrf_bands_partition(b->halves.head, b->plan.n_bands, &b->partition, err));
+    HRF_TRY(find_kinds(b, err));
+    HRF_TRY(build_kinds(b, config, err));
+    tail = b->halves.tail;
+    b->halves.tail = NULL;
+    whole.memory_limit_bytes = 0;
+    HRF_TRY(hrf_session_create_prepared(&tail, &whole, NULL, &b->tail, err));
+    const struct hrf_session_memory m = hrf_session_memory(b->tail);
+    b->memory.activation_bytes += m.activation_bytes;
+    b->memory.weight_bytes += m.weight_bytes;
+    b->memory.workspace_bytes += m.workspace_bytes;
+    return HRF_OK;
+}
+
+static int64_t total(const struct hrf_session_memory *m)
+{
+    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+}
+
+static enum hrf_status create(const struct hrf_graph *prepared,
+                              const struct hrf_session_config *config,
+                              const struct hrf_bands_plan *plan, struct hrf_banded **out,
+                              struct hrf_error *err)
+{
+    HRF_AUTO(hrf_banded) b = hrf_calloc(1, sizeof *b);
+    if (b == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for bands");
+    b->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    b->plan = *plan;
+    HRF_TRY(build(b, prepared, config, err));
+    *out = b;
+    b = NULL;
+    return HRF_OK;
+}
+
+/* Weights as kernels pack them and their workspace are known once they are built: where those are
+ * too much, activations get less. */
+static enum hrf_status fit(const struct hrf_graph *prepared,
+                           const struct hrf_session_config *config, int32_t n_bands,
+                           struct hrf_banded **out, struct hrf_error *err)
+{
+    enum { TRIES = 6 };
+    const int64_t limit = config->memory_limit_bytes;
+    int64_t for_activations = limit;
+    struct hrf_bands_plan plan;
+    for (int i = 0; i < TRIES; i++) {
+        HRF_AUTO(hrf_banded) b = NULL;
+        HRF_TRY(hrf_bands_choose(prepared, for_activations, n_bands, &plan, err));
+        HRF_TRY(create(prepared, config, &plan, &b, err));
+        const int64_t over = limit > 0 ? total(&b->memory) - limit : 0;
+        if (over <= 0) {
+            *out = b;
+            b = NULL;
+            return HRF_OK;
+        }
+        for_activations = plan.activation_bytes - over;
+        if (n_bands > 0 || for_activations <= 0)
+            break;
+    }
+    return hrf_error_set(err, HRF_E_NOMEM,
+                         "the model in %d bands needs more than the %.2f GiB that engine.memory "
+                         "allows",
+                         plan.n_bands, (double)limit / 0x1p30);
+}
+
+enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
+                                  const struct hrf_session_config *config, int32_t n_bands,
+                                  struct hrf_banded **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    double operations;
+    if (graph->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "bands of a network with %d inputs",
+                             graph->n_inputs);
+    HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
+    HRF_TRY(fit(prepared, config, n_bands, out, err));
+    (*out)->operations = operations;
+    (*out)->notes = notes;
+    notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    return HRF_OK;
+}
+
+/* ---- running ---- */
+
+/* All pixels are the same: glass, or nothing. */
+static bool is_constant(const float *x, int64_t n_pixels, int64_t channels)
+{
+    return n_pixels < 2 ||
+           memcmp(x, x + channels, (size_t)((n_pixels - 1) * channels) * sizeof *x) == 0;
+}
+
+/* A band's part of a crossing into the tail's input. */
+static void place(const struct hrf_banded *b, int32_t crossing, int32_t band, const void *part)
+{
+    const struct hrf_crossing *x = &b->halves.crossings[crossing];
+    const struct hrf_value *v = &b->halves.head->values[x->in_head];
+    const struct hrf_box *box = hrf_partition_box(b->partition, x->in_head, band);
+    void *to = hrf_session_input(b->tail, crossing);
+    if (x->is_summed) {
+        const int64_t n = v->shape.dims[0] * v->shape.dims[1];
+        const bool is_integer = v->dtype == HRF_S8 || v->dtype == HRF_U8;
+        for (int64_t i = 0; i < n && is_integer; i++)
+            ((int32_t *)to)[i] += ((const int32_t *)part)[i];
+        for (int64_t i = 0; i < n && !is_integer; i++)
+            ((double *)to)[i] += ((const double *)part)[i];
+        return;
+    }
+    const size_t row = (size_t)(v->shape.dims[3] * v->shape.dims[1]) * hrf_dtype_size(v->dtype);
+    const size_t n_rows = (size_t)(box->hi[0] - box->lo[0]);
+    for (int64_t image = 0; image < v->shape.dims[0]; image++)
+        memcpy((char *)to + ((size_t)(image * v->shape.dims[2] + box->lo[0])) * row,
+               (const char *)part + (size_t)image * n_rows * row, n_rows * row);
+}
+
+static size_t part_bytes(const struct hrf_banded *b, int32_t crossing, int32_t band)
+{
+    const struct hrf_crossing *x = &b->halves.crossings[crossing];
+    const struct hrf_value *v = &b->halves.head->values[x->in_head];
+    const struct hrf_box *box = hrf_partition_box(b->partition, x->in_head, band);
+    const struct hrf_shape part = hrf_box_shape(&v->shape, box);
+    const bool is_integer = v->dtype == HRF_S8 || v->dtype == HRF_U8;
+    if (x->is_summed)
+        return (size_t)(v->shape.dims[0] * v->shape.dims[1]) *
+               (is_integer ? sizeof(int32_t) : sizeof(double));
+    return (size_t)hrf_shape_count(&part) * hrf_dtype_size(v->dtype);
+}
+
+/* What crosses of this band, out of the session, or kept from one that was the same. */
+static void place_all(const struct hrf_banded *b, int32_t band, const unsigned char *kept)
+{
+    const struct kind *kind = &b->kinds[b->kind_of[band]];
+    for (int32_t i = 0, at = 0; i < b->halves.n_crossings; i++) {
+        const struct hrf_box *box = hrf_partition_box(b->partition, b->halves.crossings[i].in_head,
+                                                      band);
+        if (hrf_box_is_empty(box))
+            continue;
+        place(b, i, band,
+              kept != NULL ? (const void *)kept : hrf_session_output(kind->session, at));
+        kept = kept != NULL ? kept + part_bytes(b, i, band) : NULL;
+        at++;
+    }
+}
+
+/* Keeps what a band of one colour gave; without memory for it the next one is computed again. */
+static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel, int64_t channels)
+{
+    struct kind *kind = &b->kinds[b->kind_of[band]];
+    size_t n_bytes = 0;
+    for (int32_t i = 0; i < b->halves.n_crossings; i++)
+        n_bytes += part_bytes(b, i, band);
+    hrf_free(kind->results);
+    kind->results = hrf_alloc(n_bytes + 1);
+    if (kind->results == NULL)
+        return;
+    memcpy(kind->pixel, pixel, (size_t)channels * sizeof *pixel);
+    unsigned char *to = kind->results;
+    for (int32_t i = 0, at = 0; i < b->halves.n_crossings; i++) {
+        const struct hrf_box *box = hrf_partition_box(b->partition, b->halves.crossings[i].in_head,
+                                                      band);
+        if (hrf_box_is_empty(box))
+            continue;
+        memcpy(to, hrf_session_output(kind->session, at++), part_bytes(b, i, band));
+        to += part_bytes(b, i, band);
+    }
+}
+
+static enum hrf_status run_band(struct hrf_banded *b, int32_t band, hrf_source *source,
+                                void *context, struct hrf_error *err)
+{
+    struct kind *kind = &b->kinds[b->kind_of[band]];
+    const int32_t input = b->halves.head->inputs[0];
+    const struct hrf_box *box = hrf_partition_box(b->partition, input, band);
+    if (hrf_box_is_empty(box))
+        return HRF_OK; /* more bands than rows */
+    const struct hrf_shape *shape = hrf_session_input_shape(kind->session, 0);
+    const int64_t channels = shape->dims[1], n_pixels = hrf_shape_count(shape) / channels;
+    float *x = hrf_session_input(kind->session, 0), pixel[MOST_CHANNELS];
+    HRF_TRY(source(context, 0, 0, shape->dims[0], box, x, err));
+    const bool one_colour = channels <= MOST_CHANNELS && is_constant(x, n_pixels, channels);
+    if (one_colour)
+        memcpy(pixel, x, (size_t)channels * sizeof *x);
+    if (one_colour && kind->results != NULL &&
+        memcmp(kind->pixel, pixel, (size_t)channels * sizeof *x) == 0) {
+        b->n_constant++;
+        place_all(b, band, kind->results);
+        return HRF_OK;
+    }
+    HRF_TRY(hrf_session_run(kind->session, err));
+    place_all(b, band, NULL);
+    if (one_colour)
+        keep_results(b, band, pixel, channels);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_banded_run(struct hrf_banded *b, hrf_source *source, void *context,
+                               struct hrf_error *err)
+{
+    for (int32_t i = 0; i < b->halves.n_crossings; i++)
+        if (b->halves.crossings[i].is_summed)
+            memset(hrf_session_input(b->tail, i), 0, part_bytes(b, i, 0));
+    for (int32_t band = 0; band < b->plan.n_bands; band++)
+        HRF_TRY(run_band(b, band, source, context, err));
+    return hrf_session_run(b->tail, err);
+}
+
+const float *hrf_banded_output(const struct hrf_banded *b, int32_t i)
+{
+    return hrf_session_output(b->tail, i);
+}
+
+const struct hrf_shape *hrf_banded_output_shape(const struct hrf_banded *b, int32_t i)
+{
+    return hrf_session_output_shape(b->tail, i);
+}
+
+struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *b)
+{
+    return (struct hrf_banded_facts){ .plan = b->plan,
+                                      .memory = b->memory,
+                                      .n_sessions = b->n_kinds,
+                                      .n_constant = b->n_constant,
+                                      .operations = b->operations,
+                                      .notes = b->notes.text };
+}
