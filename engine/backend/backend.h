@@ -6,14 +6,15 @@
  *
  * Ownership: the caller owns every buffer that a call names and lends it for the call; a
  * kernel owns its packed constants. compile() and run() block until done; compile() is the only
- * place that allocates. A back end and its kernels are used by one thread at a time; inside,
- * they use `n_threads`.
+ * place that allocates. A back end with a device (hrf_device_ops) only queues in run(). A back end
+ * and its kernels are used by one thread at a time; inside, they use `n_threads`.
  */
 #ifndef HRF_ENGINE_BACKEND_BACKEND_H
 #define HRF_ENGINE_BACKEND_BACKEND_H
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "engine/ir/graph.h"
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct hrf_backend; /* each back end's own */
 
 struct hrf_backend_config {
     int32_t n_threads; /* >= 1 */
+    bool allow_tf32;   /* float32 products by tensor cores, with 10 bits of mantissa */
 };
 
 /* The pointers of one run. Constants and absent inputs are NULL: the kernel has its own copy.
@@ -48,8 +50,61 @@ struct hrf_kernel {
     size_t weight_bytes;        /* packed constants held by the kernel */
 };
 
+/* Pixels as they were read, made into the float32 input of a network: y = x * scale[c] + shift[c]
+ * for channel c of RGB. */
+struct hrf_pixel_form {
+    float scale[3], shift[3];
+};
+
+/* The memory and the queue of a device that works behind its caller's back. All calls but wait()
+ * and the allocations return once the work is queued; it is done in the order in which it was
+ * queued, kernels included, and what failed is told by wait(). */
+struct hrf_device_ops {
+    enum hrf_status (*allocate)(struct hrf_backend *backend, size_t n_bytes, void **out,
+                                struct hrf_error *err);
+    void (*release)(struct hrf_backend *backend, void *memory);
+    /* Host memory that the device reaches by itself: what upload() and download() take. */
+    enum hrf_status (*allocate_host)(struct hrf_backend *backend, size_t n_bytes, void **out,
+                                     struct hrf_error *err);
+    void (*release_host)(struct hrf_backend *backend, void *memory);
+    /* The host side stays as it is, or is not read, until wait(). */
+    enum hrf_status (*upload)(struct hrf_backend *backend, void *to, const void *from,
+                              size_t n_bytes, struct hrf_error *err);
+    enum hrf_status (*download)(struct hrf_backend *backend, void *to, const void *from,
+                                size_t n_bytes, struct hrf_error *err);
+    /* n_pixels RGB pixels to floats at `to`; crosses over as bytes, on a queue of its own beside
+     * the kernels that were queued before. `slot` (0 or 1) names the device's landing place: that
+     * of an earlier call is taken again when that call's pixels are done with. */
+    enum hrf_status (*upload_pixels)(struct hrf_backend *backend, int32_t slot, float *to,
+                                     const uint8_t *from, int64_t n_pixels,
+                                     const struct hrf_pixel_form *form, struct hrf_error *err);
+    /* A place in the queue, and waiting until it is reached; 0 or 1. */
+    enum hrf_status (*mark)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
+    enum hrf_status (*wait)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
+    /* What is queued between the two (kernels alone) is not done but kept; replay() queues it, with
+     * the same buffers, as often as one likes. */
+    enum hrf_status (*record_begin)(struct hrf_backend *backend, struct hrf_error *err);
+    enum hrf_status (*record_end)(struct hrf_backend *backend, void **recording,
+                                  struct hrf_error *err);
+    enum hrf_status (*replay)(struct hrf_backend *backend, void *recording, struct hrf_error *err);
+    void (*record_destroy)(struct hrf_backend *backend, void *recording);
+    /* Lines for the log on what compile() did since the last call ("12 convolutions tuned in 8 s
+     * ...");
+     * "" when nothing is worth a line. Lives until the next call. */
+    const char *(*notes)(struct hrf_backend *backend);
+    /* "NVIDIA H200, compute capability 9.0, driver 13.0, cuDNN 9.19"; lives as the back end. */
+    const char *(*describe)(const struct hrf_backend *backend);
+};
+
 struct hrf_backend_ops {
-    const char *name; /* "ref", "cpu" */
+    const char *name; /* "ref", "cpu", "cuda" */
+    /* NULL: kernels work in host memory and are done when run() returns. Otherwise the pointers of
+     * a call are the device's and run() queues. */
+    const struct hrf_device_ops *device;
+    bool signed_only; /* 8-bit values are S8 */
+    bool has_tf32;
+    /* Whether create() would find its device, without starting it. Optional: NULL = always. */
+    enum hrf_status (*probe)(struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err);
     void (*destroy)(struct hrf_backend *backend);
@@ -64,9 +119,16 @@ struct hrf_backend_ops {
     void (*enter)(struct hrf_backend *backend);
 };
 
-/* NULL: there is none of that name; hrf_backend_names() lists them ("ref, cpu"). */
-const struct hrf_backend_ops *hrf_backend_find(const char *name);
-const char *hrf_backend_names(void);
+/* "ref", "cpu", or "cuda", whose module is loaded here (base/module.h). HRF_E_UNSUPPORTED when
+ * there is none of that name, or with the reason why it cannot be loaded. */
+HRF_CHECKED enum hrf_status hrf_backend_open(const char *name, const struct hrf_backend_ops **out,
+                                             struct hrf_error *err);
+/* "auto" too: the GPU where there is a driver and a device that works, else the CPU, with a line of
+ * `notes` where there is a driver, on why not. */
+HRF_CHECKED enum hrf_status hrf_backend_choose(const char *name, const struct hrf_backend_ops **out,
+                                               struct hrf_strbuf *notes, struct hrf_error *err);
+/* Whether NVIDIA's driver is installed (libcuda.so.1). */
+bool hrf_backend_has_driver(void);
 
 static inline void hrf_kernel_destroy(struct hrf_kernel *kernel)
 {

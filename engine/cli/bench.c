@@ -21,11 +21,10 @@ static json_t *to_json(const struct request *r, const struct hrf_bench *b)
 {
     double batch = (double)r->batch;
     return json_pack(
-        "{sssIsIssssss sosososososo sIsIsososI}", "model", r->model, "size", (json_int_t)r->size,
-        "batch", (json_int_t)r->batch, "precision", r->precision, "device",
-        strcmp(r->device, "auto") == 0 ? "cpu" : r->device, "layout",
-        r->layout != NULL ? r->layout : "single", "images_per_second",
-        hrf_json_number(batch / b->median), "images_per_second_min",
+        "{sssIsIssssssss sosososososo sIsIsososI}", "model", r->model, "size", (json_int_t)r->size,
+        "batch", (json_int_t)r->batch, "precision", r->precision, "device", b->device,
+        "device_in_words", b->device_in_words, "layout", r->layout != NULL ? r->layout : "single",
+        "images_per_second", hrf_json_number(batch / b->median), "images_per_second_min",
         hrf_json_number(batch / b->max), "images_per_second_max", hrf_json_number(batch / b->min),
         "gop_per_image", hrf_json_number(b->operations / batch * 1e-9), "tops",
         hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
@@ -96,7 +95,7 @@ static enum hrf_status bench(const struct request *r, struct hrf_error *err)
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
     struct hrf_session_config config = {
-        .device = strcmp(r->device, "auto") == 0 ? "cpu" : r->device,
+        .device = r->device,
         .precision = r->precision,
         .n_threads = (int32_t)r->threads,
     };
@@ -115,8 +114,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images per run (default 8)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
-        { "device", "D", "auto, cpu or ref", HRF_OPTION_TEXT, &r.device },
+        { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
+        { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
         { "layout", "L", "how ranks share the work", HRF_OPTION_TEXT, &r.layout },
         { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },

@@ -91,7 +91,7 @@ static enum hrf_status open_session(struct run *run, const struct hrf_shape *sha
     HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
     HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
     struct hrf_session_config config = {
-        .device = strcmp(request->device, "auto") == 0 ? "cpu" : request->device,
+        .device = request->device,
         .precision = run->precision,
         .n_threads = (int32_t)request->threads,
     };
@@ -276,9 +276,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
         { "output", "Y.npy", "where the outputs go", HRF_OPTION_TEXT, &request.output },
-        { "device", "NAME", "auto, cpu or ref (plain C in double)", HRF_OPTION_TEXT,
+        { "device", "NAME", "auto, cpu, cuda or ref (plain C in double)", HRF_OPTION_TEXT,
           &request.device },
-        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
+        { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
         { "layout", "L", "how the ranks share the work, e.g. spatial=4", HRF_OPTION_TEXT,
           &request.layout },
         { "scales", "FILE", "int8: a calibration (default: calibrate on the input)",

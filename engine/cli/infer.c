@@ -119,7 +119,7 @@ static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_er
     if (engine->class_map)
         HRF_TRY(add_class_map(graph, err));
     struct hrf_session_config config = {
-        .device = strcmp(engine->device, "auto") == 0 ? "cpu" : engine->device,
+        .device = engine->device,
         .precision = engine->precision,
         .n_threads = (int32_t)engine->n_threads,
         .memory_limit_bytes = engine->memory_bytes,
@@ -172,7 +172,7 @@ static enum hrf_status new_scores(const struct job *job, const struct hrf_job_ta
     scores->task_key = hrf_strdup(task->key);
     scores->tile_plan = hrf_strdup(plan->hash);
     scores->precision = hrf_strdup(engine->precision);
-    scores->device = hrf_strdup(strcmp(engine->device, "auto") == 0 ? "cpu" : engine->device);
+    scores->device = hrf_strdup(hrf_session_device_name(job->session));
     scores->host = hrf_strdup(job->host);
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;

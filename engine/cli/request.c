@@ -27,31 +27,24 @@ static bool is_listed(const char *word, const char *const words[])
 }
 
 static enum hrf_status check_word(const char *option, const char *word, const char *const all[],
-                                  const char *const here[], const char *offer,
-                                  struct hrf_error *err)
+                                  const char *offer, struct hrf_error *err)
 {
-    if (is_listed(word, here))
-        return HRF_OK;
     if (is_listed(word, all))
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "--%s %s is not in this build; it has: %s",
-                             option, word, offer);
+        return HRF_OK;
     const char *near = hrf_nearest_word(word, all);
-    return hrf_error_set(err, HRF_E_USER, "--%s '%s' is not known%s%s%s; this build has: %s",
-                         option, word, near != NULL ? ", did you mean '" : "",
-                         near != NULL ? near : "", near != NULL ? "'?" : "", offer);
+    return hrf_error_set(err, HRF_E_USER, "--%s '%s' is not known%s%s%s; there are: %s", option,
+                         word, near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+                         near != NULL ? "'?" : "", offer);
 }
 
 enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
                                          const char *layout, struct hrf_error *err)
 {
     static const char *const devices[] = { "auto", "cpu", "ref", "cuda", NULL };
-    static const char *const devices_here[] = { "auto", "cpu", "ref", NULL };
     static const char *const precisions[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
-    static const char *const precisions_here[] = { "fp32", "fp16", "bf16", "int8", NULL };
     struct hrf_layout_plan unused;
-    HRF_TRY(check_word("device", device, devices, devices_here, "auto, cpu, ref", err));
-    HRF_TRY(check_word("precision", precision, precisions, precisions_here,
-                       "fp32, fp16, bf16, int8", err));
+    HRF_TRY(check_word("device", device, devices, "auto, cpu, cuda, ref", err));
+    HRF_TRY(check_word("precision", precision, precisions, "fp32, tf32, fp16, bf16, int8", err));
     return hrf_layout_parse(layout, &unused, err);
 }
 

@@ -5,6 +5,7 @@
 #include "engine/run/calibrator.h"
 #include "engine/run/session_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,10 +56,9 @@ static enum hrf_status time_convolutions(struct hrf_session *session, double *se
     for (int32_t n = 0; n < session->graph->n_nodes; n++) {
         if (session->graph->nodes[n].op != HRF_OP_CONV)
             continue;
-        struct hrf_kernel *kernel = session->kernels[n];
         for (int64_t i = -1; i < n_runs; i++) {
             double start = hrf_clock_seconds();
-            HRF_TRY(kernel->run(kernel, &session->calls[n], err));
+            HRF_TRY(hrf_session_time_step(session, n, err));
             if (i >= 0)
                 seconds[i] = hrf_clock_seconds() - start;
         }
@@ -105,6 +105,9 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_ses
                                .operations = session->operations,
                                .memory = session->memory,
                                .n_runs = n_runs };
+    snprintf(bench.device, sizeof bench.device, "%s", hrf_session_device_name(session));
+    snprintf(bench.device_in_words, sizeof bench.device_in_words, "%s",
+             hrf_session_device(session));
     HRF_TRY(time_runs(session, seconds, n_runs, err));
     take_times(&bench, seconds);
     HRF_TRY(time_convolutions(session, seconds, n_runs, &bench.convolutions, err));
@@ -174,6 +177,8 @@ static enum hrf_status bench_ranks(const struct hrf_graph *graph,
     HRF_TRY(time_rank_runs(parallel, &source, seconds, n_runs, err));
     take_times(&bench, seconds);
     HRF_TRY(take_facts(&bench, parallel, err));
+    snprintf(bench.device, sizeof bench.device, "%s", config->device);
+    snprintf(bench.device_in_words, sizeof bench.device_in_words, "%s", config->device);
     *out = bench;
     return HRF_OK;
 }

@@ -14,6 +14,8 @@ struct hrf_bench {
     int64_t n_runs;
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: one rank, alone */
     int32_t n_ranks;
+    char device[16]; /* "cpu", "cuda": what "auto" came to */
+    char device_in_words[256];
 };
 
 /* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up. `layout`: the

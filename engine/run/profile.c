@@ -44,9 +44,8 @@ static enum hrf_status time_steps(const struct copy *copy, double *seconds, stru
         session->ops->enter(session->backend);
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         const int32_t node = session->plan->steps[i].node;
-        struct hrf_kernel *kernel = session->kernels[node];
         const double start = now(copy);
-        HRF_TRY(kernel->run(kernel, &session->calls[node], err));
+        HRF_TRY(hrf_session_time_step(session, node, err));
         seconds[i] = now(copy) - start;
     }
     return HRF_OK;

@@ -6,6 +6,8 @@
 #include "engine/plan/plan.h"
 #include "engine/run/session_private.h"
 
+#include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static bool is_communication(const struct hrf_node *node)
@@ -73,7 +75,7 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
     return HRF_OK;
 }
 
-static void *buffer_of(const struct hrf_session *session, int32_t value)
+void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
 {
     const struct hrf_value *v = &session->graph->values[value];
     if (v->data != NULL)
@@ -102,12 +104,12 @@ static void bind_calls(struct hrf_session *session)
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];
         session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
-                                                      .output = buffer_of(session,
-                                                                          node->outputs[0]),
+                                                      .output = hrf_session_buffer(
+                                                          session, node->outputs[0]),
                                                       .workspace = session->workspace };
         for (int32_t k = 0; k < node->n_inputs; k++, at++)
             if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
-                *at = buffer_of(session, node->inputs[k]);
+                *at = hrf_session_buffer(session, node->inputs[k]);
     }
 }
 
@@ -127,9 +129,18 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
         return HRF_OK;
     size_t arena = (size_t)session->plan->arena_bytes;
     size_t workspace = (size_t)session->memory.workspace_bytes;
+    if (session->device.ops != NULL) {
+        HRF_TRY(hrf_session_device_allocate(session, err));
+        bind_calls(session);
+        return HRF_OK;
+    }
     session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
     session->workspace = hrf_alloc_aligned(workspace, HRF_BUFFER_ALIGNMENT);
-    if (session->arena == NULL || session->workspace == NULL)
+    if (session->has_pixels)
+        session->pixels = hrf_calloc(
+            (size_t)hrf_shape_count(hrf_session_input_shape(session, 0)) + 1, 1);
+    if (session->arena == NULL || session->workspace == NULL ||
+        (session->has_pixels && session->pixels == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
                              (double)(arena + workspace) / 0x1p30);
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
@@ -148,7 +159,8 @@ struct precision {
 static const struct precision *find_precision(const char *name)
 {
     static const struct precision precisions[] = {
-        { "fp32", HRF_F32 }, { "fp16", HRF_F16 }, { "bf16", HRF_B16 }, { "int8", HRF_S8 }
+        { "fp32", HRF_F32 }, { "tf32", HRF_F32 }, { "fp16", HRF_F16 },
+        { "bf16", HRF_B16 }, { "int8", HRF_S8 },
     };
     for (size_t i = 0; i < sizeof precisions / sizeof precisions[0]; i++)
         if (strcmp(precisions[i].name, name) == 0)
@@ -158,7 +170,7 @@ static const struct precision *find_precision(const char *name)
 
 /* The fused graph in the precision that was asked for. */
 static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_config *config,
-                             struct hrf_strbuf *notes, struct hrf_error *err)
+                             bool signed_only, struct hrf_strbuf *notes, struct hrf_error *err)
 {
     const struct precision *precision = find_precision(config->precision);
     const struct hrf_lowering how = { .type = precision->type,
@@ -166,7 +178,8 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .n_ranges = config->n_ranges,
                                       .keep = config->keep,
                                       .keep_reasons = config->keep_reasons,
-                                      .n_keep = config->n_keep };
+                                      .n_keep = config->n_keep,
+                                      .signed_only = signed_only };
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (precision->type == HRF_F32)
         return HRF_OK;
@@ -194,15 +207,21 @@ static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_e
     return HRF_OK;
 }
 
-static enum hrf_status check_config(const struct hrf_session_config *config, struct hrf_error *err)
+/* The device of a configuration that makes sense. */
+static enum hrf_status check_config(const struct hrf_session_config *config,
+                                    const struct hrf_backend_ops **ops, struct hrf_strbuf *notes,
+                                    struct hrf_error *err)
 {
-    if (hrf_backend_find(config->device) == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "device '%s' is not in this build; it has %s",
-                             config->device, hrf_backend_names());
     if (find_precision(config->precision) == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "precision '%s' is not in this build; it has fp32, fp16, bf16, int8",
+                             "precision '%s' is not in this build; it has fp32, tf32, fp16, bf16, "
+                             "int8",
                              config->precision);
+    HRF_TRY(hrf_backend_choose(config->device, ops, notes, err));
+    if (strcmp(config->precision, "tf32") == 0 && !(*ops)->has_tf32)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tf32 is a precision of NVIDIA GPUs; device %s has fp32",
+                             (*ops)->name);
     return HRF_OK;
 }
 
@@ -212,7 +231,8 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) prepared = NULL;
-    HRF_TRY(check_config(config, err));
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_TRY(check_config(config, &ops, notes, err));
     HRF_TRY(hrf_graph_copy(graph, &prepared, err));
     HRF_TRY(hrf_graph_infer_shapes(prepared, err));
     HRF_TRY(check_inputs(prepared, err));
@@ -220,9 +240,21 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     for (int32_t i = 0; i < prepared->n_nodes; i++)
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
     HRF_TRY(hrf_passes_run(prepared, err));
-    HRF_TRY(lower(&prepared, config, notes, err));
+    HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
     *out = prepared;
     prepared = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status check_pixels(const struct hrf_session *session, struct hrf_error *err)
+{
+    if (!session->has_pixels)
+        return HRF_OK;
+    const struct hrf_value *x = &session->graph->values[session->graph->inputs[0]];
+    if (session->graph->n_inputs != 1 || x->shape.rank != 4 || x->shape.dims[1] != 3)
+        return hrf_error_set(err, HRF_E_USER,
+                             "input '%s' is not one image of 3 channels: it cannot be fed pixels",
+                             x->name);
     return HRF_OK;
 }
 
@@ -231,8 +263,10 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
 {
     struct hrf_backend_config backend = {
         .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
+        .allow_tf32 = strcmp(config->precision, "tf32") == 0,
     };
     HRF_TRY(prepare_outputs(session, err));
+    HRF_TRY(check_pixels(session, err));
     HRF_TRY(check_supported(session, err));
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
@@ -240,6 +274,9 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
     HRF_TRY(compile_kernels(session, err));
+    if (session->device.ops != NULL)
+        hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
+    HRF_TRY(hrf_strbuf_status(&session->notes, err));
     return allocate(session, config->memory_limit_bytes, err);
 }
 
@@ -248,14 +285,22 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
                                             struct hrf_peers *peers, struct hrf_session **out,
                                             struct hrf_error *err)
 {
-    HRF_TRY(check_config(config, err));
     HRF_AUTO(hrf_session) session = hrf_calloc(1, sizeof *session);
     if (session == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a session");
     session->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
-    session->ops = hrf_backend_find(config->device);
+    HRF_TRY(check_config(config, &session->ops, NULL, err));
+    session->device.ops = session->ops->device;
+    session->has_pixels = config->pixels != NULL;
+    if (config->pixels != NULL)
+        session->pixel_form = *config->pixels;
     session->peers = peers;
     session->is_lent = config->is_lent;
+    if (session->is_lent && session->device.ops != NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "bands run in host memory: device %s does not have them; use a smaller "
+                             "batch, more memory, or device cpu",
+                             session->ops->name);
     session->graph = *prepared;
     const enum hrf_status status = build(session, config, err);
     if (status != HRF_OK)
@@ -277,6 +322,8 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
     HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
     HRF_TRY(hrf_session_create_prepared(&prepared, config, NULL, out, err));
     (*out)->operations = operations;
+    hrf_strbuf_adds(&notes, (*out)->notes.text); /* what the device said, last */
+    hrf_strbuf_release(&(*out)->notes);
     (*out)->notes = notes;
     notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     return HRF_OK;
@@ -289,26 +336,32 @@ void hrf_session_destroy(struct hrf_session *session)
     for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks talk */
         hrf_kernel_destroy(session->kernels[i]);
     hrf_free(session->kernels);
+    if (session->device.ops != NULL && session->backend != NULL) {
+        hrf_session_device_release(session);
+    } else if (!session->is_lent) {
+        hrf_free(session->arena);
+        hrf_free(session->workspace);
+    }
     if (session->backend != NULL)
         session->ops->destroy(session->backend);
     hrf_free(session->inputs);
     hrf_free(session->calls);
-    if (!session->is_lent) {
-        hrf_free(session->arena);
-        hrf_free(session->workspace);
-    }
+    hrf_free(session->pixels);
     hrf_plan_destroy(session->plan);
     hrf_graph_destroy(session->graph);
     hrf_strbuf_release(&session->notes);
     hrf_free(session);
 }
 
-static enum hrf_status show(const struct hrf_session *session, int32_t value, struct hrf_error *err)
+static enum hrf_status show(struct hrf_session *session, int32_t value, struct hrf_error *err)
 {
     const struct hrf_value *v = &session->graph->values[value];
     if (session->observe == NULL || v->data != NULL || v->dtype != HRF_F32)
         return HRF_OK;
-    return session->observe(session->observer, v->name, &v->shape, buffer_of(session, value), err);
+    const float *data = hrf_session_buffer(session, value);
+    if (session->device.ops != NULL)
+        HRF_TRY(hrf_session_device_show(session, value, &data, err));
+    return session->observe(session->observer, v->name, &v->shape, data, err);
 }
 
 void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context)
@@ -327,6 +380,8 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t n, struct h
     const struct hrf_node *node = &session->graph->nodes[n];
     const struct hrf_kernel_call *call = &session->calls[n];
     struct hrf_kernel *kernel = session->kernels[n];
+    if (is_communication(node) && session->device.ops != NULL)
+        return hrf_session_device_communicate(session, n, err);
     const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
     if (node->op == HRF_OP_EXCHANGE)
         return hrf_peers_exchange(session->peers, node->attributes.index, in, call->output, err);
@@ -335,10 +390,8 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t n, struct h
     return kernel->run(kernel, call, err);
 }
 
-enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
+enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
 {
-    if (session->ops->enter != NULL)
-        session->ops->enter(session->backend);
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
@@ -349,14 +402,88 @@ enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *e
     return HRF_OK;
 }
 
+enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t node,
+                                      struct hrf_error *err)
+{
+    HRF_TRY(run_step(session, node, err));
+    return session->device.ops != NULL ? hrf_session_device_wait(session, err) : HRF_OK;
+}
+
+static void normalise(struct hrf_session *session)
+{
+    const struct hrf_pixel_form *form = &session->pixel_form;
+    const int64_t n = hrf_shape_count(hrf_session_input_shape(session, 0));
+    float *x = hrf_session_input(session, 0);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = fmaf((float)session->pixels[i], form->scale[i % 3], form->shift[i % 3]);
+}
+
+enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error *err)
+{
+    assert(session->n_started - session->n_finished < hrf_session_depth(session));
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    if (session->device.ops != NULL) {
+        HRF_TRY(hrf_session_device_start(session, err));
+    } else {
+        if (session->has_pixels)
+            normalise(session);
+        HRF_TRY(hrf_session_run_steps(session, err));
+    }
+    session->n_started++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error *err)
+{
+    assert(session->n_finished < session->n_started);
+    if (session->device.ops != NULL)
+        HRF_TRY(hrf_session_device_finish(session, err));
+    session->n_finished++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
+{
+    HRF_TRY(hrf_session_start(session, err));
+    return hrf_session_finish(session, err);
+}
+
+int32_t hrf_session_depth(const struct hrf_session *session)
+{
+    return session->device.ops != NULL && session->has_pixels ? HRF_SESSION_SLOTS : 1;
+}
+
+uint8_t *hrf_session_pixels(struct hrf_session *session)
+{
+    return session->device.ops != NULL
+               ? session->device.pixels[session->n_started % HRF_SESSION_SLOTS]
+               : session->pixels;
+}
+
 float *hrf_session_input(struct hrf_session *session, int32_t i)
 {
-    return buffer_of(session, session->graph->inputs[i]);
+    if (session->device.ops != NULL)
+        return session->device.inputs[i];
+    return hrf_session_buffer(session, session->graph->inputs[i]);
 }
 
 const float *hrf_session_output(const struct hrf_session *session, int32_t i)
 {
-    return buffer_of(session, session->graph->outputs[i]);
+    if (session->device.ops != NULL) /* of the batch that was finished last */
+        return session->device.outputs[(session->n_finished + 1) % HRF_SESSION_SLOTS][i];
+    return hrf_session_buffer(session, session->graph->outputs[i]);
+}
+
+const char *hrf_session_device(const struct hrf_session *session)
+{
+    return session->device.ops != NULL ? session->device.ops->describe(session->backend)
+                                       : session->ops->name;
+}
+
+const char *hrf_session_device_name(const struct hrf_session *session)
+{
+    return session->ops->name;
 }
 
 int32_t hrf_session_n_outputs(const struct hrf_session *session)

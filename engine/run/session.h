@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/backend/backend.h"
 #include "engine/ir/graph.h"
 #include "engine/passes/lower.h"
 #include "engine/run/peers.h"
@@ -18,8 +19,8 @@ struct hrf_session; /* opaque */
 struct hrf_cutting;
 
 struct hrf_session_config {
-    const char *device;             /* "cpu" or "ref" */
-    const char *precision;          /* "fp32", "fp16", "bf16" or "int8" */
+    const char *device;             /* "auto", "cpu", "ref" or "cuda" */
+    const char *precision;          /* "fp32", "tf32", "fp16", "bf16" or "int8" */
     const struct hrf_range *ranges; /* int8: what each value holds; borrowed during creation */
     int32_t n_ranges;
     const char *const *keep; /* what stays in float32, see lower.h; may be NULL */
@@ -29,6 +30,9 @@ struct hrf_session_config {
     int32_t n_threads;                 /* 0 = all that the process may use */
     int64_t memory_limit_bytes;        /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
     bool is_lent; /* it has no arena and workspace of its own: hrf_session_lend() */
+    /* Input 0 is fed as RGB bytes (hrf_session_pixels), which become floats by this form on the
+     * device; NULL: as floats. Borrowed during creation. */
+    const struct hrf_pixel_form *pixels;
 };
 
 struct hrf_session_memory {
@@ -67,9 +71,19 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
  * Fill it before every run, which uses it up. It belongs to the session and keeps its address. */
 float *hrf_session_input(struct hrf_session *session, int32_t i);
+/* [N][rows][columns][3], for the next start or run; only with config.pixels. A place of its own for
+ * each batch that may be under way. */
+uint8_t *hrf_session_pixels(struct hrf_session *session);
 /* Runs the plan once, synchronously. */
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
-/* Graph output i, dense float32; N, H, W, C order for rank 4. Valid until the next run. */
+/* The same in two halves, so that a device is fed while it computes: start() queues one batch,
+ * finish() waits for the oldest that was started and makes its outputs the session's. At most
+ * hrf_session_depth() may be under way; with 1 start() is the run. */
+HRF_CHECKED enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error *err);
+int32_t hrf_session_depth(const struct hrf_session *session);
+/* Graph output i, dense float32; N, H, W, C order for rank 4. Valid until the next run or finish.
+ */
 const float *hrf_session_output(const struct hrf_session *session, int32_t i);
 int32_t hrf_session_n_outputs(const struct hrf_session *session);
 const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i);
@@ -83,6 +97,10 @@ typedef enum hrf_status hrf_session_observer(void *context, const char *value,
                                              const struct hrf_shape *shape, const float *data,
                                              struct hrf_error *err);
 void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context);
+/* The device in words ("NVIDIA H200, compute capability 9.0 ..."); "cpu", "ref" for those. */
+const char *hrf_session_device(const struct hrf_session *session);
+/* Its name as in config.device: what "auto" came to. */
+const char *hrf_session_device_name(const struct hrf_session *session);
 /* Operations (2 x multiply-adds) of one run. */
 double hrf_session_operations(const struct hrf_session *session);
 

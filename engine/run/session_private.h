@@ -6,6 +6,22 @@
 #include "engine/plan/plan.h"
 #include "engine/run/session.h"
 
+enum { HRF_SESSION_SLOTS = 2 }; /* batches under way on a device: one crosses over, one computes */
+
+/* What a session on a device (hrf_device_ops) has besides. Host memory is the device's to reach. */
+struct hrf_session_device {
+    const struct hrf_device_ops *ops;   /* NULL: kernels work in host memory */
+    float **inputs;                     /* [n_inputs]; those fed as pixels: NULL */
+    float **outputs[HRF_SESSION_SLOTS]; /* [n_outputs] */
+    uint8_t *pixels[HRF_SESSION_SLOTS];
+    void *recording; /* of all kernels; NULL until the second run */
+    int64_t n_runs;
+    float *shown; /* what the observer sees */
+    size_t shown_bytes;
+    void *staged[2]; /* what goes to other ranks, and what comes from them */
+    size_t staged_bytes[2];
+};
+
 struct hrf_session {
     struct hrf_graph *graph; /* after the passes */
     const struct hrf_backend_ops *ops;
@@ -24,6 +40,37 @@ struct hrf_session {
     struct hrf_strbuf notes;
     hrf_session_observer *observe; /* NULL: nobody */
     void *observer;
+    struct hrf_session_device device;
+    bool has_pixels;
+    struct hrf_pixel_form pixel_form;
+    uint8_t *pixels;               /* on the host, when there is no device */
+    int64_t n_started, n_finished; /* batches so far */
 };
+
+/* A value's place, on the device if there is one; NULL for constants elsewhere than on the host. */
+void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
+/* Runs, or queues, every step once. */
+HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
+                                                  struct hrf_error *err);
+/* One node with the buffers that it has, done when this returns. For those who time it. */
+HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t node,
+                                                  struct hrf_error *err);
+
+/* session_device.c */
+HRF_CHECKED enum hrf_status hrf_session_device_allocate(struct hrf_session *session,
+                                                        struct hrf_error *err);
+void hrf_session_device_release(struct hrf_session *session);
+HRF_CHECKED enum hrf_status hrf_session_device_start(struct hrf_session *session,
+                                                     struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_session_device_finish(struct hrf_session *session,
+                                                      struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,
+                                                    struct hrf_error *err);
+/* EXCHANGE or ALL_REDUCE by way of the host: device pointers never reach another process. */
+HRF_CHECKED enum hrf_status hrf_session_device_communicate(struct hrf_session *session,
+                                                           int32_t node, struct hrf_error *err);
+/* Value `value` (float32) copied to the host. */
+HRF_CHECKED enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,
+                                                    const float **out, struct hrf_error *err);
 
 #endif

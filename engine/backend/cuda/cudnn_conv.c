@@ -1,7 +1,5 @@
 #include "engine/backend/cuda/cudnn_conv.h"
 
-#include <float.h>
-
 typedef cudnnBackendDescriptor_t tensor;
 
 static tensor binary(struct hrf_cudnn_graph *g, cudnnPointwiseMode_t mode, tensor x, tensor b,
@@ -23,7 +21,7 @@ static tensor clip(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise *
 
 static struct hrf_cudnn_pointwise activation_of(const struct hrf_cudnn_conv *conv)
 {
-    struct hrf_cudnn_pointwise p = { .mode = CUDNN_POINTWISE_RELU_FWD, .upper = DBL_MAX };
+    struct hrf_cudnn_pointwise p = { .mode = CUDNN_POINTWISE_RELU_FWD };
     if (conv->activation == HRF_ACT_CLIP) {
         p.lower = conv->activation_min;
         p.upper = conv->activation_max;
@@ -36,7 +34,7 @@ static struct hrf_cudnn_pointwise activation_of(const struct hrf_cudnn_conv *con
 static tensor add_prologue(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv, tensor x)
 {
     const int64_t per_channel[4] = { 1, conv->x[1], 1, 1 };
-    const struct hrf_cudnn_pointwise relu = { .mode = CUDNN_POINTWISE_RELU_FWD, .upper = DBL_MAX };
+    const struct hrf_cudnn_pointwise relu = { .mode = CUDNN_POINTWISE_RELU_FWD };
     tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SCALE, conv->type, per_channel);
     tensor shift = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SHIFT, conv->type, per_channel);
     x = binary(g, CUDNN_POINTWISE_MUL, x, scale, conv->type, 0, conv->x);
@@ -71,7 +69,7 @@ static tensor add_residual(struct hrf_cudnn_graph *g, const struct hrf_cudnn_con
                            struct tail *tail, tensor y)
 {
     static const int64_t one[4] = { 1, 1, 1, 1 };
-    tensor residual = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL, conv->out_type, conv->y);
+    tensor residual = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL, conv->residual_type, conv->y);
     if (conv->type == HRF_S8) {
         tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL_SCALE, HRF_F32, one);
         residual = binary(g, CUDNN_POINTWISE_MUL, residual, scale, HRF_F32, 0, conv->y);

@@ -17,15 +17,16 @@ enum hrf_cudnn_conv_tensor {
     HRF_CUDNN_Y,
     HRF_CUDNN_SCALE,          /* [K] float; INT8 only */
     HRF_CUDNN_BIAS,           /* [K] float */
-    HRF_CUDNN_RESIDUAL,       /* as y */
+    HRF_CUDNN_RESIDUAL,       /* of y's shape */
     HRF_CUDNN_RESIDUAL_SCALE, /* [1] float; INT8 only */
     HRF_CUDNN_PRE_SCALE,      /* [C], of x's type; floating precisions only */
     HRF_CUDNN_PRE_SHIFT,
 };
 
 struct hrf_cudnn_conv {
-    enum hrf_dtype type;      /* of x and w: F32, F16, B16, S8 */
-    enum hrf_dtype out_type;  /* of y and the residual; S8 only with S8 */
+    enum hrf_dtype type;     /* of x and w: F32, F16, B16, S8 */
+    enum hrf_dtype out_type; /* of y; S8 only with S8 */
+    enum hrf_dtype residual_type;
     int64_t x[4], w[4], y[4]; /* N, C, H, W; w is K, C / group, R, S */
     struct hrf_cudnn_window window;
     bool has_bias, has_residual;

@@ -125,6 +125,7 @@ enum hrf_status hrf_cudnn_engines_find(const struct hrf_cudnn_graph *g,
 void hrf_cudnn_engines_release(struct hrf_cudnn_engines *engines)
 {
     for (int32_t i = 0; i < engines->n_items; i++)
-        cudnnBackendDestroyDescriptor(engines->items[i].config);
+        if (engines->items[i].config != NULL)
+            cudnnBackendDestroyDescriptor(engines->items[i].config);
     engines->n_items = 0;
 }

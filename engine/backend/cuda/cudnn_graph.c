@@ -244,14 +244,16 @@ void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise
     cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
     set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &pointwise->mode, what);
     set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
-    if (pointwise->mode == CUDNN_POINTWISE_RELU_FWD) {
+    /* A plain ReLU says no more than that: engines differ in which clips they know. */
+    if (pointwise->lower != 0 || pointwise->upper != 0) {
         set(g, p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &pointwise->lower,
             what);
         set(g, p, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &pointwise->upper,
             what);
+    }
+    if (pointwise->slope != 0)
         set(g, p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1,
             &pointwise->slope, what);
-    }
     p = finish(g, p, what);
     cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
     set(g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p,

@@ -68,7 +68,7 @@ void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_win
                            enum hrf_dtype accumulate, cudnnBackendDescriptor_t x,
                            cudnnBackendDescriptor_t w, cudnnBackendDescriptor_t y);
 /* y = mode(x, b); b may be NULL for modes of one operand. Computed in float. `lower` and `upper`
- * are ReLU's clips, `slope` its slope below `lower`. */
+ * are ReLU's clips (upper 0: none), `slope` its slope below `lower`. */
 struct hrf_cudnn_pointwise {
     cudnnPointwiseMode_t mode;
     double lower, upper, slope;

@@ -40,16 +40,19 @@ static enum hrf_status build(cudnnHandle_t handle, const struct hrf_cudnn_device
 }
 
 enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
-                                     const struct hrf_cudnn_engine *engine,
-                                     struct hrf_cudnn_plan *out, struct hrf_error *err)
+                                     struct hrf_cudnn_engine *engine, struct hrf_cudnn_plan *out,
+                                     struct hrf_error *err)
 {
     struct hrf_cudnn_plan plan = { .engine = engine->index };
     enum hrf_status status = build(handle, device, engine, &plan, err);
-    if (status != HRF_OK)
+    if (status != HRF_OK) {
         hrf_cudnn_plan_release(&plan);
-    else
-        *out = plan;
-    return status;
+        return status;
+    }
+    plan.config = engine->config;
+    engine->config = NULL;
+    *out = plan;
+    return HRF_OK;
 }
 
 static enum hrf_status parse(cudnnHandle_t handle, const char *json, struct hrf_cudnn_plan *plan,
@@ -107,7 +110,9 @@ void hrf_cudnn_plan_release(struct hrf_cudnn_plan *plan)
 {
     if (plan->descriptor != NULL)
         cudnnBackendDestroyDescriptor(plan->descriptor);
-    plan->descriptor = NULL;
+    if (plan->config != NULL)
+        cudnnBackendDestroyDescriptor(plan->config);
+    plan->descriptor = plan->config = NULL;
 }
 
 static enum hrf_status fill_pack(cudnnBackendDescriptor_t pack, const int64_t *ids,

@@ -10,14 +10,16 @@
 
 struct hrf_cudnn_plan {
     cudnnBackendDescriptor_t descriptor;
+    cudnnBackendDescriptor_t config; /* of the engine; NULL when it came from JSON */
     int64_t workspace_bytes;
     int64_t engine;
 };
 
-/* `handle` NULL: built for `device` without one (kept as JSON, never run here). */
+/* `handle` NULL: built for `device` without one (kept as JSON, never run here). The plan takes the
+ * engine's configuration over, on success only. */
 HRF_CHECKED enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle,
                                                  const struct hrf_cudnn_device *device,
-                                                 const struct hrf_cudnn_engine *engine,
+                                                 struct hrf_cudnn_engine *engine,
                                                  struct hrf_cudnn_plan *out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cudnn_plan_parse(cudnnHandle_t handle, const char *json,
                                                  struct hrf_cudnn_plan *out, struct hrf_error *err);

@@ -20,6 +20,11 @@ static enum hrf_status explain_start(cudaError_t status, int driver, int runtime
     static const char way_out[] = "use device cpu instead";
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     (void)cudaGetLastError();
+    if (status == cudaErrorStubLibrary)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the libcuda.so.1 found first is the toolkit's stub, not a driver; "
+                             "take its folder out of LD_LIBRARY_PATH, or %s",
+                             way_out);
     if (driver == 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "no NVIDIA driver is installed on this machine (libcuda.so.1 is not "
@@ -30,11 +35,6 @@ static enum hrf_status explain_start(cudaError_t status, int driver, int runtime
                              "the NVIDIA driver is too old: it serves CUDA up to %d.%d and this "
                              "build needs %d.%d; update the driver, or %s",
                              driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
-                             way_out);
-    if (status == cudaErrorStubLibrary)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the libcuda.so.1 found first is the toolkit's stub, not a driver; "
-                             "take its folder out of LD_LIBRARY_PATH, or %s",
                              way_out);
     if (status == cudaErrorNoDevice || status == cudaSuccess)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,

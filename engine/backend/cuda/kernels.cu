@@ -1,4 +1,6 @@
-/* kernels.cu - the kernels of kernels.h: grid-stride loops, one output an iteration. */
+/* kernels.cu - the kernels of kernels.h: grid-stride loops, one output an iteration. Products are
+ * written fmaf() where one rounding is meant: nvcc would join others as it likes, so the build
+ * tells it not to (-fmad=false). */
 #include "engine/backend/cuda/kernels.h"
 
 #include <cuda_bf16.h>
@@ -7,10 +9,11 @@
 #include <math.h>
 
 #ifdef HRF_HOST_KERNELS
-#define KERNEL                         static void
-#define DEVICE                         static inline
-#define FOR_EACH(i, n)                 for (int64_t i = 0; i < (n); i++)
-#define LAUNCH(kernel, n, stream, ...) ((void)(stream), kernel(__VA_ARGS__), cudaSuccess)
+#define KERNEL         static void
+#define DEVICE         static inline
+#define FOR_EACH(i, n) for (int64_t i = 0; i < (n); i++)
+/* The emulated run time queues it like a device would (tests/emulated-cuda). */
+#define LAUNCH(kernel, n, stream, ...) hrf_emulated_launch(stream, kernel, __VA_ARGS__)
 #else
 #define KERNEL static __global__ void
 #define DEVICE static __device__ inline
@@ -120,13 +123,24 @@ DEVICE offsets seek(const hrf_k_walk &walk, int64_t i)
 {
     offsets o = { 0, 0, 0 };
     for (int32_t axis = walk.rank - 1; axis >= 0; axis--) {
-        const int64_t at = i % walk.dims[axis];
-        i /= walk.dims[axis];
+        int64_t at = i;
+        if (axis > 0) { /* the outermost axis takes what is left: divisions are dear */
+            at = i % walk.dims[axis];
+            i /= walk.dims[axis];
+        }
         o.y += at * walk.y[axis];
         o.a += at * walk.a[axis];
         o.b += at * walk.b[axis];
     }
     return o;
+}
+
+static int64_t count_of(const hrf_k_walk &walk)
+{
+    int64_t n = 1;
+    for (int32_t axis = 0; axis < walk.rank; axis++)
+        n *= walk.dims[axis];
+    return n;
 }
 
 DEVICE float apply(hrf_k_function function, float a, float b)
@@ -198,9 +212,7 @@ cudaError_t hrf_k_pointwise(enum hrf_k_function function, struct hrf_k_array y,
                             const struct hrf_k_walk *walk, const struct hrf_k_epilogue *epilogue,
                             cudaStream_t stream)
 {
-    int64_t n = 1;
-    for (int32_t axis = 0; axis < walk->rank; axis++)
-        n *= walk->dims[axis];
+    const int64_t n = count_of(*walk);
     if (n == 0)
         return cudaSuccess;
     if (function == HRF_K_COPY && epilogue->activation == HRF_K_NONE && same_form(y, a))
@@ -220,47 +232,60 @@ cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_
 }
 
 KERNEL affine(hrf_k_array y, hrf_k_array x, const float *scale, const float *shift,
-              int64_t channels, hrf_k_epilogue epilogue, int64_t n)
+              int64_t channels, int64_t inner, hrf_k_epilogue epilogue, int64_t n)
 {
     FOR_EACH(i, n)
     {
-        const int64_t c = i % channels;
-        store(y, i, activate(load(x, i) * scale[c] + shift[c], epilogue));
+        const int64_t c = i / inner % channels;
+        store(y, i, activate(fmaf(load(x, i), scale[c], shift[c]), epilogue));
     }
 }
 
 cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
-                         const float *shift, int64_t pixels, int64_t channels,
+                         const float *shift, int64_t outer, int64_t channels, int64_t inner,
                          const struct hrf_k_epilogue *epilogue, cudaStream_t stream)
 {
-    const int64_t n = pixels * channels;
+    const int64_t n = outer * channels * inner;
     if (n == 0)
         return cudaSuccess;
-    return LAUNCH(affine, n, stream, y, x, scale, shift, channels, *epilogue, n);
+    return LAUNCH(affine, n, stream, y, x, scale, shift, channels, inner, *epilogue, n);
 }
 
-KERNEL finish(hrf_k_array y, const float *bias, hrf_k_array residual, int64_t channels,
-              hrf_k_epilogue epilogue, int64_t n)
+struct pixel_form {
+    float scale[3], shift[3];
+};
+
+KERNEL normalise(float *y, const uint8_t *x, pixel_form form, int64_t n)
 {
     FOR_EACH(i, n)
     {
-        float v = load(y, i);
-        if (bias != nullptr)
-            v += bias[i % channels];
-        if (residual.data != nullptr)
-            v += load(residual, i);
-        store(y, i, activate(v, epilogue));
+        const int64_t c = i % 3;
+        y[i] = fmaf((float)x[i], form.scale[c], form.shift[c]);
     }
 }
 
-cudaError_t hrf_k_finish(struct hrf_k_array y, const float *bias, struct hrf_k_array residual,
-                         int64_t pixels, int64_t channels, const struct hrf_k_epilogue *epilogue,
-                         cudaStream_t stream)
+cudaError_t hrf_k_normalise(float *y, const uint8_t *x, int64_t pixels, const float scale[3],
+                            const float shift[3], cudaStream_t stream)
 {
-    const int64_t n = pixels * channels;
-    if (n == 0)
-        return cudaSuccess;
-    return LAUNCH(finish, n, stream, y, bias, residual, channels, *epilogue, n);
+    const pixel_form form = { { scale[0], scale[1], scale[2] }, { shift[0], shift[1], shift[2] } };
+    const int64_t n = 3 * pixels;
+    return n == 0 ? cudaSuccess : LAUNCH(normalise, n, stream, y, x, form, n);
+}
+
+KERNEL widen(hrf_k_array y, hrf_k_array x, int64_t channels, int64_t wide, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % wide;
+        store(y, i, c < channels ? load(x, i / wide * channels + c) : 0.0f);
+    }
+}
+
+cudaError_t hrf_k_widen(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels,
+                        int64_t channels, int64_t wide, cudaStream_t stream)
+{
+    const int64_t n = pixels * wide;
+    return n == 0 ? cudaSuccess : LAUNCH(widen, n, stream, y, x, channels, wide, n);
 }
 
 /* ---- windows ---- */
@@ -311,6 +336,8 @@ DEVICE void give(const pooled &p, hrf_k_pool kind, const hrf_k_array &y, const h
 {
     if (kind == HRF_K_MAX)
         store(y, at, p.most);
+    else if (p.count == 0)
+        store(y, at, 0.0f);
     else if (is_integer(x))
         store(y, at, (float)p.integers * x.scale / (float)p.count);
     else
@@ -397,6 +424,85 @@ cudaError_t hrf_k_softmax(struct hrf_k_array y, struct hrf_k_array x, int64_t ou
     return LAUNCH(softmax, n, stream, y, x, length, inner, logarithm, n);
 }
 
+/* ---- normalisation over channels, means ---- */
+
+KERNEL lrn(hrf_k_array y, hrf_k_array x, int64_t channels, hrf_k_lrn_form form, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % channels, first = i - c;
+        const int64_t low = c - (form.size - 1) / 2, high = c + form.size / 2;
+        float sum = 0;
+        for (int64_t k = low < 0 ? 0 : low; k <= high && k < channels; k++)
+            sum = fmaf(load(x, first + k), load(x, first + k), sum);
+        store(y, i,
+              load(x, i) / powf(form.bias + form.alpha / (float)form.size * sum, form.beta));
+    }
+}
+
+cudaError_t hrf_k_lrn(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels, int64_t channels,
+                      const struct hrf_k_lrn_form *form, cudaStream_t stream)
+{
+    const int64_t n = pixels * channels;
+    return n == 0 ? cudaSuccess : LAUNCH(lrn, n, stream, y, x, channels, *form, n);
+}
+
+KERNEL reduce_mean(hrf_k_array y, hrf_k_array x, hrf_k_walk kept, hrf_k_walk reduced, int64_t terms,
+                   int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const offsets o = seek(kept, i);
+        float sum = 0;
+        for (int64_t k = 0; k < terms; k++)
+            sum += load(x, o.a + seek(reduced, k).a);
+        store(y, o.y, sum / (float)terms);
+    }
+}
+
+cudaError_t hrf_k_reduce_mean(struct hrf_k_array y, struct hrf_k_array x,
+                              const struct hrf_k_walk *kept, const struct hrf_k_walk *reduced,
+                              cudaStream_t stream)
+{
+    const int64_t n = count_of(*kept), terms = count_of(*reduced);
+    if (n == 0)
+        return cudaSuccess;
+    return LAUNCH(reduce_mean, n, stream, y, x, *kept, *reduced, terms, n);
+}
+
+/* ---- matrix product ---- */
+
+KERNEL product(hrf_k_array y, hrf_k_array a, hrf_k_array b, hrf_k_array c, const void *residual,
+               hrf_k_product_form f, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t column = i % f.columns, row = i / f.columns % f.rows;
+        const offsets o = seek(f.batch, i / f.columns / f.rows);
+        float sum = 0;
+        for (int64_t k = 0; k < f.depth; k++)
+            sum = fmaf(load(a, o.a + row * f.a_row + k * f.a_depth),
+                       load(b, o.b + k * f.b_depth + column * f.b_column), sum);
+        float v = f.alpha * sum;
+        if (c.data != nullptr)
+            v = fmaf(f.beta, load(c, row * f.c_row + column * f.c_column), v);
+        if (residual != nullptr) {
+            hrf_k_array r = y;
+            r.data = const_cast<void *>(residual);
+            v += load(r, i);
+        }
+        store(y, i, activate(v, f.epilogue));
+    }
+}
+
+cudaError_t hrf_k_product(struct hrf_k_array y, struct hrf_k_array a, struct hrf_k_array b,
+                          struct hrf_k_array c, const void *residual,
+                          const struct hrf_k_product_form *form, cudaStream_t stream)
+{
+    const int64_t n = count_of(form->batch) * form->rows * form->columns;
+    return n == 0 ? cudaSuccess : LAUNCH(product, n, stream, y, a, b, c, residual, *form, n);
+}
+
 /* ---- convolution ---- */
 
 struct sums {
@@ -411,7 +517,7 @@ DEVICE void add_product(sums &s, const hrf_k_array &x, int64_t at, const void *w
         return;
     }
     const hrf_k_array weights = { const_cast<void *>(w), x.type, 1.0f, 0 };
-    s.floats += load(x, at) * load(weights, weight);
+    s.floats = fmaf(load(x, at), load(weights, weight), s.floats);
 }
 
 DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convolution &c,
@@ -439,23 +545,26 @@ DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convol
     return s;
 }
 
-KERNEL convolve(hrf_k_array y, hrf_k_array x, const void *w, const void *residual,
+/* What follows the sum, in the order that backend.h writes down (struct hrf_requantize). */
+DEVICE float finish_sum(const sums &s, const hrf_k_array &x, const hrf_k_array &residual,
+                        const hrf_k_convolution &c, int64_t channel, int64_t at)
+{
+    const float bias = c.bias != nullptr ? c.bias[channel] : 0.0f;
+    float v = is_integer(x) ? ((float)s.integers + bias) * c.scale[channel] : s.floats + bias;
+    if (residual.data != nullptr && is_integer(residual))
+        v = fmaf((float)(load_integer(residual, at) - residual.zero_point), c.residual_scale, v);
+    else if (residual.data != nullptr)
+        v = fmaf(load(residual, at), c.residual_scale, v);
+    return activate(v, c.epilogue);
+}
+
+KERNEL convolve(hrf_k_array y, hrf_k_array x, const void *w, hrf_k_array residual,
                 hrf_k_convolution c, int64_t n)
 {
     FOR_EACH(i, n)
     {
         const pixel p = pixel_of(i, c.window.out_rows, c.window.out_columns, c.out_channels);
-        const sums s = convolve_one(x, w, c, p);
-        float v = is_integer(x) ? (float)s.integers * c.scale[p.channel] : s.floats;
-        if (c.bias != nullptr)
-            v += c.bias[p.channel];
-        if (residual != nullptr) {
-            hrf_k_array r = y;
-            r.data = const_cast<void *>(residual);
-            v += is_integer(r) ? (float)(load_integer(r, i) - r.zero_point) * c.residual_scale
-                               : load(r, i);
-        }
-        v = activate(v, c.epilogue);
+        const float v = finish_sum(convolve_one(x, w, c, p), x, residual, c, p.channel, i);
         if (is_integer(y))
             store_steps(y, i, v);
         else
@@ -464,7 +573,7 @@ KERNEL convolve(hrf_k_array y, hrf_k_array x, const void *w, const void *residua
 }
 
 cudaError_t hrf_k_convolve(struct hrf_k_array y, struct hrf_k_array x, const void *w,
-                           const void *residual, const struct hrf_k_convolution *convolution,
+                           struct hrf_k_array residual, const struct hrf_k_convolution *convolution,
                            cudaStream_t stream)
 {
     const struct hrf_k_window *win = &convolution->window;

@@ -60,10 +60,16 @@ cudaError_t hrf_k_pointwise(enum hrf_k_function function, struct hrf_k_array y,
 /* n elements of y become the real number `value`. */
 cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream);
 
-/* y[i][c] = epilogue(x[i][c] * scale[c] + shift[c]). */
+/* y[o][c][i] = epilogue(x[o][c][i] * scale[c] + shift[c]), one rounding. */
 cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
-                         const float *shift, int64_t pixels, int64_t channels,
+                         const float *shift, int64_t outer, int64_t channels, int64_t inner,
                          const struct hrf_k_epilogue *epilogue, cudaStream_t stream);
+/* The same for RGB pixels; scale and shift are read here and now. */
+cudaError_t hrf_k_normalise(float *y, const uint8_t *x, int64_t pixels, const float scale[3],
+                            const float shift[3], cudaStream_t stream);
+/* y[p][c] of `wide` channels from x of fewer, zeros behind them. */
+cudaError_t hrf_k_widen(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels,
+                        int64_t channels, int64_t wide, cudaStream_t stream);
 
 /* Images N x rows x columns x channels, NHWC dense. */
 struct hrf_k_window {
@@ -82,25 +88,45 @@ cudaError_t hrf_k_pool_global(enum hrf_k_pool kind, struct hrf_k_array y, struct
 cudaError_t hrf_k_softmax(struct hrf_k_array y, struct hrf_k_array x, int64_t outer, int64_t length,
                           int64_t inner, int32_t logarithm, cudaStream_t stream);
 
+/* y = x / (bias + alpha / size * sum of squares over `size` channels around)^beta. */
+struct hrf_k_lrn_form {
+    int64_t size;
+    float alpha, beta, bias;
+};
+cudaError_t hrf_k_lrn(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels, int64_t channels,
+                      const struct hrf_k_lrn_form *form, cudaStream_t stream);
+/* Means: `kept` walks the outputs and the first term of each (y, a), `reduced` the terms (a). */
+cudaError_t hrf_k_reduce_mean(struct hrf_k_array y, struct hrf_k_array x,
+                              const struct hrf_k_walk *kept, const struct hrf_k_walk *reduced,
+                              cudaStream_t stream);
+
+/* y[batch][row][column] = epilogue(alpha * sum over k of a b + beta c + residual); strides in
+ * elements, `batch` walks a and b. y is dense; c.data and residual (of y's type) may be NULL. */
+struct hrf_k_product_form {
+    struct hrf_k_walk batch;
+    int64_t rows, columns, depth;
+    int64_t a_row, a_depth, b_depth, b_column, c_row, c_column;
+    float alpha, beta;
+    struct hrf_k_epilogue epilogue;
+};
+cudaError_t hrf_k_product(struct hrf_k_array y, struct hrf_k_array a, struct hrf_k_array b,
+                          struct hrf_k_array c, const void *residual,
+                          const struct hrf_k_product_form *form, cudaStream_t stream);
+
 /* Any convolution, one thread an output: for those that cuDNN has no engine for. w is
- * [K][kernel rows][kernel columns][channels / group], of x's type; K = out_channels. For
- * integers scale[K] takes the sum to y's step, as do bias and residual_scale; otherwise scale is
- * NULL. */
+ * [K][kernel rows][kernel columns][channels / group], of x's type (S8 for 8-bit x), K =
+ * out_channels. 8-bit x: by the formula of struct hrf_requantize (scale is its multiplier), y and
+ * the epilogue in steps, or in real numbers when y is float; otherwise scale is NULL. */
 struct hrf_k_convolution {
     struct hrf_k_window window; /* channels: of x */
     int64_t out_channels, group;
-    const float *scale, *bias; /* NULL: none */
+    const float *scale, *bias; /* [K]; bias NULL: none */
     float residual_scale;
     struct hrf_k_epilogue epilogue;
 };
 cudaError_t hrf_k_convolve(struct hrf_k_array y, struct hrf_k_array x, const void *w,
-                           const void *residual, const struct hrf_k_convolution *convolution,
+                           struct hrf_k_array residual, const struct hrf_k_convolution *convolution,
                            cudaStream_t stream);
-/* y = epilogue(y + bias[c] + residual), in place: what follows a convolution that cuDNN cannot
- * fuse. */
-cudaError_t hrf_k_finish(struct hrf_k_array y, const float *bias, struct hrf_k_array residual,
-                         int64_t pixels, int64_t channels, const struct hrf_k_epilogue *epilogue,
-                         cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,387 @@
+/* conv.c - convolutions and matrix products with constant weights, with all that is fused. */
+#include "engine/backend/cuda/cuda_private.h"
+#include "engine/backend/cuda/cudnn_choose.h"
+#include "engine/ir/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct conv_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    struct hrf_spec *spec;
+    struct hrf_planned_conv planned; /* plan NULL: the own kernel runs it */
+    int64_t in_channels, out_channels, n_in_pixels, n_out_pixels; /* as the graph has them */
+    bool widens_x, widens_y;
+    /* On the device. Weights: K, R, S, C of x's type, widened like the channels. */
+    void *weights;
+    void *fixed[HRF_CONV_N_INPUTS];       /* an image or residual that is a constant of the model */
+    float *scale, *bias, *residual_scale; /* [K], [K], [1]; NULL where there is none */
+    float low, high, own_residual_scale;  /* of the own kernel's epilogue */
+    size_t wide_y_at, wide_residual_at, scratch_at; /* in the workspace; x stands first */
+    char implementation[48];
+};
+
+bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    struct hrf_cudnn_conv conv;
+    return node->op == HRF_OP_CONV || hrf_cudnn_conv_describe(graph, node, false, &conv) ||
+           (node->op == HRF_OP_GEMM && hrf_node_form(graph, node) == HRF_FORM_INTEGER);
+}
+
+/* ---- running ---- */
+
+static void *at(const struct hrf_kernel_call *call, size_t offset)
+{
+    return (char *)call->workspace + offset;
+}
+
+static cudaError_t widen(const struct conv_kernel *k, const struct hrf_operand *operand,
+                         const void *from, void *to, int64_t pixels, int64_t channels, int64_t wide)
+{
+    return hrf_k_widen(hrf_cuda_array(operand, to), hrf_cuda_array(operand, from), pixels, channels,
+                       wide, k->backend->device->stream);
+}
+
+static cudaError_t narrow(const struct conv_kernel *k, const struct hrf_kernel_call *call)
+{
+    static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
+    const struct hrf_k_walk walk = { .rank = 2,
+                                     .dims = { k->n_out_pixels, k->out_channels },
+                                     .y = { k->out_channels, 1 },
+                                     .a = { k->planned.conv.y[1], 1 } };
+    return hrf_k_pointwise(HRF_K_COPY, hrf_cuda_array(&k->spec->output, call->output),
+                           hrf_cuda_array(&k->spec->output, at(call, k->wide_y_at)),
+                           (struct hrf_k_array){ .data = NULL }, &walk, &nothing,
+                           k->backend->device->stream);
+}
+
+static struct hrf_k_array input(const struct conv_kernel *k, const struct hrf_kernel_call *call,
+                                int32_t i)
+{
+    if (!hrf_spec_has(k->spec, i))
+        return (struct hrf_k_array){ .data = NULL };
+    return hrf_cuda_array(&k->spec->inputs[i], k->fixed[i] != NULL ? k->fixed[i] : call->inputs[i]);
+}
+
+struct arguments {
+    int64_t ids[8];
+    void *pointers[8];
+    int32_t n;
+};
+
+static void add(struct arguments *a, int64_t id, const void *pointer)
+{
+    a->ids[a->n] = id;
+    memcpy(&a->pointers[a->n], &pointer, sizeof pointer); /* cuDNN takes inputs as outputs */
+    a->n++;
+}
+
+static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_kernel_call *call,
+                                 struct hrf_error *err)
+{
+    static const char what[] = "widening channels";
+    const struct hrf_spec *spec = k->spec;
+    const struct hrf_cudnn_conv *conv = &k->planned.conv;
+    const void *x = call->inputs[HRF_CONV_X];
+    const void *residual = conv->has_residual ? call->inputs[HRF_CONV_RESIDUAL] : NULL;
+    void *y = k->widens_y ? at(call, k->wide_y_at) : call->output;
+    struct arguments a = { .n = 0 };
+    if (k->widens_x) {
+        HRF_TRY_CUDA(widen(k, &spec->inputs[HRF_CONV_X], x, at(call, 0), k->n_in_pixels,
+                           k->in_channels, conv->x[1]),
+                     what);
+        x = at(call, 0);
+    }
+    if (k->widens_y && residual != NULL) {
+        HRF_TRY_CUDA(widen(k, &spec->inputs[HRF_CONV_RESIDUAL], residual,
+                           at(call, k->wide_residual_at), k->n_out_pixels, k->out_channels,
+                           conv->y[1]),
+                     what);
+        residual = at(call, k->wide_residual_at);
+    }
+    add(&a, HRF_CUDNN_X, x);
+    add(&a, HRF_CUDNN_W, k->weights);
+    add(&a, HRF_CUDNN_Y, y);
+    if (k->scale != NULL)
+        add(&a, HRF_CUDNN_SCALE, k->scale);
+    if (conv->has_bias)
+        add(&a, HRF_CUDNN_BIAS, k->bias);
+    if (residual != NULL)
+        add(&a, HRF_CUDNN_RESIDUAL, residual);
+    if (k->residual_scale != NULL)
+        add(&a, HRF_CUDNN_RESIDUAL_SCALE, k->residual_scale);
+    HRF_TRY(hrf_cudnn_plan_run(k->planned.plan, k->backend->cudnn, a.ids, a.pointers, a.n,
+                               at(call, k->scratch_at), err));
+    if (k->widens_y)
+        HRF_TRY_CUDA(narrow(k, call), "narrowing channels");
+    return HRF_OK;
+}
+
+static struct hrf_k_window own_window(const struct conv_kernel *k)
+{
+    const struct hrf_shape *x = &k->spec->inputs[HRF_CONV_X].shape, *y = &k->spec->output.shape;
+    struct hrf_k_window w = { .n = x->dims[0],
+                              .in_rows = 1,
+                              .in_columns = 1,
+                              .out_rows = 1,
+                              .out_columns = 1,
+                              .channels = k->in_channels,
+                              .kernel = { 1, 1 },
+                              .stride = { 1, 1 },
+                              .dilation = { 1, 1 } };
+    if (k->spec->op == HRF_OP_CONV) {
+        w = hrf_cuda_window(x, y, &k->spec->attributes.window);
+        for (int i = 0; i < 2; i++)
+            w.kernel[i] = k->spec->inputs[HRF_CONV_WEIGHTS].shape.dims[2 + i];
+    }
+    return w;
+}
+
+static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_kernel_call *call,
+                               struct hrf_error *err)
+{
+    const struct hrf_spec *spec = k->spec;
+    const bool is_conv = spec->op == HRF_OP_CONV;
+    struct hrf_k_convolution c = { .window = own_window(k),
+                                   .out_channels = k->out_channels,
+                                   .group = is_conv ? spec->attributes.group : 1,
+                                   .scale = k->scale,
+                                   .bias = k->bias,
+                                   .residual_scale = k->own_residual_scale,
+                                   .epilogue = hrf_cuda_epilogue(&spec->attributes) };
+    c.epilogue.low = k->low;
+    c.epilogue.high = k->high;
+    HRF_TRY_CUDA(hrf_k_convolve(hrf_cuda_array(&spec->output, call->output),
+                                input(k, call, HRF_CONV_X), k->weights,
+                                input(k, call, HRF_CONV_RESIDUAL), &c, k->backend->device->stream),
+                 "starting a convolution");
+    return HRF_OK;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    const struct conv_kernel *k = (const struct conv_kernel *)base;
+    enum hrf_status status = k->planned.plan != NULL ? run_cudnn(k, call, err)
+                                                     : run_own(k, call, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "node '%s'", k->spec->name);
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct conv_kernel *k = (struct conv_kernel *)base;
+    hrf_cuda_release(k->weights);
+    for (int i = 0; i < HRF_CONV_N_INPUTS; i++)
+        hrf_cuda_release(k->fixed[i]);
+    hrf_cuda_release(k->scale);
+    hrf_cuda_release(k->bias);
+    hrf_cuda_release(k->residual_scale);
+    hrf_spec_destroy(k->spec);
+    hrf_free(k);
+}
+
+/* ---- compiling ---- */
+
+/* Weights in ONNX order to K, R, S, C; a matrix to K, C. */
+static void order_weights(const struct conv_kernel *k, const void *from, size_t size, char *to)
+{
+    const struct hrf_spec *spec = k->spec;
+    const struct hrf_shape *w = &spec->inputs[HRF_CONV_WEIGHTS].shape;
+    const bool is_conv = spec->op == HRF_OP_CONV;
+    const int64_t depth = is_conv ? w->dims[1] : k->in_channels;
+    const int64_t area = is_conv ? w->dims[2] * w->dims[3] : 1;
+    const int64_t wide = k->planned.conv.w[1];
+    for (int64_t m = 0; m < k->out_channels; m++)
+        for (int64_t c = 0; c < depth; c++)
+            for (int64_t i = 0; i < area; i++) {
+                const bool is_turned = !is_conv && !spec->attributes.transpose_b;
+                const int64_t in = is_turned ? c * k->out_channels + m : (m * depth + c) * area + i;
+                memcpy(to + ((m * area + i) * wide + c) * (int64_t)size,
+                       (const char *)from + in * (int64_t)size, size);
+            }
+}
+
+static enum hrf_status upload(struct conv_kernel *k, const void *from, size_t n_bytes, void **to,
+                              struct hrf_error *err)
+{
+    HRF_TRY(hrf_cuda_upload(k->backend->device, from, n_bytes, to, err));
+    k->base.weight_bytes += n_bytes;
+    return HRF_OK;
+}
+
+static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *err)
+{
+    struct hrf_operand *w = &k->spec->inputs[HRF_CONV_WEIGHTS];
+    const struct hrf_cudnn_conv *conv = &k->planned.conv;
+    const enum hrf_dtype type = w->dtype == HRF_F32 ? k->spec->inputs[HRF_CONV_X].dtype : w->dtype;
+    const size_t n = (size_t)(conv->w[0] * conv->w[1] * conv->w[2] * conv->w[3]);
+    const size_t size = hrf_dtype_size(w->dtype);
+    HRF_AUTO_FREE char *ordered = hrf_calloc(n, size);
+    HRF_AUTO_FREE char *low = hrf_calloc(n, hrf_dtype_size(type));
+    if (ordered == NULL || low == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s'", k->spec->name);
+    order_weights(k, w->constant, size, ordered);
+    hrf_free(w->constant); /* a copy of all weights on the host is one too many */
+    w->constant = NULL;
+    if (type == w->dtype)
+        return upload(k, ordered, n * size, &k->weights, err);
+    hrf_floats_to(type, (const float *)(const void *)ordered, low, (int64_t)n);
+    return upload(k, low, n * hrf_dtype_size(type), &k->weights, err);
+}
+
+/* [K] floats, zeros where the channels are widened. */
+static enum hrf_status upload_row(struct conv_kernel *k, const float *from, float factor,
+                                  float **out, struct hrf_error *err)
+{
+    const int64_t wide = k->planned.conv.y[1];
+    HRF_AUTO_FREE float *row = hrf_calloc((size_t)wide, sizeof *row);
+    void *on_device = NULL;
+    if (row == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s'", k->spec->name);
+    for (int64_t i = 0; i < k->out_channels; i++)
+        row[i] = factor * from[i];
+    HRF_TRY(upload(k, row, (size_t)wide * sizeof *row, &on_device, err));
+    *out = on_device;
+    return HRF_OK;
+}
+
+/* By the formula of struct hrf_requantize; cuDNN multiplies first and adds the bias then, so its
+ * bias is in y's steps. */
+static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error *err)
+{
+    struct hrf_requantize *r = NULL;
+    HRF_TRY(hrf_requantize_create(k->spec, &r, err));
+    const bool is_own = k->planned.plan == NULL;
+    for (int64_t c = 0; c < r->n_channels && !is_own; c++)
+        r->bias[c] *= r->multiplier[c];
+    void *on_device = NULL;
+    enum hrf_status status = upload_row(k, r->multiplier, 1, &k->scale, err);
+    if (status == HRF_OK && hrf_spec_has(k->spec, HRF_CONV_BIAS))
+        status = upload_row(k, r->bias, 1, &k->bias, err);
+    if (status == HRF_OK && hrf_spec_has(k->spec, HRF_CONV_RESIDUAL))
+        status = upload(k, &r->residual_scale, sizeof r->residual_scale, &on_device, err);
+    k->residual_scale = on_device;
+    k->own_residual_scale = r->residual_scale;
+    k->low = r->low;
+    k->high = r->high;
+    hrf_requantize_destroy(r);
+    return status;
+}
+
+static enum hrf_status upload_fixed(struct conv_kernel *k, int32_t i, struct hrf_error *err)
+{
+    if (!hrf_spec_has(k->spec, i) || k->spec->inputs[i].constant == NULL)
+        return HRF_OK;
+    const struct hrf_operand *operand = &k->spec->inputs[i];
+    return upload(k, operand->constant,
+                  (size_t)hrf_shape_count(&operand->shape) * hrf_dtype_size(operand->dtype),
+                  &k->fixed[i], err);
+}
+
+static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error *err)
+{
+    const struct hrf_attributes *t = &k->spec->attributes;
+    HRF_TRY(upload_weights(k, err));
+    HRF_TRY(upload_fixed(k, HRF_CONV_X, err));
+    HRF_TRY(upload_fixed(k, HRF_CONV_RESIDUAL, err));
+    k->own_residual_scale = 1;
+    k->low = t->activation_min;
+    k->high = t->activation_max;
+    if (hrf_spec_has(k->spec, HRF_CONV_SCALES))
+        return upload_requantize(k, err);
+    if (hrf_spec_has(k->spec, HRF_CONV_BIAS))
+        return upload_row(k, k->spec->inputs[HRF_CONV_BIAS].constant,
+                          k->spec->op == HRF_OP_GEMM ? t->beta : 1.0f, &k->bias, err);
+    return HRF_OK;
+}
+
+static size_t aligned(int64_t elements, enum hrf_dtype type)
+{
+    return ((size_t)elements * hrf_dtype_size(type) + 255) / 256 * 256;
+}
+
+static void lay_out_workspace(struct conv_kernel *k)
+{
+    const struct hrf_cudnn_conv *conv = &k->planned.conv;
+    size_t used = k->widens_x ? aligned(k->n_in_pixels * conv->x[1], conv->type) : 0;
+    k->wide_y_at = used;
+    used += k->widens_y ? aligned(k->n_out_pixels * conv->y[1], conv->out_type) : 0;
+    k->wide_residual_at = used;
+    if (k->widens_y && conv->has_residual)
+        used += aligned(k->n_out_pixels * conv->y[1], conv->residual_type);
+    k->scratch_at = used;
+    k->base.workspace_bytes = used;
+    if (k->planned.plan != NULL)
+        k->base.workspace_bytes += (size_t)k->planned.plan->workspace_bytes;
+}
+
+/* How the own kernel sees it: no channel widened, the weights as they are. */
+static void describe_own(struct conv_kernel *k)
+{
+    const struct hrf_shape *w = &k->spec->inputs[HRF_CONV_WEIGHTS].shape;
+    struct hrf_cudnn_conv *conv = &k->planned.conv;
+    conv->y[1] = k->out_channels;
+    conv->w[0] = k->out_channels;
+    conv->w[1] = k->spec->op == HRF_OP_CONV ? w->dims[1] : k->in_channels;
+    conv->w[2] = k->spec->op == HRF_OP_CONV ? w->dims[2] : 1;
+    conv->w[3] = k->spec->op == HRF_OP_CONV ? w->dims[3] : 1;
+    snprintf(k->implementation, sizeof k->implementation, "own");
+}
+
+static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph,
+                            const struct hrf_node *node, struct hrf_error *err)
+{
+    const struct hrf_shape *x = &k->spec->inputs[HRF_CONV_X].shape, *y = &k->spec->output.shape;
+    struct hrf_cudnn_conv conv;
+    k->in_channels = x->dims[1];
+    k->out_channels = y->dims[1];
+    k->n_in_pixels = k->in_channels > 0 ? hrf_shape_count(x) / k->in_channels : 0;
+    k->n_out_pixels = k->out_channels > 0 ? hrf_shape_count(y) / k->out_channels : 0;
+    k->base.implementation = k->implementation;
+    if (hrf_cudnn_conv_describe(graph, node, k->backend->allow_tf32, &conv))
+        HRF_TRY(hrf_plan_cache_get(k->backend->plans, &conv, &k->planned, err));
+    if (k->planned.plan == NULL) {
+        describe_own(k);
+        return HRF_OK;
+    }
+    k->widens_x = k->planned.conv.x[1] != k->in_channels;
+    k->widens_y = k->planned.conv.y[1] != k->out_channels;
+    snprintf(k->implementation, sizeof k->implementation, "cudnn engine %d%s",
+             (int)k->planned.plan->engine, k->widens_x || k->widens_y ? ", channels widened" : "");
+    return HRF_OK;
+}
+
+/* GEMM's alpha goes into its weights. */
+static void fold_alpha(struct hrf_spec *spec)
+{
+    struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
+    if (spec->op != HRF_OP_GEMM || w->dtype != HRF_F32 || spec->attributes.alpha == 1.0f)
+        return;
+    float *weights = w->constant;
+    const int64_t n = hrf_shape_count(&w->shape);
+    for (int64_t i = 0; i < n; i++)
+        weights[i] *= spec->attributes.alpha;
+}
+
+enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                      const struct hrf_node *node, struct hrf_kernel **out,
+                                      struct hrf_error *err)
+{
+    struct conv_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "own" };
+    k->backend = backend;
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
+    fold_alpha(k->spec);
+    HRF_TRY(plan(k, graph, node, err));
+    HRF_TRY(upload_constants(k, err));
+    lay_out_workspace(k);
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

@@ -1,0 +1,259 @@
+/* cuda.c - the CUDA back end: operators on one GPU; its memory and queue are in queue.c. */
+#include "engine/backend/cuda/cuda.h"
+
+#include "base/path.h"
+#include "engine/backend/cuda/cuda_private.h"
+#include "engine/ir/op.h"
+
+#include <string.h>
+
+struct hrf_k_array hrf_cuda_array(const struct hrf_operand *operand, const void *data)
+{
+    static const enum hrf_k_type types[] = {
+        [HRF_F32] = HRF_K_F32, [HRF_F16] = HRF_K_F16, [HRF_B16] = HRF_K_B16,
+        [HRF_S8] = HRF_K_S8,   [HRF_U8] = HRF_K_U8,   [HRF_S32] = HRF_K_S32,
+    };
+    struct hrf_k_array array = { .type = types[operand->dtype],
+                                 .scale = operand->quantization.scale > 0
+                                              ? operand->quantization.scale
+                                              : 1.0f,
+                                 .zero_point = operand->quantization.zero_point };
+    memcpy(&array.data, &data, sizeof data); /* kernels take one kind of array: const goes */
+    return array;
+}
+
+struct hrf_k_array hrf_cuda_input(const struct hrf_cuda_kernel *kernel,
+                                  const struct hrf_kernel_call *call, int32_t i)
+{
+    static const struct hrf_operand nothing = { .dtype = HRF_F32 };
+    if (!hrf_spec_has(kernel->spec, i))
+        return hrf_cuda_array(&nothing, NULL);
+    const void *constant = kernel->constants[i];
+    return hrf_cuda_array(&kernel->spec->inputs[i], constant != NULL ? constant : call->inputs[i]);
+}
+
+struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes)
+{
+    static const enum hrf_k_activation activations[] = { [HRF_ACT_NONE] = HRF_K_NONE,
+                                                         [HRF_ACT_RELU] = HRF_K_RELU,
+                                                         [HRF_ACT_CLIP] = HRF_K_CLIP,
+                                                         [HRF_ACT_LEAKY_RELU] = HRF_K_LEAKY_RELU };
+    return (struct hrf_k_epilogue){ .activation = activations[attributes->activation],
+                                    .low = attributes->activation_min,
+                                    .high = attributes->activation_max,
+                                    .slope = attributes->alpha };
+}
+
+/* ---- kernels ---- */
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
+    const cudaError_t status = kernel->launch(kernel, call);
+    if (status != cudaSuccess) {
+        (void)hrf_cuda_error(err, status, "starting a kernel");
+        return hrf_error_wrap(err, HRF_E_EXTERNAL, "node '%s'", kernel->spec->name);
+    }
+    return HRF_OK;
+}
+
+static void destroy_kernel(struct hrf_kernel *base)
+{
+    struct hrf_cuda_kernel *kernel = (struct hrf_cuda_kernel *)base;
+    if (kernel->constants != NULL)
+        for (int32_t i = 0; i < kernel->spec->n_inputs; i++)
+            hrf_cuda_release(kernel->constants[i]);
+    hrf_cuda_release(kernel->scale);
+    hrf_cuda_release(kernel->shift);
+    hrf_free(kernel->constants);
+    hrf_spec_destroy(kernel->spec);
+    hrf_free(kernel);
+}
+
+static bool is_uploaded(const struct hrf_spec *spec, int32_t i)
+{
+    return hrf_spec_has(spec, i) && spec->inputs[i].constant != NULL &&
+           (spec->inputs[i].dtype == HRF_F32 || spec->inputs[i].dtype == HRF_S8 ||
+            spec->inputs[i].dtype == HRF_U8);
+}
+
+/* What the kernel reads at run time; indices and the like are read while compiling. */
+static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    kernel->constants = hrf_calloc((size_t)spec->n_inputs + 1, sizeof *kernel->constants);
+    if (kernel->constants == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+    for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_BATCH_NORM; i++) {
+        if (!is_uploaded(spec, i))
+            continue;
+        const size_t n_bytes = (size_t)hrf_shape_count(&spec->inputs[i].shape) *
+                               hrf_dtype_size(spec->inputs[i].dtype);
+        HRF_TRY(hrf_cuda_upload(kernel->backend->device, spec->inputs[i].constant, n_bytes,
+                                &kernel->constants[i], err));
+        kernel->constant_bytes += n_bytes;
+    }
+    if (spec->op == HRF_OP_BATCH_NORM)
+        return hrf_cuda_prepare_batch_norm(kernel, err);
+    return HRF_OK;
+}
+
+static hrf_cuda_launch *find_launch(enum hrf_op op)
+{
+    return hrf_is_move(op) ? hrf_cuda_move(op) : hrf_cuda_simple(op);
+}
+
+/* Shape changes between two images go through ONNX's order. */
+static size_t workspace_of(const struct hrf_spec *spec)
+{
+    const bool through = hrf_is_move(spec->op) && spec->op != HRF_OP_CONCAT &&
+                         !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
+                         !hrf_layout_is_onnx(&spec->output.shape);
+    return through
+               ? (size_t)hrf_shape_count(&spec->output.shape) * hrf_dtype_size(spec->output.dtype)
+               : 0;
+}
+
+static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                               const struct hrf_node *node, struct hrf_kernel **out,
+                               struct hrf_error *err)
+{
+    HRF_TRY(hrf_cuda_device_enter(backend->device, err));
+    if (hrf_cuda_conv_fits(graph, node))
+        return hrf_cuda_conv_compile(backend, graph, node, out, err);
+    struct hrf_cuda_kernel *kernel = hrf_calloc(1, sizeof *kernel);
+    if (kernel == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    kernel->base = (struct hrf_kernel){ .run = run,
+                                        .destroy = destroy_kernel,
+                                        .implementation = "cuda" };
+    HRF_AUTO(hrf_kernel) owned = &kernel->base;
+    kernel->backend = backend;
+    kernel->launch = find_launch(node->op);
+    HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    HRF_TRY(upload_constants(kernel, err));
+    kernel->base.weight_bytes = kernel->constant_bytes;
+    kernel->base.workspace_bytes = workspace_of(kernel->spec);
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}
+
+static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
+                        struct hrf_error *err)
+{
+    if (hrf_node_check_common(graph, node, err) != HRF_OK)
+        return false;
+    if (node->op == HRF_OP_CONV || find_launch(node->op) != NULL)
+        return true;
+    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CUDA kernel",
+                  node->name, hrf_op_name(node->op));
+    return false;
+}
+
+/* ---- the back end ---- */
+
+static void destroy(struct hrf_backend *backend)
+{
+    if (backend == NULL)
+        return;
+    if (backend->device != NULL)
+        (void)cudaStreamSynchronize(backend->device->stream);
+    for (int i = 0; i < 2; i++) {
+        hrf_cuda_release(backend->landings[i].pixels);
+        if (backend->landings[i].arrived != NULL)
+            (void)cudaEventDestroy(backend->landings[i].arrived);
+        if (backend->landings[i].used != NULL)
+            (void)cudaEventDestroy(backend->landings[i].used);
+        if (backend->marks[i] != NULL)
+            (void)cudaEventDestroy(backend->marks[i]);
+    }
+    hrf_plan_cache_destroy(backend->plans);
+    hrf_cudnn_device_destroy(backend->properties);
+    if (backend->cudnn != NULL)
+        (void)cudnnDestroy(backend->cudnn);
+    hrf_cuda_device_destroy(backend->device);
+    hrf_free(backend->description);
+    hrf_strbuf_release(&backend->notes);
+    hrf_free(backend);
+}
+
+static enum hrf_status make_events(struct hrf_backend *backend, struct hrf_error *err)
+{
+    cudaEvent_t *const events[] = {
+        &backend->landings[0].arrived, &backend->landings[0].used, &backend->landings[1].arrived,
+        &backend->landings[1].used,    &backend->marks[0],         &backend->marks[1]
+    };
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        HRF_TRY_CUDA(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming),
+                     "starting the GPU");
+    return HRF_OK;
+}
+
+static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error *err)
+{
+    static const char what[] = "starting it";
+    HRF_TRY_CUDNN(cudnnCreate(&backend->cudnn), what);
+    HRF_TRY_CUDNN(cudnnSetStream(backend->cudnn, backend->device->stream), what);
+    HRF_TRY(hrf_cudnn_device_of(backend->cudnn, &backend->properties, err));
+    HRF_AUTO_FREE char *cache = hrf_cache_directory(NULL);
+    HRF_AUTO_FREE char *directory = cache != NULL ? hrf_path_join(cache, "cuda-plans") : NULL;
+    return hrf_plan_cache_create(directory, backend->device, backend->cudnn, backend->properties,
+                                 &backend->plans, err);
+}
+
+static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
+                              struct hrf_error *err)
+{
+    struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
+    if (backend == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
+    backend->allow_tf32 = config->allow_tf32;
+    backend->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    enum hrf_status status = hrf_cuda_device_open(-1, &backend->device, err);
+    if (status == HRF_OK)
+        status = make_events(backend, err);
+    if (status == HRF_OK)
+        status = start_cudnn(backend, err);
+    if (status == HRF_OK) {
+        const struct hrf_cuda_device *d = backend->device;
+        const size_t cudnn = cudnnGetVersion();
+        backend->description = hrf_format(
+            "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, cuDNN %zu.%zu.%zu",
+            d->name, d->major, d->minor, (double)d->memory_bytes / 0x1p30, d->driver / 1000,
+            d->driver % 1000 / 10, cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
+        if (backend->description == NULL)
+            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
+    }
+    if (status != HRF_OK) {
+        destroy(backend);
+        return status;
+    }
+    *out = backend;
+    return HRF_OK;
+}
+
+static void enter(struct hrf_backend *backend)
+{
+    (void)cudaSetDevice(backend->device->index); /* compile() and the queue tell what is wrong */
+}
+
+static enum hrf_status probe(struct hrf_error *err)
+{
+    HRF_AUTO(hrf_cuda_device) device = NULL;
+    return hrf_cuda_device_open(-1, &device, err);
+}
+
+const struct hrf_backend_ops hrf_backend_cuda = {
+    .name = "cuda",
+    .device = &hrf_cuda_queue,
+    .signed_only = true,
+    .has_tf32 = true,
+    .probe = probe,
+    .create = create,
+    .destroy = destroy,
+    .supports_op = supports_op,
+    .compile = compile,
+    .enter = enter,
+};

@@ -1,0 +1,82 @@
+/* cuda_private.h - the insides of the CUDA back end, for this folder only. */
+#ifndef HRF_ENGINE_BACKEND_CUDA_CUDA_PRIVATE_H
+#define HRF_ENGINE_BACKEND_CUDA_CUDA_PRIVATE_H
+
+#include "base/strbuf.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/kernels.h"
+#include "engine/backend/cuda/plan_cache.h"
+
+#include <cudnn.h>
+
+/* Where pixels land on the device before they become floats. */
+struct hrf_cuda_landing {
+    uint8_t *pixels;
+    size_t n_bytes;
+    cudaEvent_t arrived, used;
+};
+
+struct hrf_backend {
+    struct hrf_cuda_device *device;
+    cudnnHandle_t cudnn;
+    struct hrf_cudnn_device *properties;
+    struct hrf_plan_cache *plans;
+    struct hrf_cuda_landing landings[2];
+    cudaEvent_t marks[2];
+    bool allow_tf32;
+    char *description;
+    struct hrf_strbuf notes;
+};
+
+struct hrf_cuda_kernel;
+typedef cudaError_t hrf_cuda_launch(const struct hrf_cuda_kernel *kernel,
+                                    const struct hrf_kernel_call *call);
+
+/* A node as launches of kernels.h. */
+struct hrf_cuda_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    struct hrf_spec *spec;
+    hrf_cuda_launch *launch;
+    void **constants;     /* [n_inputs]: device copies of the spec's constants; NULL elsewhere */
+    float *scale, *shift; /* BATCH_NORM, on the device */
+    size_t constant_bytes;
+};
+
+/* An operand as a kernel takes it. */
+struct hrf_k_array hrf_cuda_array(const struct hrf_operand *operand, const void *data);
+/* Input i of a call, constants included; data NULL when it is absent. */
+struct hrf_k_array hrf_cuda_input(const struct hrf_cuda_kernel *kernel,
+                                  const struct hrf_kernel_call *call, int32_t i);
+static inline struct hrf_k_array hrf_cuda_output(const struct hrf_cuda_kernel *kernel,
+                                                 const struct hrf_kernel_call *call)
+{
+    return hrf_cuda_array(&kernel->spec->output, call->output);
+}
+struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes);
+/* The window of a convolution or pool over x giving y. */
+struct hrf_k_window hrf_cuda_window(const struct hrf_shape *x, const struct hrf_shape *y,
+                                    const struct hrf_window *window);
+/* Along `shape`, y in memory order; strides as hrf_walk_init() takes them. b may be NULL. */
+struct hrf_k_walk hrf_cuda_walk(const struct hrf_shape *shape, const int64_t y[HRF_MAX_RANK],
+                                const int64_t a[HRF_MAX_RANK], const int64_t b[HRF_MAX_RANK]);
+
+extern const struct hrf_device_ops hrf_cuda_queue;
+
+/* NULL: not one of this family. */
+hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op);
+hrf_cuda_launch *hrf_cuda_move(enum hrf_op op);
+/* Factors and shifts of a BATCH_NORM, uploaded. */
+HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
+                                                        struct hrf_error *err);
+
+/* CONV, and GEMM where it is a convolution of one pixel: by cuDNN where it has an engine, else by
+ * an own kernel. */
+bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend,
+                                                  const struct hrf_graph *graph,
+                                                  const struct hrf_node *node,
+                                                  struct hrf_kernel **out, struct hrf_error *err);
+
+#endif

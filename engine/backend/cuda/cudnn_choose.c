@@ -1,0 +1,165 @@
+#include "engine/backend/cuda/cudnn_choose.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct hrf_value *value_of(const struct hrf_graph *graph, const struct hrf_node *node,
+                                        int32_t i)
+{
+    if (i >= node->n_inputs || node->inputs[i] < 0)
+        return NULL;
+    return &graph->values[node->inputs[i]];
+}
+
+/* Types that cuDNN multiplies; zero points would have to stand in the pads too. */
+static bool is_known_type(const struct hrf_value *value)
+{
+    switch (value->dtype) {
+    case HRF_F32:
+    case HRF_F16:
+    case HRF_B16:
+        return true;
+    case HRF_S8:
+        return value->quantization.zero_point == 0;
+    default:
+        return false;
+    }
+}
+
+/* A matrix product with constant weights and a bias for each column: a convolution of one pixel. */
+static bool is_pixel_product(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *w = value_of(graph, node, HRF_CONV_WEIGHTS);
+    const struct hrf_value *bias = value_of(graph, node, HRF_CONV_BIAS);
+    const int64_t columns = graph->values[node->outputs[0]].shape.dims[1];
+    if (node->attributes.transpose_a || w->data == NULL || w->shape.rank != 2)
+        return false;
+    return bias == NULL || (bias->data != NULL && hrf_shape_count(&bias->shape) == columns &&
+                            bias->shape.dims[bias->shape.rank - 1] == columns);
+}
+
+static void describe_shapes(const struct hrf_graph *graph, const struct hrf_node *node,
+                            struct hrf_cudnn_conv *c)
+{
+    const struct hrf_shape *x = &value_of(graph, node, HRF_CONV_X)->shape;
+    const struct hrf_shape *w = &value_of(graph, node, HRF_CONV_WEIGHTS)->shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    const struct hrf_window *window = &node->attributes.window;
+    for (int i = 0; i < 4; i++) {
+        const bool is_image = node->op == HRF_OP_CONV;
+        c->x[i] = is_image ? x->dims[i] : i < 2 ? x->dims[i] : 1;
+        c->y[i] = is_image ? y->dims[i] : i < 2 ? y->dims[i] : 1;
+        c->w[i] = is_image ? w->dims[i] : i == 0 ? y->dims[1] : i == 1 ? x->dims[1] : 1;
+    }
+    for (int i = 0; i < 2; i++) {
+        const bool is_image = node->op == HRF_OP_CONV;
+        c->window.stride[i] = is_image ? window->stride[i] : 1;
+        c->window.dilation[i] = is_image ? window->dilation[i] : 1;
+        c->window.pad_begin[i] = is_image ? window->pad_begin[i] : 0;
+        c->window.pad_end[i] = is_image ? window->pad_end[i] : 0;
+    }
+}
+
+static void describe_epilogue(const struct hrf_graph *graph, const struct hrf_node *node,
+                              struct hrf_cudnn_conv *c)
+{
+    const struct hrf_attributes *t = &node->attributes;
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const struct hrf_value *residual = value_of(graph, node, HRF_CONV_RESIDUAL);
+    const float step = y->dtype == HRF_S8 ? y->quantization.scale : 1.0f;
+    c->has_bias = value_of(graph, node, HRF_CONV_BIAS) != NULL;
+    c->has_residual = residual != NULL;
+    c->residual_type = residual != NULL ? residual->dtype : c->out_type;
+    c->activation = t->activation;
+    if (t->activation == HRF_ACT_CLIP) {
+        c->activation_min = (double)(t->activation_min / step);
+        c->activation_max = (double)(t->activation_max / step);
+    }
+    if (t->activation == HRF_ACT_LEAKY_RELU)
+        c->slope = (double)t->alpha;
+}
+
+bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
+                             bool allow_tf32, struct hrf_cudnn_conv *out)
+{
+    if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM)
+        return false;
+    const struct hrf_value *x = value_of(graph, node, HRF_CONV_X);
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const struct hrf_value *residual = value_of(graph, node, HRF_CONV_RESIDUAL);
+    if (!is_known_type(x) || !is_known_type(y) || (residual != NULL && !is_known_type(residual)))
+        return false;
+    if (x->data != NULL || (residual != NULL && residual->data != NULL))
+        return false;
+    if (node->op == HRF_OP_GEMM && !is_pixel_product(graph, node))
+        return false;
+    if (hrf_shape_count(&x->shape) < 1 || hrf_shape_count(&y->shape) < 1)
+        return false;
+    *out = (struct hrf_cudnn_conv){ .type = x->dtype, .out_type = y->dtype };
+    out->allow_tf32 = allow_tf32 && x->dtype == HRF_F32;
+    describe_shapes(graph, node, out);
+    describe_epilogue(graph, node, out);
+    return true;
+}
+
+static int64_t round_up(int64_t n, int64_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv,
+                                   const struct hrf_cudnn_device *device,
+                                   struct hrf_cudnn_graph *graph, struct hrf_cudnn_engines *engines,
+                                   struct hrf_error *err)
+{
+    HRF_TRY(hrf_cudnn_conv_build(conv, graph, err));
+    HRF_TRY(hrf_cudnn_engines_find(graph, device, engines, err));
+    hrf_cudnn_conv_filter(conv, engines);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
+                                      const struct hrf_cudnn_device *device,
+                                      struct hrf_cudnn_graph *graph,
+                                      struct hrf_cudnn_engines *engines, struct hrf_error *err)
+{
+    static const int64_t steps[][2] = { { 1, 1 }, { 4, 1 }, { 4, 4 }, { 16, 16 } };
+    const struct hrf_cudnn_conv asked = *conv;
+    const bool is_whole = asked.w[1] == asked.x[1]; /* not in groups */
+    *graph = (struct hrf_cudnn_graph){ .graph = NULL };
+    *engines = (struct hrf_cudnn_engines){ .n_items = 0 };
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && (i == 0 || is_whole); i++) {
+        struct hrf_cudnn_conv wide = asked;
+        wide.x[1] = round_up(asked.x[1], steps[i][0]);
+        wide.w[1] = is_whole ? wide.x[1] : asked.w[1];
+        wide.w[0] = wide.y[1] = round_up(asked.y[1], steps[i][1]);
+        if (i > 0 && wide.x[1] == conv->x[1] && wide.y[1] == conv->y[1])
+            continue;
+        hrf_cudnn_graph_release(graph);
+        *conv = wide;
+        HRF_TRY(try_engines(conv, device, graph, engines, err));
+        if (engines->n_items > 0)
+            return HRF_OK;
+    }
+    *conv = asked;
+    return HRF_OK;
+}
+
+void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *c, char *text, size_t size)
+{
+    const struct hrf_cudnn_window *w = &c->window;
+    snprintf(text, size,
+             "%s%s x %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " w %" PRId64 " %" PRId64
+             " %" PRId64 " %" PRId64 " y %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+             " stride %" PRId64 " %" PRId64 " dilation %" PRId64 " %" PRId64 " pads %" PRId64
+             " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s act %d %.9g %.9g %.9g",
+             hrf_dtype_name(c->type), c->allow_tf32 ? " tf32" : "", c->x[0], c->x[1], c->x[2],
+             c->x[3], c->w[0], c->w[1], c->w[2], c->w[3], hrf_dtype_name(c->out_type), c->y[0],
+             c->y[1], c->y[2], c->y[3], w->stride[0], w->stride[1], w->dilation[0], w->dilation[1],
+             w->pad_begin[0], w->pad_begin[1], w->pad_end[0], w->pad_end[1],
+             c->has_bias ? " bias" : "", c->has_residual ? " residual " : "",
+             c->has_residual ? hrf_dtype_name(c->residual_type) : "", (int)c->activation,
+             c->activation_min, c->activation_max, c->slope);
+}

@@ -1,0 +1,25 @@
+/* cudnn_choose.h - a CONV or GEMM of the graph as a cuDNN convolution that has an engine.
+ *
+ * Needs no GPU: the device may be a description (hrf_cudnn_device_parse). Where no engine takes the
+ * channels as they are, they are widened with zeros to the next multiple that one takes.
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_CHOOSE_H
+#define HRF_ENGINE_BACKEND_CUDA_CUDNN_CHOOSE_H
+
+#include "engine/backend/cuda/cudnn_conv.h"
+
+/* False: not a convolution of one pixel or more that cuDNN is asked for (unsigned 8-bit values,
+ * zero points, a matrix that is computed or lies the other way round, no elements). */
+bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
+                             bool allow_tf32, struct hrf_cudnn_conv *out);
+/* The engines for `conv`, best first, and the graph they are for; `conv` gets its channels widened.
+ * No engine is no error. Release both in any case. */
+HRF_CHECKED enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
+                                                  const struct hrf_cudnn_device *device,
+                                                  struct hrf_cudnn_graph *graph,
+                                                  struct hrf_cudnn_engines *engines,
+                                                  struct hrf_error *err);
+/* All that decides what a plan does, as text: equal convolutions have equal texts. */
+void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *conv, char *text, size_t size);
+
+#endif

@@ -1,0 +1,207 @@
+/* move.c - operators that only move numbers, as strided copies. */
+#include "engine/backend/cuda/cuda_private.h"
+
+#include <string.h>
+
+static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
+
+static struct hrf_k_array shifted(struct hrf_k_array array, int64_t elements)
+{
+    static const int64_t sizes[] = { [HRF_K_F32] = 4, [HRF_K_F16] = 2, [HRF_K_B16] = 2,
+                                     [HRF_K_S8] = 1,  [HRF_K_U8] = 1,  [HRF_K_S32] = 4 };
+    array.data = (char *)array.data + elements * sizes[array.type];
+    return array;
+}
+
+static cudaError_t copy(const struct hrf_cuda_kernel *kernel, struct hrf_k_array y,
+                        struct hrf_k_array x, const struct hrf_k_walk *walk)
+{
+    return hrf_k_pointwise(HRF_K_COPY, y, x, (struct hrf_k_array){ .data = NULL }, walk, &nothing,
+                           kernel->backend->device->stream);
+}
+
+/* Element i of `shape` goes from x + i . from to y + i . to. */
+static cudaError_t copy_box(const struct hrf_cuda_kernel *kernel, const struct hrf_shape *shape,
+                            struct hrf_k_array y, const int64_t to[HRF_MAX_RANK],
+                            struct hrf_k_array x, const int64_t from[HRF_MAX_RANK])
+{
+    if (hrf_shape_count(shape) == 0)
+        return cudaSuccess;
+    const struct hrf_k_walk walk = hrf_cuda_walk(shape, to, from, NULL);
+    return copy(kernel, y, x, &walk);
+}
+
+static cudaError_t launch_concat(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const int64_t axis = spec->attributes.axis;
+    struct hrf_k_array y = hrf_cuda_output(kernel, call);
+    int64_t to[HRF_MAX_RANK], from[HRF_MAX_RANK];
+    hrf_layout_strides(&spec->output.shape, to);
+    for (int32_t i = 0; i < spec->n_inputs; i++) {
+        const struct hrf_shape *shape = &spec->inputs[i].shape;
+        hrf_layout_strides(shape, from);
+        const cudaError_t status = copy_box(kernel, shape, y, to, hrf_cuda_input(kernel, call, i),
+                                            from);
+        if (status != cudaSuccess)
+            return status;
+        y = shifted(y, shape->dims[axis] * to[axis]);
+    }
+    return cudaSuccess;
+}
+
+/* A walk through `shape` in ONNX's order of elements, which is one side's order in memory too:
+ * strides of that side, and of the other one, whose layout is its own. */
+static struct hrf_k_walk onnx_order(const struct hrf_shape *shape, bool y_is_dense)
+{
+    int64_t own[HRF_MAX_RANK], dense = 1;
+    struct hrf_k_walk walk = { .rank = shape->rank };
+    hrf_layout_strides(shape, own);
+    for (int32_t i = shape->rank - 1; i >= 0; i--) {
+        walk.dims[i] = shape->dims[i];
+        walk.y[i] = y_is_dense ? dense : own[i];
+        walk.a[i] = y_is_dense ? own[i] : dense;
+        dense *= shape->dims[i];
+    }
+    return walk;
+}
+
+/* Shape changes keep ONNX's order of elements: through the workspace where neither side's memory
+ * is in that order. */
+static cudaError_t launch_reshape(const struct hrf_cuda_kernel *kernel,
+                                  const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
+    const struct hrf_k_array x = hrf_cuda_input(kernel, call, 0);
+    const struct hrf_k_array y = hrf_cuda_output(kernel, call);
+    const struct hrf_k_walk from_onnx = onnx_order(out, false), to_onnx = onnx_order(in, true);
+    if (hrf_layout_is_onnx(in))
+        return copy(kernel, y, x, &from_onnx);
+    if (hrf_layout_is_onnx(out))
+        return copy(kernel, y, x, &to_onnx);
+    struct hrf_k_array between = x;
+    between.data = call->workspace;
+    const cudaError_t status = copy(kernel, between, x, &to_onnx);
+    return status != cudaSuccess ? status : copy(kernel, y, between, &from_onnx);
+}
+
+static cudaError_t launch_transpose(const struct hrf_cuda_kernel *kernel,
+                                    const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    int64_t own[HRF_MAX_RANK], from[HRF_MAX_RANK], to[HRF_MAX_RANK];
+    hrf_layout_strides(&spec->inputs[0].shape, own);
+    hrf_layout_strides(&spec->output.shape, to);
+    for (int32_t i = 0; i < spec->output.shape.rank; i++)
+        from[i] = own[spec->attributes.axes[i]];
+    return copy_box(kernel, &spec->output.shape, hrf_cuda_output(kernel, call), to,
+                    hrf_cuda_input(kernel, call, 0), from);
+}
+
+static cudaError_t launch_slice(const struct hrf_cuda_kernel *kernel,
+                                const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_attributes *t = &spec->attributes;
+    int64_t from[HRF_MAX_RANK], to[HRF_MAX_RANK], first = 0;
+    hrf_layout_strides(&spec->inputs[0].shape, from);
+    hrf_layout_strides(&spec->output.shape, to);
+    for (int32_t i = 0; i < t->n_axes; i++) {
+        const int64_t axis = t->axes[i];
+        first += t->starts[i] * from[axis];
+        from[axis] *= t->steps[i] != 0 ? t->steps[i] : 1;
+    }
+    return copy_box(kernel, &spec->output.shape, hrf_cuda_output(kernel, call), to,
+                    shifted(hrf_cuda_input(kernel, call, 0), first), from);
+}
+
+static int64_t index_at(const struct hrf_operand *indices, int64_t i, int64_t size)
+{
+    int64_t index;
+    int32_t narrow;
+    if (indices->dtype == HRF_S32) {
+        memcpy(&narrow, (const char *)indices->constant + i * 4, sizeof narrow);
+        index = narrow;
+    } else {
+        memcpy(&index, (const char *)indices->constant + i * 8, sizeof index);
+    }
+    return index < 0 ? index + size : index;
+}
+
+/* One copy for each index: there are few (channels of an image). */
+static cudaError_t launch_gather(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_operand *indices = &spec->inputs[1];
+    struct hrf_shape slab = spec->inputs[0].shape;
+    const int64_t axis = spec->attributes.axis, size = slab.dims[axis];
+    const int32_t added = indices->shape.rank; /* axes that stand in the place of one */
+    int64_t from[HRF_MAX_RANK], own[HRF_MAX_RANK], to[HRF_MAX_RANK] = { 0 };
+    hrf_layout_strides(&slab, from);
+    hrf_layout_strides(&spec->output.shape, own);
+    slab.dims[axis] = 1;
+    for (int32_t i = 0; i < slab.rank; i++)
+        if (i != axis)
+            to[i] = own[i < axis ? i : i + added - 1];
+    const int64_t n = hrf_shape_count(&indices->shape);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t offset = 0, rest = i;
+        for (int32_t k = added - 1; k >= 0; k--) {
+            offset += rest % indices->shape.dims[k] * own[axis + k];
+            rest /= indices->shape.dims[k];
+        }
+        const cudaError_t status = copy_box(
+            kernel, &slab, shifted(hrf_cuda_output(kernel, call), offset), to,
+            shifted(hrf_cuda_input(kernel, call, 0), index_at(indices, i, size) * from[axis]),
+            from);
+        if (status != cudaSuccess)
+            return status;
+    }
+    return cudaSuccess;
+}
+
+static cudaError_t launch_pad(const struct hrf_cuda_kernel *kernel,
+                              const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_attributes *t = &spec->attributes;
+    const struct hrf_k_array y = hrf_cuda_output(kernel, call);
+    int64_t from[HRF_MAX_RANK], to[HRF_MAX_RANK], first = 0;
+    hrf_layout_strides(&spec->inputs[0].shape, from);
+    hrf_layout_strides(&spec->output.shape, to);
+    for (int32_t i = 0; i < t->n_axes; i++)
+        first += t->pads[i] * to[t->n_axes == spec->output.shape.rank ? i : t->axes[i]];
+    const cudaError_t status = hrf_k_fill(y, hrf_shape_count(&spec->output.shape), t->value,
+                                          kernel->backend->device->stream);
+    if (status != cudaSuccess)
+        return status;
+    return copy_box(kernel, &spec->inputs[0].shape, shifted(y, first), to,
+                    hrf_cuda_input(kernel, call, 0), from);
+}
+
+hrf_cuda_launch *hrf_cuda_move(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_CONCAT:
+        return launch_concat;
+    case HRF_OP_TRANSPOSE:
+        return launch_transpose;
+    case HRF_OP_SLICE:
+        return launch_slice;
+    case HRF_OP_GATHER:
+        return launch_gather;
+    case HRF_OP_PAD:
+        return launch_pad;
+    case HRF_OP_FLATTEN:
+    case HRF_OP_RESHAPE:
+    case HRF_OP_SQUEEZE:
+    case HRF_OP_UNSQUEEZE:
+    case HRF_OP_IDENTITY:
+        return launch_reshape;
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,38 @@
+/* plan_cache.h - which cuDNN plan runs a convolution: known, as kept on disk, or tuned now.
+ *
+ * A plan's key is the convolution, the library's version, the device and its driver: another one of
+ * any of these tunes anew. An entry that cannot be read or used is replaced, with a line of notes.
+ * Processes may share the directory: entries are written whole, and the last one stands. One thread
+ * at a time.
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_PLAN_CACHE_H
+#define HRF_ENGINE_BACKEND_CUDA_PLAN_CACHE_H
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "engine/backend/cuda/cudnn_conv.h"
+#include "engine/backend/cuda/cudnn_plan.h"
+#include "engine/backend/cuda/device.h"
+
+struct hrf_plan_cache;
+
+/* `directory` may be NULL: nothing is kept. All pointers stay borrowed. */
+HRF_CHECKED enum hrf_status
+hrf_plan_cache_create(const char *directory, const struct hrf_cuda_device *device,
+                      cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
+                      struct hrf_plan_cache **out, struct hrf_error *err);
+void hrf_plan_cache_destroy(struct hrf_plan_cache *cache);
+HRF_DEFINE_AUTO(hrf_plan_cache)
+
+/* How to run `conv`; the plan belongs to the cache. */
+struct hrf_planned_conv {
+    struct hrf_cudnn_conv conv;        /* as asked, its channels widened where that was needed */
+    const struct hrf_cudnn_plan *plan; /* NULL: cuDNN has no engine for it */
+};
+HRF_CHECKED enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache,
+                                               const struct hrf_cudnn_conv *conv,
+                                               struct hrf_planned_conv *out, struct hrf_error *err);
+/* A few lines on what was read, tuned and replaced since the last call; "" when nothing. */
+void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes);
+
+#endif

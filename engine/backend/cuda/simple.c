@@ -1,0 +1,337 @@
+/* simple.c - operators that are one launch: functions of a number, pools, products, means. */
+#include "engine/backend/cuda/cuda_private.h"
+
+#include <math.h>
+
+struct hrf_k_walk hrf_cuda_walk(const struct hrf_shape *shape, const int64_t y[HRF_MAX_RANK],
+                                const int64_t a[HRF_MAX_RANK], const int64_t b[HRF_MAX_RANK])
+{
+    struct hrf_walk merged;
+    struct hrf_k_walk walk = { .rank = 0 };
+    int64_t strides[HRF_WALK_MAX_OPERANDS][HRF_MAX_RANK];
+    for (int32_t i = 0; i < shape->rank; i++) {
+        strides[0][i] = y[i];
+        strides[1][i] = a[i];
+        strides[2][i] = b != NULL ? b[i] : 0;
+    }
+    hrf_walk_init(&merged, shape, b != NULL ? 3 : 2, (const int64_t(*)[HRF_MAX_RANK])strides);
+    walk.rank = merged.rank;
+    for (int32_t i = 0; i < merged.rank; i++) {
+        walk.dims[i] = merged.dims[i];
+        walk.y[i] = merged.strides[0][i];
+        walk.a[i] = merged.strides[1][i];
+        walk.b[i] = b != NULL ? merged.strides[2][i] : 0;
+    }
+    return walk;
+}
+
+struct hrf_k_window hrf_cuda_window(const struct hrf_shape *x, const struct hrf_shape *y,
+                                    const struct hrf_window *window)
+{
+    struct hrf_k_window w = { .n = x->dims[0],
+                              .in_rows = x->dims[2],
+                              .in_columns = x->dims[3],
+                              .out_rows = y->dims[2],
+                              .out_columns = y->dims[3],
+                              .channels = x->dims[1],
+                              .count_include_pad = window->count_include_pad };
+    for (int i = 0; i < 2; i++) {
+        w.kernel[i] = window->kernel[i];
+        w.stride[i] = window->stride[i];
+        w.dilation[i] = window->dilation[i];
+        w.pad_begin[i] = window->pad_begin[i];
+        w.pad_end[i] = window->pad_end[i];
+    }
+    return w;
+}
+
+static cudaStream_t stream_of(const struct hrf_cuda_kernel *kernel)
+{
+    return kernel->backend->device->stream;
+}
+
+/* ---- functions of one or two numbers ---- */
+
+static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
+
+static cudaError_t launch_unary(const struct hrf_cuda_kernel *kernel,
+                                const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_attributes *t = &spec->attributes;
+    const struct hrf_k_walk walk = {
+        .rank = 1, .dims = { hrf_shape_count(&spec->output.shape) }, .y = { 1 }, .a = { 1 }
+    };
+    struct hrf_k_epilogue epilogue = nothing;
+    enum hrf_k_function function = HRF_K_COPY;
+    switch (spec->op) {
+    case HRF_OP_RELU:
+        epilogue.activation = HRF_K_RELU;
+        break;
+    case HRF_OP_LEAKY_RELU:
+        epilogue = (struct hrf_k_epilogue){ .activation = HRF_K_LEAKY_RELU, .slope = t->alpha };
+        break;
+    case HRF_OP_CLIP:
+        epilogue = (struct hrf_k_epilogue){ .activation = HRF_K_CLIP,
+                                            .low = t->activation_min,
+                                            .high = t->activation_max };
+        break;
+    case HRF_OP_SIGMOID:
+        function = HRF_K_SIGMOID;
+        break;
+    case HRF_OP_TANH:
+        function = HRF_K_TANH;
+        break;
+    default: /* CAST, QUANTIZE, DEQUANTIZE: the types say it all */
+        break;
+    }
+    return hrf_k_pointwise(function, hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                           (struct hrf_k_array){ .data = NULL }, &walk, &epilogue,
+                           stream_of(kernel));
+}
+
+static cudaError_t launch_binary(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *shape = &spec->output.shape;
+    const enum hrf_k_function function = spec->op == HRF_OP_SUB   ? HRF_K_SUB
+                                         : spec->op == HRF_OP_MUL ? HRF_K_MUL
+                                         : spec->op == HRF_OP_DIV ? HRF_K_DIV
+                                                                  : HRF_K_ADD;
+    int64_t strides[3][HRF_MAX_RANK];
+    hrf_layout_strides(shape, strides[0]);
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, shape, strides[1]);
+    hrf_layout_broadcast_strides(&spec->inputs[1].shape, shape, strides[2]);
+    const struct hrf_k_walk walk = hrf_cuda_walk(shape, strides[0], strides[1], strides[2]);
+    const struct hrf_k_epilogue epilogue = hrf_cuda_epilogue(&spec->attributes);
+    return hrf_k_pointwise(function, hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                           hrf_cuda_input(kernel, call, 1), &walk, &epilogue, stream_of(kernel));
+}
+
+/* y = x * scale + shift. Source: ONNX BatchNormalization, inference form. */
+enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const int64_t channels = spec->output.shape.dims[1];
+    const size_t n_bytes = (size_t)channels * sizeof(float);
+    const float *p[4]; /* scale, bias, mean, variance */
+    HRF_AUTO_FREE float *factors = hrf_alloc_array(2 * (size_t)channels, sizeof *factors);
+    if (factors == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+    for (int32_t i = 0; i < 4; i++)
+        p[i] = spec->inputs[i + 1].constant;
+    for (int64_t c = 0; c < channels; c++) {
+        const double s = (double)p[0][c] / sqrt((double)p[3][c] + (double)spec->attributes.epsilon);
+        factors[c] = (float)s;
+        factors[channels + c] = (float)((double)p[1][c] - (double)p[2][c] * s);
+    }
+    void *on_device = NULL;
+    HRF_TRY(hrf_cuda_upload(kernel->backend->device, factors, n_bytes, &on_device, err));
+    kernel->scale = on_device;
+    HRF_TRY(hrf_cuda_upload(kernel->backend->device, factors + channels, n_bytes, &on_device, err));
+    kernel->shift = on_device;
+    kernel->constant_bytes = 2 * n_bytes;
+    return HRF_OK;
+}
+
+static cudaError_t launch_batch_norm(const struct hrf_cuda_kernel *kernel,
+                                     const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *shape = &kernel->spec->output.shape;
+    const struct hrf_k_epilogue epilogue = hrf_cuda_epilogue(&kernel->spec->attributes);
+    int64_t inner = 1; /* elements of one channel in a row, by the memory order */
+    for (int32_t i = 2; i < shape->rank && shape->rank != 4; i++)
+        inner *= shape->dims[i];
+    const int64_t channels = shape->dims[1];
+    return hrf_k_affine(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                        kernel->scale, kernel->shift, hrf_shape_count(shape) / (channels * inner),
+                        channels, inner, &epilogue, stream_of(kernel));
+}
+
+/* ---- along axes ---- */
+
+static cudaError_t launch_softmax(const struct hrf_cuda_kernel *kernel,
+                                  const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *shape = &spec->output.shape;
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_strides(shape, strides);
+    const int64_t length = shape->dims[spec->attributes.axis];
+    const int64_t inner = strides[spec->attributes.axis];
+    if (hrf_shape_count(shape) == 0)
+        return cudaSuccess;
+    return hrf_k_softmax(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                         hrf_shape_count(shape) / (length * inner), length, inner,
+                         spec->op == HRF_OP_LOG_SOFTMAX, stream_of(kernel));
+}
+
+static cudaError_t launch_lrn(const struct hrf_cuda_kernel *kernel,
+                              const struct hrf_kernel_call *call)
+{
+    const struct hrf_attributes *t = &kernel->spec->attributes;
+    const struct hrf_shape *shape = &kernel->spec->output.shape;
+    const struct hrf_k_lrn_form form = {
+        .size = t->size, .alpha = t->alpha, .beta = t->beta, .bias = t->bias
+    };
+    return hrf_k_lrn(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                     hrf_shape_count(shape) / shape->dims[1], shape->dims[1], &form,
+                     stream_of(kernel));
+}
+
+static void add_axis(struct hrf_k_walk *walk, int64_t dim, int64_t y, int64_t a)
+{
+    walk->dims[walk->rank] = dim;
+    walk->y[walk->rank] = y;
+    walk->a[walk->rank] = a;
+    walk->rank++;
+}
+
+static cudaError_t launch_reduce_mean(const struct hrf_cuda_kernel *kernel,
+                                      const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *in = &spec->inputs[0].shape;
+    int64_t x[HRF_MAX_RANK], y[HRF_MAX_RANK];
+    bool is_reduced[HRF_MAX_RANK] = { false };
+    struct hrf_k_walk kept = { .rank = 0 }, reduced = { .rank = 0 };
+    hrf_layout_strides(in, x);
+    hrf_layout_strides(&spec->output.shape, y);
+    for (int32_t i = 0; i < spec->attributes.n_axes; i++)
+        is_reduced[spec->attributes.axes[i]] = true;
+    for (int32_t i = 0, o = 0; i < in->rank; i++) {
+        if (is_reduced[i])
+            add_axis(&reduced, in->dims[i], 0, x[i]);
+        else
+            add_axis(&kept, in->dims[i], y[o], x[i]);
+        o += !is_reduced[i] || spec->attributes.keep_dims;
+    }
+    return hrf_k_reduce_mean(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0), &kept,
+                             &reduced, stream_of(kernel));
+}
+
+/* ---- pools ---- */
+
+static cudaError_t launch_pool(const struct hrf_cuda_kernel *kernel,
+                               const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_k_window window = hrf_cuda_window(&spec->inputs[0].shape, &spec->output.shape,
+                                                       &spec->attributes.window);
+    return hrf_k_pool_window(spec->op == HRF_OP_MAX_POOL ? HRF_K_MAX : HRF_K_AVERAGE,
+                             hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                             &window, stream_of(kernel));
+}
+
+static cudaError_t launch_global_pool(const struct hrf_cuda_kernel *kernel,
+                                      const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *in = &kernel->spec->inputs[0].shape;
+    return hrf_k_pool_global(kernel->spec->op == HRF_OP_GLOBAL_MAX_POOL ? HRF_K_MAX : HRF_K_AVERAGE,
+                             hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                             in->dims[0], in->dims[2] * in->dims[3], in->dims[1],
+                             stream_of(kernel));
+}
+
+/* ---- matrix products that are no convolution ---- */
+
+static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
+                               const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_attributes *t = &spec->attributes;
+    const int64_t *y = spec->output.shape.dims;
+    const int64_t depth = spec->inputs[0].shape.dims[t->transpose_a ? 0 : 1];
+    int64_t c[HRF_MAX_RANK] = { 0 };
+    if (hrf_spec_has(spec, 2))
+        hrf_layout_broadcast_strides(&spec->inputs[2].shape, &spec->output.shape, c);
+    const struct hrf_k_product_form form = {
+        .rows = y[0],
+        .columns = y[1],
+        .depth = depth,
+        .a_row = t->transpose_a ? 1 : depth,
+        .a_depth = t->transpose_a ? y[0] : 1,
+        .b_depth = t->transpose_b ? 1 : y[1],
+        .b_column = t->transpose_b ? depth : 1,
+        .c_row = c[0],
+        .c_column = c[1],
+        .alpha = t->alpha,
+        .beta = t->beta,
+        .epilogue = hrf_cuda_epilogue(t),
+    };
+    return hrf_k_product(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                         hrf_cuda_input(kernel, call, 1), hrf_cuda_input(kernel, call, 2),
+                         hrf_cuda_input(kernel, call, 3).data, &form, stream_of(kernel));
+}
+
+/* numpy.matmul: the last two axes multiply, those before broadcast. */
+static cudaError_t launch_matmul(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *a = &spec->inputs[0].shape, *b = &spec->inputs[1].shape;
+    const struct hrf_shape *y = &spec->output.shape;
+    int64_t a_strides[HRF_MAX_RANK], b_strides[HRF_MAX_RANK];
+    hrf_layout_broadcast_strides(a, y, a_strides);
+    hrf_layout_broadcast_strides(b, y, b_strides);
+    struct hrf_k_product_form form = {
+        .rows = a->dims[a->rank - 2],
+        .columns = b->dims[b->rank - 1],
+        .depth = a->dims[a->rank - 1],
+        .a_row = a->dims[a->rank - 1],
+        .a_depth = 1,
+        .b_depth = b->dims[b->rank - 1],
+        .b_column = 1,
+        .alpha = 1,
+        .epilogue = nothing,
+    };
+    for (int32_t i = 0; i < y->rank - 2; i++) {
+        add_axis(&form.batch, y->dims[i], 0, a_strides[i]);
+        form.batch.b[i] = b_strides[i];
+    }
+    return hrf_k_product(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                         hrf_cuda_input(kernel, call, 1), (struct hrf_k_array){ .data = NULL },
+                         NULL, &form, stream_of(kernel));
+}
+
+hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_RELU:
+    case HRF_OP_LEAKY_RELU:
+    case HRF_OP_CLIP:
+    case HRF_OP_SIGMOID:
+    case HRF_OP_TANH:
+    case HRF_OP_CAST:
+    case HRF_OP_QUANTIZE:
+    case HRF_OP_DEQUANTIZE:
+        return launch_unary;
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+    case HRF_OP_DIV:
+        return launch_binary;
+    case HRF_OP_BATCH_NORM:
+        return launch_batch_norm;
+    case HRF_OP_SOFTMAX:
+    case HRF_OP_LOG_SOFTMAX:
+        return launch_softmax;
+    case HRF_OP_LRN:
+        return launch_lrn;
+    case HRF_OP_REDUCE_MEAN:
+        return launch_reduce_mean;
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+        return launch_pool;
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+        return launch_global_pool;
+    case HRF_OP_GEMM:
+        return launch_gemm;
+    case HRF_OP_MATMUL:
+        return launch_matmul;
+    default:
+        return NULL;
+    }
+}

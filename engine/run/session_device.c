@@ -1,0 +1,203 @@
+/* session_device.c - a session whose kernels run on a device: its memory, and batches in and out.
+ *
+ * The first run queues kernel by kernel (libraries load what they need then), the second is
+ * recorded as one graph, and from then on that is replayed. While somebody observes nothing is
+ * recorded.
+ */
+#include "engine/run/session_private.h"
+
+#include <string.h>
+
+static size_t bytes_of(const struct hrf_session *session, int32_t value)
+{
+    return (size_t)hrf_shape_count(&session->graph->values[value].shape) * sizeof(float);
+}
+
+static enum hrf_status allocate_host(struct hrf_session *session, size_t n_bytes, void *place,
+                                     struct hrf_error *err)
+{
+    void *memory = NULL;
+    HRF_TRY(session->device.ops->allocate_host(session->backend, n_bytes, &memory, err));
+    memset(memory, 0, n_bytes);
+    memcpy(place, &memory, sizeof memory);
+    return HRF_OK;
+}
+
+static enum hrf_status allocate_ends(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    struct hrf_session_device *d = &session->device;
+    d->inputs = hrf_calloc((size_t)graph->n_inputs + 1, sizeof d->inputs[0]);
+    if (d->inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the inputs of a device");
+    for (int32_t i = 0; i < graph->n_inputs && !session->has_pixels; i++)
+        HRF_TRY(allocate_host(session, bytes_of(session, graph->inputs[i]), &d->inputs[i], err));
+    for (int slot = 0; slot < HRF_SESSION_SLOTS; slot++) {
+        d->outputs[slot] = hrf_calloc((size_t)graph->n_outputs + 1, sizeof d->outputs[slot][0]);
+        if (d->outputs[slot] == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs of a device");
+        for (int32_t i = 0; i < graph->n_outputs; i++)
+            HRF_TRY(allocate_host(session, bytes_of(session, graph->outputs[i]),
+                                  &d->outputs[slot][i], err));
+        if (session->has_pixels)
+            HRF_TRY(allocate_host(session, bytes_of(session, graph->inputs[0]) / sizeof(float),
+                                  &d->pixels[slot], err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_device_allocate(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_device_ops *ops = session->device.ops;
+    void *arena = NULL;
+    HRF_TRY(ops->allocate(session->backend, (size_t)session->plan->arena_bytes, &arena, err));
+    session->arena = arena;
+    HRF_TRY(ops->allocate(session->backend, (size_t)session->memory.workspace_bytes,
+                          &session->workspace, err));
+    return allocate_ends(session, err);
+}
+
+void hrf_session_device_release(struct hrf_session *session)
+{
+    struct hrf_session_device *d = &session->device;
+    d->ops->record_destroy(session->backend, d->recording);
+    for (int32_t i = 0; d->inputs != NULL && i < session->graph->n_inputs; i++)
+        d->ops->release_host(session->backend, d->inputs[i]);
+    hrf_free(d->inputs);
+    for (int slot = 0; slot < HRF_SESSION_SLOTS; slot++) {
+        for (int32_t i = 0; d->outputs[slot] != NULL && i < session->graph->n_outputs; i++)
+            d->ops->release_host(session->backend, d->outputs[slot][i]);
+        hrf_free(d->outputs[slot]);
+        d->ops->release_host(session->backend, d->pixels[slot]);
+    }
+    d->ops->release_host(session->backend, d->shown);
+    d->ops->release_host(session->backend, d->staged[0]);
+    d->ops->release_host(session->backend, d->staged[1]);
+    d->ops->release(session->backend, session->arena);
+    d->ops->release(session->backend, session->workspace);
+}
+
+static enum hrf_status queue_inputs(struct hrf_session *session, int32_t slot,
+                                    struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    struct hrf_session_device *d = &session->device;
+    if (session->has_pixels)
+        return d->ops->upload_pixels(
+            session->backend, slot, hrf_session_buffer(session, graph->inputs[0]), d->pixels[slot],
+            hrf_shape_count(hrf_session_input_shape(session, 0)) / 3, &session->pixel_form, err);
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        HRF_TRY(d->ops->upload(session->backend, hrf_session_buffer(session, graph->inputs[i]),
+                               d->inputs[i], bytes_of(session, graph->inputs[i]), err));
+    return HRF_OK;
+}
+
+static enum hrf_status record(struct hrf_session *session, struct hrf_error *err)
+{
+    struct hrf_session_device *d = &session->device;
+    HRF_TRY(d->ops->record_begin(session->backend, err));
+    enum hrf_status status = hrf_session_run_steps(session, err);
+    if (status != HRF_OK) { /* the queue must leave the recording in any case */
+        (void)d->ops->record_end(session->backend, &d->recording, NULL);
+        return status;
+    }
+    return d->ops->record_end(session->backend, &d->recording, err);
+}
+
+static enum hrf_status queue_kernels(struct hrf_session *session, struct hrf_error *err)
+{
+    struct hrf_session_device *d = &session->device;
+    const bool is_first = d->n_runs++ == 0;
+    if (is_first || session->observe != NULL || session->peers != NULL)
+        return hrf_session_run_steps(session, err);
+    if (d->recording == NULL)
+        HRF_TRY(record(session, err));
+    return d->ops->replay(session->backend, d->recording, err);
+}
+
+enum hrf_status hrf_session_device_start(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    struct hrf_session_device *d = &session->device;
+    const int32_t slot = (int32_t)(session->n_started % HRF_SESSION_SLOTS);
+    HRF_TRY(queue_inputs(session, slot, err));
+    HRF_TRY(queue_kernels(session, err));
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        HRF_TRY(d->ops->download(session->backend, d->outputs[slot][i],
+                                 hrf_session_buffer(session, graph->outputs[i]),
+                                 bytes_of(session, graph->outputs[i]), err));
+    return d->ops->mark(session->backend, slot, err);
+}
+
+enum hrf_status hrf_session_device_finish(struct hrf_session *session, struct hrf_error *err)
+{
+    return session->device.ops->wait(session->backend,
+                                     (int32_t)(session->n_finished % HRF_SESSION_SLOTS), err);
+}
+
+enum hrf_status hrf_session_device_wait(struct hrf_session *session, struct hrf_error *err)
+{
+    /* Marks name places in one queue: a batch's own comes later, and takes this one's. */
+    HRF_TRY(session->device.ops->mark(session->backend, 0, err));
+    return session->device.ops->wait(session->backend, 0, err);
+}
+
+static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *n_bytes,
+                            size_t needed, struct hrf_error *err)
+{
+    if (needed <= *n_bytes)
+        return HRF_OK;
+    HRF_TRY(hrf_session_device_wait(session, err)); /* a copy may still use it */
+    session->device.ops->release_host(session->backend, *memory);
+    *memory = NULL;
+    *n_bytes = 0;
+    HRF_TRY(session->device.ops->allocate_host(session->backend, needed, memory, err));
+    *n_bytes = needed;
+    return HRF_OK;
+}
+
+static size_t value_bytes(const struct hrf_session *session, int32_t value)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    return (size_t)hrf_shape_count(&v->shape) * hrf_dtype_size(v->dtype);
+}
+
+enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t n,
+                                               struct hrf_error *err)
+{
+    struct hrf_session_device *d = &session->device;
+    const struct hrf_node *node = &session->graph->nodes[n];
+    const struct hrf_kernel_call *call = &session->calls[n];
+    const bool has_input = node->n_inputs > 0 && call->inputs[0] != NULL;
+    const size_t in = has_input ? value_bytes(session, node->inputs[0]) : 0;
+    const size_t out = value_bytes(session, node->outputs[0]);
+    HRF_TRY(grow(session, &d->staged[0], &d->staged_bytes[0], in, err));
+    HRF_TRY(grow(session, &d->staged[1], &d->staged_bytes[1], out, err));
+    if (in > 0)
+        HRF_TRY(d->ops->download(session->backend, d->staged[0], call->inputs[0], in, err));
+    HRF_TRY(hrf_session_device_wait(session, err));
+    const void *from = has_input ? d->staged[0] : NULL;
+    if (node->op == HRF_OP_EXCHANGE)
+        HRF_TRY(
+            hrf_peers_exchange(session->peers, node->attributes.index, from, d->staged[1], err));
+    else
+        HRF_TRY(hrf_peers_reduce(session->peers, node->attributes.index, from, d->staged[1], err));
+    return out > 0 ? d->ops->upload(session->backend, call->output, d->staged[1], out, err)
+                   : HRF_OK;
+}
+
+enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,
+                                        const float **out, struct hrf_error *err)
+{
+    struct hrf_session_device *d = &session->device;
+    const size_t n_bytes = bytes_of(session, value);
+    void *shown = d->shown;
+    enum hrf_status status = grow(session, &shown, &d->shown_bytes, n_bytes, err);
+    d->shown = shown;
+    HRF_TRY(status);
+    HRF_TRY(d->ops->download(session->backend, d->shown, hrf_session_buffer(session, value),
+                             n_bytes, err));
+    HRF_TRY(hrf_session_device_wait(session, err));
+    *out = d->shown;
+    return HRF_OK;
+}

@@ -1,0 +1,513 @@
+/* cudnn.cc - see cudnn.h. A plan is the list of its operations; running one walks the tensors.
+ *
+ * Engines: 7 ("tensor cores") for every graph that starts with a convolution, 8 (plain) for those
+ * in floating point; 8-bit channels come in fours and not in groups. A plan's JSON form is the list
+ * of operations as text.
+ */
+#include "cudnn.h"
+
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace
+{
+
+typedef std::vector<unsigned char> bytes;
+
+struct tensor {
+    long id = 0, type = 0;
+    bool is_virtual = false;
+    long dims[4] = {}, strides[4] = {};
+};
+
+struct step {
+    bool is_conv = false;
+    long mode = 0; /* of a pointwise step */
+    tensor x, b, y; /* b: weights of a convolution; id 0: none */
+    long pads[4] = {}, stride[2] = {}, dilation[2] = {};
+    double lower = 0, upper = INFINITY, slope = 0;
+};
+
+struct program {
+    long engine = 0;
+    std::vector<step> steps;
+};
+
+} // namespace
+
+struct emulated_descriptor {
+    cudnnBackendDescriptorType_t type;
+    std::map<int, bytes> values;
+    long engine = 0;
+    std::shared_ptr<program> code; /* of graphs, engine configurations and plans */
+    bool is_final = false;
+};
+
+struct emulated_cudnn {
+    cudaStream_t stream = nullptr;
+};
+
+namespace
+{
+
+size_t size_of(cudnnBackendAttributeType_t type)
+{
+    switch (type) {
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+        return 8;
+    case CUDNN_TYPE_BOOLEAN:
+    case CUDNN_TYPE_CHAR:
+        return 1;
+    default:
+        return 4;
+    }
+}
+
+template <typename T> std::vector<T> list(const emulated_descriptor *d, int name)
+{
+    auto found = d->values.find(name);
+    if (found == d->values.end())
+        return {};
+    std::vector<T> all(found->second.size() / sizeof(T));
+    memcpy(all.data(), found->second.data(), all.size() * sizeof(T));
+    return all;
+}
+
+template <typename T> T one(const emulated_descriptor *d, int name, T otherwise)
+{
+    const auto all = list<T>(d, name);
+    return all.empty() ? otherwise : all[0];
+}
+
+tensor tensor_of(const emulated_descriptor *d)
+{
+    tensor t;
+    if (d == nullptr)
+        return t;
+    t.id = one<int64_t>(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
+    t.type = one<int32_t>(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0);
+    t.is_virtual = one<unsigned char>(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0) != 0;
+    const auto dims = list<int64_t>(d, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    const auto strides = list<int64_t>(d, CUDNN_ATTR_TENSOR_STRIDES);
+    for (int i = 0; i < 4; i++) {
+        t.dims[i] = dims.at(i);
+        t.strides[i] = strides.at(i);
+    }
+    return t;
+}
+
+tensor tensor_at(const emulated_descriptor *d, int name)
+{
+    return tensor_of(one<emulated_descriptor *>(d, name, nullptr));
+}
+
+step conv_step(const emulated_descriptor *d)
+{
+    step s;
+    s.is_conv = true;
+    s.x = tensor_at(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+    s.b = tensor_at(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+    s.y = tensor_at(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+    const auto *c = one<emulated_descriptor *>(
+        d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, nullptr);
+    const auto before = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    const auto after = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+    const auto stride = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    const auto dilation = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    for (int i = 0; i < 2; i++) {
+        s.pads[i] = before.at(i);
+        s.pads[2 + i] = after.at(i);
+        s.stride[i] = stride.at(i);
+        s.dilation[i] = dilation.at(i);
+    }
+    return s;
+}
+
+step pointwise_step(const emulated_descriptor *d)
+{
+    step s;
+    const auto *p = one<emulated_descriptor *>(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                                               nullptr);
+    s.mode = one<int32_t>(p, CUDNN_ATTR_POINTWISE_MODE, 0);
+    s.lower = one<double>(p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, 0);
+    s.upper = one<double>(p, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, INFINITY);
+    s.slope = one<double>(p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, 0);
+    s.x = tensor_at(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    s.b = tensor_at(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    s.y = tensor_at(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    return s;
+}
+
+/* ---- running ---- */
+
+double load(const void *memory, long type, long i)
+{
+    switch (type) {
+    case CUDNN_DATA_INT8:
+        return static_cast<const int8_t *>(memory)[i];
+    case CUDNN_DATA_INT32:
+        return static_cast<const int32_t *>(memory)[i];
+    case CUDNN_DATA_HALF:
+        return __half2float(static_cast<const __half *>(memory)[i]);
+    case CUDNN_DATA_BFLOAT16:
+        return __bfloat162float(static_cast<const __nv_bfloat16 *>(memory)[i]);
+    default:
+        return static_cast<const float *>(memory)[i];
+    }
+}
+
+void store(void *memory, long type, long i, double v)
+{
+    switch (type) {
+    case CUDNN_DATA_INT8: {
+        const double r = std::nearbyint(v);
+        static_cast<int8_t *>(memory)[i] = int8_t(r < -128 ? -128 : r > 127 ? 127 : r);
+        break;
+    }
+    case CUDNN_DATA_INT32:
+        static_cast<int32_t *>(memory)[i] = int32_t(v);
+        break;
+    case CUDNN_DATA_HALF:
+        static_cast<__half *>(memory)[i] = __float2half_rn(float(v));
+        break;
+    case CUDNN_DATA_BFLOAT16:
+        static_cast<__nv_bfloat16 *>(memory)[i] = __float2bfloat16_rn(float(v));
+        break;
+    default:
+        static_cast<float *>(memory)[i] = float(v);
+    }
+}
+
+size_t bytes_of(const tensor &t)
+{
+    return size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]) * 4;
+}
+
+typedef std::map<long, void *> places;
+
+long offset(const tensor &t, long n, long c, long h, long w)
+{
+    return (t.dims[0] > 1 ? n : 0) * t.strides[0] + (t.dims[1] > 1 ? c : 0) * t.strides[1] +
+           (t.dims[2] > 1 ? h : 0) * t.strides[2] + (t.dims[3] > 1 ? w : 0) * t.strides[3];
+}
+
+double convolve(const step &s, const void *x, const void *w, long n, long k, long oy, long ox)
+{
+    const long per_group = s.b.dims[1], group = s.x.dims[1] / per_group;
+    const long first = k / (s.y.dims[1] / group) * per_group;
+    double sum = 0;
+    for (long r = 0; r < s.b.dims[2]; r++)
+        for (long q = 0; q < s.b.dims[3]; q++) {
+            const long row = oy * s.stride[0] - s.pads[0] + r * s.dilation[0];
+            const long column = ox * s.stride[1] - s.pads[1] + q * s.dilation[1];
+            if (row < 0 || row >= s.x.dims[2] || column < 0 || column >= s.x.dims[3])
+                continue;
+            for (long c = 0; c < per_group; c++)
+                sum += load(x, s.x.type, offset(s.x, n, first + c, row, column)) *
+                       load(w, s.b.type, offset(s.b, k, c, r, q));
+        }
+    return sum;
+}
+
+double apply(const step &s, double x, double b)
+{
+    switch (s.mode) {
+    case CUDNN_POINTWISE_MUL:
+        return float(x) * float(b);
+    case CUDNN_POINTWISE_ADD:
+        return float(x) + float(b);
+    default:
+        x = x > s.lower ? x : s.lower + s.slope * (x - s.lower);
+        return x < s.upper ? x : s.upper;
+    }
+}
+
+void run_step(const step &s, places &at)
+{
+    for (long n = 0; n < s.y.dims[0]; n++)
+        for (long h = 0; h < s.y.dims[2]; h++)
+            for (long w = 0; w < s.y.dims[3]; w++)
+                for (long c = 0; c < s.y.dims[1]; c++) {
+                    double v;
+                    if (s.is_conv)
+                        v = convolve(s, at[s.x.id], at[s.b.id], n, c, h, w);
+                    else
+                        v = apply(s, load(at[s.x.id], s.x.type, offset(s.x, n, c, h, w)),
+                                  s.b.id != 0
+                                      ? load(at[s.b.id], s.b.type, offset(s.b, n, c, h, w))
+                                      : 0);
+                    store(at[s.y.id], s.y.type, offset(s.y, n, c, h, w), v);
+                }
+}
+
+void run_program(const program &code, places at)
+{
+    std::vector<std::vector<float>> between; /* tensors that never touch memory */
+    for (const step &s : code.steps)
+        if (s.y.is_virtual) {
+            between.emplace_back(bytes_of(s.y) / 4);
+            at[s.y.id] = between.back().data();
+        }
+    for (const step &s : code.steps)
+        run_step(s, at);
+}
+
+/* ---- support ---- */
+
+std::vector<long> engines_for(const program &code)
+{
+    for (const step &s : code.steps) {
+        if (!s.is_conv)
+            continue;
+        const bool is_int8 = s.x.type == CUDNN_DATA_INT8;
+        if (is_int8 && (s.x.dims[1] != s.b.dims[1] || s.x.dims[1] % 4 != 0 || s.y.dims[1] % 4 != 0))
+            return {};
+        return is_int8 ? std::vector<long>{ 7 } : std::vector<long>{ 7, 8 };
+    }
+    return {};
+}
+
+/* ---- plans as text ---- */
+
+void put(std::ostream &out, const tensor &t)
+{
+    out << t.id << ' ' << t.type << ' ' << t.is_virtual << ' ';
+    for (int i = 0; i < 4; i++)
+        out << t.dims[i] << ' ' << t.strides[i] << ' ';
+}
+
+void get(std::istream &in, tensor &t)
+{
+    in >> t.id >> t.type >> t.is_virtual;
+    for (int i = 0; i < 4; i++)
+        in >> t.dims[i] >> t.strides[i];
+}
+
+std::string to_text(const program &code)
+{
+    std::ostringstream out;
+    out.precision(17);
+    out << "{\"emulated\":\"" << code.engine << ' ' << code.steps.size() << ' ';
+    for (const step &s : code.steps) {
+        out << s.is_conv << ' ' << s.mode << ' ' << s.lower << ' '
+            << (std::isinf(s.upper) ? 1e300 : s.upper) << ' ' << s.slope << ' ';
+        for (int i = 0; i < 4; i++)
+            out << s.pads[i] << ' ';
+        for (int i = 0; i < 2; i++)
+            out << s.stride[i] << ' ' << s.dilation[i] << ' ';
+        put(out, s.x);
+        put(out, s.b);
+        put(out, s.y);
+    }
+    out << "\"}";
+    return out.str();
+}
+
+bool from_text(const std::string &text, program &code)
+{
+    const std::string head = "{\"emulated\":\"";
+    if (text.compare(0, head.size(), head) != 0)
+        return false;
+    std::istringstream in(text.substr(head.size()));
+    size_t n = 0;
+    in >> code.engine >> n;
+    code.steps.resize(n < 100 ? n : 0);
+    for (step &s : code.steps) {
+        in >> s.is_conv >> s.mode >> s.lower >> s.upper >> s.slope;
+        for (int i = 0; i < 4; i++)
+            in >> s.pads[i];
+        for (int i = 0; i < 2; i++)
+            in >> s.stride[i] >> s.dilation[i];
+        get(in, s.x);
+        get(in, s.b);
+        get(in, s.y);
+    }
+    return bool(in) && !code.steps.empty();
+}
+
+cudnnStatus_t finalize(emulated_descriptor *d)
+{
+    switch (d->type) {
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+        d->code = std::make_shared<program>();
+        for (auto *o : list<emulated_descriptor *>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS))
+            d->code->steps.push_back(
+                o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+                    ? conv_step(o)
+                    : pointwise_step(o));
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+        d->code = one<emulated_descriptor *>(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, nullptr)
+                      ->code;
+        if (one<int32_t>(d, CUDNN_ATTR_ENGINEHEUR_MODE, 0) != CUDNN_HEUR_MODE_A ||
+            engines_for(*d->code).empty())
+            return CUDNN_STATUS_NOT_SUPPORTED;
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+        const auto text = list<char>(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+        if (!text.empty()) {
+            d->code = std::make_shared<program>();
+            return from_text(text.data(), *d->code) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+        }
+        const auto *config = one<emulated_descriptor *>(
+            d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, nullptr);
+        d->code = std::make_shared<program>(*config->code);
+        return CUDNN_STATUS_SUCCESS;
+    }
+    default:
+        return CUDNN_STATUS_SUCCESS;
+    }
+}
+
+template <typename T> cudnnStatus_t answer(const T &value, int64_t *count, void *to)
+{
+    *count = 1;
+    memcpy(to, &value, sizeof value);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+} // namespace
+
+extern "C" {
+
+size_t cudnnGetVersion(void)
+{
+    return 91900;
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_NOT_SUPPORTED ? "not supported" : "bad parameter";
+}
+
+void cudnnGetLastErrorString(char *text, size_t size)
+{
+    snprintf(text, size, "emulated");
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+{
+    *handle = new emulated_cudnn;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+{
+    delete handle;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+{
+    handle->stream = stream;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *descriptor)
+{
+    *descriptor = new emulated_descriptor;
+    (*descriptor)->type = type;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
+{
+    delete descriptor;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *values)
+{
+    if (descriptor->is_final)
+        return CUDNN_STATUS_BAD_PARAM;
+    const auto *from = static_cast<const unsigned char *>(values);
+    descriptor->values[name] = bytes(from, from + size_t(count) * size_of(type));
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t, int64_t room, int64_t *count,
+                                       void *values)
+{
+    *count = 0;
+    switch (name) {
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS:
+        for (long engine : engines_for(*d->code)) {
+            auto *config = static_cast<emulated_descriptor **>(values)[*count];
+            config->code = std::make_shared<program>(*d->code);
+            config->code->engine = engine;
+            ++*count;
+        }
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINECFG_ENGINE:
+        (*static_cast<emulated_descriptor **>(values))->engine = d->code->engine;
+        *count = 1;
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
+        return answer(int64_t(d->engine), count, values);
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+        if (d->engine == 7)
+            return answer(CUDNN_NUMERICAL_NOTE_TENSOR_CORE, count, values);
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
+        return answer(int64_t(1024), count, values);
+    case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: {
+        const std::string text = to_text(*d->code);
+        *count = int64_t(text.size()) + 1;
+        if (room > 0)
+            memcpy(values, text.c_str(), size_t(room < *count ? room : *count));
+        return CUDNN_STATUS_SUCCESS;
+    }
+    default:
+        return CUDNN_STATUS_SUCCESS;
+    }
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
+{
+    const cudnnStatus_t status = finalize(descriptor);
+    descriptor->is_final = status == CUDNN_STATUS_SUCCESS;
+    return status;
+}
+
+/* The workspace is written over, so that nobody counts on what stands in it. */
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack)
+{
+    const auto ids = list<int64_t>(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    const auto pointers = list<void *>(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    void *workspace = one<void *>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
+    places at;
+    for (size_t i = 0; i < ids.size(); i++)
+        at[long(ids[i])] = pointers[i];
+    for (const step &s : plan->code->steps)
+        for (const tensor *t : { &s.x, &s.b, &s.y })
+            if (t->id != 0 && !t->is_virtual &&
+                (at.count(t->id) == 0 || reinterpret_cast<uintptr_t>(at[t->id]) % 16 != 0))
+                return CUDNN_STATUS_BAD_PARAM;
+    const auto code = plan->code;
+    (void)hrf_emulated_queue(handle->stream, [=] {
+        memset(workspace, 0xee, 1024);
+        run_program(*code, at);
+    });
+    return CUDNN_STATUS_SUCCESS;
+}
+
+} // extern "C"

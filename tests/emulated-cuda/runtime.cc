@@ -1,0 +1,447 @@
+/* runtime.cc - see cuda_runtime_api.h. One thread.
+ *
+ * HRF_EMULATED_CUDA chooses what machine this is: "no-driver", "old-driver", "stub-driver",
+ * "no-device", "old-device", or "memory=BYTES"; without it there is one device of 4 GiB.
+ */
+#include "cuda_runtime_api.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <vector>
+
+namespace
+{
+
+/* ---- the machine ---- */
+
+const size_t DEFAULT_MEMORY = size_t(4) << 30;
+
+std::string machine()
+{
+    const char *text = getenv("HRF_EMULATED_CUDA");
+    return text != nullptr ? text : "";
+}
+
+size_t memory_of_device()
+{
+    const std::string text = machine();
+    return text.rfind("memory=", 0) == 0 ? strtoull(text.c_str() + 7, nullptr, 10) : DEFAULT_MEMORY;
+}
+
+/* ---- memory: closed to the host but while the device works ---- */
+
+const size_t ARENA = size_t(64) << 30; /* addresses, not memory */
+const size_t PAGE = 4096, GUARD = 256;
+const unsigned char FRESH = 0xa5, TAIL = 0xc3;
+
+char *arena;
+size_t arena_used, allocated;
+std::map<char *, size_t> blocks; /* start -> bytes asked for */
+std::set<const void *> pinned;
+
+[[noreturn]] void die(const char *what)
+{
+    fprintf(stderr, "emulated GPU: %s\n", what);
+    abort();
+}
+
+void set_access(int access)
+{
+    if (arena_used > 0 && mprotect(arena, arena_used, access) != 0)
+        die("mprotect failed");
+}
+
+struct open_memory {
+    static int depth;
+    open_memory()
+    {
+        if (depth++ == 0)
+            set_access(PROT_READ | PROT_WRITE);
+    }
+    ~open_memory()
+    {
+        if (--depth == 0)
+            set_access(PROT_NONE);
+    }
+};
+int open_memory::depth;
+
+bool is_on_device(const void *memory)
+{
+    const char *at = static_cast<const char *>(memory);
+    return arena != nullptr && at >= arena && at < arena + ARENA;
+}
+
+bool fits(const void *memory, size_t n_bytes)
+{
+    char *at = static_cast<char *>(const_cast<void *>(memory));
+    auto block = blocks.upper_bound(at);
+    if (block == blocks.begin())
+        return false;
+    --block;
+    return at + n_bytes <= block->first + block->second;
+}
+
+size_t room_of(size_t n_bytes)
+{
+    return (n_bytes + GUARD + PAGE - 1) / PAGE * PAGE;
+}
+
+/* First gap that is large enough. */
+char *find_room(size_t n_bytes)
+{
+    char *at = arena;
+    for (const auto &block : blocks) {
+        if (block.first >= at + room_of(n_bytes))
+            break;
+        at = block.first + room_of(block.second);
+    }
+    return at;
+}
+
+} // namespace
+
+/* ---- streams ---- */
+
+struct emulated_event {
+    long issued = 0, done = 0;
+    cudaStream_t stream = nullptr; /* where it was recorded last */
+};
+
+namespace
+{
+struct operation {
+    std::function<void()> work; /* none: an event's */
+    cudaEvent_t event;
+    long generation;
+    bool is_record;
+};
+} // namespace
+
+struct emulated_graph {
+    std::vector<std::function<void()>> work;
+};
+
+struct emulated_stream {
+    std::deque<operation> queue;
+    cudaGraph_t capture = nullptr;
+};
+
+namespace
+{
+
+void drain(cudaStream_t stream, cudaEvent_t until, long generation)
+{
+    open_memory open;
+    while (!stream->queue.empty() && (until == nullptr || until->done < generation)) {
+        operation next = stream->queue.front();
+        stream->queue.pop_front();
+        if (next.work)
+            next.work();
+        else if (next.is_record)
+            next.event->done = next.generation;
+        else if (next.event->done < next.generation)
+            drain(next.event->stream, next.event, next.generation);
+    }
+}
+
+std::set<cudaStream_t> streams;
+
+void drain_all()
+{
+    for (cudaStream_t stream : streams)
+        drain(stream, nullptr, 0);
+}
+
+/* One side on the device inside one block, the other in memory that the device reaches. */
+bool may_copy(const void *device, const void *host, size_t n_bytes, bool is_async)
+{
+    if (!is_on_device(device) || !fits(device, n_bytes) || is_on_device(host))
+        return false;
+    if (!is_async)
+        return true;
+    const auto after = pinned.upper_bound(host);
+    return after != pinned.begin();
+}
+
+} // namespace
+
+extern "C" {
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    default:
+        return "invalid argument";
+    }
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = machine() == "no-driver" ? 0 : machine() == "old-driver" ? 12020 : 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 0;
+    if (machine() == "no-driver" || machine() == "old-driver")
+        return cudaErrorInsufficientDriver;
+    if (machine() == "stub-driver")
+        return cudaErrorStubLibrary;
+    if (machine() == "no-device")
+        return cudaErrorNoDevice;
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
+{
+    *properties = {};
+    snprintf(properties->name, sizeof properties->name, "Emulated GPU");
+    properties->totalGlobalMem = memory_of_device();
+    properties->major = machine() == "old-device" ? 7 : 9;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    *total = memory_of_device();
+    *free_bytes = *total - allocated;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t n_bytes)
+{
+    if (allocated + n_bytes > memory_of_device())
+        return cudaErrorMemoryAllocation;
+    if (arena == nullptr) {
+        void *all = mmap(nullptr, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                         0);
+        if (all == MAP_FAILED)
+            die("no addresses left");
+        arena = static_cast<char *>(all);
+    }
+    for (cudaStream_t stream : streams)
+        if (stream->capture != nullptr)
+            return cudaErrorStreamCaptureUnsupported;
+    char *at = find_room(n_bytes);
+    const size_t end = size_t(at - arena) + room_of(n_bytes);
+    arena_used = end > arena_used ? end : arena_used;
+    open_memory open;
+    set_access(PROT_READ | PROT_WRITE);
+    memset(at, FRESH, n_bytes);
+    memset(at + n_bytes, TAIL, GUARD);
+    blocks[at] = n_bytes;
+    allocated += n_bytes;
+    *memory = at;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    drain_all();
+    auto block = blocks.find(static_cast<char *>(memory));
+    if (block == blocks.end())
+        return memory == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+    open_memory open;
+    for (size_t i = 0; i < GUARD; i++)
+        if (static_cast<unsigned char>(block->first[block->second + i]) != TAIL)
+            die("something was written behind the end of a block");
+    memset(block->first, FRESH, block->second);
+    madvise(block->first, room_of(block->second), MADV_DONTNEED);
+    allocated -= block->second;
+    blocks.erase(block);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t n_bytes)
+{
+    *memory = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
+    pinned.insert(*memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    drain_all();
+    pinned.erase(memory);
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind)
+{
+    const bool is_up = kind == cudaMemcpyHostToDevice;
+    if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, false))
+        return cudaErrorInvalidValue;
+    open_memory open;
+    memcpy(to, from, n_bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    const bool is_up = kind == cudaMemcpyHostToDevice;
+    if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, true))
+        return cudaErrorInvalidValue;
+    return hrf_emulated_queue(stream, [=] { memcpy(to, from, n_bytes); });
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t n_bytes, cudaStream_t stream)
+{
+    if (!fits(memory, n_bytes))
+        return cudaErrorInvalidValue;
+    return hrf_emulated_queue(stream, [=] { memset(memory, value, n_bytes); });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new emulated_stream;
+    streams.insert(*stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    drain(stream, nullptr, 0);
+    streams.erase(stream);
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    drain(stream, nullptr, 0);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    if (stream->capture != nullptr)
+        return cudaErrorStreamCaptureUnsupported;
+    if (event->issued > 0)
+        stream->queue.push_back({ nullptr, event, event->issued, false });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = new emulated_event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, 0);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    drain_all();
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    if (stream->capture != nullptr)
+        return cudaErrorStreamCaptureUnsupported;
+    event->stream = stream;
+    stream->queue.push_back({ nullptr, event, ++event->issued, true });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    if (event->done < event->issued)
+        drain(event->stream, event, event->issued);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
+{
+    *ms = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+    stream->capture = new emulated_graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    *graph = stream->capture;
+    stream->capture = nullptr;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+{
+    *exec = new emulated_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    for (const auto &work : exec->work)
+        stream->queue.push_back({ work, nullptr, 0, false });
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    drain_all(); /* what was launched keeps copies; a real device waits here too */
+    delete exec;
+    return cudaSuccess;
+}
+
+} // extern "C"
+
+cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work)
+{
+    if (stream->capture != nullptr)
+        stream->capture->work.push_back(std::move(work));
+    else
+        stream->queue.push_back({ std::move(work), nullptr, 0, false });
+    return cudaSuccess;
+}
