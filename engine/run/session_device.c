@@ -182,6 +182,10 @@ enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int3
             hrf_peers_exchange(session->peers, node->attributes.index, from, d->staged[1], err));
     else
         HRF_TRY(hrf_peers_reduce(session->peers, node->attributes.index, from, d->staged[1], err));
+    if (node->op == HRF_OP_EXCHANGE &&
+        !hrf_exchange_takes(&session->peers->partition->exchanges[node->attributes.index],
+                            session->peers->rank))
+        return HRF_OK; /* the output holds already what it should */
     return out > 0 ? d->ops->upload(session->backend, call->output, d->staged[1], out, err)
                    : HRF_OK;
 }

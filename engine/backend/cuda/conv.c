@@ -25,7 +25,8 @@ struct conv_kernel {
 bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     struct hrf_cudnn_conv conv;
-    return node->op == HRF_OP_CONV || hrf_cudnn_conv_describe(graph, node, false, &conv) ||
+    return node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+           hrf_cudnn_conv_describe(graph, node, false, &conv) ||
            (node->op == HRF_OP_GEMM && hrf_node_form(graph, node) == HRF_FORM_INTEGER);
 }
 
@@ -130,7 +131,7 @@ static struct hrf_k_window own_window(const struct conv_kernel *k)
                               .kernel = { 1, 1 },
                               .stride = { 1, 1 },
                               .dilation = { 1, 1 } };
-    if (k->spec->op == HRF_OP_CONV) {
+    if (k->spec->op != HRF_OP_GEMM) {
         w = hrf_cuda_window(x, y, &k->spec->attributes.window);
         for (int i = 0; i < 2; i++)
             w.kernel[i] = k->spec->inputs[HRF_CONV_WEIGHTS].shape.dims[2 + i];
@@ -142,10 +143,11 @@ static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_ker
                                struct hrf_error *err)
 {
     const struct hrf_spec *spec = k->spec;
-    const bool is_conv = spec->op == HRF_OP_CONV;
+    const bool is_conv = spec->op != HRF_OP_GEMM;
     struct hrf_k_convolution c = { .window = own_window(k),
                                    .out_channels = k->out_channels,
                                    .group = is_conv ? spec->attributes.group : 1,
+                                   .is_transposed = spec->op == HRF_OP_CONV_TRANSPOSE,
                                    .scale = k->scale,
                                    .bias = k->bias,
                                    .residual_scale = k->own_residual_scale,
@@ -185,23 +187,36 @@ static void destroy(struct hrf_kernel *base)
 
 /* ---- compiling ---- */
 
-/* Weights in ONNX order to K, R, S, C; a matrix to K, C. */
-static void order_weights(const struct conv_kernel *k, const void *from, size_t size, char *to)
+/* Where weight (m, c, i) stands in the constant: a convolution's [M][C / group][area], a transposed
+ * one's [C][M / group][area] in floating point, a matrix [M][C] or [C][M]. c counts in the group.
+ */
+static int64_t weight_at(const struct conv_kernel *k, int64_t depth, int64_t area, int64_t m,
+                         int64_t c, int64_t i)
 {
     const struct hrf_spec *spec = k->spec;
-    const struct hrf_shape *w = &spec->inputs[HRF_CONV_WEIGHTS].shape;
-    const bool is_conv = spec->op == HRF_OP_CONV;
-    const int64_t depth = is_conv ? w->dims[1] : k->in_channels;
-    const int64_t area = is_conv ? w->dims[2] * w->dims[3] : 1;
-    const int64_t wide = k->planned.conv.w[1];
+    const struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
+    if (spec->op == HRF_OP_GEMM && !spec->attributes.transpose_b)
+        return c * k->out_channels + m;
+    if (spec->op == HRF_OP_CONV_TRANSPOSE && w->dtype == HRF_F32) {
+        const int64_t per_group = k->out_channels / spec->attributes.group;
+        return ((m / per_group * depth + c) * per_group + m % per_group) * area + i;
+    }
+    return (m * depth + c) * area + i;
+}
+
+/* Weights to K, R, S, C. */
+static void order_weights(const struct conv_kernel *k, const void *from, size_t size, char *to)
+{
+    const int64_t *w = k->planned.conv.w; /* as the graph has them, but for widened channels */
+    const int64_t depth = k->spec->op != HRF_OP_GEMM ? k->in_channels / k->spec->attributes.group
+                                                     : k->in_channels;
+    const int64_t area = w[2] * w[3];
     for (int64_t m = 0; m < k->out_channels; m++)
         for (int64_t c = 0; c < depth; c++)
-            for (int64_t i = 0; i < area; i++) {
-                const bool is_turned = !is_conv && !spec->attributes.transpose_b;
-                const int64_t in = is_turned ? c * k->out_channels + m : (m * depth + c) * area + i;
-                memcpy(to + ((m * area + i) * wide + c) * (int64_t)size,
-                       (const char *)from + in * (int64_t)size, size);
-            }
+            for (int64_t i = 0; i < area; i++)
+                memcpy(to + ((m * area + i) * w[1] + c) * (int64_t)size,
+                       (const char *)from + weight_at(k, depth, area, m, c, i) * (int64_t)size,
+                       size);
 }
 
 static enum hrf_status upload(struct conv_kernel *k, const void *from, size_t n_bytes, void **to,
@@ -290,7 +305,8 @@ static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error 
     k->own_residual_scale = 1;
     k->low = t->activation_min;
     k->high = t->activation_max;
-    if (hrf_spec_has(k->spec, HRF_CONV_SCALES))
+    const enum hrf_dtype type = k->spec->inputs[HRF_CONV_X].dtype;
+    if (type == HRF_S8 || type == HRF_U8)
         return upload_requantize(k, err);
     if (hrf_spec_has(k->spec, HRF_CONV_BIAS))
         return upload_row(k, k->spec->inputs[HRF_CONV_BIAS].constant,
@@ -325,9 +341,10 @@ static void describe_own(struct conv_kernel *k)
     struct hrf_cudnn_conv *conv = &k->planned.conv;
     conv->y[1] = k->out_channels;
     conv->w[0] = k->out_channels;
-    conv->w[1] = k->spec->op == HRF_OP_CONV ? w->dims[1] : k->in_channels;
-    conv->w[2] = k->spec->op == HRF_OP_CONV ? w->dims[2] : 1;
-    conv->w[3] = k->spec->op == HRF_OP_CONV ? w->dims[3] : 1;
+    conv->w[1] = k->spec->op != HRF_OP_GEMM ? k->in_channels / k->spec->attributes.group
+                                            : k->in_channels;
+    conv->w[2] = k->spec->op != HRF_OP_GEMM ? w->dims[2] : 1;
+    conv->w[3] = k->spec->op != HRF_OP_GEMM ? w->dims[3] : 1;
     snprintf(k->implementation, sizeof k->implementation, "own");
 }
 

@@ -10,8 +10,10 @@
 struct hrf_k_array hrf_cuda_array(const struct hrf_operand *operand, const void *data)
 {
     static const enum hrf_k_type types[] = {
-        [HRF_F32] = HRF_K_F32, [HRF_F16] = HRF_K_F16, [HRF_B16] = HRF_K_B16,
-        [HRF_S8] = HRF_K_S8,   [HRF_U8] = HRF_K_U8,   [HRF_S32] = HRF_K_S32,
+        [HRF_F32] = HRF_K_F32, [HRF_F16] = HRF_K_F16, [HRF_B16] = HRF_K_B16, [HRF_S8] = HRF_K_S8,
+        [HRF_U8] = HRF_K_U8,   [HRF_S32] = HRF_K_S32, [HRF_F64] = HRF_K_F32, /* sums of a pool:
+                                                                                their kernels know
+                                                                              */
     };
     struct hrf_k_array array = { .type = types[operand->dtype],
                                  .scale = operand->quantization.scale > 0
@@ -145,7 +147,8 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
 {
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
-    if (node->op == HRF_OP_CONV || find_launch(node->op) != NULL)
+    if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+        find_launch(node->op) != NULL)
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CUDA kernel",
                   node->name, hrf_op_name(node->op));

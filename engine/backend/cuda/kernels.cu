@@ -318,7 +318,8 @@ DEVICE bool counts(const hrf_k_window &w, int64_t row, int64_t column)
 }
 
 struct pooled {
-    float sum, most;
+    double sum; /* so that how an image is cut does not show */
+    float most;
     int64_t integers, count; /* integers: their exact sum, zero points taken off */
 };
 
@@ -327,7 +328,7 @@ DEVICE void take(pooled &p, const hrf_k_array &x, int64_t at)
     if (is_integer(x))
         p.integers += load_integer(x, at) - x.zero_point;
     const float v = load(x, at);
-    p.sum += v;
+    p.sum += (double)v;
     p.most = v > p.most || v != v ? v : p.most;
 }
 
@@ -338,10 +339,12 @@ DEVICE void give(const pooled &p, hrf_k_pool kind, const hrf_k_array &y, const h
         store(y, at, p.most);
     else if (p.count == 0)
         store(y, at, 0.0f);
+    else if (is_integer(x) && is_integer(y))
+        store_steps(y, at, (float)p.integers * (x.scale / y.scale) / (float)p.count);
     else if (is_integer(x))
         store(y, at, (float)p.integers * x.scale / (float)p.count);
     else
-        store(y, at, p.sum / (float)p.count);
+        store(y, at, (float)(p.sum / (double)p.count));
 }
 
 KERNEL pool_window(hrf_k_pool kind, hrf_k_array y, hrf_k_array x, hrf_k_window w, int64_t n)
@@ -391,6 +394,77 @@ cudaError_t hrf_k_pool_global(enum hrf_k_pool kind, struct hrf_k_array y, struct
     if (all == 0)
         return cudaSuccess;
     return LAUNCH(pool_global, all, stream, kind, y, x, pixels, channels, all);
+}
+
+/* Sums alone, and what becomes of them when ranks have added theirs. */
+KERNEL pool_sum(void *y, hrf_k_array x, int64_t pixels, int64_t channels, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t first = i / channels * pixels * channels + i % channels;
+        pooled sum = { 0, -INFINITY, 0, pixels };
+        for (int64_t p = 0; p < pixels; p++)
+            take(sum, x, first + p * channels);
+        if (is_integer(x))
+            static_cast<int32_t *>(y)[i] = (int32_t)sum.integers;
+        else
+            static_cast<double *>(y)[i] = sum.sum;
+    }
+}
+
+cudaError_t hrf_k_pool_sum(void *y, struct hrf_k_array x, int64_t n, int64_t pixels,
+                           int64_t channels, cudaStream_t stream)
+{
+    const int64_t all = n * channels;
+    return all == 0 ? cudaSuccess : LAUNCH(pool_sum, all, stream, y, x, pixels, channels, all);
+}
+
+KERNEL pool_finish(hrf_k_array y, const void *sums, int32_t are_integers, float x_scale,
+                   int64_t pixels, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        if (are_integers != 0)
+            store_steps(y, i,
+                        (float)static_cast<const int32_t *>(sums)[i] * (x_scale / y.scale) /
+                            (float)pixels);
+        else
+            store(y, i, (float)(static_cast<const double *>(sums)[i] / (double)pixels));
+    }
+}
+
+cudaError_t hrf_k_pool_finish(struct hrf_k_array y, const void *sums, int32_t are_integers,
+                              float x_scale, int64_t pixels, int64_t n, cudaStream_t stream)
+{
+    return n == 0 ? cudaSuccess
+                  : LAUNCH(pool_finish, n, stream, y, sums, are_integers, x_scale, pixels, n);
+}
+
+KERNEL quantize(hrf_k_array y, hrf_k_array x, const float *scales, const void *zeros,
+                int64_t length, int64_t inner, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t place = i / inner % length;
+        hrf_k_array here = y;
+        here.scale = scales[place];
+        here.zero_point = 0;
+        if (zeros != nullptr) {
+            hrf_k_array points = y;
+            points.data = const_cast<void *>(zeros);
+            here.zero_point = load_integer(points, place);
+        }
+        store(here, i, load(x, i));
+    }
+}
+
+cudaError_t hrf_k_quantize(struct hrf_k_array y, struct hrf_k_array x, const float *scales,
+                           const void *zeros, int64_t outer, int64_t length, int64_t inner,
+                           cudaStream_t stream)
+{
+    const int64_t n = outer * length * inner;
+    return n == 0 ? cudaSuccess
+                  : LAUNCH(quantize, n, stream, y, x, scales, zeros, length, inner, n);
 }
 
 /* ---- softmax ---- */
@@ -520,6 +594,20 @@ DEVICE void add_product(sums &s, const hrf_k_array &x, int64_t at, const void *w
     s.floats = fmaf(load(x, at), load(weights, weight), s.floats);
 }
 
+/* The input row or column that position k of the window sees for output `at`; -1: none. */
+DEVICE int64_t seen_at(const hrf_k_convolution &c, int axis, int64_t at, int64_t k, int64_t size)
+{
+    const hrf_k_window &w = c.window;
+    int64_t i = at * w.stride[axis] - w.pad_begin[axis] + k * w.dilation[axis];
+    if (c.is_transposed != 0) {
+        i = at + w.pad_begin[axis] - k * w.dilation[axis];
+        if (i < 0 || i % w.stride[axis] != 0)
+            return -1;
+        i /= w.stride[axis];
+    }
+    return i < size ? i : -1;
+}
+
 DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convolution &c,
                          const pixel &p)
 {
@@ -529,10 +617,9 @@ DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convol
     sums s = { 0, 0 };
     for (int64_t r = 0; r < win.kernel[0]; r++)
         for (int64_t q = 0; q < win.kernel[1]; q++) {
-            const int64_t row = p.row * win.stride[0] - win.pad_begin[0] + r * win.dilation[0];
-            const int64_t column = p.column * win.stride[1] - win.pad_begin[1] +
-                                   q * win.dilation[1];
-            if (!inside(win, row, column))
+            const int64_t row = seen_at(c, 0, p.row, r, win.in_rows);
+            const int64_t column = seen_at(c, 1, p.column, q, win.in_columns);
+            if (row < 0 || column < 0)
                 continue;
             const int64_t at = ((p.n * win.in_rows + row) * win.in_columns + column) *
                                    win.channels +

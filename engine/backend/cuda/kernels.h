@@ -84,6 +84,18 @@ cudaError_t hrf_k_pool_window(enum hrf_k_pool kind, struct hrf_k_array y, struct
 cudaError_t hrf_k_pool_global(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
                               int64_t n, int64_t pixels, int64_t channels, cudaStream_t stream);
 
+/* The sums alone: int32 of 8-bit x (zero points taken off), double of others. */
+cudaError_t hrf_k_pool_sum(void *y, struct hrf_k_array x, int64_t n, int64_t pixels,
+                           int64_t channels, cudaStream_t stream);
+/* y[i] = sums[i] / pixels; integer sums are of steps of x_scale and give steps of y. */
+cudaError_t hrf_k_pool_finish(struct hrf_k_array y, const void *sums, int32_t are_integers,
+                              float x_scale, int64_t pixels, int64_t n, cudaStream_t stream);
+/* To 8 bits with a scale (and, zeros not NULL, a zero point of y's type) for each place along an
+ * axis of `length`, `inner` elements between neighbours. */
+cudaError_t hrf_k_quantize(struct hrf_k_array y, struct hrf_k_array x, const float *scales,
+                           const void *zeros, int64_t outer, int64_t length, int64_t inner,
+                           cudaStream_t stream);
+
 /* Along an axis of `length`, `inner` elements between neighbours. */
 cudaError_t hrf_k_softmax(struct hrf_k_array y, struct hrf_k_array x, int64_t outer, int64_t length,
                           int64_t inner, int32_t logarithm, cudaStream_t stream);
@@ -113,13 +125,14 @@ cudaError_t hrf_k_product(struct hrf_k_array y, struct hrf_k_array a, struct hrf
                           struct hrf_k_array c, const void *residual,
                           const struct hrf_k_product_form *form, cudaStream_t stream);
 
-/* Any convolution, one thread an output: for those that cuDNN has no engine for. w is
- * [K][kernel rows][kernel columns][channels / group], of x's type (S8 for 8-bit x), K =
+/* Any convolution, transposed too, one thread an output: for those that cuDNN has no engine for. w
+ * is [K][kernel rows][kernel columns][channels / group], of x's type (S8 for 8-bit x), K =
  * out_channels. 8-bit x: by the formula of struct hrf_requantize (scale is its multiplier), y and
  * the epilogue in steps, or in real numbers when y is float; otherwise scale is NULL. */
 struct hrf_k_convolution {
     struct hrf_k_window window; /* channels: of x */
     int64_t out_channels, group;
+    int32_t is_transposed; /* output at gets input i with at = stride * i - pad + dilation * k */
     const float *scale, *bias; /* [K]; bias NULL: none */
     float residual_scale;
     struct hrf_k_epilogue epilogue;

@@ -234,6 +234,42 @@ static cudaError_t launch_global_pool(const struct hrf_cuda_kernel *kernel,
                              stream_of(kernel));
 }
 
+static cudaError_t launch_pool_sum(const struct hrf_cuda_kernel *kernel,
+                                   const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *in = &kernel->spec->inputs[0].shape;
+    return hrf_k_pool_sum(call->output, hrf_cuda_input(kernel, call, 0), in->dims[0],
+                          in->dims[2] * in->dims[3], in->dims[1], stream_of(kernel));
+}
+
+static cudaError_t launch_pool_finish(const struct hrf_cuda_kernel *kernel,
+                                      const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    return hrf_k_pool_finish(hrf_cuda_output(kernel, call), call->inputs[0],
+                             spec->inputs[0].dtype == HRF_S32, spec->inputs[0].quantization.scale,
+                             spec->attributes.size, hrf_shape_count(&spec->output.shape),
+                             stream_of(kernel));
+}
+
+static cudaError_t launch_quantize(const struct hrf_cuda_kernel *kernel,
+                                   const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *shape = &spec->output.shape;
+    int64_t strides[HRF_MAX_RANK];
+    if (!hrf_spec_has(spec, HRF_QUANTIZE_SCALE))
+        return launch_unary(kernel, call);
+    hrf_layout_strides(shape, strides);
+    const int64_t length = shape->dims[spec->attributes.axis];
+    const int64_t inner = strides[spec->attributes.axis];
+    return hrf_k_quantize(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                          hrf_cuda_input(kernel, call, HRF_QUANTIZE_SCALE).data,
+                          hrf_cuda_input(kernel, call, HRF_QUANTIZE_ZERO_POINT).data,
+                          hrf_shape_count(shape) / (length * inner), length, inner,
+                          stream_of(kernel));
+}
+
 /* ---- matrix products that are no convolution ---- */
 
 static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
@@ -304,9 +340,10 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
     case HRF_OP_SIGMOID:
     case HRF_OP_TANH:
     case HRF_OP_CAST:
-    case HRF_OP_QUANTIZE:
     case HRF_OP_DEQUANTIZE:
         return launch_unary;
+    case HRF_OP_QUANTIZE:
+        return launch_quantize;
     case HRF_OP_ADD:
     case HRF_OP_SUB:
     case HRF_OP_MUL:
@@ -327,6 +364,10 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
         return launch_global_pool;
+    case HRF_OP_POOL_SUM:
+        return launch_pool_sum;
+    case HRF_OP_POOL_FINISH:
+        return launch_pool_finish;
     case HRF_OP_GEMM:
         return launch_gemm;
     case HRF_OP_MATMUL:
