@@ -105,8 +105,10 @@ static bool is_foldable_only(enum hrf_op op)
     return op == HRF_OP_CONSTANT || op == HRF_OP_SHAPE || op == HRF_OP_CONSTANT_OF_SHAPE;
 }
 
-static bool is_run_time_type(enum hrf_dtype dtype)
+static bool is_run_time_type(enum hrf_op op, enum hrf_dtype dtype)
 {
+    if (op == HRF_OP_PERFORMER_STATE || op == HRF_OP_PERFORMER_APPLY)
+        return dtype == HRF_F32 || dtype == HRF_F64;
     return dtype == HRF_F32 || dtype == HRF_F16 || dtype == HRF_B16 || dtype == HRF_S8 ||
            dtype == HRF_U8;
 }
@@ -132,7 +134,7 @@ static enum hrf_status check_types(const struct hrf_graph *graph, const struct h
         if (node->inputs[i] == HRF_NO_VALUE)
             continue;
         const struct hrf_value *value = &graph->values[node->inputs[i]];
-        if (!is_run_time_type(value->dtype) && value->data == NULL)
+        if (!is_run_time_type(node->op, value->dtype) && value->data == NULL)
             return hrf_error_set(
                 err, HRF_E_UNSUPPORTED, "node '%s' (%s): input '%s' is %s, which is not computed",
                 node->name, hrf_op_name(node->op), value->name, hrf_dtype_name(value->dtype));
@@ -141,7 +143,7 @@ static enum hrf_status check_types(const struct hrf_graph *graph, const struct h
                                  node->name, value->name);
     }
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (!is_run_time_type(y->dtype))
+    if (!is_run_time_type(node->op, y->dtype))
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "node '%s' (%s): its output is %s, which is not computed", node->name,
                              hrf_op_name(node->op), hrf_dtype_name(y->dtype));
@@ -156,8 +158,10 @@ static enum hrf_status check_constants(const struct hrf_graph *graph, const stru
         first = HRF_CONV_WEIGHTS, last = HRF_CONV_BIAS;
     else if (node->op == HRF_OP_BATCH_NORM)
         first = 1, last = 4;
-    else if (node->op == HRF_OP_GATHER)
+    else if (node->op == HRF_OP_GATHER || node->op == HRF_OP_PERFORMER_MAX)
         first = last = 1;
+    else if (node->op == HRF_OP_PERFORMER_STATE || node->op == HRF_OP_PERFORMER_APPLY)
+        first = last = HRF_STATE_PROJECTION;
     for (int32_t i = first; i >= 0 && i <= last && i < node->n_inputs; i++) {
         if (node->inputs[i] == HRF_NO_VALUE)
             continue;

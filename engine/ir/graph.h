@@ -83,8 +83,13 @@ enum hrf_op {
     HRF_OP_DEPTH_TO_SPACE, /* output row y comes from input row y / size */
     HRF_OP_SPACE_TO_DEPTH, /* and from rows y * size .. (y + 1) * size - 1 */
     HRF_OP_REDUCE_MEAN,
-    HRF_OP_CONSTANT, /* folded away by the importer's first pass */
-    HRF_OP_SHAPE,    /* likewise, once shapes are known */
+    HRF_OP_PERFORMER, /* linear attention; hrf_pass_split_attention() makes these three of it: */
+    HRF_OP_PERFORMER_MAX,   /* k, projection -> [N][heads]: a maximum over all pixels */
+    HRF_OP_PERFORMER_STATE, /* k, v, projection, MAX's or none -> F64 [N][heads][(d + 1) * m]: a
+                             * sum over all pixels, the same bits in whatever order it is added */
+    HRF_OP_PERFORMER_APPLY, /* q, STATE's, projection -> [N][C][H][W]: pixel by pixel of q */
+    HRF_OP_CONSTANT,        /* folded away by the importer's first pass */
+    HRF_OP_SHAPE,           /* likewise, once shapes are known */
     HRF_OP_CAST,
     HRF_OP_CONSTANT_OF_SHAPE, /* of integers, in shape arithmetic only: always folded */
     /* Between float32 and 8 bits. With one input, as hrf_pass_lower() puts them in, the 8-bit
@@ -120,7 +125,8 @@ struct hrf_window {
 /* All attributes of all operators; a node uses those that its operator's table entry names. */
 struct hrf_attributes {
     struct hrf_window window;
-    int64_t group;
+    int64_t group;    /* PERFORMER: heads */
+    bool exponential; /* PERFORMER: the softmax kernel, not the generalised ReLU */
     /* CONV_TRANSPOSE: further rows and columns at the end; and the rows and columns wanted, from
      * which inference sets the pads (0: the pads say). */
     int64_t output_padding[HRF_MAX_SPATIAL], output_size[HRF_MAX_SPATIAL];
@@ -128,7 +134,7 @@ struct hrf_attributes {
     enum hrf_activation activation;
     float activation_min, activation_max; /* CLIP */
     float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta */
-    float epsilon;     /* BATCH_NORM */
+    float epsilon;     /* BATCH_NORM; PERFORMER: added to every feature */
     float bias;        /* LRN's k */
     /* LRN's window; POOL_FINISH's pixels; DEPTH_TO_SPACE's and SPACE_TO_DEPTH's block */
     int64_t size;
@@ -177,6 +183,21 @@ enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_
 enum { HRF_CONV_SCALES = HRF_CONV_N_INPUTS };
 /* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
 enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
+
+/* PERFORMER: attention of tokens, the pixels of images of C channels, heads side by side in them:
+ *   y = phi(q) . (sum over tokens of phi(k) v') / (phi(q) . sum of phi(k))
+ * with d = C / heads and m random features, the rows of `projection` [m][d], of a token u of one
+ * head:  ReLU kernel:    phi(u) = max(0, P u / d^(1/4)) + epsilon
+ *        softmax kernel: phi(u) = exp(P u / d^(1/4) - |u|^2 / (2 sqrt d) - M) + epsilon, M the
+ *                        largest of P u / d^(1/4): of q each token's own, of k over all tokens of
+ *                        an image and head.
+ * Source: Choromanski et al., "Rethinking attention with Performers" (2020). */
+enum { HRF_PERFORMER_Q, HRF_PERFORMER_K, HRF_PERFORMER_V, HRF_PERFORMER_PROJECTION };
+enum { HRF_STATE_K, HRF_STATE_V, HRF_STATE_PROJECTION, HRF_STATE_MAX };
+/* STATE's sums are of multiples of this: added exactly up to 2^27. */
+#define HRF_PERFORMER_GRID         0x1p-26
+#define HRF_PERFORMER_MAX_HEAD     512  /* d */
+#define HRF_PERFORMER_MAX_FEATURES 4096 /* m */
 
 /* What the integers of an S8 or U8 value stand for: real = (q - zero_point) * scale. */
 struct hrf_quantization {

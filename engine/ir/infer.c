@@ -247,6 +247,36 @@ static enum hrf_status infer_part(struct hrf_inference *in)
     return hrf_infer_refuse(in, "belongs in the graph of one rank, not in a model");
 }
 
+static enum hrf_status infer_performer(struct hrf_inference *in)
+{
+    const struct hrf_shape *k = &hrf_infer_input(in, HRF_PERFORMER_K)->shape;
+    const struct hrf_shape *v = &hrf_infer_input(in, HRF_PERFORMER_V)->shape;
+    const struct hrf_shape *p = &hrf_infer_input(in, HRF_PERFORMER_PROJECTION)->shape;
+    const int64_t heads = in->node->attributes.group;
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank != 4 || k->rank != 4 || k->dims[0] != in->shape.dims[0] ||
+        k->dims[1] != in->shape.dims[1] || !hrf_shape_equal(k, v))
+        return hrf_infer_fail(in, "q, k and v must be images of the same channels, k and v of the "
+                                  "same size");
+    if (heads < 1 || in->shape.dims[1] % heads != 0)
+        return hrf_infer_fail(in, "%lld channels do not make %lld heads",
+                              (long long)in->shape.dims[1], (long long)heads);
+    if (p->rank != 2 || p->dims[1] != in->shape.dims[1] / heads)
+        return hrf_infer_fail(in, "the projection does not have %lld columns, a head's channels",
+                              (long long)(in->shape.dims[1] / heads));
+    if (p->dims[1] > HRF_PERFORMER_MAX_HEAD || p->dims[0] > HRF_PERFORMER_MAX_FEATURES)
+        return hrf_infer_refuse(in,
+                                "heads of more than %d channels or %d features are not "
+                                "supported",
+                                HRF_PERFORMER_MAX_HEAD, HRF_PERFORMER_MAX_FEATURES);
+    return HRF_OK;
+}
+
+static enum hrf_status infer_of_pass(struct hrf_inference *in)
+{
+    return hrf_infer_refuse(in, "shapes must be inferred before the passes");
+}
+
 static hrf_infer_rule *const rules[] = {
     [HRF_OP_CONV] = hrf_infer_conv,
     [HRF_OP_CONV_TRANSPOSE] = hrf_infer_conv_transpose,
@@ -282,6 +312,10 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_DEPTH_TO_SPACE] = hrf_infer_depth_to_space,
     [HRF_OP_SPACE_TO_DEPTH] = hrf_infer_space_to_depth,
     [HRF_OP_REDUCE_MEAN] = hrf_infer_reduce_mean,
+    [HRF_OP_PERFORMER] = infer_performer,
+    [HRF_OP_PERFORMER_MAX] = infer_of_pass,
+    [HRF_OP_PERFORMER_STATE] = infer_of_pass,
+    [HRF_OP_PERFORMER_APPLY] = infer_of_pass,
     [HRF_OP_CONSTANT] = infer_constant,
     [HRF_OP_SHAPE] = infer_shape,
     [HRF_OP_CAST] = infer_cast,

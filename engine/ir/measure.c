@@ -5,8 +5,30 @@
 
 #include <string.h>
 
+/* Multiply-adds of the features of n tokens and of their products with values and ones. */
+static double attention_operations(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const bool whole = node->op == HRF_OP_PERFORMER;
+    const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
+    const struct hrf_shape *k = &graph->values[node->inputs[whole ? HRF_PERFORMER_K : 0]].shape;
+    const struct hrf_shape *p =
+        &graph
+             ->values[node->inputs[whole                              ? HRF_PERFORMER_PROJECTION
+                                   : node->op == HRF_OP_PERFORMER_MAX ? 1
+                                                                      : HRF_STATE_PROJECTION]]
+             .shape;
+    if (p->rank != 2 || x->rank != 4 || k->rank != 4)
+        return 0;
+    const double m = (double)p->dims[0], d = (double)p->dims[1];
+    const double per_head = node->op == HRF_OP_PERFORMER_MAX ? m * d : m * (2 * d + 1);
+    const double tokens = (double)hrf_shape_count(x) + (whole ? (double)hrf_shape_count(k) : 0);
+    return 2 * tokens / d * per_head; /* a token of one head is d channels */
+}
+
 double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {
+    if (hrf_op_info(node->op)->uses & HRF_USE_HEADS)
+        return attention_operations(graph, node);
     if (node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE && node->op != HRF_OP_GEMM &&
         node->op != HRF_OP_MATMUL)
         return 0;
@@ -102,6 +124,10 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
     for (int i = 0; i < HRF_MAX_SPATIAL && (uses & HRF_USE_OUTPUT_SIZE); i++) {
         hrf_hash_int(hash, a->output_padding[i]);
         hrf_hash_int(hash, a->output_size[i]);
+    }
+    if (uses & HRF_USE_HEADS) {
+        hrf_hash_int(hash, a->group * 2 + a->exponential);
+        hrf_hash_double(hash, (double)a->epsilon);
     }
     if (uses & HRF_USE_COLUMN_ROW_DEPTH)
         hrf_hash_int(hash, a->column_row_depth);

@@ -28,7 +28,8 @@ enum hrf_attribute_use {
     HRF_USE_TO = 1 << 16,
     HRF_USE_FILL = 1 << 17,
     HRF_USE_OUTPUT_SIZE = 1 << 18, /* output_padding, output_size */
-    HRF_USE_COLUMN_ROW_DEPTH = 1 << 19
+    HRF_USE_COLUMN_ROW_DEPTH = 1 << 19,
+    HRF_USE_HEADS = 1 << 20 /* group, exponential, epsilon */
 };
 
 struct hrf_op_info {

@@ -234,6 +234,60 @@ struct hrf_layer hrf_build_shift(struct hrf_builder *b, const char *name, struct
     return x;
 }
 
+/* A row is random, less what it shares with the rows of its block before it. */
+static void fill_orthogonal(struct hrf_random *random, int64_t m, int64_t d, float *rows)
+{
+    for (int64_t i = 0; i < m; i++) {
+        float *row = rows + i * d;
+        double square = 0;
+        for (int64_t c = 0; c < d; c++)
+            row[c] = (float)hrf_random_normal(random);
+        for (int64_t k = i / d * d; k < i; k++) {
+            double shared = 0;
+            for (int64_t c = 0; c < d; c++)
+                shared += (double)row[c] * (double)rows[k * d + c];
+            for (int64_t c = 0; c < d; c++)
+                row[c] -= (float)(shared / (double)d * (double)rows[k * d + c]);
+        }
+        for (int64_t c = 0; c < d; c++)
+            square += (double)row[c] * (double)row[c];
+        for (int64_t c = 0; c < d; c++)
+            row[c] = (float)((double)row[c] * sqrt((double)d / square));
+    }
+}
+
+static int32_t add_projection(struct hrf_builder *b, const char *name, int64_t m, int64_t d)
+{
+    const struct hrf_shape shape = { .rank = 2, .dims = { m, d } };
+    int32_t index = HRF_NO_VALUE;
+    if (b->status != HRF_OK)
+        return index;
+    HRF_AUTO_FREE void *rows = hrf_alloc_array((size_t)(m * d), sizeof(float));
+    HRF_AUTO_FREE char *full = hrf_format("%s.projection", name);
+    if (rows == NULL || full == NULL) {
+        failed(b, hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for '%s'", name));
+        return index;
+    }
+    fill_orthogonal(&b->random, m, d, rows);
+    failed(b, hrf_graph_take_value(b->graph, full, HRF_F32, &shape, &rows, &index, b->err));
+    return index;
+}
+
+struct hrf_layer hrf_build_performer(struct hrf_builder *b, const char *name,
+                                     const struct hrf_layer qkv[3], int64_t n_heads,
+                                     int64_t n_features, bool exponential)
+{
+    struct hrf_layer x = qkv[2]; /* a mean of values */
+    struct hrf_attributes a = hrf_attributes_default();
+    a.group = n_heads;
+    a.exponential = exponential;
+    a.epsilon = exponential ? 1e-4f : 1e-3f;
+    const int32_t inputs[] = { qkv[0].value, qkv[1].value, qkv[2].value,
+                               add_projection(b, name, n_features, x.channels / n_heads) };
+    x.value = add_node(b, HRF_OP_PERFORMER, name, inputs, 4, &a);
+    return x;
+}
+
 struct hrf_layer hrf_build_flatten(struct hrf_builder *b, const char *name, struct hrf_layer x)
 {
     struct hrf_attributes a = hrf_attributes_default();

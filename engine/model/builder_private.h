@@ -53,6 +53,11 @@ struct hrf_layer hrf_build_concat(struct hrf_builder *b, const char *name,
                                   const struct hrf_layer *parts, int32_t n_parts);
 /* Without the first row and column. */
 struct hrf_layer hrf_build_shift(struct hrf_builder *b, const char *name, struct hrf_layer x);
+/* Linear attention of q, k, v with n_features random features. Source of their form: Choromanski et
+ * al. (2020): orthogonal in blocks of a head's channels d, each sqrt(d) long. */
+struct hrf_layer hrf_build_performer(struct hrf_builder *b, const char *name,
+                                     const struct hrf_layer qkv[3], int64_t n_heads,
+                                     int64_t n_features, bool exponential);
 struct hrf_layer hrf_build_flatten(struct hrf_builder *b, const char *name, struct hrf_layer x);
 /* `gain`: 2 before a ReLU (He), 1 otherwise. */
 struct hrf_layer hrf_build_linear(struct hrf_builder *b, const char *name, struct hrf_layer x,
@@ -67,7 +72,8 @@ struct hrf_architecture {
     int64_t size; /* default, px */
     struct hrf_layer (*build)(struct hrf_builder *b, const struct hrf_architecture *which,
                               struct hrf_layer x, int64_t n_classes);
-    /* resnet: blocks of each stage; hires: n; amoebanet-d: L, F; unet: levels, width */
+    /* resnet: blocks of each stage; hires: n; amoebanet-d: L, F; unet: levels, width; hct: 1 for
+     * the softmax kernel */
     int depth[4];
     bool bottleneck;  /* resnet */
     int64_t multiple; /* the image size must be a multiple of this */
@@ -94,6 +100,8 @@ struct hrf_layer hrf_build_amoebanet_d(struct hrf_builder *b, const struct hrf_a
 bool hrf_accept_amoebanet_d(struct hrf_architecture *which);
 struct hrf_layer hrf_build_unet(struct hrf_builder *b, const struct hrf_architecture *which,
                                 struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_hct(struct hrf_builder *b, const struct hrf_architecture *which,
+                               struct hrf_layer x, int64_t n_classes);
 bool hrf_accept_unet(struct hrf_architecture *which);
 
 #endif

@@ -35,6 +35,13 @@ static const struct hrf_architecture table[] = {
       .depth = { 5, 64 },
       .parameters = "LEVELS,WIDTH: 2 to 8 levels, 1 to 1024 channels in the first",
       .accept = hrf_accept_unet },
+    { .name = "hct", .size = 1024, .build = hrf_build_hct, .multiple = 1, .least = 15 },
+    { .name = "hct-softmax",
+      .size = 1024,
+      .build = hrf_build_hct,
+      .depth = { 1 },
+      .multiple = 1,
+      .least = 15 },
     { "amoebanet-d-18-416", 224, hrf_build_amoebanet_d, { 18, 416 }, false, 1, 33, NULL, NULL },
 };
 enum { N_ARCHITECTURES = sizeof table / sizeof table[0] };
@@ -57,6 +64,8 @@ const char *const *hrf_model_names(void)
                                          "inception-v3",
                                          "amoebanet-d",
                                          "unet",
+                                         "hct",
+                                         "hct-softmax",
                                          "amoebanet-d-18-416",
                                          NULL };
     _Static_assert(sizeof names / sizeof names[0] == N_ARCHITECTURES + 1, "every row is listed");

@@ -19,6 +19,9 @@
  *
  * unet:LEVELS,WIDTH (5,64 unless given): U-Net with padded convolutions, BatchNorm and transposed
  * convolutions; a logit for each class and pixel. Images in multiples of 2^(LEVELS-1) px.
+ *
+ * hct, hct-softmax: HCT with linear attention (Performer) in its last two stages, by the
+ * generalised ReLU kernel (its authors' choice) or the softmax kernel. Any image size. Logits.
  */
 #ifndef HRF_ENGINE_MODEL_MODEL_H
 #define HRF_ENGINE_MODEL_MODEL_H

@@ -319,6 +319,19 @@ static enum hrf_status convert_lrn(struct conversion *c)
     return get_int(c, "size", &c->a.size);
 }
 
+static enum hrf_status convert_performer(struct conversion *c)
+{
+    const Onnx__AttributeProto *kernel = find(c, "kernel");
+    c->a.exponential = kernel != NULL && text_is(kernel, "softmax");
+    if (kernel != NULL && !c->a.exponential && !text_is(kernel, "relu"))
+        return refuse(c, HRF_E_USER, "kernel is neither relu nor softmax");
+    c->a.epsilon = c->a.exponential ? 1e-4f : 1e-3f;
+    HRF_TRY(get_float(c, "epsilon", &c->a.epsilon));
+    if (find(c, "heads") == NULL)
+        return refuse(c, HRF_E_USER, "attribute 'heads' is missing");
+    return get_int(c, "heads", &c->a.group);
+}
+
 static enum hrf_status convert_concat(struct conversion *c)
 {
     if (find(c, "axis") == NULL)
@@ -544,6 +557,11 @@ static const struct operator_row table[] = {
         "strides" } },
     { "Mul", HRF_OP_MUL, 2, convert_binary, { "axis", "broadcast" } },
     { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
+    { "PerformerAttention",
+      HRF_OP_PERFORMER,
+      4,
+      convert_performer,
+      { "epsilon", "heads", "kernel" } },
     { "QuantizeLinear",
       HRF_OP_QUANTIZE,
       3,
@@ -757,10 +775,14 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
 {
     struct conversion c = { .reader = reader, .proto = node, .a = hrf_attributes_default() };
     const char *type = hrf_onnx_text(node->op_type), *domain = hrf_onnx_text(node->domain);
-    if (domain[0] != '\0' && strcmp(domain, "ai.onnx") != 0)
+    const bool is_own = strcmp(domain, HRF_ONNX_OWN_DOMAIN) == 0;
+    if (domain[0] != '\0' && strcmp(domain, "ai.onnx") != 0 && !is_own)
         return refuse(&c, HRF_E_UNSUPPORTED, "operators of the domain '%s' are not supported",
                       domain);
     c.row = find_row(type);
+    if (is_own != (c.row != NULL && c.row->op == HRF_OP_PERFORMER))
+        return refuse(&c, HRF_E_UNSUPPORTED, "the domain '%s' has no such operator; '%s' has %s",
+                      domain, HRF_ONNX_OWN_DOMAIN, hrf_op_name(HRF_OP_PERFORMER));
     bool constant = strcmp(type, "Constant") == 0, sum = strcmp(type, "Sum") == 0;
     if (c.row == NULL && !constant && !sum)
         return refuse_operator(&c, type);

@@ -16,6 +16,9 @@
 
 #define HRF_ONNX_MIN_OPSET 6
 #define HRF_ONNX_MAX_OPSET 18
+/* Of what ONNX does not have, version 1: PerformerAttention (graph.h says what it computes), inputs
+ * q, k, v, projection, attributes heads, kernel ("relu" or "softmax"), epsilon. */
+#define HRF_ONNX_OWN_DOMAIN "hires-flow"
 
 /* Who made the file. */
 struct hrf_onnx_info {

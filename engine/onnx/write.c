@@ -30,6 +30,7 @@ enum {
     NODE_NAME = 3,
     NODE_OP_TYPE = 4,
     NODE_ATTRIBUTE = 5,
+    NODE_DOMAIN = 7,
     ATTRIBUTE_NAME = 1,
     ATTRIBUTE_F = 2,
     ATTRIBUTE_I = 3,
@@ -65,6 +66,7 @@ struct writer {
     struct hrf_strbuf out; /* the GraphProto */
     char **names;          /* of each value, unique; owned */
     int64_t opset;
+    bool uses_own_domain;
     struct hrf_error *err;
 };
 
@@ -253,6 +255,11 @@ static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
         put_attribute_float(b, "bias", a->bias);
     if (uses & HRF_USE_SIZE)
         put_attribute_int(b, node->op == HRF_OP_LRN ? "size" : "blocksize", a->size);
+    if (uses & HRF_USE_HEADS) {
+        put_attribute_int(b, "heads", a->group);
+        put_attribute_text(b, "kernel", a->exponential ? "softmax" : "relu");
+        put_attribute_float(b, "epsilon", a->epsilon);
+    }
     if (uses & HRF_USE_COLUMN_ROW_DEPTH)
         put_attribute_text(b, "mode", a->column_row_depth ? "CRD" : "DCR");
     if ((uses & HRF_USE_OUTPUT_SIZE) && a->output_size[0] > 0)
@@ -351,6 +358,10 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
         put_text(&b, NODE_OUTPUT, w->names[node->outputs[k]]);
     put_text(&b, NODE_NAME, node->name);
     put_text(&b, NODE_OP_TYPE, hrf_op_name(node->op));
+    if (node->op == HRF_OP_PERFORMER) {
+        put_text(&b, NODE_DOMAIN, HRF_ONNX_OWN_DOMAIN);
+        w->uses_own_domain = true;
+    }
     put_message(&w->out, GRAPH_NODE, &b);
     return status;
 }
@@ -489,6 +500,11 @@ static enum hrf_status write_file(struct writer *w, const char *path)
     put_text(&opset, OPSET_DOMAIN, "");
     put_int(&opset, OPSET_VERSION, w->opset);
     put_message(&model, MODEL_OPSET, &opset);
+    if (w->uses_own_domain) {
+        put_text(&opset, OPSET_DOMAIN, HRF_ONNX_OWN_DOMAIN);
+        put_int(&opset, OPSET_VERSION, 1);
+        put_message(&model, MODEL_OPSET, &opset);
+    }
     put_message(&model, MODEL_GRAPH, &w->out);
     HRF_TRY(hrf_strbuf_status(&model, w->err));
     return hrf_file_write_atomic(path, model.text, model.length, w->err);

@@ -23,6 +23,9 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
         return KIND_PRODUCT;
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
+    case HRF_OP_PERFORMER_MAX: /* sums over whole images, of exponentials or reciprocals */
+    case HRF_OP_PERFORMER_STATE:
+    case HRF_OP_PERFORMER_APPLY:
     case HRF_OP_CAST:
     case HRF_OP_QUANTIZE: /* in S8 these two are looked at by themselves */
     case HRF_OP_DEQUANTIZE:

@@ -14,6 +14,7 @@ enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
     HRF_TRY(hrf_pass_fuse_residual(graph, err));
     HRF_TRY(hrf_pass_fuse_activation(graph, err));
     HRF_TRY(hrf_pass_split_conv_transpose(graph, err));
+    HRF_TRY(hrf_pass_split_attention(graph, err));
     HRF_TRY(hrf_graph_compact(graph, err));
     return hrf_graph_check(graph, err);
 }

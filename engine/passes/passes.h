@@ -32,5 +32,9 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
  * and DEPTH_TO_SPACE: the same sums, by the fastest kernels there are and in every precision. */
 HRF_CHECKED enum hrf_status hrf_pass_split_conv_transpose(struct hrf_graph *graph,
                                                           struct hrf_error *err);
+/* PERFORMER as PERFORMER_MAX (softmax kernel only), _STATE and _APPLY: between them is all that
+ * ranks which share an image must tell each other. */
+HRF_CHECKED enum hrf_status hrf_pass_split_attention(struct hrf_graph *graph,
+                                                     struct hrf_error *err);
 
 #endif

@@ -187,6 +187,30 @@ static int32_t make_matmul(struct build *b)
                                             : build_input(b, right));
 }
 
+static int32_t performer_of(struct build *b, bool exponential)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t d = build_pick(b, 1, 17), m = build_pick(b, 1, 40);
+    a.group = build_pick(b, 1, 4);
+    a.exponential = exponential;
+    a.epsilon = exponential ? 1e-4f : 1e-3f;
+    const struct hrf_shape q = SHAPE(build_pick(b, 1, 2), a.group * d, build_pick(b, 1, 40),
+                                     build_pick(b, 1, 40));
+    const int32_t inputs[] = { build_input(b, q), build_input(b, q), build_input(b, q),
+                               build_constant(b, SHAPE(m, d), -1.5, 1.5) };
+    return build_node(b, HRF_OP_PERFORMER, inputs, 4, &a);
+}
+
+static int32_t make_performer(struct build *b)
+{
+    return performer_of(b, false);
+}
+
+static int32_t make_softmax_performer(struct build *b)
+{
+    return performer_of(b, true);
+}
+
 static int32_t make_batch_norm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -368,6 +392,8 @@ const struct op_case op_cases[] = {
     { "conv transpose", HRF_OP_CONV_TRANSPOSE, make_conv_transpose, 60, 5e-6, false },
     { "gemm", HRF_OP_GEMM, make_gemm, 40, 5e-6, false },
     { "matmul", HRF_OP_MATMUL, make_matmul, 20, 5e-6, false },
+    { "performer", HRF_OP_PERFORMER, make_performer, 20, 0, true },
+    { "softmax performer", HRF_OP_PERFORMER, make_softmax_performer, 10, 0, true },
     { "batch norm", HRF_OP_BATCH_NORM, make_batch_norm, 20, 1e-6, true },
     { "relu", HRF_OP_RELU, make_relu, 10, 0, true },
     { "leaky relu", HRF_OP_LEAKY_RELU, make_leaky_relu, 10, 0, true },

@@ -328,11 +328,86 @@ class UNet(nn.Module):
         return self.head(x)
 
 
+class Performer(nn.Module):
+    """Linear attention of (N, C, H, W) images; projection: (features, channels of a head)."""
+
+    def __init__(self, heads, features, channels, softmax):
+        super().__init__()
+        self.heads, self.softmax = heads, softmax
+        self.register_buffer("projection", torch.zeros(features, channels))
+
+    def phi(self, u, is_query):  # u: (N, heads, tokens, d)
+        d = u.shape[-1]
+        logits = torch.einsum("nhtd,md->nhtm", u * d ** -0.25, self.projection)
+        if not self.softmax:
+            return torch.relu(logits) + 1e-3
+        half = (u ** 2).sum(-1, keepdim=True) / (2 * d ** 0.5)
+        top = logits.amax(-1 if is_query else (-1, -2), keepdim=True)
+        return self.projection.shape[0] ** -0.5 * (torch.exp(logits - half - top) + 1e-4)
+
+    def forward(self, q, k, v):
+        n, c, h, w = q.shape
+        q, k, v = (t.reshape(n, self.heads, c // self.heads, -1).transpose(2, 3) for t in (q, k, v))
+        q, k = self.phi(q, True), self.phi(k, False)
+        y = q @ (k.transpose(2, 3) @ v) / (q @ k.sum(2).unsqueeze(-1))
+        return y.transpose(2, 3).reshape(n, c, h, w)
+
+
+class HCTBlock(nn.Module):
+    def __init__(self, channels, out, first, attends, softmax):
+        super().__init__()
+        stride = 2 if first else 1
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.skip = nn.Conv2d(channels, out, 1, stride, bias=False) if first else None
+        self.attends = attends
+        if attends:
+            for name in ("q", "k", "v", "out"):
+                setattr(self, name, nn.Conv2d(channels, channels, 1))
+            d = channels // 8
+            self.attention = Performer(8, int(d * np.log(d)), d, softmax)
+            self.bn2 = nn.BatchNorm2d(channels)
+            self.conv = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        else:
+            self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(out)
+            self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+
+    def forward(self, x):
+        a = torch.relu(self.bn1(x))
+        r = x if self.skip is None else self.skip(a)
+        if self.attends:
+            t = self.out(self.attention(self.q(a), self.k(a), self.v(a))) + x
+            return self.conv(torch.relu(self.bn2(t))) + r
+        return self.conv2(torch.relu(self.bn2(self.conv1(a)))) + r
+
+
+class HCT(nn.Module):
+    def __init__(self, classes, softmax):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 7, 2, 3, bias=False)
+        channels = 16
+        for i in range(1, 6):
+            out = 16 if i == 1 else 2 * channels
+            blocks = [HCTBlock(channels, out, True, i > 3, softmax), HCTBlock(out, out, False, i > 3, softmax)]
+            setattr(self, "stage%d" % i, nn.Sequential(*blocks))
+            channels = out
+        self.head = nn.Sequential(collections.OrderedDict(bn1=nn.BatchNorm2d(channels)))
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(self.stem(x), 3, 2)
+        for i in range(1, 6):
+            x = getattr(self, "stage%d" % i)(x)
+        return self.fc(torch.relu(self.head(x)).mean((2, 3)))
+
+
 def made_model(name, weights):
     name, _, parameters = name.partition(":")
     if name == "amoebanet-d":
         layers, filters = map(int, parameters.split(","))
         return AmoebaNetD(layers, filters, len(weights["fc.bias"])), (75, 96)
+    if name.startswith("hct"):
+        return HCT(len(weights["fc.bias"]), name == "hct-softmax"), (257, 190)
     if name == "unet":
         levels, width = map(int, parameters.split(","))
         return UNet(levels, width, len(weights["head.bias"])), (80, 112)

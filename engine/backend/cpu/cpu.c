@@ -77,6 +77,12 @@ static hrf_cpu_function *find_function(enum hrf_op op)
         return hrf_cpu_global_pool;
     case HRF_OP_LRN:
         return hrf_cpu_lrn;
+    case HRF_OP_PERFORMER_MAX:
+        return hrf_cpu_performer_max;
+    case HRF_OP_PERFORMER_STATE:
+        return hrf_cpu_performer_state;
+    case HRF_OP_PERFORMER_APPLY:
+        return hrf_cpu_performer_apply;
     case HRF_OP_REDUCE_MEAN:
         return hrf_cpu_reduce_mean;
     default:
@@ -158,6 +164,31 @@ static void destroy_kernel(struct hrf_kernel *base)
     hrf_free(base);
 }
 
+/* Constants as the loops want them, and scratch. */
+static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err)
+{
+    struct hrf_spec *spec = kernel->spec;
+    switch (spec->op) {
+    case HRF_OP_BATCH_NORM:
+        hrf_cpu_prepare_batch_norm(spec);
+        break;
+    case HRF_OP_REDUCE_MEAN: /* a sum per output */
+        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
+                                       sizeof(double);
+        break;
+    case HRF_OP_PERFORMER_MAX:
+    case HRF_OP_PERFORMER_STATE:
+    case HRF_OP_PERFORMER_APPLY:
+        HRF_TRY(hrf_cpu_prepare_attention(spec, err));
+        kernel->base.workspace_bytes = hrf_cpu_attention_workspace(spec);
+        break;
+    default:
+        break;
+    }
+    kernel->base.weight_bytes = hrf_spec_constant_bytes(spec);
+    return HRF_OK;
+}
+
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
@@ -188,17 +219,14 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     kernel->base = (struct hrf_kernel){ .run = run,
                                         .destroy = destroy_kernel,
-                                        .implementation = "loop",
-                                        .weight_bytes = hrf_spec_constant_bytes(spec) };
+                                        .implementation = "loop" };
+    HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->function = find_function(node->op);
-    if (node->op == HRF_OP_BATCH_NORM)
-        hrf_cpu_prepare_batch_norm(spec);
-    if (node->op == HRF_OP_REDUCE_MEAN) /* a sum per output */
-        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
-                                       sizeof(double);
     kernel->spec = spec;
     spec = NULL;
-    *out = &kernel->base;
+    HRF_TRY(prepare(kernel, err));
+    *out = owned;
+    owned = NULL;
     return HRF_OK;
 }
 

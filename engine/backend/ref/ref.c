@@ -47,6 +47,12 @@ static hrf_ref_function *find_function(enum hrf_op op)
         return hrf_ref_global_pool;
     case HRF_OP_LRN:
         return hrf_ref_lrn;
+    case HRF_OP_PERFORMER_MAX:
+        return hrf_ref_performer_max;
+    case HRF_OP_PERFORMER_STATE:
+        return hrf_ref_performer_state;
+    case HRF_OP_PERFORMER_APPLY:
+        return hrf_ref_performer_apply;
     case HRF_OP_REDUCE_MEAN:
         return hrf_ref_reduce_mean;
     default:

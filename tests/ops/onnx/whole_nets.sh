@@ -24,7 +24,7 @@ for net in "$@"; do
     exported) $python "$script" export "$net" "$work" || exit 1 ;;
     made)
         classes=1000
-        case $net in *hires | unet*) classes=5 ;; esac
+        case $net in *hires | unet* | hct*) classes=5 ;; esac
         size=0
         case $net in *hires) size=64 ;; esac
         "$engine" model make "$net" --output "$work/$net.onnx" --classes "$classes" --size "$size" >/dev/null &&

@@ -24,6 +24,7 @@ static const struct {
     { "inception-v3", 1000, 23834568, 17216, 5.713 },
     { "alexnet", 1000, 61100840, 0, 0.714 },
     { "amoebanet-d:18,208", 1000, 81505540, 84058, 10.019 },
+    { "hct", 4, 1739092 + 5056, 1808, 1.248 }, /* and the random features */
     { "unet", 2, 31037698, 5888, 48.172 },
     { "resnet-v2-101-hires", 10, 0, 0, 50.561 },
     { "resnet-v2-110-hires", 10, 0, 0, 55.276 },
@@ -89,7 +90,8 @@ static void a_made_model_survives_its_file(void **state)
     assert_non_null(mkdtemp(directory));
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "m.onnx");
     static const char *const names[] = { "resnet18",     "resnet-v2-101-hires", "googlenet",
-                                         "inception-v3", "amoebanet-d:3,32",    "unet:3,8" };
+                                         "inception-v3", "amoebanet-d:3,32",    "unet:3,8",
+                                         "hct-softmax" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         HRF_AUTO(hrf_graph) g = NULL;
         HRF_AUTO(hrf_graph) back = NULL;

@@ -323,6 +323,45 @@ static void no_allocation_may_fail_unseen(void **state)
     }
 }
 
+static void windows_side_by_side_become_a_convolution_and_a_move(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    struct hrf_attributes a = hrf_attributes_default();
+    int32_t inputs[3] = { x, build_constant(&b, SHAPE(4, 3, 2, 2), -1, 1),
+                          build_constant(&b, SHAPE(3), -1, 1) };
+    for (int i = 0; i < 2; i++)
+        a.window.kernel[i] = a.window.stride[i] = 2;
+    int32_t y = build_node(&b, HRF_OP_CONV_TRANSPOSE, inputs, 3, &a);
+    y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, y, 3));
+    assert_string_equal(passed(&b, &y, 1), "Conv+relu DepthToSpace");
+    b = start(&x);
+    inputs[0] = x;
+    inputs[1] = build_constant(&b, SHAPE(4, 3, 2, 2), -1, 1);
+    a.window.pad_begin[0] = 1; /* windows reach over the border */
+    y = build_node(&b, HRF_OP_CONV_TRANSPOSE, inputs, 2, &a);
+    y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, y, 3));
+    assert_string_equal(passed(&b, &y, 1), "ConvTranspose+relu");
+}
+
+static void attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it(void **state)
+{
+    (void)state;
+    for (int exponential = 0; exponential < 2; exponential++) {
+        int32_t x;
+        struct build b = start(&x);
+        struct hrf_attributes a = hrf_attributes_default();
+        a.group = 2;
+        a.exponential = exponential != 0;
+        const int32_t p = build_constant(&b, SHAPE(5, 2), -1, 1), inputs[] = { x, x, x, p };
+        const int32_t y = build_node(&b, HRF_OP_PERFORMER, inputs, 4, &a);
+        assert_string_equal(passed(&b, &y, 1), exponential
+                                                   ? "PerformerMax PerformerState PerformerApply"
+                                                   : "PerformerState PerformerApply");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +377,8 @@ int main(void)
         cmocka_unit_test(folded_numbers_are_these),
         cmocka_unit_test(random_graphs_compute_the_same_with_and_without),
         cmocka_unit_test(no_allocation_may_fail_unseen),
+        cmocka_unit_test(windows_side_by_side_become_a_convolution_and_a_move),
+        cmocka_unit_test(attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
