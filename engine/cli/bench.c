@@ -8,7 +8,8 @@
 
 struct request {
     const char *model, *precision, *device, *layout;
-    int64_t size, batch, runs, threads, classes;
+    int64_t size, batch, runs, threads, classes, bands;
+    double memory_gib;
     bool json;
 };
 
@@ -58,7 +59,9 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
            (double)r->batch / b->median, (double)r->batch / b->max, (double)r->batch / b->min,
            b->operations / (double)r->batch * 1e-9, b->operations / b->median * 1e-9,
            (double)total_bytes(&b->memory) / 0x1p30);
-    if (b->ranks == NULL)
+    if (b->n_bands > 1)
+        printf(", in %d bands, %.1f %% computed twice", b->n_bands, 100 * (b->recomputed - 1));
+    else if (b->ranks == NULL)
         printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
     printf("\n");
     for (int32_t i = 0; i < b->n_ranks && b->ranks != NULL; i++)
@@ -76,6 +79,10 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         return HRF_OK;
     }
     HRF_AUTO_JSON value = to_json(r, b);
+    if (value != NULL && b->n_bands > 1) {
+        json_object_set_new(value, "bands", json_integer(b->n_bands));
+        json_object_set_new(value, "recomputed", hrf_json_number(b->recomputed));
+    }
     if (value != NULL && b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
@@ -94,12 +101,15 @@ static enum hrf_status bench(const struct request *r, struct hrf_error *err)
     HRF_TRY(hrf_layout_parse(r->layout, &layout, err));
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
-    struct hrf_session_config config = {
-        .device = r->device,
-        .precision = r->precision,
-        .n_threads = (int32_t)r->threads,
+    const struct hrf_network_config config = {
+        .session = { .device = r->device,
+                     .precision = r->precision,
+                     .n_threads = (int32_t)r->threads,
+                     .memory_limit_bytes = (int64_t)(r->memory_gib * 0x1p30) },
+        .layout = &layout,
+        .n_bands = (int32_t)r->bands,
     };
-    HRF_TRY(hrf_bench_run(graph, &config, &layout, r->runs, &result, err));
+    HRF_TRY(hrf_bench_run(graph, &config, r->runs, &result, err));
     const enum hrf_status status = print(r, &result, err);
     hrf_bench_release(&result);
     return status;
@@ -117,6 +127,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
         { "layout", "L", "how ranks share the work", HRF_OPTION_TEXT, &r.layout },
+        { "bands", "N", "run each image in N bands of rows", HRF_OPTION_INT, &r.bands },
+        { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL, &r.memory_gib },
         { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
@@ -131,7 +143,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
-    else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.classes < 1)
+    else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.bands < 0 ||
+             r.memory_gib < 0 || r.classes < 1)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--size, --batch, --runs and --classes are at least 1");
     else

@@ -4,7 +4,7 @@
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/calibrator.h"
-#include "engine/run/parallel.h"
+#include "engine/run/network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +13,35 @@ struct request {
     const char *model, *input, *output, *device, *precision, *layout, *scales, *save, *method;
     double min_sqnr; /* dB */
     struct hrf_option_list keep;
-    int64_t batch, threads;
+    int64_t batch, threads, bands;
+    double memory_gib;
 };
 
-/* Rank-4 arrays are N, C, H, W in files and N, H, W, C in sessions; others are the same. */
-static void to_session(const float *nchw, const struct hrf_shape *shape, float *nhwc)
+/* Rank-4 arrays are N, C, H, W in files and N, H, W, C in networks; others are the same. */
+struct file_source {
+    const float *data;
+    struct hrf_shape shape;
+};
+
+static enum hrf_status read_file(void *context, int32_t input, int64_t first, int64_t n,
+                                 const struct hrf_box *box, float *out, struct hrf_error *err)
 {
-    if (shape->rank != 4) {
-        memcpy(nhwc, nchw, (size_t)hrf_shape_count(shape) * sizeof *nhwc);
-        return;
+    (void)input;
+    (void)err;
+    const struct file_source *file = context;
+    const struct hrf_shape *s = &file->shape;
+    const int64_t per_image = hrf_shape_count(s) / (s->rank > 0 ? s->dims[0] : 1);
+    if (s->rank != 4) {
+        memcpy(out, file->data + first * per_image, (size_t)(n * per_image) * sizeof *out);
+        return HRF_OK;
     }
-    int64_t channels = shape->dims[1], area = shape->dims[2] * shape->dims[3];
-    for (int64_t n = 0; n < shape->dims[0]; n++)
-        for (int64_t c = 0; c < channels; c++)
-            for (int64_t i = 0; i < area; i++)
-                nhwc[(n * area + i) * channels + c] = nchw[(n * channels + c) * area + i];
+    const int64_t channels = s->dims[1], rows = s->dims[2], columns = s->dims[3];
+    for (int64_t i = first; i < first + n; i++)
+        for (int64_t y = box->lo[0]; y < box->hi[0]; y++)
+            for (int64_t x = box->lo[1]; x < box->hi[1]; x++)
+                for (int64_t c = 0; c < channels; c++)
+                    *out++ = file->data[((i * channels + c) * rows + y) * columns + x];
+    return HRF_OK;
 }
 
 static void from_session(const float *nhwc, const struct hrf_shape *shape, float *nchw)
@@ -43,53 +57,20 @@ static void from_session(const float *nhwc, const struct hrf_shape *shape, float
                 nchw[(n * channels + c) * area + i] = nhwc[(n * area + i) * channels + c];
 }
 
-/* The array in pieces of a batch, through sessions of one precision, or through ranks. */
+/* The array in pieces of a batch, in one precision. */
 struct run {
     const struct request *request;
     const struct hrf_graph *graph;
     const char *precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
-    struct hrf_calibrator *calibrator;       /* NULL: nobody watches */
-    const char *layout;                      /* NULL: one rank */
-    struct hrf_session *session;             /* of one rank */
-    struct hrf_parallel *parallel;           /* or of several */
-    struct hrf_array_source source;          /* what they read: `images` in memory order */
-    float *images;
+    struct hrf_calibrator *calibrator;       /* NULL: nobody watches; one rank, no bands */
+    struct hrf_network *network;
+    struct hrf_shape piece; /* what it is made for */
 };
 
-enum { WATCHDOG_MS = 120000 }; /* a single kernel of the largest images takes less */
-
-static void close_session(struct run *run)
-{
-    hrf_session_destroy(run->session);
-    hrf_parallel_destroy(run->parallel);
-    hrf_free(run->images);
-    run->session = NULL;
-    run->parallel = NULL;
-    run->images = NULL;
-}
-
-static enum hrf_status open_ranks(struct run *run, const struct hrf_graph *graph,
-                                  const struct hrf_session_config *config,
-                                  const struct hrf_shape *shape, struct hrf_error *err)
-{
-    struct hrf_layout_plan layout;
-    HRF_TRY(hrf_layout_parse(run->layout, &layout, err));
-    run->images = hrf_alloc_array((size_t)hrf_shape_count(shape), sizeof *run->images);
-    if (run->images == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the images");
-    run->source = (struct hrf_array_source){ run->images, *shape };
-    return hrf_parallel_create(graph, config, &layout, WATCHDOG_MS, &run->parallel, err);
-}
-
-static enum hrf_status open_session(struct run *run, const struct hrf_shape *shape,
-                                    struct hrf_error *err)
+static struct hrf_session_config session_config(const struct run *run)
 {
     const struct request *request = run->request;
-    close_session(run);
-    HRF_AUTO(hrf_graph) copy = NULL;
-    HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
-    HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
     struct hrf_session_config config = {
         .device = request->device,
         .precision = run->precision,
@@ -102,39 +83,30 @@ static enum hrf_status open_session(struct run *run, const struct hrf_shape *sha
         config.keep_reasons = run->calibrated->keep_reasons;
         config.n_keep = run->calibrated->n_keep;
     }
-    if (run->layout != NULL)
-        return open_ranks(run, copy, &config, shape, err);
-    HRF_TRY(hrf_session_create(copy, &config, &run->session, err));
-    if (run->calibrator != NULL)
-        hrf_calibrator_watch(run->session, run->calibrator);
-    return HRF_OK;
+    return config;
 }
 
-static struct hrf_shape input_shape(const struct run *run)
+static enum hrf_status open_network(struct run *run, const struct hrf_shape *shape,
+                                    struct hrf_error *err)
 {
-    return run->session != NULL ? *hrf_session_input_shape(run->session, 0) : run->source.shape;
-}
-
-static struct hrf_shape output_shape(const struct run *run)
-{
-    return run->session != NULL ? *hrf_session_output_shape(run->session, 0)
-                                : hrf_work_output_shape(hrf_parallel_work(run->parallel), 0);
-}
-
-/* `images`: one piece, as in the file; *output: its results in memory order. */
-static enum hrf_status compute(struct run *run, const float *images, const float **output,
-                               struct hrf_error *err)
-{
-    const struct hrf_shape in = input_shape(run);
-    to_session(images, &in,
-               run->session != NULL ? hrf_session_input(run->session, 0) : run->images);
-    if (run->session != NULL) {
-        HRF_TRY(hrf_session_run(run->session, err));
-        *output = hrf_session_output(run->session, 0);
-    } else {
-        HRF_TRY(hrf_parallel_run(run->parallel, hrf_read_array, &run->source, err));
-        *output = hrf_parallel_output(run->parallel, 0);
+    const struct request *request = run->request;
+    struct hrf_layout_plan layout;
+    HRF_AUTO(hrf_graph) copy = NULL;
+    struct hrf_network_config config = { .session = session_config(run) };
+    hrf_network_destroy(run->network);
+    run->network = NULL;
+    run->piece = *shape;
+    HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
+    HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
+    HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
+    if (run->calibrator == NULL) {
+        config.layout = &layout;
+        config.n_bands = (int32_t)request->bands;
+        config.session.memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30);
     }
+    HRF_TRY(hrf_network_create(copy, &config, &run->network, err));
+    if (run->calibrator != NULL)
+        hrf_calibrator_watch(hrf_network_session(run->network), run->calibrator);
     return HRF_OK;
 }
 
@@ -143,10 +115,10 @@ static enum hrf_status run_piece(struct run *run, const float *images, const str
                                  int64_t first, float **results, struct hrf_shape *result_shape,
                                  struct hrf_error *err)
 {
-    const struct hrf_shape in = input_shape(run), out = output_shape(run);
-    const float *output;
+    const struct hrf_shape in = run->piece, out = hrf_network_output_shape(run->network, 0);
     int64_t per_image = hrf_shape_count(&in) / (in.rank > 0 ? in.dims[0] : 1);
-    HRF_TRY(compute(run, images + first * per_image, &output, err));
+    struct file_source source = { images + first * per_image, in };
+    HRF_TRY(hrf_network_run(run->network, read_file, &source, err));
     bool whole = in.rank == 0 || in.dims[0] == all->dims[0];
     if (!whole && (out.rank == 0 || out.dims[0] != in.dims[0]))
         return hrf_error_set(err, HRF_E_USER,
@@ -162,7 +134,8 @@ static enum hrf_status run_piece(struct run *run, const float *images, const str
         if (*results == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
     }
-    from_session(output, &out, *results + (whole ? 0 : first * per_result));
+    from_session(hrf_network_output(run->network, 0), &out,
+                 *results + (whole ? 0 : first * per_result));
     return HRF_OK;
 }
 
@@ -176,9 +149,8 @@ static enum hrf_status run_pieces(struct run *run, const float *images,
         struct hrf_shape piece = *shape;
         if (piece.rank > 0)
             piece.dims[0] = n_images - first < batch ? n_images - first : batch;
-        const bool is_open = run->session != NULL || run->parallel != NULL;
-        if (!is_open || piece.dims[0] != input_shape(run).dims[0])
-            HRF_TRY(open_session(run, &piece, err));
+        if (run->network == NULL || !hrf_shape_equal(&piece, &run->piece))
+            HRF_TRY(open_network(run, &piece, err));
         HRF_TRY(run_piece(run, images, shape, first, results, result_shape, err));
     }
     return HRF_OK;
@@ -217,7 +189,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
-    close_session(&run);
+    hrf_network_destroy(run.network);
     HRF_AUTO_FREE char *warnings = hrf_fit_warnings(&seen);
     hrf_observations_release(&seen);
     HRF_TRY(status);
@@ -248,10 +220,7 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
                              graph->n_inputs);
     if (hrf_shape_count(&shape) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
-    struct run run = { .request = request,
-                       .graph = graph,
-                       .precision = request->precision,
-                       .layout = request->layout };
+    struct run run = { .request = request, .graph = graph, .precision = request->precision };
     if (strcmp(request->precision, "int8") == 0 && !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(request, graph, images, &shape, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
@@ -259,10 +228,8 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
     }
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
     if (status == HRF_OK)
-        fputs(run.session != NULL ? hrf_session_notes(run.session)
-                                  : hrf_parallel_work(run.parallel)->notes.text,
-              stderr);
-    close_session(&run);
+        fputs(hrf_network_notes(run.network), stderr);
+    hrf_network_destroy(run.network);
     hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
     return hrf_npy_write(request->output, &result_shape, results, err);
@@ -281,6 +248,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
         { "layout", "L", "how the ranks share the work, e.g. spatial=4", HRF_OPTION_TEXT,
           &request.layout },
+        { "bands", "N", "run the image in N bands of rows", HRF_OPTION_INT, &request.bands },
+        { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL,
+          &request.memory_gib },
         { "scales", "FILE", "int8: a calibration (default: calibrate on the input)",
           HRF_OPTION_TEXT, &request.scales },
         { "save-scales", "FILE", "int8: keep the calibration made on the input", HRF_OPTION_TEXT,
@@ -310,6 +280,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                "--scales, --save-scales and --keep belong to int8; the "
                                "precision is %s",
                                request.precision);
+    else if (request.bands < 0 || request.memory_gib < 0)
+        status = hrf_error_set(&err, HRF_E_USER, "--bands and --memory are not negative");
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)
         status = hrf_error_set(&err, HRF_E_USER, "--batch and --threads cannot be negative");
     if (status == HRF_OK)

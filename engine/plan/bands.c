@@ -143,9 +143,13 @@ static void consider(struct search *s, const struct hrf_bands_plan *plan)
         s->least = *plan;
     s->has_least = true;
     const bool fits = s->limit <= 0 || plan->activation_bytes <= s->limit;
-    const bool better = !s->has_best || plan->recomputed < s->best.recomputed ||
-                        (plan->recomputed <= s->best.recomputed &&
-                         plan->activation_bytes < s->best.activation_bytes);
+    /* Without a limit the number of bands was asked for: then for what they save. */
+    const bool is_smaller = plan->activation_bytes < s->best.activation_bytes;
+    const bool better = !s->has_best ||
+                        (s->limit <= 0
+                             ? is_smaller
+                             : plan->recomputed < s->best.recomputed ||
+                                   (plan->recomputed <= s->best.recomputed && is_smaller));
     if (fits && better) {
         s->best = *plan;
         s->has_best = true;
@@ -169,7 +173,7 @@ static enum hrf_status search_cut(struct search *s, int32_t cut, struct hrf_erro
             break;
         consider(s, &plan);
         if (s->limit <= 0 || plan.activation_bytes <= s->limit ||
-            (s->has_best && plan.recomputed >= s->best.recomputed))
+            (s->limit > 0 && s->has_best && plan.recomputed >= s->best.recomputed))
             break;
     }
     hrf_halves_release(&halves);

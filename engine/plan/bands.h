@@ -19,8 +19,9 @@ struct hrf_bands_plan {
 };
 
 /* The cut and the number of bands that compute least among those that keep activations within
- * `limit_bytes`; n_bands > 0: just so many. HRF_E_NOMEM when none does, naming the least that could
- * be reached; HRF_E_UNSUPPORTED when the network's first nodes cannot be run in parts. */
+ * `limit_bytes`; n_bands > 0: just so many; without a limit those that need least memory.
+ * HRF_E_NOMEM when none does, naming the least that could be reached; HRF_E_UNSUPPORTED when the
+ * network's first nodes cannot be run in parts. */
 HRF_CHECKED enum hrf_status hrf_bands_choose(const struct hrf_graph *graph, int64_t limit_bytes,
                                              int32_t n_bands, struct hrf_bands_plan *out,
                                              struct hrf_error *err);

@@ -34,14 +34,57 @@ static void fill_inputs(struct hrf_session *session)
         fill(hrf_session_input(session, i), hrf_shape_count(hrf_session_input_shape(session, i)));
 }
 
-static enum hrf_status time_runs(struct hrf_session *session, double *seconds, int64_t n_runs,
-                                 struct hrf_error *err)
+/* Rows of noise: any row of any image is a piece of one table, so that images of any size cost a
+ * copy and no memory. */
+enum { NOISE_SHIFTS = 4096 };
+struct noise {
+    float *table; /* [row + NOISE_SHIFTS] */
+    int64_t channels, columns, rows, per_image;
+};
+
+static enum hrf_status noise_init(const struct hrf_shape *shape, struct noise *noise,
+                                  struct hrf_error *err)
 {
-    enum { WARM_UP = 2 };
-    for (int64_t i = -WARM_UP; i < n_runs; i++) {
-        fill_inputs(session); /* a run uses them up */
-        double start = hrf_clock_seconds();
-        HRF_TRY(hrf_session_run(session, err));
+    const bool is_image = shape->rank == 4;
+    *noise = (struct noise){ .channels = is_image ? shape->dims[1] : 1,
+                             .rows = is_image ? shape->dims[2] : 1,
+                             .per_image = hrf_shape_count(shape) /
+                                          (shape->rank > 0 ? shape->dims[0] : 1) };
+    noise->columns = noise->per_image / noise->channels / noise->rows;
+    const int64_t n = noise->columns * noise->channels + NOISE_SHIFTS;
+    noise->table = hrf_alloc_array((size_t)n, sizeof *noise->table);
+    if (noise->table == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for noise");
+    fill(noise->table, n);
+    return HRF_OK;
+}
+
+static enum hrf_status read_noise(void *context, int32_t input, int64_t first, int64_t n,
+                                  const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    (void)input;
+    (void)err;
+    const struct noise *noise = context;
+    const bool is_image = noise->per_image > noise->columns;
+    const int64_t x0 = is_image ? box->lo[1] : 0, x1 = is_image ? box->hi[1] : noise->columns;
+    for (int64_t i = first; i < first + n; i++)
+        for (int64_t y = is_image ? box->lo[0] : 0; y < (is_image ? box->hi[0] : 1); y++) {
+            const uint64_t shift = (uint64_t)(i * noise->rows + y) * 2654435761U % NOISE_SHIFTS;
+            const size_t count = (size_t)((x1 - x0) * noise->channels);
+            memcpy(out, noise->table + shift + (uint64_t)(x0 * noise->channels),
+                   count * sizeof *out);
+            out += count;
+        }
+    return HRF_OK;
+}
+
+static enum hrf_status time_runs(struct hrf_network *network, struct noise *noise, double *seconds,
+                                 int64_t n_runs, struct hrf_error *err)
+{
+    const int64_t warm_up = n_runs > 1 ? 2 : 0;
+    for (int64_t i = -warm_up; i < n_runs; i++) {
+        const double start = hrf_clock_seconds();
+        HRF_TRY(hrf_network_run(network, read_noise, noise, err));
         if (i >= 0)
             seconds[i] = hrf_clock_seconds() - start;
     }
@@ -94,58 +137,39 @@ static void take_times(struct hrf_bench *bench, double *seconds)
     bench->max = seconds[bench->n_runs - 1];
 }
 
-static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_session_config *config,
-                             double *seconds, int64_t n_runs, struct hrf_bench *out,
-                             struct hrf_error *err)
+static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_network *network,
+                                  const struct hrf_layout_plan *layout, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_session) session = NULL;
-    double start = hrf_clock_seconds();
-    HRF_TRY(hrf_session_create(graph, config, &session, err));
-    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
-                               .operations = session->operations,
-                               .memory = session->memory,
-                               .n_runs = n_runs };
-    snprintf(bench.device, sizeof bench.device, "%s", hrf_session_device_name(session));
-    snprintf(bench.device_in_words, sizeof bench.device_in_words, "%s",
-             hrf_session_device(session));
-    HRF_TRY(time_runs(session, seconds, n_runs, err));
-    take_times(&bench, seconds);
-    HRF_TRY(time_convolutions(session, seconds, n_runs, &bench.convolutions, err));
-    *out = bench;
-    return HRF_OK;
-}
-
-static enum hrf_status time_rank_runs(struct hrf_parallel *parallel,
-                                      struct hrf_array_source *source, double *seconds,
-                                      int64_t n_runs, struct hrf_error *err)
-{
-    for (int64_t i = -1; i < n_runs; i++) {
-        const double start = hrf_clock_seconds();
-        HRF_TRY(hrf_parallel_run(parallel, hrf_read_array, source, err));
-        if (i >= 0)
-            seconds[i] = hrf_clock_seconds() - start;
+    bench->memory = hrf_network_memory(network);
+    bench->operations = hrf_network_operations(network);
+    bench->n_ranks = bench->n_bands = 1;
+    bench->recomputed = 1;
+    if (hrf_network_banded(network) != NULL) {
+        const struct hrf_banded_facts facts = hrf_banded_facts(hrf_network_banded(network));
+        bench->n_bands = facts.plan.n_bands;
+        bench->recomputed = facts.plan.recomputed;
     }
-    return HRF_OK;
-}
-
-static int64_t total_bytes(const struct hrf_session_memory *m)
-{
-    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
-}
-
-static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_parallel *parallel,
-                                  struct hrf_error *err)
-{
+    if (hrf_network_parallel(network) == NULL)
+        return HRF_OK;
+    bench->n_ranks = hrf_layout_ranks(layout);
     bench->ranks = hrf_calloc((size_t)bench->n_ranks, sizeof *bench->ranks);
     if (bench->ranks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the facts of %d ranks",
                              bench->n_ranks);
-    for (int32_t i = 0; i < bench->n_ranks; i++) {
-        bench->ranks[i] = hrf_parallel_facts(parallel, i);
-        if (total_bytes(&bench->ranks[i].memory) > total_bytes(&bench->memory))
-            bench->memory = bench->ranks[i].memory;
-    }
+    for (int32_t i = 0; i < bench->n_ranks; i++)
+        bench->ranks[i] = hrf_parallel_facts(hrf_network_parallel(network), i);
     return HRF_OK;
+}
+
+static void take_device(struct hrf_bench *bench, struct hrf_network *network,
+                        const struct hrf_network_config *config)
+{
+    const struct hrf_session *session = hrf_network_session(network);
+    const char *asked = config->session.device;
+    snprintf(bench->device, sizeof bench->device, "%s",
+             session != NULL ? hrf_session_device_name(session) : asked);
+    snprintf(bench->device_in_words, sizeof bench->device_in_words, "%s",
+             session != NULL ? hrf_session_device(session) : asked);
 }
 
 void hrf_bench_release(struct hrf_bench *bench)
@@ -154,58 +178,47 @@ void hrf_bench_release(struct hrf_bench *bench)
     bench->ranks = NULL;
 }
 
-static enum hrf_status bench_ranks(const struct hrf_graph *graph,
-                                   const struct hrf_session_config *config,
-                                   const struct hrf_layout_plan *layout, double *seconds,
-                                   int64_t n_runs, struct hrf_bench *out, struct hrf_error *err)
+static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_network_config *config,
+                             struct noise *noise, int64_t n_runs, struct hrf_bench *out,
+                             struct hrf_error *err)
 {
-    HRF_AUTO(hrf_parallel) parallel = NULL;
-    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
-    const int64_t n = hrf_shape_count(&source.shape);
-    HRF_AUTO_FREE float *images = hrf_alloc_array((size_t)n, sizeof *images);
-    if (images == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the images");
-    fill(images, n);
-    source.data = images;
+    HRF_AUTO(hrf_network) network = NULL;
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
     const double start = hrf_clock_seconds();
-    enum { WATCHDOG_MS = 600000 };
-    HRF_TRY(hrf_parallel_create(graph, config, layout, WATCHDOG_MS, &parallel, err));
-    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
-                               .operations = hrf_parallel_work(parallel)->operations,
-                               .n_runs = n_runs,
-                               .n_ranks = hrf_layout_ranks(layout) };
-    HRF_TRY(time_rank_runs(parallel, &source, seconds, n_runs, err));
+    HRF_TRY(hrf_network_create(graph, config, &network, err));
+    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start, .n_runs = n_runs };
+    HRF_TRY(time_runs(network, noise, seconds, n_runs, err));
     take_times(&bench, seconds);
-    HRF_TRY(take_facts(&bench, parallel, err));
-    snprintf(bench.device, sizeof bench.device, "%s", config->device);
-    snprintf(bench.device_in_words, sizeof bench.device_in_words, "%s", config->device);
+    if (hrf_network_session(network) != NULL)
+        HRF_TRY(time_convolutions(hrf_network_session(network), seconds, n_runs,
+                                  &bench.convolutions, err));
+    HRF_TRY(take_facts(&bench, network, config->layout, err));
+    take_device(&bench, network, config);
     *out = bench;
     return HRF_OK;
 }
 
 enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
-                              const struct hrf_session_config *config,
-                              const struct hrf_layout_plan *layout, int64_t n_runs,
+                              const struct hrf_network_config *config, int64_t n_runs,
                               struct hrf_bench *out, struct hrf_error *err)
 {
-    struct hrf_session_config calibrated_config = *config;
+    struct hrf_network_config whole = *config;
     struct hrf_calibrated calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    if (strcmp(config->precision, "int8") == 0 && config->n_ranges == 0 &&
+    struct noise noise;
+    if (strcmp(config->session.precision, "int8") == 0 && config->session.n_ranges == 0 &&
         !hrf_lower_brings_scales(graph)) {
-        HRF_TRY(calibrate(graph, config, &calibration, err));
+        HRF_TRY(calibrate(graph, &config->session, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
-        calibrated_config.ranges = calibrated.ranges;
-        calibrated_config.n_ranges = calibrated.n_ranges;
+        whole.session.ranges = calibrated.ranges;
+        whole.session.n_ranges = calibrated.n_ranges;
     }
-    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
-    enum hrf_status status = HRF_OK;
-    if (seconds == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
-    else if (layout != NULL && hrf_layout_ranks(layout) > 1)
-        status = bench_ranks(graph, &calibrated_config, layout, seconds, n_runs, out, err);
-    else
-        status = bench(graph, &calibrated_config, seconds, n_runs, out, err);
+    enum hrf_status status = noise_init(&graph->values[graph->inputs[0]].shape, &noise, err);
+    if (status == HRF_OK)
+        status = bench(graph, &whole, &noise, n_runs, out, err);
+    hrf_free(noise.table);
     hrf_calibrated_release(&calibrated);
     return status;
 }

@@ -2,8 +2,7 @@
 #ifndef HRF_ENGINE_RUN_BENCH_H
 #define HRF_ENGINE_RUN_BENCH_H
 
-#include "engine/run/parallel.h"
-#include "engine/run/session.h"
+#include "engine/run/network.h"
 
 struct hrf_bench {
     double build_seconds;
@@ -14,16 +13,17 @@ struct hrf_bench {
     int64_t n_runs;
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: one rank, alone */
     int32_t n_ranks;
-    char device[16]; /* "cpu", "cuda": what "auto" came to */
+    int32_t n_bands;   /* 1: none */
+    double recomputed; /* operations with bands / without */
+    char device[16];   /* "cpu", "cuda": what "auto" came to */
     char device_in_words[256];
 };
 
-/* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up. `layout`: the
- * ranks, threads of this process, that share the work; NULL: one. Convolutions are timed alone on
- * one rank only; `memory` is that of the rank which holds most. */
+/* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up, unless only one is
+ * asked for. Convolutions are timed alone on one rank without bands only; `memory` is that of the
+ * rank which holds most. */
 HRF_CHECKED enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
-                                          const struct hrf_session_config *config,
-                                          const struct hrf_layout_plan *layout, int64_t n_runs,
+                                          const struct hrf_network_config *config, int64_t n_runs,
                                           struct hrf_bench *out, struct hrf_error *err);
 void hrf_bench_release(struct hrf_bench *bench);
 

@@ -297,10 +297,11 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
     session->peers = peers;
     session->is_lent = config->is_lent;
     if (session->is_lent && session->device.ops != NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "bands run in host memory: device %s does not have them; use a smaller "
-                             "batch, more memory, or device cpu",
-                             session->ops->name);
+        return hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "bands run in host memory: device %s does not have them; use a smaller "
+            "batch, more memory, or device cpu",
+            session->ops->name);
     session->graph = *prepared;
     const enum hrf_status status = build(session, config, err);
     if (status != HRF_OK)

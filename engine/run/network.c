@@ -1,0 +1,203 @@
+#include "engine/run/network.h"
+
+#include <string.h>
+
+/* One of the four is there. */
+struct hrf_network {
+    struct hrf_session *session;
+    struct hrf_banded *banded;
+    struct hrf_parallel *parallel; /* all ranks, in this process */
+    struct hrf_rank *rank;         /* one of them */
+    struct hrf_work *work;         /* of `rank` */
+    float **outputs;               /* of `rank`, on rank 0: [graph outputs] */
+    int32_t n_inputs, n_outputs;
+};
+
+void hrf_network_destroy(struct hrf_network *n)
+{
+    if (n == NULL)
+        return;
+    hrf_session_destroy(n->session);
+    hrf_banded_destroy(n->banded);
+    hrf_parallel_destroy(n->parallel);
+    hrf_rank_destroy(n->rank);
+    hrf_work_destroy(n->work);
+    for (int32_t i = 0; n->outputs != NULL && i < n->n_outputs; i++)
+        hrf_free(n->outputs[i]);
+    hrf_free(n->outputs);
+    hrf_free(n);
+}
+
+static enum hrf_status allocate_outputs(struct hrf_network *n, struct hrf_error *err)
+{
+    n->outputs = hrf_calloc((size_t)n->n_outputs, sizeof *n->outputs);
+    bool ok = n->outputs != NULL;
+    for (int32_t i = 0; i < n->n_outputs && ok; i++) {
+        const struct hrf_shape shape = hrf_work_output_shape(n->work, i);
+        n->outputs[i] = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
+        ok = n->outputs[i] != NULL;
+    }
+    return ok ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
+}
+
+static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph *graph,
+                                   const struct hrf_network_config *config, struct hrf_error *err)
+{
+    const int32_t n_ranks = hrf_layout_ranks(config->layout);
+    if (config->comm->n_ranks != n_ranks)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the layout is for %d ranks and the job was started with %d", n_ranks,
+                             config->comm->n_ranks);
+    HRF_TRY(hrf_work_create(graph, &config->session, config->layout, &n->work, err));
+    HRF_TRY(hrf_rank_create(n->work, &config->session, config->comm, &n->rank, err));
+    return config->comm->rank == 0 ? allocate_outputs(n, err) : HRF_OK;
+}
+
+static enum hrf_status create_alone(struct hrf_network *n, const struct hrf_graph *graph,
+                                    const struct hrf_network_config *config, struct hrf_error *err)
+{
+    const struct hrf_session_config *session = &config->session;
+    struct hrf_error why = { .status = HRF_OK };
+    if (config->n_bands > 0)
+        return hrf_banded_create(graph, session, config->n_bands, &n->banded, err);
+    enum hrf_status status = hrf_session_create(graph, session, &n->session, &why);
+    if (status == HRF_E_NOMEM && session->memory_limit_bytes > 0)
+        return hrf_banded_create(graph, session, 0, &n->banded, err);
+    if (status != HRF_OK && err != NULL)
+        *err = why;
+    return status;
+}
+
+enum hrf_status hrf_network_create(const struct hrf_graph *graph,
+                                   const struct hrf_network_config *config,
+                                   struct hrf_network **out, struct hrf_error *err)
+{
+    enum { WATCHDOG_MS = 600000 };
+    HRF_AUTO(hrf_network) n = hrf_calloc(1, sizeof *n);
+    if (n == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a network");
+    n->n_inputs = graph->n_inputs;
+    n->n_outputs = graph->n_outputs;
+    const bool alone = config->layout == NULL || hrf_layout_ranks(config->layout) == 1;
+    if (!alone && config->n_bands > 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "bands are for one rank; with a layout of %d give each rank's memory "
+                             "more ranks instead (spatial=...)",
+                             hrf_layout_ranks(config->layout));
+    if (alone)
+        HRF_TRY(create_alone(n, graph, config, err));
+    else if (config->comm != NULL)
+        HRF_TRY(create_rank(n, graph, config, err));
+    else
+        HRF_TRY(hrf_parallel_create(graph, &config->session, config->layout,
+                                    config->watchdog_ms > 0 ? config->watchdog_ms : WATCHDOG_MS,
+                                    &n->parallel, err));
+    *out = n;
+    n = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status run_session(struct hrf_network *n, hrf_source *source, void *context,
+                                   struct hrf_error *err)
+{
+    for (int32_t i = 0; i < n->n_inputs; i++) {
+        const struct hrf_shape *shape = hrf_session_input_shape(n->session, i);
+        const struct hrf_box whole = hrf_box_whole(shape);
+        HRF_TRY(source(context, i, 0, shape->rank > 0 ? shape->dims[0] : 1, &whole,
+                       hrf_session_input(n->session, i), err));
+    }
+    return hrf_session_run(n->session, err);
+}
+
+enum hrf_status hrf_network_run(struct hrf_network *n, hrf_source *source, void *context,
+                                struct hrf_error *err)
+{
+    if (n->session != NULL)
+        return run_session(n, source, context, err);
+    if (n->banded != NULL)
+        return hrf_banded_run(n->banded, source, context, err);
+    if (n->parallel != NULL)
+        return hrf_parallel_run(n->parallel, source, context, err);
+    return hrf_rank_run(n->rank, source, context, n->outputs, err);
+}
+
+int32_t hrf_network_n_outputs(const struct hrf_network *n)
+{
+    return n->n_outputs;
+}
+
+static const struct hrf_work *work_of(const struct hrf_network *n)
+{
+    return n->parallel != NULL ? hrf_parallel_work(n->parallel) : n->work;
+}
+
+struct hrf_shape hrf_network_output_shape(const struct hrf_network *n, int32_t i)
+{
+    if (n->session != NULL)
+        return *hrf_session_output_shape(n->session, i);
+    if (n->banded != NULL)
+        return *hrf_banded_output_shape(n->banded, i);
+    return hrf_work_output_shape(work_of(n), i);
+}
+
+const float *hrf_network_output(const struct hrf_network *n, int32_t i)
+{
+    if (n->session != NULL)
+        return hrf_session_output(n->session, i);
+    if (n->banded != NULL)
+        return hrf_banded_output(n->banded, i);
+    if (n->parallel != NULL)
+        return hrf_parallel_output(n->parallel, i);
+    return n->outputs != NULL ? n->outputs[i] : NULL;
+}
+
+static int64_t total(const struct hrf_session_memory *m)
+{
+    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+}
+
+struct hrf_session_memory hrf_network_memory(const struct hrf_network *n)
+{
+    struct hrf_session_memory most = { 0 };
+    if (n->session != NULL)
+        return hrf_session_memory(n->session);
+    if (n->banded != NULL)
+        return hrf_banded_facts(n->banded).memory;
+    if (n->rank != NULL)
+        return hrf_rank_memory(n->rank);
+    for (int32_t i = 0; i < hrf_layout_ranks(&work_of(n)->layout); i++) {
+        const struct hrf_rank_facts facts = hrf_parallel_facts(n->parallel, i);
+        if (total(&facts.memory) > total(&most))
+            most = facts.memory;
+    }
+    return most;
+}
+
+double hrf_network_operations(const struct hrf_network *n)
+{
+    if (n->session != NULL)
+        return hrf_session_operations(n->session);
+    return n->banded != NULL ? hrf_banded_facts(n->banded).operations : work_of(n)->operations;
+}
+
+const char *hrf_network_notes(const struct hrf_network *n)
+{
+    if (n->session != NULL)
+        return hrf_session_notes(n->session);
+    return n->banded != NULL ? hrf_banded_facts(n->banded).notes : work_of(n)->notes.text;
+}
+
+struct hrf_session *hrf_network_session(struct hrf_network *n)
+{
+    return n->session;
+}
+
+const struct hrf_banded *hrf_network_banded(const struct hrf_network *n)
+{
+    return n->banded;
+}
+
+const struct hrf_parallel *hrf_network_parallel(const struct hrf_network *n)
+{
+    return n->parallel;
+}
