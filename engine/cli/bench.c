@@ -42,11 +42,12 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
         const struct hrf_rank_facts *f = &b->ranks[i];
         json_array_append_new(
             ranks,
-            json_pack("{sI sI sI sI so so}", "peak_memory_bytes",
+            json_pack("{sI sI sI sI so so so}", "peak_memory_bytes",
                       (json_int_t)total_bytes(&f->memory), "activation_bytes",
                       (json_int_t)f->memory.activation_bytes, "messages", (json_int_t)f->n_messages,
                       "sent_bytes", (json_int_t)f->sent_bytes, "waited_seconds",
-                      hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy)));
+                      hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy),
+                      "processor_seconds", hrf_json_number(f->processor)));
     }
     return ranks;
 }

@@ -57,8 +57,8 @@ void hrf_outlook_print_ranks(const struct hrf_outlook *o, FILE *out)
 
 void hrf_outlook_print_head(FILE *out)
 {
-    fprintf(out, "%5s  %-44s %10s %10s %8s %6s %10s\n", "ranks", "layout", "ms a batch", "images/s",
-            "speed-up", "of it", "GiB a rank");
+    fprintf(out, "%5s  %-44s %10s %10s %8s %10s %10s\n", "ranks", "layout", "ms a batch",
+            "images/s", "speed-up", "efficiency", "GiB a rank");
 }
 
 void hrf_outlook_print_line(const struct hrf_outlook *o, FILE *out)
@@ -66,7 +66,7 @@ void hrf_outlook_print_line(const struct hrf_outlook *o, FILE *out)
     char layout[96];
     const struct hrf_prediction *p = o->prediction;
     hrf_layout_text(&p->layout, layout);
-    fprintf(out, "%5d  %-44s %10.2f %10.2f %8.2f %4.0f %% %10.3f%s\n", p->n_ranks, layout,
+    fprintf(out, "%5d  %-44s %10.2f %10.2f %8.2f %8.0f %% %10.3f%s\n", p->n_ranks, layout,
             p->seconds * 1e3, images_per_second(o), o->single_seconds / p->seconds,
             100 * hrf_outlook_efficiency(o), (double)hrf_prediction_peak_bytes(p) / 0x1p30,
             o->fits ? "" : "  does not fit");

@@ -41,7 +41,7 @@ static enum hrf_status work_once(struct worker *w, int64_t turn)
 {
     struct hrf_parallel *p = w->parallel;
     struct hrf_comm *comm = hrf_loop_comm(p->loop, w->index);
-    const double start = hrf_clock_seconds();
+    const double start = hrf_clock_seconds(), processor = hrf_clock_thread_seconds();
     if (turn == 0) {
         const enum hrf_status status = hrf_rank_create(p->work, &p->config, comm, &w->rank,
                                                        &w->err);
@@ -52,6 +52,7 @@ static enum hrf_status work_once(struct worker *w, int64_t turn)
     const enum hrf_status status = hrf_rank_run(w->rank, p->source, p->context,
                                                 w->index == 0 ? p->outputs : NULL, &w->err);
     w->facts.busy += hrf_clock_seconds() - start;
+    w->facts.processor += hrf_clock_thread_seconds() - processor;
     w->facts.n_messages = comm->n_messages;
     w->facts.sent_bytes = comm->sent_bytes;
     w->facts.waited = comm->waited;

@@ -38,6 +38,27 @@ const struct hrf_command hrf_cli_bench = {
     .run = run_bench,
 };
 
+static int run_same_name(const struct hrf_command *command, int argc, char **argv)
+{
+    return hrf_cli_exec_engine(command->name, command->name, argc, argv);
+}
+
+const struct hrf_command hrf_cli_tune_comm = {
+    .name = "tune-comm",
+    .operands = "",
+    .summary = "measure what messages between ranks cost here, for 'plan'",
+    .max_operands = -1,
+    .run = run_same_name,
+};
+
+const struct hrf_command hrf_cli_profile = {
+    .name = "profile",
+    .operands = "",
+    .summary = "measure what every node of a network costs here, for 'plan'",
+    .max_operands = -1,
+    .run = run_same_name,
+};
+
 static int run_version(const struct hrf_command *command, int argc, char **argv)
 {
     const struct hrf_option options[] = { { NULL } };

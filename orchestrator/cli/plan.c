@@ -1,8 +1,8 @@
 /* plan.c - `hires-flow plan`: what a run would do, without doing it. */
 #include "base/json.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/plan_layout.h"
 #include "orchestrator/run/preview.h"
 
 #include <stdio.h>
@@ -34,35 +34,43 @@ static int64_t slides_in(const struct hrf_preview *preview, enum hrf_slide_state
     return n;
 }
 
-/* What a rank needs, asked of the engine, which knows: its line on memory, or why there is none.
- * Heap. */
-static char *ask_memory(const struct hrf_workflow *w)
+static void print_layout(const struct hrf_workflow *w, enum hrf_precision precision,
+                         const struct hrf_layout_request *request)
 {
-    HRF_AUTO_FREE char *self = NULL, *directory = NULL, *program = NULL;
-    char size[32], batch[32], *answer = NULL;
-    if (hrf_process_self(&self, NULL) != HRF_OK || (directory = hrf_path_directory(self)) == NULL ||
-        (program = hrf_path_join(directory, "hires-engine")) == NULL)
-        return NULL;
-    bool whole = w->tiler.mode == HRF_TILER_SLIDE;
-    snprintf(size, sizeof size, "%lld",
-             (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
-    snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
-    const char *const argv[] = { program, "model",   "inspect", w->model.file, "--size",
-                                 size,    "--batch", batch,     NULL };
-    struct hrf_strbuf out = HRF_STRBUF_INIT, error = HRF_STRBUF_INIT;
-    struct hrf_process_result result;
-    if (hrf_process_run(argv, NULL, NULL, 60000, 1 << 20, &out, &error, &result, NULL) == HRF_OK &&
-        result.exited && result.exit_code == 0) {
-        const char *line = strstr(out.text, "memory to run it");
-        if (line != NULL)
-            answer = hrf_strndup(line, strcspn(line, "\n"));
-    } else {
-        answer = hrf_format("the engine cannot say: %.*s", (int)strcspn(error.text, "\n"),
-                            error.text);
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    struct hrf_error why = { .status = HRF_OK };
+    const char *name = hrf_precision_name(precision);
+    if (hrf_cli_plan_layout(w, name, request, &text, &why) != HRF_OK)
+        printf("ranks     %s: %s\n", name, why.text);
+    else
+        printf("ranks     %s, a batch, predicted:\n", name);
+    for (const char *line = text.text; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        printf("  %.*s\n", (int)n, line);
+        line += n + (line[n] == '\n');
     }
-    hrf_strbuf_release(&out);
-    hrf_strbuf_release(&error);
-    return answer;
+    hrf_strbuf_release(&text);
+}
+
+/* What the engine says of each precision, as JSON; its words where it cannot. */
+static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layout_request *request)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < w->n_precisions; i++) {
+        struct hrf_strbuf text = HRF_STRBUF_INIT;
+        struct hrf_error why = { .status = HRF_OK };
+        json_t *answer = NULL;
+        enum hrf_status status = hrf_cli_plan_layout(w, hrf_precision_name(w->precision[i]),
+                                                     request, &text, &why);
+        if (status == HRF_OK)
+            status = hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, &why);
+        if (status != HRF_OK)
+            answer = json_pack("{ssss}", "precision", hrf_precision_name(w->precision[i]), "error",
+                               why.text);
+        json_array_append_new(list, answer);
+        hrf_strbuf_release(&text);
+    }
+    return list;
 }
 
 static void print_counts(const char *phase, const int64_t reasons[5])
@@ -102,10 +110,9 @@ static void print_tasks(const struct hrf_preview *preview)
 }
 
 static void print_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const char *directory, bool all)
+                       const char *directory, const struct hrf_layout_request *request, bool all)
 {
     const struct counts c = count(preview);
-    HRF_AUTO_FREE char *memory = ask_memory(w);
     printf("ingest    %zu slides: %lld to do, %lld excluded, %lld not there\n",
            preview->slides.n_items, (long long)slides_in(preview, HRF_SLIDE_PENDING),
            (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
@@ -126,7 +133,8 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
            (long long)w->executor.max_jobs);
     printf("aggregate %s, threshold %g\n", hrf_score_method_name(w->aggregate.slide_score),
            w->aggregate.threshold);
-    printf("per rank  %s\n", memory != NULL ? memory : "not known");
+    for (size_t i = 0; i < w->n_precisions; i++)
+        print_layout(w, w->precision[i], request);
     printf("directory %s: %s\n", directory,
            preview->has_run ? "a run stands there and would be continued"
                             : "nothing stands there yet");
@@ -145,19 +153,18 @@ static json_t *task_json(const struct hrf_preview *preview, const struct hrf_pre
 }
 
 static void print_json(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const char *directory)
+                       const char *directory, const struct hrf_layout_request *request)
 {
-    HRF_AUTO_FREE char *memory = ask_memory(w);
     json_t *tasks = json_array();
     for (size_t i = 0; i < preview->n_tasks; i++)
         json_array_append_new(tasks, task_json(preview, &preview->tasks[i]));
     HRF_AUTO_JSON value = json_pack(
-        "{sisosbs{sIsIsIsI}sosIss?}", "version", 1, "directory", hrf_json_string(directory),
+        "{sisosbs{sIsIsIsI}sosIso}", "version", 1, "directory", hrf_json_string(directory),
         "continues", (int)preview->has_run, "slides", "total", (json_int_t)preview->slides.n_items,
         "pending", (json_int_t)slides_in(preview, HRF_SLIDE_PENDING), "excluded",
         (json_int_t)slides_in(preview, HRF_SLIDE_EXCLUDED), "failed",
         (json_int_t)slides_in(preview, HRF_SLIDE_FAILED), "tasks", tasks, "patches_to_score",
-        (json_int_t)count(preview).patches, "memory_per_rank", memory);
+        (json_int_t)count(preview).patches, "layouts", layouts_json(w, request));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
 }
@@ -166,11 +173,20 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const char *directory = NULL;
     bool json = false, all = false;
+    struct hrf_layout_request layout = { .json = false };
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "out", "DIR", "run directory to compare with", HRF_OPTION_TEXT, &directory },
         { "set", "KEY=VALUE", "overrides a key; may be repeated", HRF_OPTION_LIST, &set },
         { "tasks", NULL, "list every task: cached or not, and why", HRF_OPTION_FLAG, &all },
+        { "cluster", "FILE", "predict on a machine that a file describes (machines/*.yaml)",
+          HRF_OPTION_TEXT, &layout.cluster },
+        { "ranks", "N", "predict the best layout of so many ranks: 4, 1,2,6 or 1..128",
+          HRF_OPTION_TEXT, &layout.ranks },
+        { "layout", "L", "predict this one; with N for the numbers of --ranks (spatial=N)",
+          HRF_OPTION_TEXT, &layout.layout },
+        { "timeline", "FILE.svg", "a picture of what every rank does when", HRF_OPTION_TEXT,
+          &layout.timeline },
         { "json", NULL, "print JSON, with every task", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -189,10 +205,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     fputs(preview.warnings.text, stderr);
+    layout.json = json;
     if (json)
-        print_json(w, &preview, directory);
+        print_json(w, &preview, directory, &layout);
     else
-        print_text(w, &preview, directory, all);
+        print_text(w, &preview, directory, &layout, all);
     hrf_preview_release(&preview);
     return 0;
 }
@@ -201,6 +218,9 @@ const struct hrf_command hrf_cli_plan = {
     .name = "plan",
     .operands = "FILE.yaml",
     .summary = "show what a run would do, without doing it",
+    .details = "Tasks, cached or not and why; then, predicted, how many ranks a job has, what each "
+               "holds, computes, sends and waits for in a batch. On costs measured on this machine "
+               "(hires-flow profile, tune-comm), or on a machine file.",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

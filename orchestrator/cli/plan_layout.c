@@ -1,0 +1,124 @@
+/* plan_layout.c - what `hires-flow plan` says of ranks: asked of the engine, which can tell. */
+#include "orchestrator/cli/plan_layout.h"
+
+#include "base/path.h"
+#include "base/process.h"
+#include "orchestrator/cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PATIENCE_MS = 600000, MOST_BYTES = 16 << 20, MOST_WORDS = 40 };
+
+/* "spatial=2x2,stages=3" as the workflow says; "auto" where it leaves it to the plan. Heap. */
+static char *layout_of(const struct hrf_workflow *w)
+{
+    if (w->engine.parallel.is_auto)
+        return hrf_strdup("auto");
+    return hrf_format(
+        "data=%lld,spatial=%lldx%lld,stages=%lld,microbatches=%lld",
+        (long long)w->engine.parallel.data, (long long)w->engine.parallel.spatial_rows,
+        (long long)w->engine.parallel.spatial_cols, (long long)w->engine.parallel.stages,
+        (long long)w->engine.parallel.microbatches);
+}
+
+/* Ranks of a job: what `parallel` says, or what it may choose from. */
+static int64_t ranks_of(const struct hrf_workflow *w)
+{
+    if (w->engine.parallel.is_auto)
+        return w->executor.type == HRF_EXECUTOR_SLURM
+                   ? w->executor.slurm.nodes * w->executor.slurm.ranks_per_node
+                   : hrf_process_cpu_count();
+    return w->engine.parallel.data * w->engine.parallel.spatial_rows *
+           w->engine.parallel.spatial_cols * w->engine.parallel.stages;
+}
+
+/* The engine's command line; texts that are made here are kept in `own`. */
+struct words {
+    const char *argv[MOST_WORDS];
+    int n;
+    char *own[8];
+    int n_own;
+};
+
+static void add_pair(struct words *words, const char *option, const char *value)
+{
+    if (value == NULL)
+        return;
+    words->argv[words->n++] = option;
+    words->argv[words->n++] = value;
+}
+
+static void add_number(struct words *words, const char *option, double value)
+{
+    char *text = hrf_format("%.9g", value);
+    words->own[words->n_own++] = text;
+    add_pair(words, option, text);
+}
+
+static enum hrf_status add_program(struct words *words, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *self = NULL;
+    HRF_TRY(hrf_process_self(&self, err));
+    HRF_AUTO_FREE char *directory = hrf_path_directory(self);
+    char *program = directory != NULL ? hrf_path_join(directory, "hires-engine") : NULL;
+    if (program == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    words->own[words->n_own++] = program;
+    words->argv[words->n++] = program;
+    words->argv[words->n++] = "plan";
+    return HRF_OK;
+}
+
+static enum hrf_status make_words(const struct hrf_workflow *w, const char *precision,
+                                  const struct hrf_layout_request *r, struct words *words,
+                                  struct hrf_error *err)
+{
+    const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
+    HRF_TRY(add_program(words, err));
+    add_pair(words, "--model", w->model.file);
+    add_number(words, "--size", (double)(whole ? w->tiler.slide.size : w->tiler.patch.size));
+    add_number(words, "--batch", (double)(whole ? 1 : w->engine.batch * w->engine.parallel.data));
+    add_number(words, "--memory", (double)w->engine.memory_bytes / 0x1p30);
+    add_pair(words, "--precision", precision);
+    add_pair(words, "--cluster", r->cluster);
+    add_pair(words, "--timeline", r->timeline);
+    add_pair(words, "--cache", w->cache);
+    char *layout = r->layout != NULL  ? hrf_strdup(r->layout)
+                   : r->ranks != NULL ? hrf_strdup("auto")
+                                      : layout_of(w);
+    words->own[words->n_own++] = layout;
+    add_pair(words, "--layout", layout);
+    if (r->ranks != NULL)
+        add_pair(words, "--ranks", r->ranks);
+    else if (layout != NULL && (strcmp(layout, "auto") == 0 || strchr(layout, 'N') != NULL))
+        add_number(words, "--ranks", (double)ranks_of(w));
+    if (r->json)
+        words->argv[words->n++] = "--json";
+    for (int i = 0; i < words->n_own; i++)
+        if (words->own[i] == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *w, const char *precision,
+                                    const struct hrf_layout_request *request,
+                                    struct hrf_strbuf *out, struct hrf_error *err)
+{
+    struct words words = { .n = 0 };
+    struct hrf_strbuf error = HRF_STRBUF_INIT;
+    struct hrf_process_result result = { .exited = false };
+    enum hrf_status status = make_words(w, precision, request, &words, err);
+    if (status == HRF_OK)
+        status = hrf_process_run(words.argv, NULL, NULL, PATIENCE_MS, MOST_BYTES, out, &error,
+                                 &result, err);
+    if (status == HRF_OK && (!result.exited || result.exit_code != 0)) {
+        const char *text = strstr(error.text, "hires-engine plan: ");
+        text = text != NULL ? text + strlen("hires-engine plan: ") : error.text;
+        status = hrf_error_set(err, HRF_E_USER, "%.*s", (int)strcspn(text, "\n"), text);
+    }
+    for (int i = 0; i < words.n_own; i++)
+        hrf_free(words.own[i]);
+    hrf_strbuf_release(&error);
+    return status;
+}

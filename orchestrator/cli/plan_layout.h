@@ -1,0 +1,21 @@
+/* plan_layout.h - ranks, cuts, and what each rank holds, sends and takes, before anything runs. */
+#ifndef HRF_ORCHESTRATOR_CLI_PLAN_LAYOUT_H
+#define HRF_ORCHESTRATOR_CLI_PLAN_LAYOUT_H
+
+#include "schema/workflow/workflow.h"
+
+struct hrf_layout_request {
+    const char *cluster;  /* machine file; NULL: this machine */
+    const char *ranks;    /* how many: "4", "1..128"; NULL: as the workflow says */
+    const char *layout;   /* NULL: the workflow's, or, with `ranks`, the best */
+    const char *timeline; /* a picture to write; NULL: none */
+    bool json;
+};
+
+/* What hires-engine plan says of the workflow's network in one precision, appended to `out`. */
+HRF_CHECKED enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *workflow,
+                                                const char *precision,
+                                                const struct hrf_layout_request *request,
+                                                struct hrf_strbuf *out, struct hrf_error *err);
+
+#endif

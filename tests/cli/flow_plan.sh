@@ -1,0 +1,57 @@
+#!/bin/sh
+# What plan says of ranks, before anything runs: by measured costs, by a machine file, in JSON.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+make_cohort
+make_workflow "$scratch/w.yaml"
+export XDG_CACHE_HOME="$scratch/cache"
+model="$HRF_SOURCE_DIR/models/demo.onnx"
+machine="$HRF_SOURCE_DIR/machines/h200-8.yaml"
+
+# Nothing measured yet: it says so, and how to measure.
+expect_code 0 "$flow" plan "$scratch/w.yaml"
+expect_text "ranks     fp32, a batch, predicted:"
+expect_text "assumed; 'tune-comm' would measure it"
+expect_text "assumed; 'profile' of the network would measure them"
+
+# Measured: both tables are found again.
+expect_code 0 "$flow" tune-comm --largest 65536
+expect_text "loop, same process"
+expect_code 0 "$flow" profile --model "$model" --size 64 --runs 1 --ranks 1
+expect_text "kept in $scratch/cache/hires-flow/costs/"
+expect_code 0 "$flow" plan "$scratch/w.yaml" --layout spatial=2
+expect_text "costs     $scratch/cache/hires-flow/costs/"
+expect_text "    2  spatial=2"
+
+# A machine that one does not own, the best layout for every number of ranks, a picture.
+expect_code 0 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --ranks 1..8
+expect_text "machine   H200, 8 in a node"
+expect_text "    8  data="
+expect_code 0 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --layout spatial=N --ranks 3 \
+    --timeline "$scratch/t.svg"
+grep -q '3 times one rank' "$scratch/t.svg" || fail "no timeline"
+"$flow" plan "$scratch/w.yaml" --cluster "$machine" --ranks 2 --json > "$scratch/plan.json" ||
+    fail "plan --json"
+/usr/bin/python3 - "$scratch/plan.json" <<'END' || fail "the JSON is not as it should be"
+import json, sys
+layout = json.load(open(sys.argv[1]))["layouts"][0]
+assert layout["known"]["machine"]["name"] == "H200, 8 in a node"
+best = layout["layouts"][0]
+assert best["ranks"] == 2 and len(best["per_rank"]) == 2 and best["fits"]
+assert 0 < best["efficiency"] <= 1.0001 and best["cost_origins"]["modelled"] == 1
+END
+
+# What cannot be is refused with what would do.
+engine="$HRF_BIN_DIR/hires-engine"
+expect_code 2 "$engine" plan --model "$model" --layout stages=400
+expect_text "at most stages="
+expect_code 2 "$engine" plan --model "$model" --ranks 0..4
+expect_text "--ranks '0..4' is not a list of numbers"
+expect_code 2 "$engine" plan --model "$model"
+expect_text "--ranks says how many ranks a layout is sought for"
+expect_code 2 "$engine" plan --model "$model" --layout spatial=2 --ranks 2
+expect_text "put N for a number"
+expect_code 1 "$engine" plan --model "$model" --cluster /nowhere.yaml --ranks 2
+expect_text "/nowhere.yaml"
+expect_code 2 "$engine" plan --model "$model" --size 256 --ranks 2 --memory 0.001
+expect_text "no layout of 2 ranks keeps below 0.00 GiB a rank"
+echo "1 passed, 0 failed"
