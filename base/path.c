@@ -84,6 +84,47 @@ char *hrf_cache_directory(const char *cache)
     return hrf_format("%s/.cache/hires-flow", home != NULL ? home : "/tmp");
 }
 
+/* Whether ".." after path[0, end) only takes its last part back. */
+static bool may_go_back(char *path, char *end)
+{
+    struct stat st;
+    const char after = *end;
+    *end = '\0';
+    const char *name = hrf_path_name(path);
+    const bool may = strpbrk(name, "*?[") == NULL && strcmp(name, "..") != 0 &&
+                     (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode));
+    *end = after;
+    return may;
+}
+
+void hrf_path_tidy(char *path)
+{
+    char *out = path;
+    if (path[0] != '/')
+        return;
+    for (const char *in = path; *in != '\0';) {
+        const size_t n = strcspn(in, "/");
+        const bool is_back = n == 2 && in[0] == '.' && in[1] == '.';
+        if (n == 0) {
+            in++;
+        } else if (n == 1 && in[0] == '.') {
+            in += n;
+        } else if (is_back && (out == path || may_go_back(path, out))) {
+            while (out > path && *--out != '/')
+                ;
+            in += n;
+        } else {
+            *out++ = '/'; /* `in` is at least one further: it has passed this slash */
+            memmove(out, in, n);
+            out += n;
+            in += n;
+        }
+    }
+    if (out == path)
+        *out++ = '/';
+    *out = '\0';
+}
+
 enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *current = NULL;
@@ -98,6 +139,7 @@ enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error
     }
     if (result == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    hrf_path_tidy(result);
     *out = result;
     return HRF_OK;
 }

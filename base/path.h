@@ -19,9 +19,14 @@ const char *hrf_path_name(const char *path); /* "a/b.tif" -> "b.tif", inside `pa
 char *hrf_path_stem(const char *path);       /* "a/b.tif" -> "b" */
 char *hrf_path_extension(const char *path);  /* "a/b.TIF" -> "tif", "" when none */
 
+/* An absolute path without "//", "/." and "X/..", in place; other paths are left alone. "X/.." stays
+ * where X is a link (its parent is elsewhere) or has a glob's characters. */
+void hrf_path_tidy(char *path);
+
 bool hrf_path_exists(const char *path);
 bool hrf_path_is_directory(const char *path);
 int64_t hrf_path_size(const char *path); /* bytes; -1 when it cannot be read */
+/* Tidied. */
 HRF_CHECKED enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error *err);
 /* mkdir -p. */
 HRF_CHECKED enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err);

@@ -1,4 +1,4 @@
-/* model.c - `hires-engine model make|inspect`. */
+/* model.c - `hires-engine model make|inspect|check`. */
 #include "engine/model/model.h"
 #include "base/args.h"
 #include "base/json.h"
@@ -12,12 +12,13 @@
 
 static const char details[] =
     "  model make NAME --output FILE   write a built-in architecture as ONNX\n"
-    "  model inspect FILE|NAME         print layers, shapes, operations and memory";
+    "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
+    "  model check FILE                tell whether a run could score images with it";
 
 struct request {
     const char *output;
-    int64_t classes, size, batch, seed;
-    bool json;
+    int64_t classes, size, batch, seed, memory;
+    bool json, shapes;
 };
 
 static enum hrf_status make(const char *name, const struct request *request, struct hrf_error *err)
@@ -86,16 +87,40 @@ static enum hrf_status inspect(const char *name, const struct request *request,
     return HRF_OK;
 }
 
+/* What an infer job would refuse, before there are jobs. */
+static enum hrf_status check(const char *file, const struct request *request, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = "fp32",
+                                               .memory_limit_bytes = request->memory };
+    HRF_TRY(hrf_onnx_read(file, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    HRF_TRY(hrf_engine_finish_with_probabilities(graph, request->classes, err));
+    if (!request->shapes)
+        HRF_TRY(hrf_session_create(graph, &config, &session, err));
+    printf("%lld images of %lldx%lld px give %lld probabilities each\n", (long long)request->batch,
+           (long long)request->size, (long long)request->size, (long long)request->classes);
+    return HRF_OK;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .classes = 2, .batch = 1, .seed = 1 };
     const struct hrf_option options[] = {
         { "output", "FILE", "make: where the ONNX file goes", HRF_OPTION_TEXT, &request.output },
-        { "classes", "N", "make: outputs of the head (default 2)", HRF_OPTION_INT,
+        { "classes", "N", "make, check: outputs of the head (default 2)", HRF_OPTION_INT,
           &request.classes },
         { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
-        { "batch", "N", "inspect: images per run (default 1)", HRF_OPTION_INT, &request.batch },
+        { "batch", "N", "inspect, check: images per run (default 1)", HRF_OPTION_INT,
+          &request.batch },
         { "seed", "N", "make: of the random weights (default 1)", HRF_OPTION_INT, &request.seed },
+        { "memory", "BYTES", "check: what it may take (default: no limit)", HRF_OPTION_INT,
+          &request.memory },
+        { "shapes", NULL, "check: only shapes; nothing is made ready", HRF_OPTION_FLAG,
+          &request.shapes },
         { "json", NULL, "inspect: print JSON", HRF_OPTION_FLAG, &request.json },
         { NULL },
     };
@@ -111,15 +136,17 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = make(args.operands[1], &request, &err);
     else if (strcmp(args.operands[0], "inspect") == 0)
         status = inspect(args.operands[1], &request, &err);
+    else if (strcmp(args.operands[0], "check") == 0)
+        status = check(args.operands[1], &request, &err);
     else
-        status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make nor inspect",
+        status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make, inspect nor check",
                                args.operands[0]);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 
 const struct hrf_command hrf_engine_model = {
     .name = "model",
-    .operands = "make|inspect NAME",
+    .operands = "make|inspect|check NAME",
     .summary = "write a built-in architecture as ONNX, or look into a model",
     .details = details,
     .min_operands = 2,

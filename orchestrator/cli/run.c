@@ -150,8 +150,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status = hrf_cli_load(args.operands[0], &request.set, &workflow, &err);
     if (status == HRF_OK)
         status = refuse_unsupported(workflow, &err);
-    if (status != HRF_OK)
-        return hrf_cli_fail(command->name, &err);
+    if (status == HRF_OK)
+        status = hrf_cli_check_model(workflow, &err);
+    if (status != HRF_OK) {
+        int code = hrf_cli_fail(command->name, &err);
+        return status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
+    }
     const char *directory = request.out;
     if (directory == NULL && (directory = standard = hrf_cli_default_directory(workflow)) == NULL)
         return HRF_EXIT_FAILED;

@@ -25,6 +25,70 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     return status;
 }
 
+/* hires-engine lies beside this program. Heap. */
+static enum hrf_status find_engine(char **out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *self = NULL, *directory = NULL;
+    HRF_TRY(hrf_process_self(&self, err));
+    if ((directory = hrf_path_directory(self)) == NULL ||
+        (*out = hrf_path_join(directory, "hires-engine")) == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    return HRF_OK;
+}
+
+/* What the engine said, without its own name. */
+static enum hrf_status model_misfit(const struct hrf_workflow *w, const char *said,
+                                    struct hrf_error *err)
+{
+    static const char own[] = "hires-engine model: ";
+    if (strncmp(said, own, sizeof own - 1) == 0)
+        said += sizeof own - 1;
+    return hrf_error_set(err, HRF_E_USER,
+                         "model.file '%s' cannot be run as the workflow asks: %.*s", w->model.file,
+                         (int)strcspn(said, "\n"), said);
+}
+
+enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, struct hrf_error *err)
+{
+    enum { PATIENCE_MS = 120000 };
+    HRF_AUTO_FREE char *program = NULL;
+    HRF_TRY(find_engine(&program, err));
+    const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
+    const bool one_rank = !w->engine.parallel.is_auto && w->engine.parallel.spatial_rows == 1 &&
+                          w->engine.parallel.spatial_cols == 1 && w->engine.parallel.stages == 1;
+    char size[24], batch[24], classes[24], memory[24];
+    snprintf(size, sizeof size, "%lld",
+             (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
+    snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
+    snprintf(classes, sizeof classes, "%zu", w->model.classes.n_items);
+    snprintf(memory, sizeof memory, "%lld", (long long)w->engine.memory_bytes);
+    /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
+    const bool on_cpu = !whole && one_rank && w->engine.device != HRF_DEVICE_CUDA;
+    const char *const argv[] = { program,
+                                 "model",
+                                 "check",
+                                 w->model.file,
+                                 "--size",
+                                 size,
+                                 "--batch",
+                                 batch,
+                                 "--classes",
+                                 classes,
+                                 "--memory",
+                                 memory,
+                                 on_cpu ? NULL : "--shapes",
+                                 NULL };
+    struct hrf_strbuf said = HRF_STRBUF_INIT;
+    struct hrf_process_result result;
+    enum hrf_status status = hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said,
+                                             &result, err);
+    if (status == HRF_OK && (!result.exited || result.exit_code != 0))
+        status = model_misfit(w, said.length > 0 ? said.text : "the engine ended without a word",
+                              err);
+    hrf_strbuf_release(&said);
+    return status;
+}
+
 enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
@@ -45,14 +109,12 @@ char *hrf_cli_default_directory(const struct hrf_workflow *workflow)
 int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **argv)
 {
     struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO_FREE char *self = NULL, *directory = NULL, *program = NULL;
+    HRF_AUTO_FREE char *program = NULL;
     const char *words[64] = { NULL };
     int n = 0;
-    if (hrf_process_self(&self, &err) != HRF_OK)
+    if (find_engine(&program, &err) != HRF_OK)
         return hrf_cli_fail(command, &err);
-    directory = hrf_path_directory(self);
-    program = directory != NULL ? hrf_path_join(directory, "hires-engine") : NULL;
-    if (program == NULL || argc > 60)
+    if (argc > 60)
         return HRF_EXIT_USAGE;
     words[n++] = program;
     words[n++] = verb;

@@ -152,6 +152,8 @@ static char *make_text(struct hrf_reader *r, const char *text, bool is_path)
     char *made = is_path ? hrf_path_join(r->anchor, text) : hrf_strdup(text);
     if (made == NULL)
         r->out_of_memory = true;
+    else if (is_path)
+        hrf_path_tidy(made);
     return made;
 }
 

@@ -22,6 +22,14 @@ expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
 expect_text "3 done, 1 failed"
 expect_code 0 "$flow" cancel "$scratch/run"
 
+# A model that does not fit is one fault, told before anything starts.
+for misfit in "model.classes=[a, b, c]" "model.file=$scratch/cohort/testing/reference.csv" engine.memory=1MiB; do
+    expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/misfit" --set "$misfit"
+    expect_text "cannot be run as the workflow asks"
+    [ ! -e "$scratch/misfit" ] || fail "$misfit: something was started"
+done
+expect_text "engine.memory allows"
+
 # A directory in which nothing may be made (root writes everywhere, so as nobody where it can).
 mkdir "$scratch/closed"
 chmod 555 "$scratch/closed"

@@ -51,6 +51,36 @@ static void paths_are_taken_apart_at_the_last_slash_and_dot(void **state)
     }
 }
 
+static void paths_are_tidied_but_not_past_links(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        { "/a/../b", "/b" },
+        { "/a//b/./c/", "/a/b/c" },
+        { "/..", "/" },
+        { "/../../x", "/x" },
+        { "/a/b/../../c", "/c" },
+        { "/", "/" },
+        { "/a/*/../b", "/a/*/../b" },
+        { "/a/.../b..c", "/a/.../b..c" },
+        { "a/../b", "a/../b" },
+        { "/a/[x]/../../b", "/a/[x]/../../b" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s", cases[i][0]);
+        hrf_path_tidy(path);
+        assert_string_equal(path, cases[i][1]);
+    }
+    char link[128], beyond[256], wanted[256];
+    snprintf(link, sizeof link, "%s/link", directory);
+    snprintf(beyond, sizeof beyond, "%s/./x/../link/../y", directory);
+    snprintf(wanted, sizeof wanted, "%s/link/../y", directory);
+    assert_int_equal(symlink("/usr/bin", link), 0);
+    hrf_path_tidy(beyond);
+    assert_string_equal(beyond, wanted);
+}
+
 static void an_atomic_write_leaves_the_old_file_when_it_fails(void **state)
 {
     (void)state;
@@ -190,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_are_taken_apart_at_the_last_slash_and_dot),
+        cmocka_unit_test(paths_are_tidied_but_not_past_links),
         cmocka_unit_test(an_atomic_write_leaves_the_old_file_when_it_fails),
         cmocka_unit_test(a_process_is_fed_collected_and_judged),
         cmocka_unit_test(a_deadline_ends_the_children_of_the_child_too),
