@@ -1,4 +1,4 @@
-/* why.c - `hires-flow why DIR SLIDE`: the evidence behind a slide's state. */
+/* why.c - `hires-flow why DIR SLIDE|JOB`: the evidence behind a slide's or a job's state. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -9,26 +9,75 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum hrf_status print_tasks(struct hrf_store *store, int64_t slide_id, struct hrf_error *err)
-{
+/* All that the store knows of tasks and jobs. */
+struct evidence {
+    struct hrf_slide_rows slides;
     struct hrf_task_rows tasks;
-    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
-    for (size_t i = 0; i < tasks.n_items; i++) {
-        const struct hrf_task_row *t = &tasks.items[i];
-        if (t->slide_id != slide_id)
-            continue;
-        printf("  %s %s%s%s, key %.12s%s", hrf_task_kind_name(t->kind), t->precision,
-               t->precision[0] != '\0' ? ": " : ": ", hrf_task_state_name(t->state), t->key,
-               t->cached ? ", its result was known before this run" : "");
-        if (t->kind == HRF_TASK_INFER)
-            printf(", patches %lld to %lld", (long long)t->first_patch,
-                   (long long)(t->first_patch + t->n_patches - 1));
-        if (t->n_attempts > 0)
-            printf(", %lld failed attempts", (long long)t->n_attempts);
-        printf("%s%s\n", t->reason != NULL ? ": " : "", t->reason != NULL ? t->reason : "");
+    struct hrf_attempt_rows attempts;
+};
+
+static void evidence_release(struct evidence *e)
+{
+    hrf_slide_rows_release(&e->slides);
+    hrf_task_rows_release(&e->tasks);
+    hrf_attempt_rows_release(&e->attempts);
+}
+
+static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *out,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_get_slides(store, &out->slides, err));
+    HRF_TRY(hrf_store_get_tasks(store, &out->tasks, err));
+    return hrf_store_get_attempts(store, false, &out->attempts, err);
+}
+
+static bool has_task(const struct hrf_attempt_row *attempt, int64_t task_id)
+{
+    for (const char *at = attempt->task_ids; *at != '\0';) {
+        char *next;
+        if (strtoll(at, &next, 10) == task_id)
+            return true;
+        at = next + (*next == ' ');
     }
-    hrf_task_rows_release(&tasks);
-    return HRF_OK;
+    return false;
+}
+
+static const char *ending(const struct hrf_attempt_row *attempt)
+{
+    return attempt->reason != NULL               ? attempt->reason
+           : attempt->state == HRF_ATTEMPT_ENDED ? "ended well"
+                                                 : "is not known to have ended";
+}
+
+static void print_attempt(const struct hrf_attempt_row *attempt)
+{
+    printf("    job %s, attempt %lld: %s (%s/log)\n", attempt->job_id, (long long)attempt->attempt,
+           ending(attempt), attempt->directory);
+}
+
+static void print_task(const struct hrf_task_row *t)
+{
+    printf("  %s%s%s: %s, key %.12s%s", hrf_task_kind_name(t->kind),
+           t->precision[0] != '\0' ? " " : "", t->precision, hrf_task_state_name(t->state), t->key,
+           t->cached ? ", its result was known before this run" : "");
+    if (t->kind == HRF_TASK_INFER)
+        printf(", patches %lld to %lld", (long long)t->first_patch,
+               (long long)(t->first_patch + t->n_patches - 1));
+    if (t->n_attempts > 0)
+        printf(", %lld failed attempts", (long long)t->n_attempts);
+    printf("%s%s\n", t->reason != NULL ? ": " : "", t->reason != NULL ? t->reason : "");
+}
+
+static void print_tasks(const struct evidence *e, int64_t slide_id)
+{
+    for (size_t i = 0; i < e->tasks.n_items; i++) {
+        if (e->tasks.items[i].slide_id != slide_id)
+            continue;
+        print_task(&e->tasks.items[i]);
+        for (size_t k = 0; k < e->attempts.n_items; k++)
+            if (has_task(&e->attempts.items[k], e->tasks.items[i].id))
+                print_attempt(&e->attempts.items[k]);
+    }
 }
 
 static enum hrf_status print_events(struct hrf_store *store, const char *subject,
@@ -45,18 +94,33 @@ static enum hrf_status print_events(struct hrf_store *store, const char *subject
     return HRF_OK;
 }
 
-static json_t *tasks_json(const struct hrf_task_rows *tasks, int64_t slide_id)
+static json_t *attempts_json(const struct evidence *e, int64_t task_id)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < tasks->n_items; i++) {
-        const struct hrf_task_row *t = &tasks->items[i];
+    for (size_t i = 0; i < e->attempts.n_items; i++) {
+        const struct hrf_attempt_row *a = &e->attempts.items[i];
+        if (has_task(a, task_id))
+            json_array_append_new(list, json_pack("{sssIsbss?ss}", "job", a->job_id, "attempt",
+                                                  (json_int_t)a->attempt, "ended",
+                                                  (int)(a->state == HRF_ATTEMPT_ENDED), "reason",
+                                                  a->reason, "directory", a->directory));
+    }
+    return list;
+}
+
+static json_t *tasks_json(const struct evidence *e, int64_t slide_id)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < e->tasks.n_items; i++) {
+        const struct hrf_task_row *t = &e->tasks.items[i];
         if (t->slide_id == slide_id)
             json_array_append_new(
-                list, json_pack("{sssssssssbsIsIsIss?}", "kind", hrf_task_kind_name(t->kind),
+                list, json_pack("{sssssssssbsIsIsIss?so}", "kind", hrf_task_kind_name(t->kind),
                                 "precision", t->precision, "state", hrf_task_state_name(t->state),
                                 "key", t->key, "cached", (int)t->cached, "first_patch",
                                 (json_int_t)t->first_patch, "n_patches", (json_int_t)t->n_patches,
-                                "failed_attempts", (json_int_t)t->n_attempts, "reason", t->reason));
+                                "failed_attempts", (json_int_t)t->n_attempts, "reason", t->reason,
+                                "jobs", attempts_json(e, t->id)));
     }
     return list;
 }
@@ -73,55 +137,95 @@ static json_t *events_json(const struct hrf_event_rows *events)
     return list;
 }
 
-static enum hrf_status print_json(struct hrf_store *store, const struct hrf_slide_row *s,
-                                  struct hrf_error *err)
+static enum hrf_status print_json(struct hrf_store *store, const struct evidence *e,
+                                  const struct hrf_slide_row *s, struct hrf_error *err)
 {
-    struct hrf_task_rows tasks = { NULL, 0 };
     struct hrf_event_rows events = { NULL, 0 };
-    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
-    enum hrf_status status = hrf_store_get_events(store, s->name, &events, err);
-    if (status == HRF_OK) {
-        HRF_AUTO_JSON value = json_pack(
-            "{sisossss?sosIsoso}", "version", 1, "slide", hrf_json_string(s->name), "state",
-            hrf_slide_state_name(s->state), "reason", s->reason, "path", hrf_json_string(s->path),
-            "bytes", (json_int_t)s->n_bytes, "tasks", tasks_json(&tasks, s->id), "events",
-            events_json(&events));
-        HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-        printf("%s\n", text != NULL ? text : "{}");
-    }
+    HRF_TRY(hrf_store_get_events(store, s->name, &events, err));
+    HRF_AUTO_JSON value = json_pack("{sisossss?sosIsoso}", "version", 1, "slide",
+                                    hrf_json_string(s->name), "state",
+                                    hrf_slide_state_name(s->state), "reason", s->reason, "path",
+                                    hrf_json_string(s->path), "bytes", (json_int_t)s->n_bytes,
+                                    "tasks", tasks_json(e, s->id), "events", events_json(&events));
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    printf("%s\n", text != NULL ? text : "{}");
     hrf_event_rows_release(&events);
-    hrf_task_rows_release(&tasks);
-    return status;
+    return HRF_OK;
 }
 
-static enum hrf_status print_text(struct hrf_store *store, const struct hrf_slide_row *s,
-                                  struct hrf_error *err)
+static enum hrf_status print_text(struct hrf_store *store, const struct evidence *e,
+                                  const struct hrf_slide_row *s, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_text_printable(s->name), *path = hrf_text_printable(s->path);
     printf("%s: %s%s%s\n  file %s, %lld bytes\n", name != NULL ? name : "?",
            hrf_slide_state_name(s->state), s->reason != NULL ? ": " : "",
            s->reason != NULL ? s->reason : "", path != NULL ? path : "?", (long long)s->n_bytes);
-    HRF_TRY(print_tasks(store, s->id, err));
+    print_tasks(e, s->id);
     return print_events(store, s->name, err);
+}
+
+static void print_job_task(const struct evidence *e, const struct hrf_task_row *task)
+{
+    const struct hrf_slide_row *slide = &e->slides.items[task->slide_id - 1];
+    HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
+    printf("  %s:\n  ", name != NULL ? name : "?");
+    print_task(task);
+}
+
+/* False when no job has that name. */
+static bool print_job(const struct evidence *e, const char *job_id)
+{
+    bool found = false;
+    for (size_t i = 0; i < e->attempts.n_items; i++) {
+        const struct hrf_attempt_row *a = &e->attempts.items[i];
+        if (strcmp(a->job_id, job_id) != 0)
+            continue;
+        found = true;
+        printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt, ending(a),
+               a->directory);
+        for (size_t k = 0; k < e->tasks.n_items; k++)
+            if (has_task(a, e->tasks.items[k].id))
+                print_job_task(e, &e->tasks.items[k]);
+    }
+    return found;
+}
+
+static enum hrf_status unknown(const char *directory, const struct evidence *e, const char *name,
+                               struct hrf_error *err)
+{
+    HRF_AUTO_FREE const char **names = hrf_calloc(e->slides.n_items + 1, sizeof *names);
+    HRF_AUTO_FREE char *shown = hrf_text_printable(name);
+    for (size_t i = 0; names != NULL && i < e->slides.n_items; i++)
+        names[i] = e->slides.items[i].name;
+    const char *near = names != NULL ? hrf_nearest_word(name, names) : NULL;
+    HRF_AUTO_FREE char *hint = near != NULL ? hrf_text_printable(near) : NULL;
+    return hrf_error_set(err, HRF_E_USER, "the run in '%s' has no slide and no job '%s'%s%s%s",
+                         directory, shown != NULL ? shown : "?",
+                         hint != NULL ? "; did you mean '" : "", hint != NULL ? hint : "",
+                         hint != NULL ? "'?" : "");
+}
+
+static enum hrf_status find(struct hrf_store *store, const struct evidence *e,
+                            const char *directory, const char *name, bool json,
+                            struct hrf_error *err)
+{
+    for (size_t i = 0; i < e->slides.n_items; i++)
+        if (strcmp(e->slides.items[i].name, name) == 0)
+            return json ? print_json(store, e, &e->slides.items[i], err)
+                        : print_text(store, e, &e->slides.items[i], err);
+    return !json && print_job(e, name) ? HRF_OK : unknown(directory, e, name, err);
 }
 
 static enum hrf_status why(const char *directory, const char *name, bool json,
                            struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct hrf_slide_rows slides;
+    struct evidence e = { .slides = { NULL, 0 } };
     HRF_TRY(hrf_cli_open(directory, &store, err));
-    HRF_TRY(hrf_store_get_slides(store, &slides, err));
-    enum hrf_status status = hrf_error_set(err, HRF_E_USER, "the run in '%s' has no slide '%s'",
-                                           directory, name);
-    for (size_t i = 0; i < slides.n_items; i++) {
-        const struct hrf_slide_row *s = &slides.items[i];
-        if (strcmp(s->name, name) != 0)
-            continue;
-        status = json ? print_json(store, s, err) : print_text(store, s, err);
-        break;
-    }
-    hrf_slide_rows_release(&slides);
+    enum hrf_status status = evidence_read(store, &e, err);
+    if (status == HRF_OK)
+        status = find(store, &e, directory, name, json, err);
+    evidence_release(&e);
     return status;
 }
 
@@ -129,7 +233,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false;
     const struct hrf_option options[] = {
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+        { "json", NULL, "print JSON (of a slide)", HRF_OPTION_FLAG, &json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -143,8 +247,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 
 const struct hrf_command hrf_cli_why = {
     .name = "why",
-    .operands = "DIR SLIDE",
-    .summary = "tell why a slide is as it is",
+    .operands = "DIR SLIDE|JOB",
+    .summary = "tell why a slide, or a job, is as it is",
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

@@ -73,8 +73,9 @@ struct hrf_executor_ops {
      * hrf_words_release. */
     enum hrf_status (*wrap)(struct hrf_executor *executor, const char *kind,
                             struct hrf_text_list *out, struct hrf_error *err);
-    /* Cores of one worker process; and how many there are in one job. */
-    int64_t (*threads)(const struct hrf_executor *executor, const char *kind);
+    /* Cores of one worker process, of whose kind there are never more than `most_jobs` at a time;
+     * and how many workers there are in one job. */
+    int64_t (*threads)(const struct hrf_executor *executor, const char *kind, int64_t most_jobs);
     int64_t (*ranks)(const struct hrf_executor *executor, const char *kind); /* NULL: one */
     /* Starts the jobs; they outlive us. HRF_OK with *outcome and, when taken, the handles' ids; or
      * the refusal that trying again would not change. */

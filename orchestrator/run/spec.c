@@ -69,6 +69,24 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     return HRF_OK;
 }
 
+/* How many jobs like this task's there can be at a time: for a cohort of one slide that is known,
+ * and its jobs share all cores; of more slides, how many tasks there will be hangs on how far
+ * tiling has come. Threads must not hang on that: with other threads a float32 sum may have other
+ * bits. */
+static int64_t most_jobs(const struct run *run, const struct hrf_task_row *task)
+{
+    int64_t n_slides = 0, n = 0;
+    for (size_t i = 0; i < run->slides.n_items; i++)
+        n_slides += run->slides.items[i].state != HRF_SLIDE_EXCLUDED &&
+                    run->slides.items[i].n_bytes > 0;
+    if (n_slides != 1)
+        return INT64_MAX;
+    for (size_t i = 0; i < run->tasks.n_items; i++)
+        n += run->tasks.items[i].kind == task->kind &&
+             strcmp(run->tasks.items[i].precision, task->precision) == 0;
+    return task->kind == HRF_TASK_INFER ? n * (int64_t)run->workflow->n_precisions : n;
+}
+
 static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
                                      struct hrf_job_spec *spec, struct hrf_error *err)
 {
@@ -99,7 +117,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->memory_bytes = w->engine.memory_bytes;
     const struct hrf_executor_ops *ops = run->executor->ops;
     e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, hrf_task_kind_name(kind)) : 1;
-    e->n_threads = run->executor->ops->threads(run->executor, hrf_task_kind_name(kind));
+    e->n_threads = ops->threads(run->executor, hrf_task_kind_name(kind),
+                                most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     if (t->mode == NULL || t->tissue_method == NULL || e->model_file == NULL ||
         e->model_sha256 == NULL || e->precision == NULL || e->device == NULL ||
         (is_int8 && e->scales == NULL))

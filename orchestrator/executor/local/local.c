@@ -22,10 +22,11 @@ static int64_t limit(struct hrf_executor *executor)
     return 1;
 }
 
-static int64_t threads(const struct hrf_executor *executor, const char *kind)
+static int64_t threads(const struct hrf_executor *executor, const char *kind, int64_t most_jobs)
 {
     (void)kind;
-    int64_t share = hrf_process_cpu_count() / ((const struct local *)executor)->max_jobs;
+    const int64_t places = ((const struct local *)executor)->max_jobs;
+    const int64_t share = hrf_process_cpu_count() / (most_jobs < places ? most_jobs : places);
     return share > 0 ? share : 1;
 }
 

@@ -121,8 +121,9 @@ static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
     return hrf_slurm_wrap(slurm_of(executor)->settings, kind, out, err);
 }
 
-static int64_t threads(const struct hrf_executor *executor, const char *kind)
+static int64_t threads(const struct hrf_executor *executor, const char *kind, int64_t most_jobs)
 {
+    (void)most_jobs; /* a job has machines of its own */
     const struct slurm *s = (const struct slurm *)executor;
     return strcmp(kind, "tile") == 0 ? 1 : s->settings->slurm.cpus_per_rank;
 }
