@@ -19,8 +19,8 @@ const char *hrf_path_name(const char *path); /* "a/b.tif" -> "b.tif", inside `pa
 char *hrf_path_stem(const char *path);       /* "a/b.tif" -> "b" */
 char *hrf_path_extension(const char *path);  /* "a/b.TIF" -> "tif", "" when none */
 
-/* An absolute path without "//", "/." and "X/..", in place; other paths are left alone. "X/.." stays
- * where X is a link (its parent is elsewhere) or has a glob's characters. */
+/* An absolute path without "//", "/." and "X/..", in place; other paths are left alone. "X/.."
+ * stays where X is a link (its parent is elsewhere) or has a glob's characters. */
 void hrf_path_tidy(char *path);
 
 bool hrf_path_exists(const char *path);
