@@ -10,7 +10,8 @@
 
 static size_t bytes_of(const struct hrf_session *session, int32_t value)
 {
-    return (size_t)hrf_shape_count(&session->graph->values[value].shape) * sizeof(float);
+    const struct hrf_value *v = &session->graph->values[value];
+    return (size_t)hrf_shape_count(&v->shape) * hrf_dtype_size(v->dtype);
 }
 
 static enum hrf_status allocate_host(struct hrf_session *session, size_t n_bytes, void *place,
@@ -156,12 +157,6 @@ static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *
     return HRF_OK;
 }
 
-static size_t value_bytes(const struct hrf_session *session, int32_t value)
-{
-    const struct hrf_value *v = &session->graph->values[value];
-    return (size_t)hrf_shape_count(&v->shape) * hrf_dtype_size(v->dtype);
-}
-
 enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t n,
                                                struct hrf_error *err)
 {
@@ -169,8 +164,8 @@ enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int3
     const struct hrf_node *node = &session->graph->nodes[n];
     const struct hrf_kernel_call *call = &session->calls[n];
     const bool has_input = node->n_inputs > 0 && call->inputs[0] != NULL;
-    const size_t in = has_input ? value_bytes(session, node->inputs[0]) : 0;
-    const size_t out = value_bytes(session, node->outputs[0]);
+    const size_t in = has_input ? bytes_of(session, node->inputs[0]) : 0;
+    const size_t out = bytes_of(session, node->outputs[0]);
     HRF_TRY(grow(session, &d->staged[0], &d->staged_bytes[0], in, err));
     HRF_TRY(grow(session, &d->staged[1], &d->staged_bytes[1], out, err));
     if (in > 0)

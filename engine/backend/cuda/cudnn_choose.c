@@ -115,8 +115,10 @@ static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv,
                                    struct hrf_error *err)
 {
     HRF_TRY(hrf_cudnn_conv_build(conv, graph, err));
-    HRF_TRY(hrf_cudnn_engines_find(graph, device, engines, err));
-    hrf_cudnn_conv_filter(conv, engines);
+    for (int i = 0; i < 2 && engines->n_items == 0; i++) {
+        HRF_TRY(hrf_cudnn_engines_find(graph, device, i == 1, engines, err));
+        hrf_cudnn_conv_filter(conv, engines);
+    }
     return HRF_OK;
 }
 

@@ -88,7 +88,7 @@ static enum hrf_status find_in_mode(const struct hrf_cudnn_graph *g,
 {
     cudnnBackendDescriptor_t configs[HRF_CUDNN_MAX_ENGINES] = { NULL };
     cudnnBackendDescriptor_t heuristic = NULL;
-    const int32_t room = HRF_CUDNN_MAX_ENGINES - out->n_items;
+    const int32_t room = HRF_CUDNN_MAX_ENGINES;
     int64_t n = 0;
     HRF_TRY_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic),
                   "the choice of engines");
@@ -109,14 +109,13 @@ static enum hrf_status find_in_mode(const struct hrf_cudnn_graph *g,
 }
 
 enum hrf_status hrf_cudnn_engines_find(const struct hrf_cudnn_graph *g,
-                                       const struct hrf_cudnn_device *device,
+                                       const struct hrf_cudnn_device *device, bool fall_back,
                                        struct hrf_cudnn_engines *out, struct hrf_error *err)
 {
-    cudnnBackendDescriptor_t descriptor = hrf_cudnn_device_descriptor(device);
     *out = (struct hrf_cudnn_engines){ .n_items = 0 };
-    enum hrf_status status = find_in_mode(g, descriptor, CUDNN_HEUR_MODE_A, out, err);
-    if (status == HRF_OK)
-        status = find_in_mode(g, descriptor, CUDNN_HEUR_MODE_FALLBACK, out, err);
+    enum hrf_status status = find_in_mode(g, hrf_cudnn_device_descriptor(device),
+                                          fall_back ? CUDNN_HEUR_MODE_FALLBACK : CUDNN_HEUR_MODE_A,
+                                          out, err);
     if (status != HRF_OK)
         hrf_cudnn_engines_release(out);
     return status;

@@ -92,10 +92,10 @@ struct hrf_cudnn_engines {
     struct hrf_cudnn_engine items[HRF_CUDNN_MAX_ENGINES];
     int32_t n_items;
 };
-/* Ranked by cuDNN's heuristic (mode A, then its fall-back list), best first. Empty is no error. */
+/* Ranked by cuDNN's heuristic (mode A), or its fall-back list; best first. Empty is no error. */
 HRF_CHECKED enum hrf_status hrf_cudnn_engines_find(const struct hrf_cudnn_graph *g,
                                                    const struct hrf_cudnn_device *device,
-                                                   struct hrf_cudnn_engines *out,
+                                                   bool fall_back, struct hrf_cudnn_engines *out,
                                                    struct hrf_error *err);
 void hrf_cudnn_engines_release(struct hrf_cudnn_engines *engines);
 
