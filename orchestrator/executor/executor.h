@@ -62,6 +62,11 @@ struct hrf_job_view {
 
 struct hrf_executor {
     const struct hrf_executor_ops *ops;
+    /* quiet_ms: for how long answers without it must have come before a submission that is not
+     * sure is given up; 0: nothing is ever unsure here, and nothing starts again by itself.
+     * grace_ms: how late a job's own word may come after its end. full_ms: the first wait when it
+     * is full. tick_ms: how long to sleep when nothing happens. */
+    int64_t quiet_ms, grace_ms, full_ms, tick_ms;
 };
 
 struct hrf_executor_ops {
@@ -97,9 +102,6 @@ struct hrf_executor_ops {
     /* What the scheduler left of a job's own output, "" when nothing; heap. NULL: there is none. */
     char *(*output_path)(struct hrf_executor *executor, const char *run_directory,
                          const struct hrf_job_handle *handle);
-    /* How long answers without it must have come before a submission that is not sure is given up;
-     * how long a job's word may be late after its end; how long to sleep when nothing happens. */
-    int64_t quiet_ms, grace_ms, tick_ms;
     /* Why the scheduler cannot be asked at present, "" when it can. NULL: it always can. */
     const char *(*trouble)(const struct hrf_executor *executor);
 };

@@ -154,7 +154,7 @@ static enum hrf_status recover_job(struct run *run, struct hrf_attempt_row *row,
     HRF_TRY(run_add_job(run, row, &job, err));
     if (job->row.state != HRF_ATTEMPT_INTENT)
         return HRF_OK;
-    if (run->executor->ops->quiet_ms > 0) {
+    if (run->executor->quiet_ms > 0) {
         job->unsure_since_ms = run_now_ms();
         return HRF_OK;
     }
@@ -204,7 +204,7 @@ static bool end_jobs(struct run *run, const struct hrf_job_handle *handles)
             i++;
             continue;
         }
-        if (!hard && run_now_ms() - start > SOFT_MS && ops->quiet_ms == 0) {
+        if (!hard && run_now_ms() - start > SOFT_MS && run->executor->quiet_ms == 0) {
             ops->cancel(run->executor, handles, run->n_live, true);
             hard = true;
         }

@@ -319,7 +319,7 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
     enum hrf_status judged = judge(run, job, done, has_word, &verdict, err);
     HRF_AUTO_FREE char *reason = verdict.reason, *message = verdict.message;
     HRF_TRY(judged);
-    if (!has_word || run->executor->ops->quiet_ms > 0)
+    if (!has_word || run->executor->quiet_ms > 0)
         run_revoke(run, job); /* should it live on somewhere, it commits nothing */
     bool is_short = false;
     for (; job->n_collected < job->n_tasks; job->n_collected++) {
@@ -370,7 +370,7 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
         return HRF_OK;
     if (job->silent_since_ms == 0)
         job->silent_since_ms = run_now_ms();
-    if (run_now_ms() - job->silent_since_ms < run->executor->ops->quiet_ms)
+    if (run_now_ms() - job->silent_since_ms < run->executor->quiet_ms)
         return HRF_OK;
     *changed = true;
     run_revoke(run, job);
@@ -389,9 +389,8 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
  * job again, unless all is there; a job that ended may write its own word late. */
 static bool is_over(const struct run *run, struct run_job *job, bool has_word)
 {
-    const struct hrf_executor_ops *ops = run->executor->ops;
     const bool ended = job->view.sight == HRF_JOB_ENDED || job->view.sight == HRF_JOB_GONE;
-    if (ops->quiet_ms == 0)
+    if (run->executor->quiet_ms == 0)
         return has_word || job->view.sight == HRF_JOB_GONE;
     if (has_word && job->n_collected == job->n_tasks)
         return true;
@@ -399,7 +398,7 @@ static bool is_over(const struct run *run, struct run_job *job, bool has_word)
         return ended;
     if (job->silent_since_ms == 0)
         job->silent_since_ms = run_now_ms();
-    return run_now_ms() - job->silent_since_ms >= ops->grace_ms;
+    return run_now_ms() - job->silent_since_ms >= run->executor->grace_ms;
 }
 
 static enum hrf_status look_at(struct run *run, struct run_job *job, bool *changed,
@@ -407,9 +406,9 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
 {
     struct hrf_sentinel done = { .attempt = 0 };
     /* Presence first, then the word: a word written just before the end is still read. */
-    if (run->executor->ops->quiet_ms == 0)
+    if (run->executor->quiet_ms == 0)
         run->executor->ops->look(run->executor, &job->handle, &job->view);
-    if (run->executor->ops->quiet_ms > 0)
+    if (run->executor->quiet_ms > 0)
         run_find_restarts(run, job);
     if (job->unsure_since_ms != 0)
         HRF_TRY(settle_unsure(run, job, changed, err));
@@ -448,7 +447,7 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
     if (run->n_live == 0)
         return HRF_OK;
     run->executor->ops->poll(run->executor, &is_new);
-    if (is_new && run->executor->ops->quiet_ms > 0)
+    if (is_new && run->executor->quiet_ms > 0)
         look_at_all(run);
     HRF_TRY(hrf_store_begin(run->store, err));
     enum hrf_status status = HRF_OK;

@@ -291,7 +291,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
             next_beat = hrf_clock_seconds() + BEAT_S;
         }
         if (!changed && !submitted)
-            hrf_clock_sleep_ms(run->executor->ops->tick_ms);
+            hrf_clock_sleep_ms(run->executor->tick_ms);
     }
     HRF_TRY(run_check_calibrated(run, err));
     run->summary.end = HRF_RUN_DONE;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum { TILE_TASKS_PER_JOB = 8, MAX_TASKS_PER_JOB = 256 };
-/* How long to wait with what an executor had no room for: doubled each time, with jitter. */
-enum { FULL_LEAST_MS = 5000, FULL_MOST_MS = 300000 };
+/* Waits with what an executor had no room for are doubled each time, with jitter, up to this. */
+enum { FULL_MOST_MS = 300000 };
 
 /* ---- tasks into batches ---- */
 
@@ -234,7 +234,7 @@ static enum hrf_status take_back(struct run *run, size_t first, size_t n, const 
 static void wait_for_room(struct run *run, size_t n_jobs, const char *why)
 {
     const int64_t delay = run->submit_delay_ms;
-    run->submit_delay_ms = delay == 0                 ? FULL_LEAST_MS
+    run->submit_delay_ms = delay == 0                 ? run->executor->full_ms
                            : delay * 2 < FULL_MOST_MS ? delay * 2
                                                       : FULL_MOST_MS;
     run->submit_most = n_jobs > 1 ? (int64_t)n_jobs / 2 : 1;

@@ -83,7 +83,7 @@ const struct hrf_key hrf_keys[] = {
     { "executor.patches_per_job", HRF_KEY_INT, AT(executor.patches_per_job), "20000", 1, MANY, NULL,
       "how large a job is" },
     { "executor.max_jobs", HRF_KEY_INT, AT(executor.max_jobs), "2", 1, 100000, NULL,
-      "jobs at once" },
+      "jobs at once; 64 with slurm when not given" },
     { "executor.retries", HRF_KEY_INT, AT(executor.retries), "2", 0, 100, NULL, "per task" },
     { "executor.slurm.profile", HRF_KEY_PATH, AT(executor.slurm.profile), NULL, 0, 0, NULL,
       "a site's file with keys of this section; what stands here goes before it" },

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKFLOW_VERSION = 1, PATH_SIZE = 256 };
+enum { WORKFLOW_VERSION = 1, PATH_SIZE = 256, SLURM_MAX_JOBS = 64 };
 
 const char *hrf_precision_name(enum hrf_precision precision)
 {
@@ -327,6 +327,8 @@ static void check_combinations(struct hrf_reader *r)
     struct hrf_workflow *w = r->workflow;
     check_dataset(r);
     check_model(r);
+    if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
+        w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster's places are not a machine's */
     if (!is_given(r, "tiler.patch.stride"))
         w->tiler.patch.stride = w->tiler.patch.size;
     if (w->engine.parallel.microbatches > 1 && w->engine.parallel.stages == 1)
@@ -377,6 +379,54 @@ static enum hrf_status finish(struct hrf_reader *r, struct hrf_findings *finding
     return HRF_OK;
 }
 
+/* The profile that the overrides or the file name; NULL: none. */
+static const char *profile_name(const struct hrf_yaml_node *root, const char *const overrides[],
+                                size_t n_overrides)
+{
+    static const char key[] = "executor.slurm.profile=";
+    for (size_t i = n_overrides; i > 0; i--)
+        if (strncmp(overrides[i - 1], key, strlen(key)) == 0)
+            return overrides[i - 1] + strlen(key);
+    const struct hrf_yaml_node *node = hrf_yaml_find(root, "executor");
+    node = node != NULL && node->kind == HRF_YAML_MAP ? hrf_yaml_find(node, "slurm") : NULL;
+    node = node != NULL && node->kind == HRF_YAML_MAP ? hrf_yaml_find(node, "profile") : NULL;
+    return node != NULL && node->kind == HRF_YAML_SCALAR ? node->text : NULL;
+}
+
+/* A site's file: the keys of executor.slurm, read before the workflow's own, which go before them.
+ * A fault of it is a finding like any other, with its own position. */
+static enum hrf_status read_profile(struct hrf_reader *r, const char *name, struct hrf_error *err)
+{
+    static const char section[] = "executor.slurm.";
+    const char *where = r->where;
+    HRF_AUTO_FREE char *path = hrf_path_join(r->anchor, name);
+    HRF_AUTO_FREE char *text = NULL;
+    HRF_AUTO(hrf_yaml) yaml = NULL;
+    struct hrf_error cause = { .status = HRF_OK };
+    size_t n_bytes = 0;
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (hrf_file_read(path, HRF_YAML_MAX_BYTES, &text, &n_bytes, &cause) != HRF_OK ||
+        hrf_yaml_parse(text, n_bytes, path, &yaml, &cause) != HRF_OK) {
+        hrf_reader_find(r, 0, 0, "the profile cannot be read: %s", cause.text);
+        return HRF_OK;
+    }
+    const struct hrf_yaml_node *root = hrf_yaml_root(yaml);
+    r->where = path;
+    if (root->kind != HRF_YAML_MAP)
+        hrf_reader_find(r, root->line, root->column,
+                        "a profile is a map of the keys of executor.slurm, e.g. 'partition: gpu'");
+    else if (hrf_yaml_find(root, "profile") != NULL)
+        hrf_reader_find(r, root->line, root->column, "a profile cannot name another profile");
+    else
+        read_map(r, "executor.slurm", root);
+    r->where = where;
+    for (size_t i = 0; i < hrf_n_keys; i++) /* what stands there was not given here */
+        if (strncmp(hrf_keys[i].path, section, strlen(section)) == 0)
+            r->lines[i] = 0;
+    return HRF_OK;
+}
+
 static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n_bytes,
                                 const char *path, const char *const overrides[], size_t n_overrides,
                                 struct hrf_error *err)
@@ -407,7 +457,10 @@ static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n
                         "a workflow is a map of keys; begin with 'version: 1'");
         return HRF_OK;
     }
+    const char *profile = profile_name(root, overrides, n_overrides);
     check_version(r, root);
+    if (profile != NULL && profile[0] != '\0')
+        HRF_TRY(read_profile(r, profile, err));
     read_map(r, "", root);
     for (size_t i = 0; i < n_overrides; i++)
         read_override(r, overrides[i], path);

@@ -90,7 +90,6 @@ static const struct hrf_executor_ops ops = {
     .poll = poll_nothing,
     .look = look,
     .cancel = cancel,
-    .tick_ms = 25,
 };
 
 enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *settings,
@@ -99,7 +98,7 @@ enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *se
     struct local *local = hrf_calloc(1, sizeof *local);
     if (local == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the local executor");
-    local->base.ops = &ops;
+    local->base = (struct hrf_executor){ .ops = &ops, .tick_ms = 25 };
     local->max_jobs = settings->max_jobs;
     *out = &local->base;
     return HRF_OK;

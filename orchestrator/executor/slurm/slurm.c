@@ -21,7 +21,7 @@
  * the controller does not answer. */
 enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
 enum { QUERY_SHARE = 20, CANCEL_BATCH = 200, DEFAULT_ARRAY = 1000, QUIET_MS = 30000 };
-enum { GRACE_MS = 15000, TICK_MS = 250 };
+enum { GRACE_MS = 15000, FULL_MS = 5000, TICK_MS = 250 };
 
 struct slurm {
     struct hrf_executor base;
@@ -513,9 +513,6 @@ static const struct hrf_executor_ops ops = {
     .explain = explain,
     .cancel = cancel,
     .output_path = output_path,
-    .quiet_ms = QUIET_MS,
-    .grace_ms = GRACE_MS,
-    .tick_ms = TICK_MS,
     .trouble = trouble,
 };
 
@@ -526,7 +523,11 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
     struct slurm *s = hrf_calloc(1, sizeof *s);
     if (s == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the Slurm executor");
-    s->base.ops = &ops;
+    s->base = (struct hrf_executor){ .ops = &ops,
+                                     .quiet_ms = scaled(QUIET_MS),
+                                     .grace_ms = scaled(GRACE_MS),
+                                     .full_ms = scaled(FULL_MS),
+                                     .tick_ms = TICK_MS };
     s->settings = settings;
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
     enum hrf_status status = hrf_process_self(&s->program, err);
