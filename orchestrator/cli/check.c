@@ -1,5 +1,6 @@
 /* check.c - `hires-flow check`: all errors of a workflow file at once, or its JSON Schema. */
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/executor/slurm/site.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,18 +14,6 @@ static int print_schema(const char *command)
         fputs(text.text, stdout);
     hrf_strbuf_release(&text);
     return status == HRF_OK ? 0 : hrf_cli_fail(command, &err);
-}
-
-/* The lines of a text, without their ends. */
-static json_t *lines_of(const char *text)
-{
-    json_t *list = json_array();
-    while (*text != '\0') {
-        const size_t n = strcspn(text, "\n");
-        json_array_append_new(list, json_stringn(text, n));
-        text += n + (text[n] == '\n');
-    }
-    return list;
 }
 
 static json_t *findings_json(const struct hrf_findings *findings)
@@ -56,7 +45,7 @@ static int print_json(const char *path, const struct hrf_option_list *set)
                                     status == HRF_OK ? json_null() : hrf_json_string(err.text),
                                     "errors", (json_int_t)findings.n_items, "findings",
                                     findings_json(&findings), "unsupported",
-                                    lines_of(unsupported.text));
+                                    hrf_cli_lines_json(unsupported.text));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
     hrf_strbuf_release(&unsupported);
@@ -73,9 +62,35 @@ static int print_keys(void)
     return 0;
 }
 
+/* What Slurm would do with a job of each kind, by sbatch --test-only: nothing is submitted. */
+static int try_submit(const struct hrf_workflow *w)
+{
+    static const char *const kinds[] = { "tile", "infer" };
+    int code = 0;
+    if (w->executor.type != HRF_EXECUTOR_SLURM) {
+        printf("executor.type is local: nothing is submitted\n");
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct hrf_strbuf out = HRF_STRBUF_INIT;
+        struct hrf_error err = { .status = HRF_OK };
+        const enum hrf_status status = hrf_slurm_try(&w->executor, kinds[i], &out, &err);
+        if (status == HRF_OK)
+            printf("%s: Slurm would take it: %s\n", kinds[i], out.text);
+        else
+            printf("%s: %s: %s\n", kinds[i],
+                   status == HRF_E_USER ? "Slurm would refuse it" : "Slurm cannot be asked",
+                   err.text);
+        if (status != HRF_OK && code == 0)
+            code = status == HRF_E_USER ? HRF_EXIT_USAGE : HRF_EXIT_LACKS;
+        hrf_strbuf_release(&out);
+    }
+    return code;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    bool schema = false, keys = false, resolved = false, json = false;
+    bool schema = false, keys = false, resolved = false, json = false, submit = false;
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE", "overrides a key; may be repeated", HRF_OPTION_LIST, &set },
@@ -83,6 +98,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "keys", NULL, "print every key, its default and meaning (Markdown)", HRF_OPTION_FLAG,
           &keys },
         { "resolved", NULL, "print the workflow with every default", HRF_OPTION_FLAG, &resolved },
+        { "submit", NULL, "ask Slurm whether it would take the jobs, without submitting",
+          HRF_OPTION_FLAG, &submit },
         { "json", NULL, "print the findings as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -114,7 +131,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                text.length > 0 ? ", but this build cannot run it:\n" : "\n", text.text);
     }
     hrf_strbuf_release(&text);
-    return 0;
+    return submit ? try_submit(workflow) : 0;
 }
 
 const struct hrf_command hrf_cli_check = {

@@ -42,6 +42,8 @@ HRF_CHECKED enum hrf_status hrf_cli_open(const char *directory, struct hrf_store
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
 /* AUC and accuracy as report.json has them, a line a precision. */
 void hrf_cli_print_figures(const json_t *report);
+/* The lines of a text, without their ends. New reference. */
+json_t *hrf_cli_lines_json(const char *text);
 /* Becomes hires-engine beside this program with these words; returns only on failure. */
 int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **argv);
 

@@ -1,4 +1,5 @@
 /* doctor.c - `hires-flow doctor`: what this machine has, and what each finding means for a run. */
+#include "orchestrator/cli/doctor.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -9,20 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-enum verdict { GOOD, WARNING, BAD };
-
-struct doctor {
-    json_t *findings; /* array of {subject, verdict, found, meaning} */
-    bool is_bad;
-};
-
-static void tell(struct doctor *doctor, enum verdict verdict, const char *subject,
-                 const char *meaning, const char *format, ...) HRF_PRINTF(5, 6);
-
-static void tell(struct doctor *doctor, enum verdict verdict, const char *subject,
-                 const char *meaning, const char *format, ...)
+void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
+                     const char *meaning, const char *format, ...)
 {
     static const char *const words[] = { "good", "warning", "bad" };
     char found[1024];
@@ -30,13 +22,13 @@ static void tell(struct doctor *doctor, enum verdict verdict, const char *subjec
     va_start(args, format);
     vsnprintf(found, sizeof found, format, args);
     va_end(args);
-    doctor->is_bad |= verdict == BAD;
+    doctor->is_bad |= verdict == HRF_BAD;
     json_array_append_new(doctor->findings,
                           json_pack("{ssssssso}", "subject", subject, "verdict", words[verdict],
                                     "meaning", meaning, "found", hrf_json_string(found)));
 }
 
-static void look_at_engine(struct doctor *doctor)
+static void look_at_engine(struct hrf_doctor *doctor)
 {
     HRF_AUTO_FREE char *self = NULL, *directory = NULL, *program = NULL;
     struct hrf_strbuf out = HRF_STRBUF_INIT;
@@ -51,54 +43,90 @@ static void look_at_engine(struct doctor *doctor)
                result.exited && result.exit_code == 0;
     }
     if (!good)
-        tell(doctor, BAD, "engine", "no infer job can run: put hires-engine beside hires-flow",
-             "does not start: %s", err.text);
+        hrf_doctor_tell(doctor, HRF_BAD, "engine",
+                        "no infer job can run: put hires-engine beside hires-flow",
+                        "does not start: %s", err.text);
     for (const char *line = out.text; good && *line != '\0';) {
         const int n = (int)strcspn(line, "\n");
-        tell(doctor, GOOD, "engine", "infer jobs can run", "%.*s", n, line);
+        hrf_doctor_tell(doctor, HRF_GOOD, "engine", "infer jobs can run", "%.*s", n, line);
         line += n + (line[n] == '\n');
     }
     hrf_strbuf_release(&out);
 }
 
+/* What the file system of a directory is called; "another" for what is not known here. Numbers:
+ * statfs(2), and each project's own headers. */
+static const char *file_system(const char *directory, bool *is_shared)
+{
+    static const struct {
+        unsigned long type;
+        const char *name;
+        bool is_shared;
+    } known[] = { { 0xEF53, "ext4", false },        { 0x58465342, "XFS", false },
+                  { 0x9123683E, "Btrfs", false },   { 0x01021994, "tmpfs", false },
+                  { 0x794C7630, "overlay", false }, { 0x2FC12FC1, "ZFS", false },
+                  { 0x6969, "NFS", true },          { 0x0BD00BD0, "Lustre", true },
+                  { 0x47504653, "GPFS", true },     { 0x19830326, "BeeGFS", true },
+                  { 0x00C36400, "Ceph", true },     { 0xFF534D42, "CIFS", true },
+                  { 0x01021997, "9p", true },       { 0x65735546, "FUSE", true } };
+    struct statfs fs;
+    *is_shared = false;
+    for (size_t i = 0; statfs(directory, &fs) == 0 && i < sizeof known / sizeof known[0]; i++)
+        if (((unsigned long)fs.f_type & 0xffffffffUL) == known[i].type) {
+            *is_shared = known[i].is_shared;
+            return known[i].name;
+        }
+    return "another";
+}
+
 /* Where runs would be written: room, and the renames that commits are made of. */
-static void look_at_directory(struct doctor *doctor, const char *directory)
+static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
 {
     enum { LEAST_BYTES = 1 << 30 };
     struct statvfs fs;
     struct hrf_error err = { .status = HRF_OK };
     if (statvfs(directory, &fs) != 0) {
-        tell(doctor, BAD, "directory", "runs cannot be written here", "'%s' cannot be read",
-             directory);
+        hrf_doctor_tell(doctor, HRF_BAD, "directory", "runs cannot be written here",
+                        "'%s' cannot be read", directory);
         return;
     }
     const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
-    tell(doctor, free_bytes < LEAST_BYTES ? WARNING : GOOD, "disk",
-         free_bytes < LEAST_BYTES ? "a run stops, and can go on later, when the disk is full"
-                                  : "room for a run",
-         "%.1f GiB free in '%s'", free_bytes / 0x1p30, directory);
+    hrf_doctor_tell(doctor, free_bytes < LEAST_BYTES ? HRF_WARNING : HRF_GOOD, "disk",
+                    free_bytes < LEAST_BYTES
+                        ? "a run stops, and can go on later, when the disk is full"
+                        : "room for a run",
+                    "%.1f GiB and %.0f files free in '%s'", free_bytes / 0x1p30,
+                    (double)fs.f_favail, directory);
+    bool is_shared;
+    const char *name = file_system(directory, &is_shared);
+    hrf_doctor_tell(doctor, HRF_GOOD, "file system",
+                    is_shared ? "run.db keeps a rollback journal, which works across machines"
+                              : "run.db keeps a write-ahead log; a cluster needs a shared one",
+                    "%s%s", name, is_shared ? ", shared" : "");
     HRF_AUTO_FREE char *probe = hrf_format("%s/.hires-flow-doctor-%ld", directory, (long)getpid());
     if (probe == NULL)
         return;
     const double start = hrf_clock_seconds();
     if (hrf_file_write_atomic(probe, "probe\n", 6, &err) != HRF_OK)
-        tell(doctor, BAD, "commit", "no job can hand in a result here", "%s", err.text);
+        hrf_doctor_tell(doctor, HRF_BAD, "commit", "no job can hand in a result here", "%s",
+                        err.text);
     else
-        tell(doctor, GOOD, "commit", "results are committed by write, fsync and rename",
-             "%.1f ms each", 1000 * (hrf_clock_seconds() - start));
+        hrf_doctor_tell(doctor, HRF_GOOD, "commit",
+                        "results are committed by write, fsync and rename", "%.1f ms each",
+                        1000 * (hrf_clock_seconds() - start));
     unlink(probe);
 }
 
-static void look_at_cores(struct doctor *doctor)
+static void look_at_cores(struct hrf_doctor *doctor)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    tell(doctor, GOOD, "cores", "shared out over executor.max_jobs jobs", "%d",
-         hrf_process_cpu_count());
-    tell(doctor, GOOD, "memory", "a job's need is shown by `hires-flow plan`", "%.1f GiB",
-         (double)pages * (double)page / 0x1p30);
+    hrf_doctor_tell(doctor, HRF_GOOD, "cores", "shared out over executor.max_jobs jobs", "%d",
+                    hrf_process_cpu_count());
+    hrf_doctor_tell(doctor, HRF_GOOD, "memory", "a job's need is shown by `hires-flow plan`",
+                    "%.1f GiB", (double)pages * (double)page / 0x1p30);
 }
 
-static void print_text(const struct doctor *doctor)
+static void print_text(const struct hrf_doctor *doctor, bool slurm)
 {
     static const char *const marks[] = { "good", "ok  ", "warning", "!   ", "bad", "BAD " };
     for (size_t i = 0; i < json_array_size(doctor->findings); i++) {
@@ -108,15 +136,16 @@ static void print_text(const struct doctor *doctor)
         for (size_t k = 0; k < 6; k += 2)
             if (strcmp(marks[k], verdict) == 0)
                 mark = marks[k + 1];
-        printf("%s %-10s %s (%s)\n", mark, json_string_value(json_object_get(f, "subject")),
+        printf("%s %-11s %s (%s)\n", mark, json_string_value(json_object_get(f, "subject")),
                json_string_value(json_object_get(f, "found")),
                json_string_value(json_object_get(f, "meaning")));
     }
-    printf("%s\n",
-           doctor->is_bad ? "a run cannot work like this" : "all that a local run needs is there");
+    printf("%s\n", doctor->is_bad ? "a run cannot work like this"
+                   : slurm        ? "all that a run with Slurm needs is there"
+                                  : "all that a local run needs is there");
 }
 
-static void print_json(const struct doctor *doctor)
+static void print_json(const struct hrf_doctor *doctor)
 {
     HRF_AUTO_JSON value = json_pack("{sisbsO}", "version", 1, "good", (int)!doctor->is_bad,
                                     "findings", doctor->findings);
@@ -124,12 +153,28 @@ static void print_json(const struct doctor *doctor)
     printf("%s\n", text != NULL ? text : "{}");
 }
 
+/* The Slurm part of a workflow; without one, what holds without it. */
+static enum hrf_status load_settings(const char *file, const struct hrf_option_list *set,
+                                     struct hrf_workflow **out, struct hrf_error *err)
+{
+    if (file != NULL)
+        return hrf_cli_load(file, set, out, err);
+    *out = hrf_calloc(1, sizeof **out);
+    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, slurm = false, no_probe = false;
     const char *directory = ".";
+    struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "dir", "DIR", "where runs will be written (default here)", HRF_OPTION_TEXT, &directory },
+        { "slurm", NULL, "Slurm is needed, also without a workflow that says so", HRF_OPTION_FLAG,
+          &slurm },
+        { "no-probe", NULL, "do not run the two short test jobs", HRF_OPTION_FLAG, &no_probe },
+        { "set", "KEY=VALUE", "overrides a key of the workflow; may be repeated", HRF_OPTION_LIST,
+          &set },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -137,20 +182,35 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     HRF_AUTO_JSON findings = json_array();
-    struct doctor doctor = { .findings = findings };
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    struct hrf_doctor doctor = { .findings = findings };
+    struct hrf_error err = { .status = HRF_OK };
+    if (load_settings(args.n_operands > 0 ? args.operands[0] : NULL, &set, &workflow, &err) !=
+        HRF_OK)
+        return hrf_cli_fail(command->name, &err);
+    slurm |= workflow->executor.type == HRF_EXECUTOR_SLURM;
     look_at_engine(&doctor);
     look_at_cores(&doctor);
     look_at_directory(&doctor, directory);
+    hrf_doctor_slurm(&doctor, &workflow->executor, directory, slurm, slurm && !no_probe);
     if (json)
         print_json(&doctor);
     else
-        print_text(&doctor);
+        print_text(&doctor, slurm);
     return doctor.is_bad ? HRF_EXIT_LACKS : 0;
 }
 
+static const char details[] =
+    "Each line says what was found and what it means for a run. With a workflow whose executor is\n"
+    "slurm, or with --slurm, two test jobs of a moment are run: one writes where runs would be, "
+    "one\n"
+    "is two ranks that must find each other.";
+
 const struct hrf_command hrf_cli_doctor = {
     .name = "doctor",
-    .operands = "",
-    .summary = "tell whether this machine has what a run needs",
+    .operands = "[FILE.yaml]",
+    .summary = "tell whether this machine and its Slurm have what a run needs",
+    .details = details,
+    .max_operands = 1,
     .run = run,
 };

@@ -3,6 +3,8 @@
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/plan_layout.h"
+#include "orchestrator/executor/slurm/script.h"
+#include "orchestrator/executor/slurm/site.h"
 #include "orchestrator/run/preview.h"
 
 #include <stdio.h>
@@ -109,6 +111,44 @@ static void print_tasks(const struct hrf_preview *preview)
     }
 }
 
+/* The arrays that the known tasks would be submitted as: one text, a line an sbatch. A kind of
+ * which no task is known yet is shown by the line of one job. Heap. */
+static char *sbatch_lines(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                          const char *directory)
+{
+    static const enum hrf_task_kind kinds[] = { HRF_TASK_TILE, HRF_TASK_INFER };
+    HRF_AUTO_FREE char *absolute = NULL;
+    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    struct hrf_error err;
+    if (hrf_path_absolute(directory, &absolute, &err) != HRF_OK)
+        return NULL;
+    const int64_t most = hrf_slurm_array_limit();
+    int64_t number = 1;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const bool later = count(preview).reasons[kinds[i]][HRF_PREVIEW_UNKNOWN] > 0;
+        const int64_t n = preview->n_jobs[kinds[i]];
+        if (hrf_slurm_describe(&w->executor, hrf_task_kind_name(kinds[i]), n > 0 ? n : later, most,
+                               absolute, &number, &out, &err) != HRF_OK)
+            break;
+    }
+    return hrf_strbuf_detach(&out);
+}
+
+static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                        const char *directory)
+{
+    HRF_AUTO_FREE char *lines = sbatch_lines(w, preview, directory);
+    printf(
+        "slurm     an infer job is %lld ranks on %lld machines, %lld cores and %lld GPUs a rank\n",
+        (long long)hrf_slurm_ranks(&w->executor, "infer"), (long long)w->executor.slurm.nodes,
+        (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
+    for (const char *at = lines != NULL ? lines : ""; *at != '\0';) {
+        const size_t n = strcspn(at, "\n");
+        printf("          %.*s\n", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
 static void print_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
                        const char *directory, const struct hrf_layout_request *request, bool all)
 {
@@ -131,6 +171,10 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
            "at once\n",
            (long long)c.patches, (long long)w->executor.patches_per_job,
            (long long)w->executor.max_jobs);
+    printf("jobs      %lld to tile, %lld to infer, as far as is known\n",
+           (long long)preview->n_jobs[HRF_TASK_TILE], (long long)preview->n_jobs[HRF_TASK_INFER]);
+    if (w->executor.type == HRF_EXECUTOR_SLURM)
+        print_slurm(w, preview, directory);
     printf("aggregate %s, threshold %g\n", hrf_score_method_name(w->aggregate.slide_score),
            w->aggregate.threshold);
     for (size_t i = 0; i < w->n_precisions; i++)
@@ -165,6 +209,15 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
         (json_int_t)slides_in(preview, HRF_SLIDE_EXCLUDED), "failed",
         (json_int_t)slides_in(preview, HRF_SLIDE_FAILED), "tasks", tasks, "patches_to_score",
         (json_int_t)count(preview).patches, "layouts", layouts_json(w, request));
+    if (value != NULL) {
+        HRF_AUTO_FREE char *lines = w->executor.type == HRF_EXECUTOR_SLURM
+                                        ? sbatch_lines(w, preview, directory)
+                                        : NULL;
+        json_object_set_new(value, "jobs",
+                            json_pack("{sIsI}", "tile", (json_int_t)preview->n_jobs[HRF_TASK_TILE],
+                                      "infer", (json_int_t)preview->n_jobs[HRF_TASK_INFER]));
+        json_object_set_new(value, "sbatch", hrf_cli_lines_json(lines != NULL ? lines : ""));
+    }
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
 }

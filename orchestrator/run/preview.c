@@ -139,6 +139,24 @@ static enum hrf_status open_store(struct scene *scene, const char *directory, st
     return hrf_store_get_tasks(scene->store, &scene->known, err);
 }
 
+static enum hrf_status count_jobs(const struct scene *scene, struct hrf_error *err)
+{
+    struct hrf_preview *p = scene->preview;
+    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(p->n_tasks + 1, sizeof *rows);
+    if (rows == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", p->n_tasks);
+    for (size_t i = 0; i < p->n_tasks; i++) {
+        const bool is_known = p->tasks[i].reason != HRF_PREVIEW_CACHED &&
+                              p->tasks[i].reason != HRF_PREVIEW_UNKNOWN;
+        rows[i] = p->tasks[i].row;
+        rows[i].state = is_known ? HRF_TASK_PENDING : HRF_TASK_FINISHED;
+    }
+    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++)
+        HRF_TRY(run_count_jobs(scene->workflow, rows, p->n_tasks, (enum hrf_task_kind)kind,
+                               &p->n_jobs[kind], err));
+    return HRF_OK;
+}
+
 static enum hrf_status fill(struct scene *scene, const char *directory, struct hrf_error *err)
 {
     struct hrf_preview *p = scene->preview;
@@ -153,7 +171,7 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
         const struct hrf_preview_task tile = p->tasks[i]; /* adding moves the array */
         HRF_TRY(add_infer(scene, &tile, err));
     }
-    return HRF_OK;
+    return count_jobs(scene, err);
 }
 
 enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow, const char *directory,

@@ -24,8 +24,9 @@ struct hrf_preview {
     struct hrf_slide_rows slides;
     struct hrf_preview_task *tasks; /* tile tasks first, then infer */
     size_t n_tasks;
-    struct hrf_strbuf warnings; /* of ingest, a line each */
-    bool has_run;               /* a run stands in the directory */
+    struct hrf_strbuf warnings;       /* of ingest, a line each */
+    int64_t n_jobs[HRF_N_TASK_KINDS]; /* that the known tasks would become */
+    bool has_run;                     /* a run stands in the directory */
 };
 void hrf_preview_release(struct hrf_preview *preview);
 

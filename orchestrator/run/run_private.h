@@ -139,6 +139,12 @@ HRF_CHECKED enum hrf_status run_recover(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err);
 
 /* submit.c */
+/* How many jobs the tasks of a kind among `rows` would become; those that are not PENDING count for
+ * nothing. */
+HRF_CHECKED enum hrf_status run_count_jobs(const struct hrf_workflow *workflow,
+                                           struct hrf_task_row *rows, size_t n_rows,
+                                           enum hrf_task_kind kind, int64_t *out,
+                                           struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
 
 /* observe.c */

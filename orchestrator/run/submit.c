@@ -111,6 +111,21 @@ static enum hrf_status gather(struct run *run, enum hrf_task_kind kind, size_t m
     return HRF_OK;
 }
 
+enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_task_row *rows,
+                               size_t n_rows, enum hrf_task_kind kind, int64_t *out,
+                               struct hrf_error *err)
+{
+    struct batches batches = { .items = NULL };
+    HRF_AUTO_FREE int64_t *now = hrf_calloc(n_rows + 1, sizeof *now);
+    if (now == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", n_rows);
+    struct run run = { .workflow = workflow, .tasks = { rows, n_rows }, .not_before_ms = now };
+    const enum hrf_status status = gather(&run, kind, SIZE_MAX, &batches, err);
+    *out = (int64_t)batches.n;
+    batches_release(&batches);
+    return status;
+}
+
 /* ---- batches into jobs ---- */
 
 static enum hrf_status describe(struct run *run, const struct run_batch *batch,

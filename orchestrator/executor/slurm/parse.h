@@ -81,6 +81,10 @@ struct hrf_slurm_limits {
 /* Of `scontrol show config`. */
 void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out);
 
+/* Elements of one array: what the site takes at most, half of its jobs; 1000 when it does not
+ * tell. */
+int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits);
+
 struct hrf_slurm_partition {
     char name[64], state[16];
     int64_t max_minutes;   /* 0 = no limit */

@@ -55,6 +55,18 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
         out->max_array_tasks = strtoll(tasks + strlen("max_array_tasks="), NULL, 10);
 }
 
+int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits)
+{
+    enum { DEFAULT_ARRAY = 1000 };
+    int64_t most = limits->max_array_size > 0 ? limits->max_array_size : DEFAULT_ARRAY;
+    if (limits->max_array_tasks > 0 && limits->max_array_tasks < most)
+        most = limits->max_array_tasks;
+    /* Half of what the site takes, so that others and a second array find room. */
+    if (limits->max_job_count > 0 && limits->max_job_count / 2 < most)
+        most = limits->max_job_count / 2;
+    return most > 0 ? most : 1;
+}
+
 /* The value of " KEY=" in one line, up to the next space. */
 static bool find_word(const char *line, const char *key, char *out, size_t size)
 {

@@ -20,7 +20,7 @@
  * times what a query takes, growing to IDLE_MS while nothing changes; LOST_MS is the ceiling while
  * the controller does not answer. */
 enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
-enum { QUERY_SHARE = 20, CANCEL_BATCH = 200, DEFAULT_ARRAY = 1000, QUIET_MS = 30000 };
+enum { QUERY_SHARE = 20, CANCEL_BATCH = 200, QUIET_MS = 30000 };
 enum { GRACE_MS = 15000, FULL_MS = 5000, TICK_MS = 250 };
 
 struct slurm {
@@ -104,13 +104,7 @@ static int64_t limit(struct hrf_executor *executor)
 {
     struct slurm *s = slurm_of(executor);
     find_limits(s);
-    int64_t most = s->limits.max_array_size > 0 ? s->limits.max_array_size : DEFAULT_ARRAY;
-    if (s->limits.max_array_tasks > 0 && s->limits.max_array_tasks < most)
-        most = s->limits.max_array_tasks;
-    /* Half of what the site takes, so that others and a second array find room. */
-    if (s->limits.max_job_count > 0 && s->limits.max_job_count / 2 < most)
-        most = s->limits.max_job_count / 2;
-    return most > 0 ? most : 1;
+    return hrf_slurm_most(&s->limits);
 }
 
 /* ---- submit ---- */

@@ -1,0 +1,254 @@
+/* doctor_slurm.c - what the site's Slurm is like, and what each finding means for a run. */
+#include "base/clock.h"
+#include "base/module.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/doctor.h"
+#include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/parse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* PROBE_MS: two ranks on two machines that may first have to become free. */
+enum { PROBE_MS = 60000, SKEW_MS = 5000 };
+
+static bool ask(const char *const argv[], int64_t deadline_ms, struct hrf_slurm_output *out,
+                char *why, size_t size)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_slurm_run(argv, deadline_ms, out, &err) != HRF_OK) {
+        snprintf(why, size, "%.*s", (int)size - 1, err.text);
+        return false;
+    }
+    if (hrf_slurm_is_well(out))
+        return true;
+    if (out->result.timed_out)
+        snprintf(why, size, "no answer in %lld s", (long long)deadline_ms / 1000);
+    else
+        hrf_slurm_error_line(out->errors.text, why, size);
+    hrf_slurm_output_release(out);
+    return false;
+}
+
+static void look_at_commands(struct hrf_doctor *doctor)
+{
+    static const char *const tools[] = { "sbatch", "squeue", "scancel", "scontrol", "srun" };
+    char missing[128] = "", why[300];
+    for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++) {
+        struct hrf_slurm_output out;
+        const char *const argv[] = { tools[i], "--version", NULL };
+        if (ask(argv, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why))
+            hrf_slurm_output_release(&out);
+        else
+            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", tools[i]);
+    }
+    if (missing[0] != '\0')
+        hrf_doctor_tell(doctor, HRF_BAD, "slurm", "jobs cannot be submitted, followed or ended",
+                        "these commands do not run:%s", missing);
+}
+
+static void look_at_controller(struct hrf_doctor *doctor)
+{
+    static const char *const queue[] = { "squeue", "-h", "-o", HRF_SLURM_SQUEUE_FORMAT, NULL };
+    struct hrf_slurm_output out;
+    char why[300];
+    const double start = hrf_clock_seconds();
+    if (!ask(queue, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
+        hrf_doctor_tell(doctor, HRF_BAD, "controller",
+                        "no job can be submitted; jobs that run go on and hand in their results",
+                        "%s", why);
+        return;
+    }
+    hrf_slurm_output_release(&out);
+    hrf_doctor_tell(doctor, HRF_GOOD, "controller",
+                    "asked once for all jobs, at most every 2 s, less often when it is slow",
+                    "answers squeue in %.0f ms", 1000 * (hrf_clock_seconds() - start));
+}
+
+static void tell_config(struct hrf_doctor *doctor, const struct hrf_slurm_limits *l)
+{
+    hrf_doctor_tell(doctor, HRF_GOOD, "slurm", "its commands' text output is read, 21.08 to 26.05",
+                    "version %s", l->version);
+    hrf_doctor_tell(doctor, HRF_GOOD, "arrays", "more jobs go in several arrays, one after another",
+                    "up to %lld jobs each (MaxArraySize %lld, MaxJobCount %lld)",
+                    (long long)hrf_slurm_most(l), (long long)l->max_array_size,
+                    (long long)l->max_job_count);
+    hrf_doctor_tell(doctor, HRF_GOOD, "accounting",
+                    l->has_accounting ? "asked for jobs that the controller has forgotten"
+                                      : "not needed: a job's own record tells how it ended",
+                    "%s, job completions: %s, ended jobs are shown for %lld s",
+                    l->has_accounting ? "there" : "none",
+                    l->completions[0] != '\0' ? l->completions : "none",
+                    (long long)l->min_job_age_s);
+    hrf_doctor_tell(doctor, l->can_requeue ? HRF_GOOD : HRF_WARNING, "requeue",
+                    l->can_requeue
+                        ? "a job that loses its machine or is preempted goes on by itself"
+                        : "a job that loses its machine waits until a driver submits it again",
+                    "JobRequeue %d, PreemptMode %s", (int)l->can_requeue, l->preempt_mode);
+}
+
+/* Returns how many machines the partition has, 0 when that is not told. */
+static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
+{
+    static const char *const config[] = { "scontrol", "show", "config", NULL };
+    static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
+    struct hrf_slurm_limits limits;
+    struct hrf_slurm_partition p;
+    struct hrf_slurm_output out;
+    char why[300];
+    if (!ask(config, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why))
+        return 0; /* the controller's line tells it */
+    hrf_slurm_config_parse(out.output.text, &limits);
+    hrf_slurm_output_release(&out);
+    tell_config(doctor, &limits);
+    if (!ask(partitions, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why))
+        return 0;
+    const bool found = hrf_slurm_partition_parse(out.output.text, partition, &p);
+    hrf_slurm_output_release(&out);
+    if (!found)
+        hrf_doctor_tell(doctor, HRF_BAD, "partition",
+                        "name one that `sinfo` lists in executor.slurm.partition",
+                        partition != NULL ? "there is no '%s'" : "there is no default one%.0s",
+                        partition != NULL ? partition : "");
+    else
+        hrf_doctor_tell(
+            doctor, strcmp(p.state, "UP") == 0 ? HRF_GOOD : HRF_BAD, "partition",
+            p.max_minutes > 0 ? "longer jobs would wait for ever" : "jobs may be of any length",
+            "%s is %s: %lld machines, %lld cores, at most %lld minutes a job", p.name, p.state,
+            (long long)p.n_nodes, (long long)p.n_cpus, (long long)p.max_minutes);
+    return found ? p.n_nodes : 0;
+}
+
+static bool has_pmix(struct hrf_doctor *doctor)
+{
+    static const char *const list[] = { "srun", "--mpi=list", NULL };
+    struct hrf_slurm_output out;
+    char why[300] = "";
+    bool found = false;
+    if (ask(list, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
+        /* It prints on either stream, by version. */
+        found = strstr(out.output.text, "pmix") != NULL || strstr(out.errors.text, "pmix") != NULL;
+        hrf_slurm_output_release(&out);
+    }
+    if (!found)
+        hrf_doctor_tell(doctor, HRF_WARNING, "pmix",
+                        "jobs of one rank run; nodes and ranks_per_node must be 1",
+                        "srun --mpi=list does not name pmix%s%s", why[0] != '\0' ? ": " : "", why);
+    return found;
+}
+
+/* Two ranks that find each other; their clocks against ours, from the same files. */
+static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
+                        const char *directory, int64_t n_nodes)
+{
+    HRF_AUTO_FREE char *self = NULL, *bin = NULL, *engine = NULL, *chdir = NULL, *partition = NULL;
+    struct hrf_slurm_output out;
+    char why[300] = "";
+    if (hrf_process_self(&self, NULL) != HRF_OK || (bin = hrf_path_directory(self)) == NULL ||
+        (engine = hrf_path_join(bin, "hires-engine")) == NULL ||
+        (chdir = hrf_format("--chdir=%s", directory)) == NULL ||
+        (partition = hrf_format("--partition=%s", settings->slurm.partition != NULL
+                                                      ? settings->slurm.partition
+                                                      : "")) == NULL)
+        return;
+    const char *argv[20] = { "srun",     "--mpi=pmix",     "--ntasks=2", "--mem=500M",
+                             "--time=2", "--immediate=30", "--quiet",    chdir };
+    size_t n = 8;
+    if (settings->slurm.partition != NULL)
+        argv[n++] = partition;
+    if (n_nodes > 1)
+        argv[n++] = "--nodes=2";
+    argv[n++] = engine;
+    argv[n++] = "ranks";
+    argv[n++] = "--expect";
+    argv[n++] = "2";
+    const double start = hrf_clock_seconds();
+    if (!ask(argv, PROBE_MS, &out, why, sizeof why)) {
+        hrf_doctor_tell(doctor, HRF_WARNING, "ranks",
+                        "jobs of more than one rank may not start; jobs of one rank do",
+                        "two ranks did not find each other: %s", why);
+        return;
+    }
+    hrf_doctor_tell(doctor, HRF_GOOD, "ranks", "the ranks of a job share its patches",
+                    "%.*s, %.1f s", (int)strcspn(out.output.text, "\n"), out.output.text,
+                    hrf_clock_seconds() - start);
+    hrf_slurm_output_release(&out);
+}
+
+/* A job's machine writes a file where runs would be, and says what time it is. */
+static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
+                          const char *directory)
+{
+    HRF_AUTO_FREE char *absolute = NULL, *path = NULL, *partition = NULL;
+    struct hrf_slurm_output out;
+    char why[300] = "";
+    if (hrf_path_absolute(directory, &absolute, NULL) != HRF_OK ||
+        (path = hrf_format("%s/.hires-flow-doctor-%ld", absolute, (long)getpid())) == NULL ||
+        (partition = hrf_format("--partition=%s", settings->slurm.partition != NULL
+                                                      ? settings->slurm.partition
+                                                      : "")) == NULL)
+        return;
+    const char *argv[12] = { "srun",           "--ntasks=1", "--mem=100M", "--time=1",
+                             "--immediate=30", "--quiet",    "--chdir=/" };
+    size_t n = 7;
+    if (settings->slurm.partition != NULL)
+        argv[n++] = partition;
+    argv[n++] = "touch";
+    argv[n++] = path;
+    const int64_t before = hrf_clock_wall_ms();
+    if (!ask(argv, PROBE_MS, &out, why, sizeof why)) {
+        hrf_doctor_tell(doctor, HRF_BAD, "sharing", "no job can hand in a result",
+                        "a job could not write into '%s': %s", absolute, why);
+        return;
+    }
+    hrf_slurm_output_release(&out);
+    struct stat info;
+    const int64_t deadline = hrf_clock_wall_ms() + 60000; /* attribute caches of NFS */
+    while (stat(path, &info) != 0 && hrf_clock_wall_ms() < deadline)
+        hrf_clock_sleep_ms(100);
+    const int64_t seen_ms = hrf_clock_wall_ms() - before;
+    if (stat(path, &info) != 0) {
+        hrf_doctor_tell(doctor, HRF_BAD, "sharing",
+                        "put runs where every machine of the cluster sees the same files",
+                        "what a job wrote into '%s' is not seen here", absolute);
+        return;
+    }
+    const int64_t then = (int64_t)info.st_mtim.tv_sec * 1000 + info.st_mtim.tv_nsec / 1000000;
+    const int64_t skew = then < before             ? then - before
+                         : then > before + seen_ms ? then - before - seen_ms
+                                                   : 0;
+    unlink(path);
+    hrf_doctor_tell(doctor, HRF_GOOD, "sharing", "jobs hand in their results here",
+                    "a job's file in '%s' is seen after %.1f s", absolute, (double)seen_ms / 1000);
+    hrf_doctor_tell(doctor, llabs(skew) > SKEW_MS ? HRF_WARNING : HRF_GOOD, "clocks",
+                    "nothing is decided by clocks; times in reports may look odd",
+                    "a machine's clock is %.1f s %s ours", (double)llabs(skew) / 1000,
+                    skew < 0 ? "behind" : "from");
+}
+
+void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
+                      const char *directory, bool is_needed, bool probe)
+{
+    static const char *const version[] = { "sbatch", "--version", NULL };
+    struct hrf_slurm_output out;
+    char why[300];
+    if (!ask(version, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
+        hrf_doctor_tell(doctor, is_needed ? HRF_BAD : HRF_GOOD, "slurm",
+                        "runs with executor.type: local work", "not on this machine: %s", why);
+        return;
+    }
+    hrf_slurm_output_release(&out);
+    look_at_commands(doctor);
+    look_at_controller(doctor);
+    const int64_t n_nodes = look_at_config(doctor, settings->slurm.partition);
+    if (!probe)
+        return;
+    probe_sharing(doctor, settings, directory);
+    if (has_pmix(doctor))
+        probe_ranks(doctor, settings, directory, n_nodes);
+}

@@ -1,0 +1,145 @@
+#include "orchestrator/executor/slurm/site.h"
+
+#include "base/path.h"
+#include "base/process.h"
+#include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/parse.h"
+#include "orchestrator/executor/slurm/script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int64_t hrf_slurm_array_limit(void)
+{
+    static const char *const config[] = { "scontrol", "show", "config", NULL };
+    struct hrf_slurm_limits limits = { .max_array_size = 0 };
+    struct hrf_slurm_output out;
+    if (hrf_slurm_run(config, HRF_SLURM_DEADLINE_MS, &out, NULL) == HRF_OK) {
+        hrf_slurm_config_parse(out.output.text, &limits);
+        hrf_slurm_output_release(&out);
+    }
+    return hrf_slurm_most(&limits);
+}
+
+static bool is_plain(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=./,:@%+";
+    return word[0] != '\0' && word[strspn(word, plain)] == '\0';
+}
+
+static void add_words(const struct hrf_text_list *words, struct hrf_strbuf *out)
+{
+    for (size_t i = 0; i < words->n_items; i++) {
+        hrf_strbuf_adds(out, i > 0 ? " " : "");
+        if (is_plain(words->items[i]))
+            hrf_strbuf_adds(out, words->items[i]);
+        else
+            hrf_slurm_quote(words->items[i], out);
+    }
+    hrf_strbuf_addc(out, '\n');
+}
+
+enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executor *settings, const char *kind,
+                                   int64_t n_jobs, int64_t most, const char *directory,
+                                   int64_t *number, struct hrf_strbuf *out, struct hrf_error *err)
+{
+    for (int64_t left = n_jobs; left > 0; left -= most) {
+        const int64_t n = left < most ? left : most;
+        struct hrf_text_list words = { NULL, 0 };
+        const struct hrf_submission submission = { .run_directory = directory,
+                                                   .run_id = "RUN",
+                                                   .number = *number,
+                                                   .kind = kind,
+                                                   .n_jobs = (size_t)n,
+                                                   .exclude = "" };
+        const struct hrf_slurm_job job = { .settings = settings, .submission = &submission };
+        const enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
+        if (status == HRF_OK)
+            add_words(&words, out);
+        hrf_words_release(&words);
+        HRF_TRY(status);
+        *number += n;
+    }
+    return hrf_strbuf_status(out, err);
+}
+
+/* A folder with a script as a run would have it: sbatch reads it, nothing runs it. */
+static enum hrf_status make_scene(const struct hrf_slurm_job *job, char *directory, size_t size,
+                                  struct hrf_error *err)
+{
+    const char *parent = getenv("TMPDIR");
+    struct hrf_strbuf script = HRF_STRBUF_INIT;
+    snprintf(directory, size, "%s/hires-flow-check-XXXXXX", parent != NULL ? parent : "/tmp");
+    if (mkdtemp(directory) == NULL)
+        return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make a folder '%s'", directory);
+    HRF_AUTO_FREE char *jobs = hrf_format("%s/jobs/array-0001", directory);
+    HRF_AUTO_FREE char *path = hrf_format("%s/jobs/array-0001/job.sh", directory);
+    if (jobs == NULL || path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_path_make_directories(jobs, err));
+    hrf_slurm_script(job, &script);
+    enum hrf_status status = hrf_file_write_atomic(path, script.text, script.length, err);
+    hrf_strbuf_release(&script);
+    return status;
+}
+
+static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf *out,
+                           struct hrf_error *err)
+{
+    struct hrf_slurm_output answer;
+    char line[400], cluster[64];
+    int64_t id;
+    HRF_AUTO_FREE const char **argv = hrf_calloc(words->n_items + 2, sizeof *argv);
+    if (argv == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    argv[0] = words->items[0];
+    argv[1] = "--test-only";
+    for (size_t i = 1; i < words->n_items; i++)
+        argv[i + 1] = words->items[i];
+    HRF_TRY(hrf_slurm_run(argv, HRF_SLURM_DEADLINE_MS, &answer, err));
+    const bool well = hrf_slurm_is_well(&answer), late = answer.result.timed_out;
+    const enum hrf_slurm_answer judged = hrf_slurm_sbatch_answer(false, answer.output.text,
+                                                                 answer.errors.text, &id, cluster);
+    hrf_slurm_error_line(answer.errors.text, line, sizeof line);
+    hrf_slurm_output_release(&answer);
+    if (well) {
+        hrf_strbuf_adds(out, strncmp(line, "sbatch: ", 8) == 0 ? line + 8 : line);
+        return HRF_OK;
+    }
+    if (late)
+        return hrf_error_set(err, HRF_E_AGAIN, "sbatch --test-only gives no answer");
+    return hrf_error_set(err, judged == HRF_SLURM_REFUSED ? HRF_E_USER : HRF_E_AGAIN, "%s", line);
+}
+
+enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, const char *kind,
+                              struct hrf_strbuf *out, struct hrf_error *err)
+{
+    char directory[512];
+    HRF_AUTO_FREE char *self = NULL;
+    struct hrf_text_list words = { NULL, 0 };
+    static const char *const specs[] = { "jobs/none/spec.json" };
+    HRF_TRY(hrf_process_self(&self, err));
+    const struct hrf_submission submission = { .run_directory = directory,
+                                               .run_id = "check",
+                                               .number = 1,
+                                               .kind = kind,
+                                               .spec_paths = specs,
+                                               .n_jobs = 1,
+                                               .exclude = "" };
+    const struct hrf_slurm_job job = { .settings = settings,
+                                       .submission = &submission,
+                                       .program = self };
+    enum hrf_status status = make_scene(&job, directory, sizeof directory, err);
+    if (status == HRF_OK)
+        status = hrf_slurm_sbatch(&job, &words, err);
+    if (status == HRF_OK)
+        status = ask(&words, out, err);
+    hrf_words_release(&words);
+    struct hrf_error ignored;
+    const enum hrf_status removed = hrf_path_remove_tree(directory, &ignored);
+    (void)removed; /* a folder in /tmp is nobody's fault */
+    return status;
+}
