@@ -347,6 +347,64 @@ static bool observing_is_over(const struct run *run)
     return true;
 }
 
+/* ---- one run makes it ---- */
+
+enum { CLAIM_BEAT_S = 5, AWAIT_LOOK_S = 1 };
+
+static enum hrf_status claim(struct run *run, struct hrf_calibrations *store, const char *key,
+                             bool *mine, struct hrf_error *err)
+{
+    char who[192];
+    HRF_TRY(hrf_calibrations_claim(store, key, mine, who, err));
+    if (key != run->calibration_claim)
+        snprintf(run->calibration_claim, sizeof run->calibration_claim, "%s", key);
+    if (!*mine && !run->calibration_awaited)
+        hrf_log_info("calibrate",
+                     "%s is making the calibration that this run needs: waiting for it", who);
+    run->calibration_awaited = !*mine;
+    run->calibration_look = hrf_clock_seconds() + (*mine ? CLAIM_BEAT_S : AWAIT_LOOK_S);
+    return HRF_OK;
+}
+
+static enum hrf_status open_cache(const struct run *run, struct hrf_calibrations **out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *cache = hrf_cache_directory(run->workflow->cache);
+    return cache != NULL ? hrf_calibrations_open(cache, out, err)
+                         : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+}
+
+enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err)
+{
+    bool mine, known = false;
+    if (run->calibration_claim[0] == '\0' || hrf_clock_seconds() < run->calibration_look)
+        return HRF_OK;
+    HRF_AUTO(hrf_calibrations) store = NULL;
+    HRF_TRY(open_cache(run, &store, err));
+    if (!run->calibration_awaited)
+        return claim(run, store, run->calibration_claim, &mine, err);
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    HRF_TRY(hrf_calibrations_get(store, run->calibration_claim, &calibration, err));
+    known = calibration != NULL;
+    mine = false;
+    if (!known)
+        HRF_TRY(claim(run, store, run->calibration_claim, &mine, err));
+    run->calibration_awaited &= !known;
+    return known || mine ? run_calibrate(run, err) : HRF_OK;
+}
+
+void run_give_up_calibration(struct run *run)
+{
+    struct hrf_error ignored; /* the claim of a process that is gone does not count */
+    HRF_AUTO(hrf_calibrations) store = NULL;
+    if (run->calibration_claim[0] == '\0' || run->calibration_awaited)
+        return;
+    if (open_cache(run, &store, &ignored) != HRF_OK ||
+        hrf_calibrations_give_up(store, run->calibration_claim, &ignored) != HRF_OK)
+        hrf_log_debug("calibrate", "%s", ignored.text);
+    run->calibration_claim[0] = '\0';
+}
+
 static enum hrf_status settle(struct run *run, const struct sample *sample,
                               struct hrf_calibrations *store, struct hrf_error *err)
 {
@@ -360,28 +418,33 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
     HRF_TRY(hrf_calibrations_get(store, key, &calibration, err));
     if (calibration != NULL)
         return adopt(run, &calibration, !run->calibration_planned, err);
-    if (!run->calibration_planned) /* what was seen before, for another method, is known */
+    if (!run->calibration_planned) {
+        bool mine;
+        HRF_TRY(claim(run, store, key, &mine, err));
+        if (!mine)
+            return HRF_OK;
+        hrf_crash_point("run.calibrate.claimed");
+        /* What was seen before, for another method, is known. */
         HRF_TRY(plan_observing(run, sample, err));
+    }
     if (!observing_is_over(run))
         return HRF_OK;
     HRF_TRY(fit(run, sample, key, &calibration, err));
     hrf_crash_point("run.calibrate.before_put");
     HRF_TRY(hrf_calibrations_put(store, calibration, err));
     hrf_crash_point("run.calibrate.after_put");
+    run_give_up_calibration(run);
     return adopt(run, &calibration, false, err);
 }
 
 enum hrf_status run_calibrate(struct run *run, struct hrf_error *err)
 {
-    if (!run_waits_for_calibration(run) || !tiling_is_over(run) ||
+    if (!run_waits_for_calibration(run) || !tiling_is_over(run) || run->calibration_awaited ||
         (run->calibration_planned && !observing_is_over(run)))
         return HRF_OK;
-    HRF_AUTO_FREE char *cache = hrf_cache_directory(run->workflow->cache);
     HRF_AUTO(hrf_calibrations) store = NULL;
     struct sample sample = { .parts = NULL };
-    if (cache == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    HRF_TRY(hrf_calibrations_open(cache, &store, err));
+    HRF_TRY(open_cache(run, &store, err));
     enum hrf_status status = make_sample(run, &sample, err);
     if (status == HRF_OK)
         status = settle(run, &sample, store, err);

@@ -38,6 +38,7 @@ void hrf_run_catch_signals(void)
 
 static void run_release(struct run *run)
 {
+    run_give_up_calibration(run);
     if (run->store != NULL) {
         struct hrf_error ignored; /* a lease left behind is taken over */
         if (hrf_store_give_lease(run->store, &ignored) != HRF_OK)
@@ -273,7 +274,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
     double next_beat = hrf_clock_seconds() + BEAT_S;
     enum hrf_status status = HRF_OK;
     HRF_TRY(run_calibrate(run, err));
-    while (has_open_tasks(run) || run->n_live > 0) {
+    while (has_open_tasks(run) || run->n_live > 0 || run->calibration_awaited) {
         bool changed = false, submitted = false;
         if (interrupted(run, err, &status))
             return status;
@@ -284,6 +285,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
             HRF_TRY(settle_slides(run, err));
             HRF_TRY(hrf_store_commit(run->store, err));
         }
+        HRF_TRY(run_tend_calibration(run, err));
         HRF_TRY(run_submit(run, &submitted, err));
         show_progress(run);
         if (hrf_clock_seconds() > next_beat) {

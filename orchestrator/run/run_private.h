@@ -62,6 +62,11 @@ struct run {
     struct hrf_calibration *calibration;       /* int8's; NULL: not asked for, or not there yet */
     char *calibration_path;                    /* its record, for jobs */
     bool calibration_planned, calibration_cached;
+    /* The key that this run has claimed and makes, or, `awaited`, that another run makes; "" =
+     * none. Looked after, or looked for, when the time has come (monotonic seconds). */
+    char calibration_claim[65];
+    bool calibration_awaited;
+    double calibration_look;
     bool calibrate_only;
     bool is_planned; /* what the store knew before this driver has been taken in */
     struct hrf_progress *progress;
@@ -106,6 +111,11 @@ bool run_wants_int8(const struct run *run);
 bool run_waits_for_calibration(const struct run *run);
 /* Goes on with the calibration as far as the tasks allow: plans it, or fits and keeps it. */
 HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err);
+/* To be called on every turn: tells others that this run makes its calibration, or looks whether
+ * the other that makes it is ready (or gone). */
+HRF_CHECKED enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err);
+/* Others may make it then. */
+void run_give_up_calibration(struct run *run);
 /* When every task has ended: an error that says why int8 has no calibration, if it has none. */
 HRF_CHECKED enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *err);
 

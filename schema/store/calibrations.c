@@ -1,8 +1,10 @@
 #include "schema/store/calibrations.h"
 
 #include "base/path.h"
+#include "schema/store/owner.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { PATIENCE_MS = 60000 }; /* writers take milliseconds */
@@ -37,7 +39,10 @@ enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrat
                                       struct hrf_error *err)
 {
     static const char schema[] = "CREATE TABLE IF NOT EXISTS calibration(key TEXT PRIMARY KEY,"
-                                 " created TEXT, record TEXT NOT NULL)";
+                                 " created TEXT, record TEXT NOT NULL);"
+                                 "CREATE TABLE IF NOT EXISTS claim(key TEXT PRIMARY KEY, host TEXT,"
+                                 " boot TEXT, pid_space TEXT, pid INTEGER, start_time INTEGER,"
+                                 " beat_ms INTEGER)";
     HRF_AUTO(hrf_calibrations) store = hrf_calloc(1, sizeof *store);
     if (store == NULL || (store->path = hrf_path_join(directory, "calibrations.db")) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration store");
@@ -104,6 +109,108 @@ enum hrf_status hrf_calibrations_put(struct hrf_calibrations *store,
         sqlite3_bind_text(s, 3, record, -1, SQLITE_TRANSIENT);
         if (sqlite3_step(s) != SQLITE_DONE)
             status = fail(store, "keeping a calibration", err);
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+/* ---- claims ---- */
+
+static void copy_column(sqlite3_stmt *s, int i, char *out, size_t size)
+{
+    const char *text = (const char *)sqlite3_column_text(s, i);
+    snprintf(out, size, "%s", text != NULL ? text : "");
+}
+
+static enum hrf_status read_claim(const struct hrf_calibrations *store, const char *key,
+                                  struct hrf_owner *owner, bool *there, struct hrf_error *err)
+{
+    sqlite3_stmt *s = NULL;
+    enum hrf_status status = prepare(
+        store, "SELECT host, boot, pid_space, pid, start_time, beat_ms FROM claim WHERE key=?", key,
+        &s, err);
+    *there = false;
+    if (status == HRF_OK) {
+        const int step = sqlite3_step(s);
+        *there = step == SQLITE_ROW;
+        if (step != SQLITE_ROW && step != SQLITE_DONE)
+            status = fail(store, "reading who makes a calibration", err);
+    }
+    if (*there) {
+        *owner = (struct hrf_owner){ .pid = sqlite3_column_int64(s, 3),
+                                     .start_time = (uint64_t)sqlite3_column_int64(s, 4),
+                                     .beat_ms = sqlite3_column_int64(s, 5) };
+        copy_column(s, 0, owner->host, sizeof owner->host);
+        copy_column(s, 1, owner->boot, sizeof owner->boot);
+        copy_column(s, 2, owner->pid_space, sizeof owner->pid_space);
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+static enum hrf_status write_claim(const struct hrf_calibrations *store, const char *key,
+                                   const struct hrf_owner *me, struct hrf_error *err)
+{
+    sqlite3_stmt *s = NULL;
+    enum hrf_status status = prepare(store,
+                                     "INSERT OR REPLACE INTO claim(key, host, boot, pid_space, "
+                                     "pid, start_time, beat_ms) VALUES(?, ?, ?, ?, ?, ?, ?)",
+                                     key, &s, err);
+    if (status == HRF_OK) {
+        sqlite3_bind_text(s, 2, me->host, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 3, me->boot, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 4, me->pid_space, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(s, 5, me->pid);
+        sqlite3_bind_int64(s, 6, (int64_t)me->start_time);
+        sqlite3_bind_int64(s, 7, me->beat_ms);
+        if (sqlite3_step(s) != SQLITE_DONE)
+            status = fail(store, "noting who makes a calibration", err);
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+static enum hrf_status claim(const struct hrf_calibrations *store, const char *key, bool *mine,
+                             char who[192], struct hrf_error *err)
+{
+    struct hrf_owner owner, me = hrf_owner_self();
+    bool there;
+    HRF_TRY(read_claim(store, key, &owner, &there, err));
+    *mine = !there || hrf_owner_is_same(&owner, &me) ||
+            hrf_owner_life(&owner, &me) != HRF_OWNER_LIVING;
+    if (!*mine && who != NULL)
+        snprintf(who, 192, "process %lld on %s", (long long)owner.pid, owner.host);
+    return *mine ? write_claim(store, key, &me, err) : HRF_OK;
+}
+
+enum hrf_status hrf_calibrations_claim(struct hrf_calibrations *store, const char *key, bool *mine,
+                                       char who[192], struct hrf_error *err)
+{
+    if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return fail(store, "claiming a calibration", err);
+    enum hrf_status status = claim(store, key, mine, who, err);
+    if (status == HRF_OK && sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        status = fail(store, "claiming a calibration", err);
+    if (status != HRF_OK)
+        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+enum hrf_status hrf_calibrations_give_up(struct hrf_calibrations *store, const char *key,
+                                         struct hrf_error *err)
+{
+    sqlite3_stmt *s = NULL;
+    const struct hrf_owner me = hrf_owner_self();
+    enum hrf_status status = prepare(
+        store, "DELETE FROM claim WHERE key=? AND pid=? AND start_time=? AND host=? AND boot=?",
+        key, &s, err);
+    if (status == HRF_OK) {
+        sqlite3_bind_int64(s, 2, me.pid);
+        sqlite3_bind_int64(s, 3, (int64_t)me.start_time);
+        sqlite3_bind_text(s, 4, me.host, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 5, me.boot, -1, SQLITE_TRANSIENT);
+        if (sqlite3_step(s) != SQLITE_DONE)
+            status = fail(store, "giving up a calibration", err);
     }
     sqlite3_finalize(s);
     return status;

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "schema/record/calibration.h"
 
+#include <stdbool.h>
+
 struct hrf_calibrations; /* opaque */
 
 /* `directory` is made; the file is calibrations.db in it. */
@@ -25,6 +27,15 @@ HRF_CHECKED enum hrf_status hrf_calibrations_get(struct hrf_calibrations *store,
 HRF_CHECKED enum hrf_status hrf_calibrations_put(struct hrf_calibrations *store,
                                                  const struct hrf_calibration *calibration,
                                                  struct hrf_error *err);
+/* So that runs which need the same key at once make it once. *mine: this process is to make it,
+ * because nobody does, or who did is gone; else `who` (may be NULL) gets "process 12 on HOST".
+ * Claim again every few seconds while it is made: that is the sign of life. */
+HRF_CHECKED enum hrf_status hrf_calibrations_claim(struct hrf_calibrations *store, const char *key,
+                                                   bool *mine, char who[192],
+                                                   struct hrf_error *err);
+/* This process no longer makes it: it is kept, or given up. */
+HRF_CHECKED enum hrf_status hrf_calibrations_give_up(struct hrf_calibrations *store,
+                                                     const char *key, struct hrf_error *err);
 /* *found says whether it was there. */
 HRF_CHECKED enum hrf_status hrf_calibrations_drop(struct hrf_calibrations *store, const char *key,
                                                   bool *found, struct hrf_error *err);

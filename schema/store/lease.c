@@ -1,42 +1,17 @@
 /* lease.c - who may write: one process, named by host, boot, process space, number and start. */
 #include "base/clock.h"
-#include "base/process.h"
+#include "schema/store/owner.h"
 #include "schema/store/store_private.h"
 #include "schema/store/tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* An owner that we cannot see (another host, another container) counts as living for STALE_MS
- * after its last beat. Clocks of machines differ, so it is then watched for WATCH_MS more: only
- * one that does not beat in that time is dead. Owners beat every few seconds. */
-enum { STALE_MS = 90000, WATCH_MS = 15000, LOOK_MS = 250 };
+/* Clocks of machines differ, so an owner that is silent (owner.h) is watched for WATCH_MS more:
+ * only one that does not beat in that time is dead. Owners beat every few seconds. */
+enum { WATCH_MS = 15000, LOOK_MS = 250 };
 
-struct owner {
-    char host[128], boot[40], pid_space[64];
-    int64_t pid, beat_ms;
-    uint64_t start_time;
-};
-
-static struct owner self(void)
-{
-    struct owner owner = { .pid = getpid(), .beat_ms = hrf_clock_wall_ms() };
-    hrf_process_host_name(owner.host, sizeof owner.host);
-    hrf_process_boot_id(owner.boot);
-    owner.start_time = hrf_process_start_time(getpid());
-    ssize_t n = readlink("/proc/self/ns/pid", owner.pid_space, sizeof owner.pid_space - 1);
-    owner.pid_space[n > 0 ? n : 0] = '\0';
-    return owner;
-}
-
-static bool is_same(const struct owner *a, const struct owner *b)
-{
-    return a->pid == b->pid && a->start_time == b->start_time && strcmp(a->host, b->host) == 0 &&
-           strcmp(a->boot, b->boot) == 0 && strcmp(a->pid_space, b->pid_space) == 0;
-}
-
-static enum hrf_status read_owner(struct hrf_store *store, struct owner *owner, bool *there,
+static enum hrf_status read_owner(struct hrf_store *store, struct hrf_owner *owner, bool *there,
                                   struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
@@ -54,7 +29,7 @@ static enum hrf_status read_owner(struct hrf_store *store, struct owner *owner, 
     return HRF_OK;
 }
 
-static enum hrf_status write_owner(struct hrf_store *store, const struct owner *me,
+static enum hrf_status write_owner(struct hrf_store *store, const struct hrf_owner *me,
                                    struct hrf_error *err)
 {
     sqlite3_stmt *s;
@@ -71,22 +46,6 @@ static enum hrf_status write_owner(struct hrf_store *store, const struct owner *
     return hrf_store_finish(store, s, err);
 }
 
-enum life { DEAD, LIVING, SILENT };
-
-/* A boot of this host that is over is dead; a process that we can see is what /proc says. */
-static enum life life_of(const struct owner *owner, const struct owner *me)
-{
-    bool same_boot = strcmp(owner->boot, me->boot) == 0;
-    if (strcmp(owner->host, me->host) == 0 && !same_boot)
-        return DEAD;
-    if (same_boot && strcmp(owner->pid_space, me->pid_space) == 0)
-        return owner->start_time != 0 &&
-                       hrf_process_start_time((pid_t)owner->pid) == owner->start_time
-                   ? LIVING
-                   : DEAD;
-    return me->beat_ms - owner->beat_ms < STALE_MS ? LIVING : SILENT;
-}
-
 static int64_t watch_ms(void)
 {
     const char *text = getenv("HRF_LEASE_WATCH_MS"); /* for tests */
@@ -94,16 +53,16 @@ static int64_t watch_ms(void)
 }
 
 /* True when a silent owner did not beat while it was watched. */
-static enum hrf_status stays_silent(struct hrf_store *store, const struct owner *owner,
+static enum hrf_status stays_silent(struct hrf_store *store, const struct hrf_owner *owner,
                                     bool *silent, struct hrf_error *err)
 {
     int64_t until = hrf_clock_ns() + watch_ms() * 1000000;
     while (hrf_clock_ns() < until) {
-        struct owner now;
+        struct hrf_owner now;
         bool there;
         hrf_clock_sleep_ms(LOOK_MS);
         HRF_TRY(read_owner(store, &now, &there, err));
-        if (there && (now.beat_ms != owner->beat_ms || !is_same(&now, owner))) {
+        if (there && (now.beat_ms != owner->beat_ms || !hrf_owner_is_same(&now, owner))) {
             *silent = false;
             return HRF_OK;
         }
@@ -112,7 +71,7 @@ static enum hrf_status stays_silent(struct hrf_store *store, const struct owner 
     return HRF_OK;
 }
 
-static enum hrf_status refuse(const struct hrf_store *store, const struct owner *owner,
+static enum hrf_status refuse(const struct hrf_store *store, const struct hrf_owner *owner,
                               struct hrf_error *err)
 {
     char when[24];
@@ -126,25 +85,25 @@ static enum hrf_status refuse(const struct hrf_store *store, const struct owner 
 
 /* Within a transaction. `judged`: the owner that was found dead before, which may have changed
  * since. */
-static enum hrf_status take(struct hrf_store *store, const struct owner *judged, bool was_there,
-                            const struct owner *me, struct hrf_error *err)
+static enum hrf_status take(struct hrf_store *store, const struct hrf_owner *judged, bool was_there,
+                            const struct hrf_owner *me, struct hrf_error *err)
 {
-    struct owner now;
+    struct hrf_owner now;
     bool there;
     HRF_TRY(read_owner(store, &now, &there, err));
-    if (there && !is_same(&now, me) &&
-        !(was_there && is_same(&now, judged) && now.beat_ms == judged->beat_ms))
+    if (there && !hrf_owner_is_same(&now, me) &&
+        !(was_there && hrf_owner_is_same(&now, judged) && now.beat_ms == judged->beat_ms))
         return refuse(store, &now, err);
     return write_owner(store, me, err);
 }
 
 /* Whether the owner is gone; the store of one that ended without a word is checked. */
-static enum hrf_status judge(struct hrf_store *store, const struct owner *owner,
-                             const struct owner *me, struct hrf_error *err)
+static enum hrf_status judge(struct hrf_store *store, const struct hrf_owner *owner,
+                             const struct hrf_owner *me, struct hrf_error *err)
 {
-    enum life life = life_of(owner, me);
-    bool silent = life == DEAD;
-    if (life == SILENT)
+    enum hrf_owner_life life = hrf_owner_life(owner, me);
+    bool silent = life == HRF_OWNER_DEAD;
+    if (life == HRF_OWNER_SILENT)
         HRF_TRY(stays_silent(store, owner, &silent, err));
     if (!silent)
         return refuse(store, owner, err);
@@ -153,10 +112,10 @@ static enum hrf_status judge(struct hrf_store *store, const struct owner *owner,
 
 enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err)
 {
-    struct owner owner, me = self();
+    struct hrf_owner owner, me = hrf_owner_self();
     bool there;
     HRF_TRY(read_owner(store, &owner, &there, err));
-    if (there && !is_same(&owner, &me))
+    if (there && !hrf_owner_is_same(&owner, &me))
         HRF_TRY(judge(store, &owner, &me, err));
     HRF_TRY(hrf_store_begin(store, err));
     enum hrf_status status = take(store, &owner, there, &me, err);
@@ -171,10 +130,10 @@ enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *
 
 enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error *err)
 {
-    struct owner owner, me = self();
+    struct hrf_owner owner, me = hrf_owner_self();
     bool there;
     HRF_TRY(read_owner(store, &owner, &there, err));
-    if (there && is_same(&owner, &me))
+    if (there && hrf_owner_is_same(&owner, &me))
         return HRF_OK;
     return hrf_error_set(err, HRF_E_AGAIN,
                          "'%s': another process drives this run by now%s%s; this one stops",
@@ -183,14 +142,14 @@ enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error 
 
 enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err)
 {
-    struct owner me = self();
+    struct hrf_owner me = hrf_owner_self();
     HRF_TRY(hrf_store_check_lease(store, err));
     return write_owner(store, &me, err);
 }
 
 enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err)
 {
-    struct owner me = self();
+    struct hrf_owner me = hrf_owner_self();
     sqlite3_stmt *s;
     HRF_TRY(hrf_store_prepare(
         store, "DELETE FROM lease WHERE pid=? AND start_time=? AND host=? AND boot=?", &s, err));
@@ -205,11 +164,11 @@ enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *
 
 enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid, struct hrf_error *err)
 {
-    struct owner owner, me = self();
+    struct hrf_owner owner, me = hrf_owner_self();
     bool there;
     HRF_TRY(read_owner(store, &owner, &there, err));
     bool here = there && strcmp(owner.host, me.host) == 0 &&
                 strcmp(owner.pid_space, me.pid_space) == 0;
-    *pid = here && life_of(&owner, &me) == LIVING ? owner.pid : 0;
+    *pid = here && hrf_owner_life(&owner, &me) == HRF_OWNER_LIVING ? owner.pid : 0;
     return HRF_OK;
 }

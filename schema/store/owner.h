@@ -1,0 +1,24 @@
+/* owner.h - a process as a store's row names it, and whether it still lives. */
+#ifndef HRF_SCHEMA_STORE_OWNER_H
+#define HRF_SCHEMA_STORE_OWNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hrf_owner {
+    char host[128], boot[40], pid_space[64];
+    int64_t pid, beat_ms; /* beat_ms: wall, its last sign of life */
+    uint64_t start_time;
+};
+
+/* This process, now. */
+struct hrf_owner hrf_owner_self(void);
+/* The same process; beats may differ. */
+bool hrf_owner_is_same(const struct hrf_owner *a, const struct hrf_owner *b);
+
+/* LIVING for a process that cannot be seen from here (another host or container): it gave a sign of
+ * life less than 90 s ago; SILENT: it did not. */
+enum hrf_owner_life { HRF_OWNER_DEAD, HRF_OWNER_LIVING, HRF_OWNER_SILENT };
+enum hrf_owner_life hrf_owner_life(const struct hrf_owner *owner, const struct hrf_owner *me);
+
+#endif

@@ -1,0 +1,178 @@
+/* The shared store of calibrations: whole or not at all, one maker a key, no byte unseen. */
+#include "schema/store/calibrations.h"
+
+#include "base/path.h"
+#include "schema/store/owner.h"
+#include "tests/unit/unit.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char key[] = "00000000000000000000000000000000000000000000000000000000000000aa";
+
+struct folder {
+    char path[64];
+    struct hrf_calibrations *store;
+};
+
+static int open_folder(void **state)
+{
+    static struct folder f;
+    snprintf(f.path, sizeof f.path, "/tmp/hrf-calibrations-XXXXXX");
+    assert_non_null(mkdtemp(f.path));
+    assert_int_equal(hrf_calibrations_open(f.path, &f.store, NULL), HRF_OK);
+    *state = &f;
+    return 0;
+}
+
+static int close_folder(void **state)
+{
+    struct folder *f = *state;
+    hrf_calibrations_destroy(f->store);
+    return hrf_path_remove_tree(f->path, NULL) != HRF_OK;
+}
+
+/* Texts are borrowed: not for hrf_calibration_destroy(). */
+static struct hrf_calibration example(struct hrf_calibration_tensor tensors[2])
+{
+    static char a[] = "input", b[] = "relu", mse[] = "mse", hex[] = "ab", engine[] = "0.1.0",
+                created[] = "2026-01-31T23:59:59Z";
+    tensors[0] = (struct hrf_calibration_tensor){
+        .name = a, .low = -2.5f, .high = 2.5f, .method = mse, .sqnr_db = 40
+    };
+    tensors[1] = (struct hrf_calibration_tensor){
+        .name = b, .low = 0, .high = 6.25f, .method = mse, .sqnr_db = 38.5
+    };
+    return (struct hrf_calibration){ .key = key,
+                                     .method = mse,
+                                     .graph = hex,
+                                     .sample = hex,
+                                     .engine = engine,
+                                     .created = created,
+                                     .n_samples = 64,
+                                     .seconds = 1.5,
+                                     .tensors = tensors,
+                                     .n_tensors = 2 };
+}
+
+static void put_example(struct hrf_calibrations *store)
+{
+    struct hrf_calibration_tensor tensors[2];
+    const struct hrf_calibration c = example(tensors);
+    assert_int_equal(hrf_calibrations_put(store, &c, NULL), HRF_OK);
+}
+
+static void what_is_kept_comes_back_and_the_first_stays(void **state)
+{
+    struct folder *f = *state;
+    HRF_AUTO(hrf_calibration) none = NULL;
+    HRF_AUTO(hrf_calibration) back = NULL;
+    assert_int_equal(hrf_calibrations_get(f->store, key, &none, NULL), HRF_OK);
+    assert_null(none);
+    put_example(f->store);
+    struct hrf_calibration_tensor tensors[2];
+    struct hrf_calibration other = example(tensors);
+    tensors[1].high = 7;
+    assert_int_equal(hrf_calibrations_put(f->store, &other, NULL), HRF_OK);
+    assert_int_equal(hrf_calibrations_get(f->store, key, &back, NULL), HRF_OK);
+    assert_int_equal(back->n_tensors, 2);
+    assert_true(back->tensors[1].high == 6.25f && back->tensors[1].sqnr_db == 38.5);
+}
+
+static void one_process_makes_a_key(void **state)
+{
+    struct folder *f = *state;
+    bool mine = false;
+    assert_int_equal(hrf_calibrations_claim(f->store, key, &mine, NULL, NULL), HRF_OK);
+    assert_true(mine);
+    const pid_t other = fork();
+    if (other == 0) { /* the parent lives: it is not the child's */
+        struct hrf_calibrations *store = NULL;
+        char who[192], want[192];
+        const struct hrf_owner me = hrf_owner_self();
+        snprintf(want, sizeof want, "process %lld on %s", (long long)getppid(), me.host);
+        bool ok = hrf_calibrations_open(f->path, &store, NULL) == HRF_OK &&
+                  hrf_calibrations_claim(store, key, &mine, who, NULL) == HRF_OK && !mine &&
+                  strcmp(who, want) == 0;
+        hrf_calibrations_destroy(store);
+        _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+    assert_int_equal(hrf_calibrations_claim(f->store, key, &mine, NULL, NULL), HRF_OK);
+    assert_true(mine); /* again: a sign of life */
+    assert_int_equal(hrf_calibrations_give_up(f->store, key, NULL), HRF_OK);
+}
+
+static void the_claim_of_a_dead_process_is_taken_over(void **state)
+{
+    struct folder *f = *state;
+    const pid_t other = fork();
+    if (other == 0) {
+        struct hrf_calibrations *store = NULL;
+        bool mine = false;
+        const bool ok = hrf_calibrations_open(f->path, &store, NULL) == HRF_OK &&
+                        hrf_calibrations_claim(store, key, &mine, NULL, NULL) == HRF_OK && mine;
+        _exit(ok ? 0 : 1); /* without giving it up */
+    }
+    int status = -1;
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+    bool mine = false;
+    assert_int_equal(hrf_calibrations_claim(f->store, key, &mine, NULL, NULL), HRF_OK);
+    assert_true(mine);
+}
+
+/* Every byte of the record in turn: found out, or the record says the same. */
+static void no_flipped_byte_of_a_record_is_used(void **state)
+{
+    struct folder *f = *state;
+    put_example(f->store);
+    HRF_AUTO_FREE char *file = hrf_path_join(f->path, "calibrations.db");
+    HRF_AUTO_FREE char *record = NULL;
+    struct hrf_calibration_tensor tensors[2];
+    const struct hrf_calibration c = example(tensors);
+    assert_int_equal(hrf_calibration_encode(&c, &record, NULL), HRF_OK);
+    const size_t n = strlen(record);
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA synchronous=OFF", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "UPDATE calibration SET record=?", -1, &s, NULL),
+                     SQLITE_OK);
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_calibration *back = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        record[i] ^= 1;
+        sqlite3_bind_text(s, 1, record, (int)n, SQLITE_STATIC);
+        assert_int_equal(sqlite3_step(s), SQLITE_DONE);
+        sqlite3_reset(s);
+        record[i] ^= 1;
+        if (hrf_calibrations_get(f->store, key, &back, &err) == HRF_OK)
+            fail_msg("byte %zu ('%c') changed and was not seen", i, record[i]);
+        assert_int_equal(err.status, HRF_E_USER);
+        assert_non_null(strstr(err.text, "calibration 000000000000 in "));
+        assert_null(back);
+    }
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_kept_comes_back_and_the_first_stays, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(one_process_makes_a_key, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(the_claim_of_a_dead_process_is_taken_over, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(no_flipped_byte_of_a_record_is_used, open_folder,
+                                        close_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
