@@ -2,6 +2,7 @@
 #include "engine/run/bench.h"
 #include "base/json.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/layout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -97,21 +98,28 @@ static enum hrf_status bench(const struct request *r, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_bench result = { .n_ranks = 1 };
-    struct hrf_layout_plan layout;
+    struct hrf_found_layout layout = { .is_chosen = false };
     HRF_TRY(hrf_engine_check_request(r->device, r->precision, r->layout, err));
-    HRF_TRY(hrf_layout_parse(r->layout, &layout, err));
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
-    const struct hrf_network_config config = {
+    struct hrf_network_config config = {
         .session = { .device = r->device,
                      .precision = r->precision,
                      .n_threads = (int32_t)r->threads,
                      .memory_limit_bytes = (int64_t)(r->memory_gib * 0x1p30) },
-        .layout = &layout,
+        .layout = &layout.plan,
         .n_bands = (int32_t)r->bands,
     };
-    HRF_TRY(hrf_bench_run(graph, &config, r->runs, &result, err));
-    const enum hrf_status status = print(r, &result, err);
+    enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, &layout, err);
+    if (status == HRF_OK)
+        status = hrf_bench_run(graph, &config, r->runs, &result, err);
+    char text[96];
+    struct request shown = *r; /* with the layout that "auto" came to */
+    hrf_layout_text(&layout.plan, text);
+    shown.layout = text;
+    if (status == HRF_OK)
+        status = print(&shown, &result, err);
+    hrf_found_layout_release(&layout);
     hrf_bench_release(&result);
     return status;
 }
@@ -127,7 +135,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "batch", "N", "images per run (default 8)", HRF_OPTION_INT, &r.batch },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
-        { "layout", "L", "how ranks share the work", HRF_OPTION_TEXT, &r.layout },
+        { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto ...",
+          HRF_OPTION_TEXT, &r.layout },
         { "bands", "N", "run each image in N bands of rows", HRF_OPTION_INT, &r.bands },
         { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL, &r.memory_gib },
         { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },

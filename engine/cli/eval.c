@@ -1,6 +1,7 @@
 /* eval.c - `hires-engine eval`: one network over one array, the tool for checking us. */
 #include "base/path.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/layout.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/calibrator.h"
@@ -90,7 +91,7 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
                                     struct hrf_error *err)
 {
     const struct request *request = run->request;
-    struct hrf_layout_plan layout;
+    struct hrf_found_layout layout = { .is_chosen = false };
     HRF_AUTO(hrf_graph) copy = NULL;
     struct hrf_network_config config = { .session = session_config(run) };
     hrf_network_destroy(run->network);
@@ -98,13 +99,17 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
     run->piece = *shape;
     HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
     HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
-    HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
+    enum hrf_status status = HRF_OK;
     if (run->calibrator == NULL) {
-        config.layout = &layout;
         config.n_bands = (int32_t)request->bands;
         config.session.memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30);
+        config.layout = &layout.plan;
+        status = hrf_layout_find(request->layout, copy, &config.session, &layout, err);
     }
-    HRF_TRY(hrf_network_create(copy, &config, &run->network, err));
+    if (status == HRF_OK)
+        status = hrf_network_create(copy, &config, &run->network, err);
+    hrf_found_layout_release(&layout);
+    HRF_TRY(status);
     if (run->calibrator != NULL)
         hrf_calibrator_watch(hrf_network_session(run->network), run->calibrator);
     return HRF_OK;
@@ -246,8 +251,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "device", "NAME", "auto, cpu, cuda or ref (plain C in double)", HRF_OPTION_TEXT,
           &request.device },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
-        { "layout", "L", "how the ranks share the work, e.g. spatial=4", HRF_OPTION_TEXT,
-          &request.layout },
+        { "layout", "L",
+          "how the ranks share the work: spatial=4, stages=2,microbatches=4, auto ...",
+          HRF_OPTION_TEXT, &request.layout },
         { "bands", "N", "run the image in N bands of rows", HRF_OPTION_INT, &request.bands },
         { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL,
           &request.memory_gib },

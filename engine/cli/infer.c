@@ -15,9 +15,10 @@
 #include "base/process.h"
 #include "calibrate/observe/codec.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/image.h"
+#include "engine/cli/layout.h"
 #include "engine/cli/ranks.h"
 #include "engine/input/feed.h"
-#include "engine/input/rows.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/class_map.h"
@@ -53,7 +54,7 @@ struct job {
     char *directory;
     struct hrf_graph *graph;
     struct hrf_calibration *calibration; /* int8 only */
-    struct hrf_session *session; /* made for the first task, used by all of one patch size */
+    struct hrf_network *network; /* made for the first task, used by all of one patch size */
     int64_t size;
     double build_seconds;
     struct hrf_energy_meter energy; /* of the present task */
@@ -64,7 +65,7 @@ struct job {
 static void job_release(struct job *job)
 {
     hrf_ranks_destroy(job->ranks);
-    hrf_session_destroy(job->session);
+    hrf_network_destroy(job->network);
     hrf_graph_destroy(job->graph);
     hrf_calibration_destroy(job->calibration);
     hrf_job_spec_destroy(job->spec);
@@ -103,40 +104,71 @@ static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *
     return status;
 }
 
-static enum hrf_status make_session(struct job *job, int64_t size, struct hrf_error *err)
+/* The graph as it is to be run on images of `size`. */
+static enum hrf_status make_graph(const struct job *job, int64_t size, struct hrf_graph **out,
+                                  struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
-    if (job->session != NULL && job->size == size)
-        return HRF_OK;
-    double start = hrf_clock_seconds();
     HRF_AUTO(hrf_graph) graph = NULL;
-    hrf_session_destroy(job->session);
-    job->session = NULL;
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
     if (engine->class_map)
         HRF_TRY(add_class_map(graph, err));
-    struct hrf_session_config config = {
-        .device = engine->device,
-        .precision = engine->precision,
-        .n_threads = (int32_t)engine->n_threads,
-        .memory_limit_bytes = engine->memory_bytes,
-    };
+    *out = graph;
+    graph = NULL;
+    return HRF_OK;
+}
+
+/* A calibration looks at every tensor of one session; scoring may be shared out. */
+static enum hrf_status create_network(struct job *job, const struct hrf_graph *graph,
+                                      const struct hrf_calibrated *calibrated,
+                                      struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
+    struct hrf_found_layout layout = { .is_chosen = false };
+    struct hrf_network_config config = { .session = { .device = engine->device,
+                                                      .precision = engine->precision,
+                                                      .n_threads = (int32_t)engine->n_threads,
+                                                      .memory_limit_bytes = engine->memory_bytes,
+                                                      .ranges = calibrated->ranges,
+                                                      .n_ranges = calibrated->n_ranges,
+                                                      .keep = calibrated->keep,
+                                                      .keep_reasons = calibrated->keep_reasons,
+                                                      .n_keep = calibrated->n_keep },
+                                         .layout = &layout.plan };
+    enum hrf_status status = hrf_layout_find(is_observed ? NULL : engine->layout, graph,
+                                             &config.session, &layout, err);
+    if (status == HRF_OK)
+        status = hrf_network_create(graph, &config, &job->network, err);
+    hrf_found_layout_release(&layout);
+    HRF_TRY(status);
+    if (is_observed && hrf_network_session(job->network) == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "a calibration cannot look into an image in bands; calibrate with a "
+                             "higher engine.memory or a smaller tiler.slide.size");
+    return HRF_OK;
+}
+
+static enum hrf_status make_network(struct job *job, int64_t size, struct hrf_error *err)
+{
+    if (job->network != NULL && job->size == size)
+        return HRF_OK;
+    double start = hrf_clock_seconds();
+    HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
+    hrf_network_destroy(job->network);
+    job->network = NULL;
+    HRF_TRY(make_graph(job, size, &graph, err));
     if (job->calibration != NULL)
         HRF_TRY(hrf_calibrated_init(job->calibration, &calibrated, err));
-    config.ranges = calibrated.ranges;
-    config.n_ranges = calibrated.n_ranges;
-    config.keep = calibrated.keep;
-    config.keep_reasons = calibrated.keep_reasons;
-    config.n_keep = calibrated.n_keep;
-    enum hrf_status status = hrf_session_create(graph, &config, &job->session, err);
+    enum hrf_status status = create_network(job, graph, &calibrated, err);
     hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
-    if (hrf_session_notes(job->session)[0] != '\0')
-        hrf_log_info("engine", "%s", hrf_session_notes(job->session));
+    if (hrf_network_notes(job->network)[0] != '\0')
+        hrf_log_info("engine", "%s", hrf_network_notes(job->network));
     job->size = size;
     job->build_seconds += hrf_clock_seconds() - start;
     return HRF_OK;
@@ -172,7 +204,7 @@ static enum hrf_status new_scores(const struct job *job, const struct hrf_job_ta
     scores->task_key = hrf_strdup(task->key);
     scores->tile_plan = hrf_strdup(plan->hash);
     scores->precision = hrf_strdup(engine->precision);
-    scores->device = hrf_strdup(hrf_session_device_name(job->session));
+    scores->device = hrf_strdup(hrf_network_device_name(job->network));
     scores->host = hrf_strdup(job->host);
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;
@@ -188,15 +220,25 @@ static enum hrf_status new_scores(const struct job *job, const struct hrf_job_ta
     return HRF_OK;
 }
 
-static void fill_input(const struct job *job, const struct hrf_feed_batch *batch)
+/* A batch of square patches as a source (hrf_source); the rest of a short one is zeros, whose
+ * outputs are dropped. */
+struct batch_source {
+    struct hrf_feed_batch batch;
+    int64_t size; /* px */
+};
+
+static enum hrf_status read_batch(void *context, int32_t input, int64_t first, int64_t n,
+                                  const struct hrf_box *box, float *out, struct hrf_error *err)
 {
-    const struct hrf_shape *shape = hrf_session_input_shape(job->session, 0);
-    size_t image = (size_t)(hrf_shape_count(shape) / shape->dims[0]);
-    float *input = hrf_session_input(job->session, 0);
-    memcpy(input, batch->pixels, (size_t)batch->n * image * sizeof *input);
-    /* The rest of a short batch repeats finite values; its outputs are dropped. */
-    memset(input + (size_t)batch->n * image, 0,
-           (size_t)(shape->dims[0] - batch->n) * image * sizeof *input);
+    const struct batch_source *s = context;
+    const int64_t left = s->batch.n - first, there = left < 0 ? 0 : left < n ? left : n;
+    struct hrf_array_source source = { s->batch.pixels,
+                                       { 4, { s->batch.n, 3, s->size, s->size } } };
+    const int64_t image = (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * 3;
+    if (there > 0)
+        HRF_TRY(hrf_read_array(&source, input, first, there, box, out, err));
+    memset(out + there * image, 0, (size_t)((n - there) * image) * sizeof *out);
+    return HRF_OK;
 }
 
 /* A task of which rank 0 gathers the results. */
@@ -255,19 +297,19 @@ static enum hrf_status score_patches(struct job *job, struct hrf_feed *feed, str
 {
     double ticked = 0;
     for (;;) {
-        struct hrf_feed_batch batch;
-        HRF_TRY(hrf_feed_next(feed, &batch, err));
+        struct batch_source source = { .size = job->size };
+        struct hrf_feed_batch *batch = &source.batch;
+        HRF_TRY(hrf_feed_next(feed, batch, err));
         if (stop_requested)
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
-        if (batch.n == 0)
+        if (batch->n == 0)
             return HRF_OK;
-        fill_input(job, &batch);
         const double start = hrf_clock_seconds();
-        HRF_TRY(hrf_session_run(job->session, err));
-        const struct hrf_share_result result = { .batch = batch.number,
-                                                 .n = batch.n,
-                                                 .patches = batch.patches,
-                                                 .values = hrf_session_output(job->session, 0),
+        HRF_TRY(hrf_network_run(job->network, read_batch, &source, err));
+        const struct hrf_share_result result = { .batch = batch->number,
+                                                 .n = batch->n,
+                                                 .patches = batch->patches,
+                                                 .values = hrf_network_output(job->network, 0),
                                                  .seconds = hrf_clock_seconds() - start };
         HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
         hrf_ranks_count_batch(job->ranks);
@@ -301,7 +343,7 @@ static enum hrf_status open_source(struct job *job, const struct hrf_job_task *t
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_TRY(read_tile_plan(task, &source->plan, err));
-    HRF_TRY(make_session(job, source->plan->patch_size, err));
+    HRF_TRY(make_network(job, source->plan->patch_size, err));
     HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
     source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();
@@ -328,60 +370,43 @@ static enum hrf_status start_feed(const struct job *job, const struct hrf_job_ta
     return hrf_feed_create(&config, &source->feed, err);
 }
 
-/* The slide as one image, in the network's input. */
-static enum hrf_status read_slide(struct job *job, const struct hrf_job_task *task,
-                                  struct source *source, struct hrf_error *err)
+/* The slide as one image, through the network. */
+static enum hrf_status run_slide(struct job *job, const struct hrf_job_task *task,
+                                 struct source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     if (task->n_patches != 1)
         return hrf_error_set(err, HRF_E_USER,
                              "task %s asks for %lld patches where a slide is one image", task->id,
                              (long long)task->n_patches);
+    const int32_t n_ranks = hrf_network_n_ranks(job->network);
     struct hrf_rows_config rows = { .slide = source->slide,
                                     .plan = source->plan,
                                     .patch = task->first_patch,
-                                    .n_rows = source->plan->patch_size,
-                                    .n_readers = source->n_threads };
+                                    .n_readers = (source->n_threads + n_ranks - 1) / n_ranks };
+    struct hrf_image image;
     memcpy(rows.mean, engine->mean, sizeof rows.mean);
     memcpy(rows.std, engine->std, sizeof rows.std);
-    return hrf_rows_read(&rows, hrf_session_input(job->session, 0), &source->times, err);
+    hrf_image_init(&image, &rows);
+    const enum hrf_status status = hrf_network_run(job->network, hrf_image_read, &image, err);
+    source->times = image.times;
+    hrf_image_release(&image);
+    return status;
 }
 
-/* The map of the class that the one image was given to. */
-static enum hrf_status keep_class_map(const struct job *job, struct hrf_scores *scores,
-                                      struct hrf_error *err)
-{
-    if (hrf_session_n_outputs(job->session) < 2)
-        return HRF_OK;
-    const struct hrf_shape *shape = hrf_session_output_shape(job->session, 1);
-    const float *all = hrf_session_output(job->session, 1); /* [rows][columns][classes] */
-    int64_t n_classes = shape->dims[1], n = shape->dims[2] * shape->dims[3];
-    struct hrf_class_map *map = &scores->class_map;
-    for (int32_t c = 1; c < scores->n_classes; c++)
-        if (scores->probabilities[c] > scores->probabilities[map->class_index])
-            map->class_index = c;
-    map->rows = (int32_t)shape->dims[2];
-    map->columns = (int32_t)shape->dims[3];
-    map->values = hrf_alloc_array((size_t)n, sizeof map->values[0]);
-    if (map->values == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a class activation map");
-    for (int64_t i = 0; i < n; i++)
-        map->values[i] = all[i * n_classes + map->class_index];
-    return HRF_OK;
-}
-
+/* Each rank waits for its own part of the slide only. */
 static enum hrf_status score_slide(struct job *job, const struct hrf_job_task *task,
                                    struct source *source, struct hrf_scores *scores,
                                    struct hrf_error *err)
 {
-    HRF_TRY(read_slide(job, task, source, err));
     double start = hrf_clock_seconds();
-    HRF_TRY(hrf_session_run(job->session, err));
-    scores->timing.compute = hrf_clock_seconds() - start;
-    memcpy(scores->probabilities, hrf_session_output(job->session, 0),
+    HRF_TRY(run_slide(job, task, source, err));
+    const double all = hrf_clock_seconds() - start;
+    scores->timing.compute = all - source->times.wait / hrf_network_n_ranks(job->network);
+    memcpy(scores->probabilities, hrf_network_output(job->network, 0),
            (size_t)scores->n_classes * sizeof scores->probabilities[0]);
     hrf_crash_point("engine.batch");
-    return keep_class_map(job, scores, err);
+    return hrf_image_keep_class_map(job->network, scores, err);
 }
 
 static void note_timing(struct job *job, const struct source *source, double start,
@@ -389,7 +414,7 @@ static void note_timing(struct job *job, const struct source *source, double sta
 {
     struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
                                                        : source->times;
-    struct hrf_session_memory memory = hrf_session_memory(job->session);
+    struct hrf_session_memory memory = hrf_network_memory(job->network);
     /* Added to what an earlier attempt left. */
     scores->timing.decode += times.decode;
     scores->timing.prepare += times.prepare;
@@ -527,13 +552,12 @@ static enum hrf_status observe_patches(struct job *job, const struct hrf_job_tas
                                        struct hrf_error *err)
 {
     for (int64_t done = 0; done < task->n_patches;) {
-        struct hrf_feed_batch batch;
-        HRF_TRY(hrf_feed_next(feed, &batch, err));
-        calibrator->n_images = batch.n; /* the rest of a short batch is not looked at */
-        fill_input(job, &batch);
-        HRF_TRY(hrf_session_run(job->session, err));
+        struct batch_source source = { .size = job->size };
+        HRF_TRY(hrf_feed_next(feed, &source.batch, err));
+        calibrator->n_images = source.batch.n; /* the rest of a short batch is not looked at */
+        HRF_TRY(hrf_network_run(job->network, read_batch, &source, err));
         hrf_crash_point("engine.observe.batch");
-        done += batch.n;
+        done += source.batch.n;
         hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
         if (stop_requested)
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
@@ -545,9 +569,8 @@ static enum hrf_status observe_slide(struct job *job, const struct hrf_job_task 
                                      struct source *source, struct hrf_calibrator *calibrator,
                                      struct hrf_error *err)
 {
-    HRF_TRY(read_slide(job, task, source, err));
     calibrator->n_images = 1;
-    return hrf_session_run(job->session, err);
+    return run_slide(job, task, source, err);
 }
 
 static enum hrf_status observe_task(struct job *job, const struct hrf_job_task *task,
@@ -561,11 +584,12 @@ static enum hrf_status observe_task(struct job *job, const struct hrf_job_task *
     if (status == HRF_OK && !job->spec->engine.class_map)
         status = start_feed(job, task, NULL, &source, err);
     if (status == HRF_OK) {
-        calibrator.batch = hrf_session_input_shape(job->session, 0)->dims[0];
-        hrf_calibrator_watch(job->session, &calibrator);
+        struct hrf_session *session = hrf_network_session(job->network);
+        calibrator.batch = hrf_session_input_shape(session, 0)->dims[0];
+        hrf_calibrator_watch(session, &calibrator);
         status = source.feed != NULL ? observe_patches(job, task, source.feed, &calibrator, err)
                                      : observe_slide(job, task, &source, &calibrator, err);
-        hrf_session_observe(job->session, NULL, NULL);
+        hrf_session_observe(session, NULL, NULL);
     }
     if (status == HRF_OK)
         status = hrf_observations_encode(&seen, &text, err);

@@ -45,6 +45,8 @@ enum hrf_status hrf_engine_check_request(const char *device, const char *precisi
     struct hrf_layout_plan unused;
     HRF_TRY(check_word("device", device, devices, "auto, cpu, cuda, ref", err));
     HRF_TRY(check_word("precision", precision, precisions, "fp32, tf32, fp16, bf16, int8", err));
+    if (layout != NULL && strcmp(layout, "auto") == 0)
+        return HRF_OK;
     return hrf_layout_parse(layout, &unused, err);
 }
 

@@ -13,6 +13,7 @@ enum { TAKE_ROWS = 512 };
 struct work {
     const struct hrf_rows_config *config;
     float *out;
+    int64_t n_columns;
     float table[3][256]; /* per channel: byte -> normalised value */
     pthread_mutex_t lock;
     int64_t next; /* row */
@@ -34,12 +35,17 @@ static bool take(struct work *work, int64_t *first, int64_t *n)
     return is_more;
 }
 
-static void normalise(const struct work *work, const unsigned char *rgb, int64_t n_pixels,
+/* n rows of `width` px; of each the columns asked for. */
+static void normalise(const struct work *work, const unsigned char *rgb, int64_t n, int64_t width,
                       float *out)
 {
-    for (int64_t i = 0; i < n_pixels; i++)
-        for (int c = 0; c < 3; c++)
-            out[3 * i + c] = work->table[c][rgb[3 * i + c]];
+    const int64_t first = work->config->first_column, n_columns = work->n_columns;
+    for (int64_t row = 0; row < n; row++) {
+        const unsigned char *in = rgb + 3 * (row * width + first);
+        for (int64_t i = 0; i < 3 * n_columns; i += 3, out += 3)
+            for (int c = 0; c < 3; c++)
+                out[c] = work->table[c][in[i + c]];
+    }
 }
 
 static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
@@ -60,7 +66,8 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
         HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, first, n, rgb, &decode_ns,
                                            &prepare_ns, err));
         int64_t start = hrf_clock_ns();
-        normalise(work, rgb, n * size, work->out + (first - config->first_row) * size * 3);
+        normalise(work, rgb, n, size,
+                  work->out + (first - config->first_row) * work->n_columns * 3);
         prepare_ns += hrf_clock_ns() - start;
     }
     pthread_mutex_lock(&work->lock);
@@ -113,6 +120,9 @@ enum hrf_status hrf_rows_read(const struct hrf_rows_config *config, float *out,
     assert(config->first_row >= 0 && config->n_rows >= 1 &&
            config->first_row + config->n_rows <= config->plan->patch_size);
     struct work work = { .config = config, .out = out, .next = config->first_row };
+    work.n_columns = config->n_columns > 0 ? config->n_columns : config->plan->patch_size;
+    assert(config->first_column >= 0 &&
+           config->first_column + work.n_columns <= config->plan->patch_size);
     int64_t start = hrf_clock_ns();
     for (int c = 0; c < 3; c++)
         for (int v = 0; v < 256; v++)

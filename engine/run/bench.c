@@ -166,8 +166,7 @@ static void take_device(struct hrf_bench *bench, struct hrf_network *network,
 {
     const struct hrf_session *session = hrf_network_session(network);
     const char *asked = config->session.device;
-    snprintf(bench->device, sizeof bench->device, "%s",
-             session != NULL ? hrf_session_device_name(session) : asked);
+    snprintf(bench->device, sizeof bench->device, "%s", hrf_network_device_name(network));
     snprintf(bench->device_in_words, sizeof bench->device_in_words, "%s",
              session != NULL ? hrf_session_device(session) : asked);
 }

@@ -1,5 +1,7 @@
 #include "engine/run/network.h"
 
+#include "engine/backend/backend.h"
+
 #include <string.h>
 
 /* One of the four is there. */
@@ -11,6 +13,7 @@ struct hrf_network {
     struct hrf_work *work;         /* of `rank` */
     float **outputs;               /* of `rank`, on rank 0: [graph outputs] */
     int32_t n_inputs, n_outputs;
+    const char *device; /* static: a back end's name */
 };
 
 void hrf_network_destroy(struct hrf_network *n)
@@ -78,6 +81,9 @@ enum hrf_status hrf_network_create(const struct hrf_graph *graph,
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a network");
     n->n_inputs = graph->n_inputs;
     n->n_outputs = graph->n_outputs;
+    const struct hrf_backend_ops *backend;
+    HRF_TRY(hrf_backend_choose(config->session.device, &backend, NULL, err));
+    n->device = backend->name;
     const bool alone = config->layout == NULL || hrf_layout_ranks(config->layout) == 1;
     if (!alone && config->n_bands > 0)
         return hrf_error_set(err, HRF_E_USER,
@@ -185,6 +191,16 @@ const char *hrf_network_notes(const struct hrf_network *n)
     if (n->session != NULL)
         return hrf_session_notes(n->session);
     return n->banded != NULL ? hrf_banded_facts(n->banded).notes : work_of(n)->notes.text;
+}
+
+const char *hrf_network_device_name(const struct hrf_network *n)
+{
+    return n->device;
+}
+
+int32_t hrf_network_n_ranks(const struct hrf_network *n)
+{
+    return n->parallel != NULL ? hrf_layout_ranks(&work_of(n)->layout) : 1;
 }
 
 struct hrf_session *hrf_network_session(struct hrf_network *n)

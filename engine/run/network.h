@@ -37,6 +37,8 @@ const float *hrf_network_output(const struct hrf_network *network, int32_t i);
 struct hrf_session_memory hrf_network_memory(const struct hrf_network *network);
 double hrf_network_operations(const struct hrf_network *network); /* 2 x multiply-adds of a run */
 const char *hrf_network_notes(const struct hrf_network *network);
+const char *hrf_network_device_name(const struct hrf_network *network); /* what "auto" came to */
+int32_t hrf_network_n_ranks(const struct hrf_network *network); /* that run in this process */
 /* How it runs; NULL where it does not run so. */
 struct hrf_session *hrf_network_session(struct hrf_network *network);
 const struct hrf_banded *hrf_network_banded(const struct hrf_network *network);

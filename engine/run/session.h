@@ -26,10 +26,11 @@ struct hrf_session_config {
     const char *const *keep; /* what stays in float32, see lower.h; may be NULL */
     const char *const *keep_reasons;
     int32_t n_keep;
-    const struct hrf_cutting *cutting; /* of a network in stages (rank.h); NULL: by rough costs */
-    int32_t n_threads;                 /* 0 = all that the process may use */
-    int64_t memory_limit_bytes;        /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
-    bool is_lent; /* it has no arena and workspace of its own: hrf_session_lend() */
+    const struct hrf_cutting
+        *cutting;               /* stages' (rank.h), lent during creation; NULL: rough costs */
+    int32_t n_threads;          /* 0 = all that the process may use */
+    int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
+    bool is_lent;               /* it has no arena and workspace of its own: hrf_session_lend() */
     /* Input 0 is fed as RGB bytes (hrf_session_pixels), which become floats by this form on the
      * device; NULL: as floats. Borrowed during creation. */
     const struct hrf_pixel_form *pixels;

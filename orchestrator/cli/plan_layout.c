@@ -10,18 +10,6 @@
 
 enum { PATIENCE_MS = 600000, MOST_BYTES = 16 << 20, MOST_WORDS = 40 };
 
-/* "spatial=2x2,stages=3" as the workflow says; "auto" where it leaves it to the plan. Heap. */
-static char *layout_of(const struct hrf_workflow *w)
-{
-    if (w->engine.parallel.is_auto)
-        return hrf_strdup("auto");
-    return hrf_format(
-        "data=%lld,spatial=%lldx%lld,stages=%lld,microbatches=%lld",
-        (long long)w->engine.parallel.data, (long long)w->engine.parallel.spatial_rows,
-        (long long)w->engine.parallel.spatial_cols, (long long)w->engine.parallel.stages,
-        (long long)w->engine.parallel.microbatches);
-}
-
 /* Ranks of a job: what `parallel` says, or what it may choose from. */
 static int64_t ranks_of(const struct hrf_workflow *w)
 {
@@ -86,7 +74,7 @@ static enum hrf_status make_words(const struct hrf_workflow *w, const char *prec
     add_pair(words, "--cache", w->cache);
     char *layout = r->layout != NULL  ? hrf_strdup(r->layout)
                    : r->ranks != NULL ? hrf_strdup("auto")
-                                      : layout_of(w);
+                                      : hrf_workflow_layout(w);
     words->own[words->n_own++] = layout;
     add_pair(words, "--layout", layout);
     if (r->ranks != NULL)

@@ -114,13 +114,14 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
     e->batch = w->engine.batch;
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
+    e->layout = hrf_workflow_layout(w);
     e->memory_bytes = w->engine.memory_bytes;
     const struct hrf_executor_ops *ops = run->executor->ops;
     e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, hrf_task_kind_name(kind)) : 1;
     e->n_threads = ops->threads(run->executor, hrf_task_kind_name(kind),
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     if (t->mode == NULL || t->tissue_method == NULL || e->model_file == NULL ||
-        e->model_sha256 == NULL || e->precision == NULL || e->device == NULL ||
+        e->model_sha256 == NULL || e->precision == NULL || e->device == NULL || e->layout == NULL ||
         (is_int8 && e->scales == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;

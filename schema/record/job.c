@@ -43,6 +43,7 @@ void hrf_job_spec_destroy(struct hrf_job_spec *spec)
     hrf_free(spec->engine.model_file);
     hrf_free(spec->engine.model_sha256);
     hrf_free(spec->engine.scales);
+    hrf_free(spec->engine.layout);
     for (size_t i = 0; i < spec->n_wrap; i++)
         hrf_free(spec->wrap[i]);
     hrf_free(spec->wrap);
@@ -78,6 +79,7 @@ static json_t *engine_json(const struct hrf_job_engine *engine)
         (json_int_t)engine->memory_bytes, "n_threads", (json_int_t)engine->n_threads, "n_ranks",
         (json_int_t)engine->n_ranks);
     json_object_set_new(json, "class_map", json_boolean(engine->class_map));
+    json_object_set_new(json, "layout", hrf_json_bytes(engine->layout));
     return json;
 }
 
@@ -178,6 +180,7 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     HRF_TRY(hrf_json_get_int(o, "memory_bytes", where, &engine->memory_bytes, err));
     HRF_TRY(hrf_json_get_int(o, "n_threads", where, &engine->n_threads, err));
     HRF_TRY(hrf_json_get_bool(o, "class_map", where, &engine->class_map, err));
+    HRF_TRY(hrf_json_get_bytes(o, "layout", where, &engine->layout, err));
     if (json_object_get(o, "n_ranks") != NULL)
         HRF_TRY(hrf_json_get_int(o, "n_ranks", where, &engine->n_ranks, err));
     if (engine->n_classes < 1 || engine->n_classes > 1 << 16 || engine->batch < 1 ||

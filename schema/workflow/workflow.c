@@ -334,6 +334,13 @@ static void check_combinations(struct hrf_reader *r)
     if (w->engine.parallel.microbatches > 1 && w->engine.parallel.stages == 1)
         find_at(r, "engine.parallel.microbatches",
                 "'microbatches' needs pipeline stages; set 'stages' to 2 or more");
+    if (w->tiler.mode == HRF_TILER_SLIDE && w->engine.parallel.data > 1)
+        find_at(r, "engine.parallel.data",
+                "a slide is one image, so 'data' has nothing to share; use 'spatial' or "
+                "'executor.max_jobs'");
+    if (w->tiler.mode == HRF_TILER_SLIDE && w->engine.parallel.microbatches > 1)
+        find_at(r, "engine.parallel.microbatches",
+                "a slide is one image, so there are no micro-batches; leave it out");
     if (w->engine.parallel.microbatches > w->engine.batch)
         find_at(r, "engine.parallel.microbatches",
                 "'microbatches' is more than 'engine.batch'; every micro-batch needs a patch");

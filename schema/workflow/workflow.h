@@ -189,6 +189,9 @@ void hrf_workflow_describe(struct hrf_strbuf *out);
  * when it can run all of it. `run` refuses a workflow for which this is not empty. */
 void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
 
+/* engine.parallel as the engine reads layouts: "spatial=2x2,stages=3", "auto", "single". Heap;
+ * NULL = no memory. */
+char *hrf_workflow_layout(const struct hrf_workflow *workflow);
 const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
 const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);

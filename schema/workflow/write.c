@@ -268,6 +268,26 @@ enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_erro
     return hrf_strbuf_status(out, err);
 }
 
+char *hrf_workflow_layout(const struct hrf_workflow *w)
+{
+    if (w->engine.parallel.is_auto)
+        return hrf_strdup("auto");
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    if (w->engine.parallel.data > 1)
+        hrf_strbuf_addf(&text, "data=%lld,", (long long)w->engine.parallel.data);
+    if (w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols > 1)
+        hrf_strbuf_addf(&text, "spatial=%lldx%lld,", (long long)w->engine.parallel.spatial_rows,
+                        (long long)w->engine.parallel.spatial_cols);
+    if (w->engine.parallel.stages > 1)
+        hrf_strbuf_addf(&text, "stages=%lld,microbatches=%lld,",
+                        (long long)w->engine.parallel.stages,
+                        (long long)w->engine.parallel.microbatches);
+    if (text.length == 0)
+        return hrf_strdup("single");
+    text.text[text.length - 1] = '\0'; /* the last comma */
+    return hrf_strbuf_detach(&text);
+}
+
 void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *out)
 {
     for (size_t i = 0; i < w->n_precisions; i++)
@@ -276,9 +296,12 @@ void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *o
                                  "it has fp32, fp16, bf16 and int8\n");
     if (w->engine.device == HRF_DEVICE_CUDA)
         hrf_strbuf_adds(out, "engine.device: cuda is not in this build, which runs on the cpu\n");
-    if (w->engine.parallel.is_auto || w->engine.parallel.data > 1 ||
-        w->engine.parallel.spatial_rows > 1 || w->engine.parallel.spatial_cols > 1 ||
-        w->engine.parallel.stages > 1)
-        hrf_strbuf_adds(out, "engine.parallel: layouts of more than one rank are not in this "
-                             "build; leave it out\n");
+    const int64_t n_ranks = w->executor.slurm.nodes * w->executor.slurm.ranks_per_node;
+    HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
+    if (w->executor.type == HRF_EXECUTOR_SLURM && n_ranks > 1 && layout != NULL &&
+        strcmp(layout, "single") != 0)
+        hrf_strbuf_addf(out,
+                        "engine.parallel: %s within the %lld ranks of a Slurm job, which share the "
+                        "patches, is not in this build; leave it out, or ask for one rank a job\n",
+                        layout, (long long)n_ranks);
 }

@@ -23,6 +23,39 @@ expect_text "4 slides: 3 done, 1 failed"
 cmp -s "$scratch/first/fp32/heatmaps/test_002.png" "$scratch/run/results/fp32/heatmaps/test_002.png" &&
     fail "the heatmap is still the slide's"
 
+# By ranks, each of which reads only its part of the slide: the same scores.
+same_scores() { # DIR: as of one rank, to 1e-5
+    /usr/bin/python3 - "$scratch/first/labels.csv" "$1/results/labels.csv" <<'END' || fail "$1: other scores"
+import csv, sys
+one, other = ([(r["slide"], r["label"], float(r["score"])) for r in csv.DictReader(open(f))] for f in sys.argv[1:])
+assert [r[:2] for r in one] == [r[:2] for r in other]
+assert all(abs(a[2] - b[2]) <= 1e-5 for a, b in zip(one, other)), (one, other)
+END
+}
+for layout in 'spatial={rows: 2, cols: 2}' 'stages=2'; do
+    rm -rf "$scratch/ranks"
+    expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/ranks" --set "engine.parallel.$layout"
+    expect_text "fp32: 3 patches"
+    same_scores "$scratch/ranks"
+    [ -s "$scratch/ranks/results/fp32/heatmaps/test_002.png" ] || fail "no heatmap with $layout"
+done
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/auto" --set engine.parallel=auto
+same_scores "$scratch/auto"
+
+# INT8, bit for bit; in bands, too.
+int8() { # DIR OPTION...
+    dir=$1
+    shift
+    expect_code 3 "$flow" run "$scratch/w.yaml" --out "$dir" --set 'precision=[int8]' "$@"
+}
+int8 "$scratch/i1"
+int8 "$scratch/i2" --set engine.parallel.spatial=2
+int8 "$scratch/i3" --set engine.memory=3MiB
+diff "$scratch/i1/results/labels.csv" "$scratch/i2/results/labels.csv" || fail "ranks change INT8"
+diff "$scratch/i1/results/labels.csv" "$scratch/i3/results/labels.csv" || fail "bands change INT8"
+expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/bad" --set engine.parallel.data=2
+expect_text "a slide is one image, so 'data' has nothing to share"
+
 expect_code 0 "$flow" tile "$scratch/cohort/testing/images/test_001.tif" --mode slide --size 512 --mpp 0.5
 expect_text "frame of 1024 x 1024 level-0 px"
 expect_code 2 "$flow" tile "$scratch/cohort/testing/images/test_001.tif" --mode cube

@@ -139,7 +139,7 @@ static void a_tile_spec_comes_back(void **state)
 #define ENGINE                                                                                     \
     "\"engine\":{\"model_file\":\"m\",\"model_sha256\":\"a\",\"n_classes\":2,\"mean\":[0,0,0],"    \
     "\"std\":[1,1,1],\"precision\":\"fp32\",\"device\":\"cpu\",\"batch\":1,\"memory_bytes\":0,"    \
-    "\"n_threads\":0,\"scales\":null,\"class_map\":false}"
+    "\"n_threads\":0,\"scales\":null,\"class_map\":false,\"layout\":null}"
 #define TASK(id, plan, first)                                                                      \
     "{\"id\":\"" id "\",\"key\":\"k\",\"slide_name\":\"s\",\"slide_path\":\"s\","                  \
     "\"mpp_override\":0,\"mpp_fallback\":0,\"tile_plan\":" plan ",\"first_patch\":" first ","      \

@@ -1,0 +1,56 @@
+#include "engine/cli/image.h"
+
+void hrf_image_init(struct hrf_image *image, const struct hrf_rows_config *rows)
+{
+    *image = (struct hrf_image){ .rows = *rows };
+    pthread_mutex_init(&image->lock, NULL);
+}
+
+void hrf_image_release(struct hrf_image *image)
+{
+    pthread_mutex_destroy(&image->lock);
+}
+
+enum hrf_status hrf_image_read(void *context, int32_t input, int64_t first, int64_t n,
+                               const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    struct hrf_image *image = context;
+    struct hrf_rows_config rows = image->rows;
+    struct hrf_feed_times times = { 0 };
+    if (input != 0 || first != 0 || n != 1)
+        return hrf_error_set(err, HRF_E_BUG, "a slide is one image, not images %lld..%lld",
+                             (long long)first, (long long)(first + n));
+    rows.first_row = box->lo[0];
+    rows.n_rows = box->hi[0] - box->lo[0];
+    rows.first_column = box->lo[1];
+    rows.n_columns = box->hi[1] - box->lo[1];
+    HRF_TRY(hrf_rows_read(&rows, out, &times, err));
+    pthread_mutex_lock(&image->lock);
+    image->times.decode += times.decode;
+    image->times.prepare += times.prepare;
+    image->times.wait += times.wait;
+    pthread_mutex_unlock(&image->lock);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_image_keep_class_map(const struct hrf_network *network,
+                                         struct hrf_scores *scores, struct hrf_error *err)
+{
+    if (hrf_network_n_outputs(network) < 2)
+        return HRF_OK;
+    const struct hrf_shape shape = hrf_network_output_shape(network, 1);
+    const float *all = hrf_network_output(network, 1); /* [rows][columns][classes] */
+    const int64_t n_classes = shape.dims[1], n = shape.dims[2] * shape.dims[3];
+    struct hrf_class_map *map = &scores->class_map;
+    for (int32_t c = 1; c < scores->n_classes; c++)
+        if (scores->probabilities[c] > scores->probabilities[map->class_index])
+            map->class_index = c;
+    map->rows = (int32_t)shape.dims[2];
+    map->columns = (int32_t)shape.dims[3];
+    map->values = hrf_alloc_array((size_t)n, sizeof map->values[0]);
+    if (map->values == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a class activation map");
+    for (int64_t i = 0; i < n; i++)
+        map->values[i] = all[i * n_classes + map->class_index];
+    return HRF_OK;
+}

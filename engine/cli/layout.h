@@ -1,0 +1,27 @@
+/* layout.h - a layout as it was asked for, found for a network on this machine.
+ *
+ * "auto": the layout of as many ranks as there are threads that takes a batch soonest, predicted by
+ * what is known of this machine. Stages of any layout are cut by the same costs.
+ */
+#ifndef HRF_ENGINE_CLI_LAYOUT_H
+#define HRF_ENGINE_CLI_LAYOUT_H
+
+#include "engine/cli/known.h"
+#include "engine/run/rank.h"
+
+struct hrf_found_layout {
+    struct hrf_layout_plan plan;
+    struct hrf_known known;
+    struct hrf_cutting cutting; /* for hrf_session_config; points into this object */
+    bool is_chosen;             /* it was "auto" */
+    double predicted_seconds;   /* of a batch, when chosen */
+};
+
+/* `text` NULL: one rank. `graph` with the shapes of the whole batch. Sets config->cutting where
+ * there are stages; *out stays where it is until it is released. */
+HRF_CHECKED enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
+                                            struct hrf_session_config *config,
+                                            struct hrf_found_layout *out, struct hrf_error *err);
+void hrf_found_layout_release(struct hrf_found_layout *found);
+
+#endif
