@@ -58,7 +58,7 @@ static void requeue(struct fake *fake, struct fake_task *t, bool held)
     t->restarts++;
     t->held = held;
     t->not_before = fake_now() + fake_number(fake, "RequeueDelay", 1);
-    snprintf(t->reason, sizeof t->reason, "%s", held ? "JobHeldAdmin" : "BeginTime");
+    snprintf(t->reason, sizeof t->reason, "%s", held ? "job requeued in held state" : "BeginTime");
 }
 
 static void control(struct fake *fake, const char *verb, struct fake_task *t)

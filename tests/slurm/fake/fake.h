@@ -50,7 +50,7 @@ struct fake_task {                                                              
     int32_t array, index, state, pid, restarts, exit_code, exit_signal, ending; /* a fake_state */
     int64_t id;                                                                 /* %A */
     double start, end, not_before, kill_at;
-    char node[12], reason[24], word[24];
+    char node[12], reason[32], word[24];
     bool held, purged, signalled;
 };
 struct fake_queue {

@@ -8,7 +8,7 @@ start
 held 1
 jobs=$(squeue -h -r -t all -o '%i %t' | awk '$2 == "R" {print $1}')
 for job in $jobs; do scontrol requeuehold "$job"; done
-until_true "the hold" queue_has 'PENDING JobHeld'
+until_true "the hold" queue_has 'PENDING (JobHeld|job requeued in held state)'
 sleep 3
 for job in $jobs; do scontrol release "$job"; done
 finish

@@ -5,7 +5,7 @@
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 hold
 start
-held 1
+held 4 # all
 crash
 for job in $(squeue -h -t R -o %i); do scancel --signal=KILL --full "$job"; done
 until_true "the purge" eval '[ -z "$(squeue -h -t all)" ]'
