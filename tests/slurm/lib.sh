@@ -14,8 +14,9 @@ run=$scratch/run
 gate=$scratch/gate
 mkdir -p "$gate/starts"
 driver=
-# Waits of the executor in a fifth of their time; jobs tell of themselves every half second.
-export HRF_SLURM_WAIT_PERCENT=${HRF_SLURM_WAIT_PERCENT:-20} HRF_BEAT_MS=500
+# Waits of the executor in a fifth of their time (a twentieth for the scripted Slurm, which answers
+# in milliseconds); jobs tell of themselves every half second.
+export HRF_SLURM_WAIT_PERCENT=20 HRF_BEAT_MS=500
 export HRF_ENGINE=$scratch/engine gate engine
 cat >"$HRF_ENGINE" <<'END'
 #!/bin/bash
@@ -31,6 +32,7 @@ cluster) executor=slurm ;;
 local) executor=local ;;
 fake)
     executor=slurm
+    HRF_SLURM_WAIT_PERCENT=5
     export HRF_FAKE_SLURM=$scratch/fake PATH=$HRF_BIN_DIR/../tests/slurm_fake:$PATH
     mkdir "$HRF_FAKE_SLURM"
     printf 'RequeueDelay=0.2\nKillWait=2\n' >"$HRF_FAKE_SLURM/config"

@@ -6,6 +6,7 @@
 hold
 start
 held 1
+sleep 1 # a job that is only just starting may be COMPLETING for minutes
 scancel "$(squeue -h -r -t all -o '%i %t' | awk '$2 == "R" {print $1; exit}')"
 until_true "the end" queue_has CANCELLED
 release
