@@ -47,6 +47,12 @@ for program in "$flow" "$engine"; do
         fail "$(groff -man -ww -z "$scratch/page.1" 2>&1)"
 done
 
+# The README names every command.
+"$flow" --help | sed -n '/^commands:$/,/^$/s/^  \([^ ][^ ]*\) .*/\1/p' | while read -r command; do
+    [ "$command" = version ] || grep -q "\`$command\`" "$HRF_SOURCE_DIR/README.md" ||
+        { echo "README.md does not name the command '$command'" >"$scratch/out"; exit 1; }
+done || fail "README.md"
+
 # Fields of a report, columns of the tables.
 make_cohort
 make_workflow "$scratch/w.yaml"
