@@ -160,11 +160,41 @@ static void run_slice(const struct hrf_spec *spec, const struct hrf_kernel_call 
                  in, call->output, out);
 }
 
+/* A part of the pixels that DEPTH_TO_SPACE gives: those behind window.pad_begin. */
+static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
+    const struct hrf_attributes *a = &spec->attributes;
+    const int64_t block = a->size, channels = out->dims[1], size = (int64_t)element_size(spec);
+    const int64_t *cut = a->window.pad_begin;
+    const char *x = hrf_spec_data(spec, call, 0);
+    char *y = call->output;
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < out->dims[0] * out->dims[2]; row++) {
+        const int64_t at = row % out->dims[2] + cut[0];
+        const char *line = x + (row / out->dims[2] * in->dims[2] + at / block) * in->dims[3] *
+                                   in->dims[1] * size;
+        for (int64_t u = 0; u < out->dims[3]; u++) {
+            const int64_t column = u + cut[1], place = at % block * block + column % block;
+            const char *pixel = line + column / block * in->dims[1] * size;
+            copy_strided((size_t)size, channels, y + (row * out->dims[3] + u) * channels * size, 1,
+                         pixel + place * (a->column_row_depth ? 1 : channels) * size,
+                         a->column_row_depth ? block * block : 1);
+        }
+    }
+}
+
 /* An axis for each of: image, row of blocks, row in a block, column of blocks, column in one,
  * channel. */
 static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
+    if (to_space &&
+        (spec->output.shape.dims[2] != spec->inputs[0].shape.dims[2] * spec->attributes.size ||
+         spec->output.shape.dims[3] != spec->inputs[0].shape.dims[3] * spec->attributes.size)) {
+        run_cut_blocks(spec, call);
+        return;
+    }
     const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
     const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
     const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];

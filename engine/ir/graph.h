@@ -138,6 +138,8 @@ struct hrf_attributes {
     float bias;        /* LRN's k */
     /* LRN's window; POOL_FINISH's pixels; DEPTH_TO_SPACE's and SPACE_TO_DEPTH's block */
     int64_t size;
+    /* DEPTH_TO_SPACE's window.pad_begin: rows and columns left out at the beginning (0 outside of
+     * partitions). */
     bool column_row_depth; /* DEPTH_TO_SPACE: a block lies inside a channel, not around them */
     bool transpose_a, transpose_b; /* GEMM */
     int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */

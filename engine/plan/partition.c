@@ -34,6 +34,11 @@ static bool is_global_pool(enum hrf_op op)
     return op == HRF_OP_GLOBAL_AVERAGE_POOL || op == HRF_OP_GLOBAL_MAX_POOL;
 }
 
+static bool is_performer_sum(enum hrf_op op)
+{
+    return op == HRF_OP_PERFORMER_MAX || op == HRF_OP_PERFORMER_STATE;
+}
+
 static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
 {
     return value >= 0 && graph->values[value].data == NULL;
@@ -135,18 +140,24 @@ static struct hrf_box *box_at(struct hrf_partition *p, int32_t value, int32_t ra
     return &p->boxes[(int64_t)value * p->n_ranks + rank];
 }
 
-/* A global pool over a split image: each rank sums its own share. */
+static bool is_split_input(const struct hrf_partition *p, const struct hrf_node *node, int32_t k)
+{
+    return comes_at_run_time(p->graph, node->inputs[k]) && p->is_split[node->inputs[k]];
+}
+
+/* A global pool or an attention's sum over a split image: each rank has its own share. */
 static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
 {
-    return is_global_pool(node->op) && comes_at_run_time(p->graph, node->inputs[0]) &&
-           p->is_split[node->inputs[0]] && stage_ranks(p) > 1;
+    return (is_global_pool(node->op) || is_performer_sum(node->op)) && stage_ranks(p) > 1 &&
+           is_split_input(p, node, 0) &&
+           (node->op != HRF_OP_PERFORMER_STATE || is_split_input(p, node, HRF_STATE_V));
 }
 
 static struct hrf_box needed(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
                              int32_t rank)
 {
     const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], rank);
-    if (is_reduced(p, node) && !hrf_box_is_empty(out))
+    if (is_reduced(p, node) && !hrf_box_is_empty(out) && is_split_input(p, node, k))
         return share(p, node->inputs[k], rank);
     if (!hrf_box_is_empty(out) && !p->is_split[node->outputs[0]])
         return hrf_box_whole(&p->graph->values[node->inputs[k]].shape);
@@ -269,7 +280,7 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
     const struct hrf_node *node = &graph->nodes[n];
     const struct hrf_value *x = &graph->values[node->inputs[0]];
     const bool is_integer = x->dtype == HRF_S8 || x->dtype == HRF_U8;
-    const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL;
+    const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL || node->op == HRF_OP_PERFORMER_MAX;
     struct hrf_reduce *reduce = &p->reduces[p->n_reduces];
     bool *gives = hrf_calloc((size_t)p->n_ranks, sizeof *gives);
     if (gives == NULL)
@@ -280,7 +291,7 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
                                    .dtype = is_max       ? x->dtype
                                             : is_integer ? HRF_S32
                                                          : HRF_F64,
-                                   .count = x->shape.dims[0] * x->shape.dims[1],
+                                   .count = hrf_shape_count(&graph->values[node->outputs[0]].shape),
                                    .gives = gives };
     for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {
         const struct hrf_box own = share(p, node->inputs[0], r);

@@ -57,7 +57,7 @@ struct hrf_partition {
     int32_t n_reduces;
     int32_t *first_feed;   /* [nodes] where its inputs begin in `feeds` */
     int32_t *feeds;        /* the exchange that brings an input, or HRF_NO_EXCHANGE */
-    int32_t *reduce_of;    /* [nodes] a global pool's reduction, or -1 */
+    int32_t *reduce_of;    /* [nodes] a global pool's or an attention's reduction, or -1 */
     int32_t *output_feeds; /* [graph outputs] */
     int32_t output_rank;   /* which gives the network's outputs */
 };

@@ -148,14 +148,11 @@ static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf
                      &attributes, err);
 }
 
-static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
+/* What the node reads on this rank. */
+static enum hrf_status find_inputs(struct building *b, int32_t n, int32_t *inputs,
+                                   struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
-    const int32_t value = node->outputs[0];
-    const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
-    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
-    if (inputs == NULL)
-        return no_memory(err);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         inputs[k] = HRF_NO_VALUE;
         if (node->inputs[k] < 0)
@@ -165,6 +162,42 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
         else
             inputs[k] = brought(b, node->inputs[k], b->p->feeds[b->p->first_feed[n] + k]);
     }
+    return HRF_OK;
+}
+
+/* An attention's sum as that over the rank's own pixels, and a reduction. */
+static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const struct hrf_box pixel = { { 0, 0 }, { 1, 1 } };
+    struct hrf_attributes attributes = hrf_attributes_default();
+    int32_t inputs[HRF_STATE_MAX + 1], part = -1, all;
+    if (b->p->reduces[b->p->reduce_of[n]].gives[b->rank]) {
+        HRF_AUTO_FREE char *name = hrf_format("%s.part", node->name);
+        if (name == NULL)
+            return no_memory(err);
+        HRF_TRY(find_inputs(b, n, inputs, err));
+        HRF_TRY(add_value(b, node->outputs[0], ".part", &pixel, &part, err));
+        HRF_TRY(hrf_graph_add_node(b->to, node->op, name, inputs, node->n_inputs, &part, 1,
+                                   &node->attributes, err));
+    }
+    HRF_TRY(add_value(b, node->outputs[0], "", &pixel, &all, err));
+    attributes.index = b->p->reduce_of[n];
+    HRF_TRY(add_named(b, HRF_OP_ALL_REDUCE, node->name, "reduce", part >= 0 ? &part : NULL, all,
+                      &attributes, err));
+    b->values[node->outputs[0]] = all;
+    return HRF_OK;
+}
+
+static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const int32_t value = node->outputs[0];
+    const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
+    if (inputs == NULL)
+        return no_memory(err);
+    HRF_TRY(find_inputs(b, n, inputs, err));
     const struct hrf_attributes attributes = b->p->is_split[value]
                                                  ? hrf_region_attributes(b->from, node, box)
                                                  : node->attributes;
@@ -184,7 +217,10 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
         }
         if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
             continue;
-        if (b->p->reduce_of[n] >= 0)
+        if (b->p->reduce_of[n] >= 0 &&
+            (node->op == HRF_OP_PERFORMER_MAX || node->op == HRF_OP_PERFORMER_STATE))
+            HRF_TRY(add_performer_sum(b, n, err));
+        else if (b->p->reduce_of[n] >= 0)
             HRF_TRY(add_global_pool(b, n, err));
         else
             HRF_TRY(add_node(b, n, err));

@@ -62,7 +62,8 @@ struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_b
 
 /* ---- windows ---- */
 
-/* One axis of an operator that looks through a window; pads of PAD are one. */
+/* One axis of an operator that looks through a window. Pads of PAD are one; a SLICE looks at one
+ * pixel of every step. */
 struct view {
     int64_t size; /* of the input */
     int64_t stride, extent, pad_begin, pad_end;
@@ -71,6 +72,23 @@ struct view {
 static bool has_window(enum hrf_op op)
 {
     return op == HRF_OP_CONV || op == HRF_OP_MAX_POOL || op == HRF_OP_AVERAGE_POOL;
+}
+
+/* Where along an axis a SLICE begins, and its step. */
+static void slice_along(const struct hrf_attributes *a, int axis, int64_t *start, int64_t *step)
+{
+    *start = 0;
+    *step = 1;
+    for (int32_t i = 0; i < a->n_axes; i++)
+        if (a->axes[i] == 2 + axis) {
+            *start = a->starts[i];
+            *step = a->steps[i];
+        }
+}
+
+static bool is_view(enum hrf_op op)
+{
+    return has_window(op) || op == HRF_OP_PAD || op == HRF_OP_SLICE || op == HRF_OP_SPACE_TO_DEPTH;
 }
 
 static struct view view_of(const struct hrf_graph *graph, const struct hrf_node *node, int axis)
@@ -83,7 +101,12 @@ static struct view view_of(const struct hrf_graph *graph, const struct hrf_node 
                               w->pad_begin[axis], w->pad_end[axis] };
     if (node->op == HRF_OP_PAD)
         return (struct view){ size, 1, 1, a->pads[2 + axis], a->pads[a->n_axes + 2 + axis] };
-    return (struct view){ size, 1, 1, 0, 0 };
+    int64_t start = 0, step = 1;
+    if (node->op == HRF_OP_SPACE_TO_DEPTH)
+        return (struct view){ size, a->size, a->size, 0, 0 };
+    if (node->op == HRF_OP_SLICE)
+        slice_along(a, axis, &start, &step);
+    return (struct view){ size, step, 1, -start, 0 };
 }
 
 /* The input positions under outputs [lo, hi), padding included. */
@@ -93,10 +116,66 @@ static void look(const struct view *v, int64_t lo, int64_t hi, int64_t *first, i
     *end = (hi - 1) * v->stride - v->pad_begin + v->extent;
 }
 
+/* ---- what goes from few pixels to many: blocks and transposed windows ---- */
+
+static bool spreads(enum hrf_op op)
+{
+    return op == HRF_OP_CONV_TRANSPOSE || op == HRF_OP_DEPTH_TO_SPACE;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
+
+/* The input positions that outputs [lo, hi) get something of. Output y gets of i where
+ * y = s*i - p + d*k; the first is never after the one that begins at lo, so that what is left of
+ * the padding is not negative. */
+static void spread_from(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                        int64_t lo, int64_t hi, int64_t *first, int64_t *end)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_window *w = &a->window;
+    const int64_t size = graph->values[node->inputs[0]].shape.dims[2 + axis];
+    if (node->op == HRF_OP_DEPTH_TO_SPACE) {
+        *first = lo / a->size;
+        *end = (hi - 1) / a->size + 1;
+        return;
+    }
+    const int64_t reach = w->dilation[axis] * (w->kernel[axis] - 1), s = w->stride[axis];
+    const int64_t earliest = floor_div(lo + w->pad_begin[axis] - reach + s - 1, s);
+    *first = larger(smaller(earliest, floor_div(lo + w->pad_begin[axis], s)), 0);
+    *first = smaller(*first, size - 1);
+    *end = larger(smaller(floor_div(hi - 1 + w->pad_begin[axis], s) + 1, size), *first + 1);
+}
+
+static void cut_spread(const struct hrf_graph *graph, const struct hrf_node *node,
+                       const struct hrf_box *out, struct hrf_attributes *a)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t first, end;
+        spread_from(graph, node, i, out->lo[i], out->hi[i], &first, &end);
+        if (node->op == HRF_OP_DEPTH_TO_SPACE) {
+            a->window.pad_begin[i] = out->lo[i] - first * a->size;
+            continue;
+        }
+        a->window.auto_pad = HRF_PAD_EXPLICIT;
+        a->window.pad_begin[i] += out->lo[i] - first * a->window.stride[i];
+        a->output_size[i] = out->hi[i] - out->lo[i];
+    }
+}
+
 struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
                                             const struct hrf_node *node, const struct hrf_box *out)
 {
     struct hrf_attributes a = node->attributes;
+    if (spreads(node->op))
+        cut_spread(graph, node, out, &a);
+    for (int32_t i = 0; i < a.n_axes && node->op == HRF_OP_SLICE; i++)
+        if (a.axes[i] > 1) { /* what it is fed begins where it is to begin */
+            a.starts[i] = 0;
+            a.ends[i] = INT64_MAX;
+        }
     if (!has_window(node->op) && node->op != HRF_OP_PAD)
         return a;
     a.window.auto_pad = HRF_PAD_EXPLICIT;
@@ -136,6 +215,7 @@ static bool is_pointwise(enum hrf_op op)
     case HRF_OP_LRN:
     case HRF_OP_IDENTITY:
     case HRF_OP_CAST:
+    case HRF_OP_PERFORMER_APPLY: /* the state is no image, and read by every pixel */
         return true;
     default:
         return false;
@@ -154,14 +234,18 @@ static bool keeps_pixels(const struct hrf_node *node)
     case HRF_OP_QUANTIZE: /* with a scale for each place along the axis, maybe */
     case HRF_OP_DEQUANTIZE:
         return a->axis <= 1;
-    case HRF_OP_SLICE:
-        for (int32_t i = 0; i < a->n_axes; i++)
-            if (a->axes[i] > 1)
-                return false;
-        return true;
     default:
         return is_pointwise(node->op);
     }
+}
+
+/* Backwards, what a part needs would be at the other end. */
+static bool steps_forwards(const struct hrf_attributes *a)
+{
+    for (int32_t i = 0; i < a->n_axes; i++)
+        if (a->axes[i] > 1 && a->steps[i] < 1)
+            return false;
+    return true;
 }
 
 /* A constant that differs from pixel to pixel would have to be cut too. */
@@ -177,7 +261,9 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     if (y->rank != 4 || y->dims[2] * y->dims[3] <= 1 || node->n_outputs != 1)
         return false;
-    if (has_window(node->op) || node->op == HRF_OP_PAD)
+    if (node->op == HRF_OP_SLICE && !steps_forwards(&node->attributes))
+        return false;
+    if (is_view(node->op) || spreads(node->op))
         return graph->values[node->inputs[0]].data == NULL;
     if (!keeps_pixels(node))
         return false;
@@ -199,10 +285,10 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
 {
     const struct hrf_shape *x = &graph->values[node->inputs[k]].shape;
     struct hrf_box need = hrf_box_whole(x);
-    const bool is_window = has_window(node->op) || node->op == HRF_OP_PAD;
+    const bool is_window = is_view(node->op);
     if (hrf_box_is_empty(out))
         return *out;
-    if (x->rank != 4 || (is_window && k != 0 && k != HRF_CONV_RESIDUAL))
+    if (x->rank != 4 || ((is_window || spreads(node->op)) && k != 0 && k != HRF_CONV_RESIDUAL))
         return need;
     for (int i = 0; i < 2; i++) {
         if (is_window && k == 0) {
@@ -211,6 +297,8 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
             look(&v, out->lo[i], out->hi[i], &first, &end);
             need.lo[i] = larger(first, 0);
             need.hi[i] = smaller(end, v.size);
+        } else if (spreads(node->op)) {
+            spread_from(graph, node, i, out->lo[i], out->hi[i], &need.lo[i], &need.hi[i]);
         } else if (x->dims[2 + i] > 1) { /* 1: read for every pixel */
             need.lo[i] = out->lo[i];
             need.hi[i] = out->hi[i];

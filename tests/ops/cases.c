@@ -154,6 +154,26 @@ static int32_t make_conv_transpose(struct build *b)
     return build_node(b, HRF_OP_CONV_TRANSPOSE, inputs, 3, &a);
 }
 
+/* Kernels below the stride: pixels that no window reaches. */
+static int32_t make_gappy_conv_transpose(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape x = pick_image(b, build_pick(b, 1, 20), 2);
+    const int64_t out = build_pick(b, 1, 9);
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = build_pick(b, 1, 2);
+        a.window.stride[i] = 3;
+        a.window.pad_begin[i] = a.window.pad_end[i] = build_pick(b, 0, 1);
+        a.output_padding[i] = build_pick(b, 0, 2);
+    }
+    const int32_t inputs[] = {
+        build_input(b, x),
+        build_constant(b, SHAPE(x.dims[1], out, a.window.kernel[0], a.window.kernel[1]), -0.5, 0.5),
+        build_constant(b, SHAPE(out), -1, 1)
+    };
+    return build_node(b, HRF_OP_CONV_TRANSPOSE, inputs, 3, &a);
+}
+
 static int32_t make_gemm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -390,6 +410,7 @@ const struct op_case op_cases[] = {
     { "1x1 conv", HRF_OP_CONV, make_pointwise_conv, 40, 5e-6, false },
     { "3x3 conv", HRF_OP_CONV, make_three_by_three, 40, 1e-5, false },
     { "conv transpose", HRF_OP_CONV_TRANSPOSE, make_conv_transpose, 60, 5e-6, false },
+    { "gappy conv transpose", HRF_OP_CONV_TRANSPOSE, make_gappy_conv_transpose, 20, 5e-6, false },
     { "gemm", HRF_OP_GEMM, make_gemm, 40, 5e-6, false },
     { "matmul", HRF_OP_MATMUL, make_matmul, 20, 5e-6, false },
     { "performer", HRF_OP_PERFORMER, make_performer, 20, 0, true },

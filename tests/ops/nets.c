@@ -120,6 +120,105 @@ static struct image pad(struct build *b, struct image x)
     return x;
 }
 
+static int64_t spread(const struct hrf_attributes *a, int i, int64_t size)
+{
+    const struct hrf_window *w = &a->window;
+    return (size - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 +
+           a->output_padding[i] - w->pad_begin[i] - w->pad_end[i];
+}
+
+/* Windows side by side half the time: U-Net's way up. */
+static struct image up(struct build *b, struct image x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const bool beside = build_pick(b, 0, 1) == 0;
+    const int64_t out = 2 * build_pick(b, 2, 6), side = build_pick(b, 1, 3);
+    if (x.rows > 24 || x.columns > 24)
+        return x;
+    for (int i = 0; i < 2; i++) {
+        struct hrf_window *w = &a.window;
+        w->stride[i] = beside ? side : build_pick(b, 1, 3);
+        w->kernel[i] = beside ? side : build_pick(b, 1, 4);
+        w->dilation[i] = !beside && build_pick(b, 0, 3) == 0 ? 2 : 1;
+        w->pad_begin[i] = beside ? 0 : build_pick(b, 0, (w->kernel[i] - 1) * w->dilation[i]);
+        w->pad_end[i] = beside ? 0 : build_pick(b, 0, (w->kernel[i] - 1) * w->dilation[i]);
+        a.output_padding[i] = beside ? 0 : build_pick(b, 0, w->stride[i] - 1);
+        if (spread(&a, i, i == 0 ? x.rows : x.columns) < 3)
+            w->pad_begin[i] = w->pad_end[i] = 0;
+    }
+    const int32_t inputs[] = {
+        x.value,
+        build_constant(b, SHAPE(x.channels, out, a.window.kernel[0], a.window.kernel[1]), -0.5,
+                       0.5),
+        build_constant(b, SHAPE(out), -1, 1)
+    };
+    x.value = build_node(b, HRF_OP_CONV_TRANSPOSE, inputs, 3, &a);
+    x.rows = spread(&a, 0, x.rows);
+    x.columns = spread(&a, 1, x.columns);
+    x.channels = out;
+    return x;
+}
+
+/* Blocks of pixels to channels and, after a convolution, back. */
+static struct image blocks(struct build *b, struct image x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.size = build_pick(b, 2, 3);
+    if (x.rows % a.size == 0 && x.columns % a.size == 0 && x.rows * x.columns >= 36) {
+        x.value = build_node(b, HRF_OP_SPACE_TO_DEPTH, &x.value, 1, &a);
+        x.channels *= a.size * a.size;
+        x.rows /= a.size;
+        x.columns /= a.size;
+    }
+    if (x.rows > 20 || x.columns > 20)
+        return x;
+    const int64_t out = 2 * build_pick(b, 2, 5);
+    x.value = build_plain_conv(b, x.value, x.channels, out * a.size * a.size, 3, 1, true);
+    a.column_row_depth = build_pick(b, 0, 1) == 0;
+    x.value = build_node(b, HRF_OP_DEPTH_TO_SPACE, &x.value, 1, &a);
+    x.channels = out;
+    x.rows *= a.size;
+    x.columns *= a.size;
+    return x;
+}
+
+/* Every pixel, or every other one, from somewhere on. */
+static struct image slice(struct build *b, struct image x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t begin = build_pick(b, 0, 2), step = x.rows > 12 ? build_pick(b, 1, 2) : 1;
+    if (x.rows < 6 || x.columns < 6)
+        return x;
+    a.n_axes = 2;
+    for (int i = 0; i < 2; i++) {
+        a.axes[i] = 2 + i;
+        a.starts[i] = begin;
+        a.ends[i] = i == 0 ? x.rows - 1 : INT64_MAX;
+        a.steps[i] = step;
+    }
+    x.value = build_node(b, HRF_OP_SLICE, &x.value, 1, &a);
+    x.rows = (x.rows - 1 - begin + step - 1) / step;
+    x.columns = (x.columns - begin + step - 1) / step;
+    return x;
+}
+
+static struct image attention(struct build *b, struct image x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t d = x.channels / 2, m = build_pick(b, 2, 12);
+    a.group = 2;
+    a.exponential = build_pick(b, 0, 1) == 0;
+    a.epsilon = 1e-3f;
+    if (x.channels % 2 != 0)
+        return x;
+    const int32_t inputs[] = { build_plain_conv(b, x.value, x.channels, x.channels, 1, 1, true),
+                               build_plain_conv(b, x.value, x.channels, x.channels, 1, 1, true),
+                               build_plain_conv(b, x.value, x.channels, x.channels, 3, 1, true),
+                               build_constant(b, SHAPE(m, d), -0.5, 0.5) };
+    x.value = build_binary(b, HRF_OP_ADD, x.value, build_node(b, HRF_OP_PERFORMER, inputs, 4, &a));
+    return x;
+}
+
 static int32_t finish(struct build *b, struct image x, int64_t n_images)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -138,9 +237,9 @@ static int32_t finish(struct build *b, struct image x, int64_t n_images)
 
 struct hrf_graph *make_net(uint64_t seed)
 {
-    static struct image (*const parts[])(struct build *, struct image) = { conv, conv,     conv,
-                                                                           pool, residual, branches,
-                                                                           gate, preact,   pad };
+    static struct image (*const parts[])(struct build *, struct image) = {
+        conv, conv, conv, pool, residual, branches, gate, preact, pad, up, blocks, slice, attention
+    };
     struct build b = build_start(seed);
     const int64_t n_images = build_pick(&b, 1, 5);
     struct image x = { .channels = 3,
