@@ -242,6 +242,8 @@ static void calibrate(const struct hrf_graph *graph, uint64_t seed, struct range
     struct hrf_error err = { .status = HRF_OK };
     int64_t count;
     *r = (struct ranges){ .calibration = NULL };
+    if (strcmp(config->precision, "int8") != 0)
+        return;
     hrf_free(run_session(graph, &plain, &r->seen, seed, 1, &count, NULL));
     must(hrf_fit_all(&r->seen, HRF_FIT_KIND_MINMAX, &r->calibration, &err), &err);
     must(hrf_calibrated_init(r->calibration, &r->calibrated, &err), &err);
