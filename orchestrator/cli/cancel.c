@@ -1,7 +1,9 @@
 /* cancel.c - `hires-flow cancel DIR`: ends a run's driver and jobs. */
 #include "base/clock.h"
-#include "base/process.h"
+#include "base/path.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/executor/executor.h"
+#include "schema/record/sentinel.h"
 #include "schema/store/tasks.h"
 
 #include <signal.h>
@@ -22,19 +24,87 @@ static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struc
     return HRF_OK;
 }
 
-static int end_jobs(struct hrf_store *store, struct hrf_error *err)
+/* The jobs are told to end; without a driver they are given up here, so that the next run knows
+ * that it was us. */
+static void revoke(const char *directory, const struct hrf_attempt_row *a)
+{
+    HRF_AUTO_FREE char *job = hrf_path_join(directory, a->directory);
+    struct hrf_error err;
+    for (int k = 0; job != NULL && k < 100; k++) {
+        HRF_AUTO_FREE char *start = k == 0 ? hrf_strdup(job) : hrf_format("%s/r%d", job, k);
+        if (start == NULL || !hrf_path_is_directory(start))
+            return;
+        if (hrf_fence_set(start, &err) != HRF_OK)
+            fprintf(stderr, "%s cancel: %s\n", HRF_PROGRAM, err.text);
+    }
+}
+
+static enum hrf_status make_executor(struct hrf_store *store, const char *directory,
+                                     struct hrf_workflow **workflow, struct hrf_executor **out,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml"), *run_id = NULL;
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    if (file == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_store_get_fact(store, "run_id", &run_id, err));
+    enum hrf_status status = hrf_workflow_load(file, NULL, 0, workflow, &findings, err);
+    hrf_findings_release(&findings);
+    HRF_TRY(status);
+    const struct hrf_workflow_executor *settings = &(*workflow)->executor;
+    return settings->type == HRF_EXECUTOR_SLURM
+               ? hrf_executor_slurm_create(settings, run_id != NULL ? run_id : "", out, err)
+               : hrf_executor_local_create(settings, out, err);
+}
+
+/* Asks, and looks until all have ended; at most a minute. Returns how many were seen to. */
+static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n)
+{
+    enum { PATIENCE_MS = 60000 };
+    const int64_t deadline = hrf_clock_ns() / 1000000 + PATIENCE_MS;
+    int ended;
+    executor->ops->cancel(executor, handles, n, false);
+    do {
+        bool is_new;
+        ended = 0;
+        hrf_clock_sleep_ms(50);
+        executor->ops->poll(executor, &is_new);
+        for (size_t i = 0; i < n; i++) {
+            struct hrf_job_view view;
+            executor->ops->look(executor, &handles[i], &view);
+            ended += view.sight == HRF_JOB_ENDED || view.sight == HRF_JOB_GONE;
+        }
+    } while (ended < (int)n && hrf_clock_ns() / 1000000 < deadline);
+    return ended;
+}
+
+/* Returns how many jobs there were, -1 on failure; *left: not seen to end. */
+static int end_jobs(struct hrf_store *store, const char *directory, int *left,
+                    struct hrf_error *err)
 {
     struct hrf_attempt_rows live;
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    struct hrf_executor *executor = NULL;
+    *left = 0;
     if (hrf_store_get_attempts(store, true, &live, err) != HRF_OK)
         return -1;
-    int n = 0;
-    for (size_t i = 0; i < live.n_items; i++) {
+    const int n = (int)live.n_items;
+    HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc(live.n_items + 1, sizeof *handles);
+    const bool good = n == 0 || (handles != NULL && make_executor(store, directory, &workflow,
+                                                                  &executor, err) == HRF_OK);
+    for (size_t i = 0; i < live.n_items && good; i++) {
         const struct hrf_attempt_row *a = &live.items[i];
-        if (a->pid > 0 && hrf_process_start_time((pid_t)a->pid) == a->start_time)
-            n += kill(-(pid_t)a->pid, SIGTERM) == 0;
+        handles[i] = (struct hrf_job_handle){ .id = a->pid,
+                                              .start_time = a->start_time,
+                                              .submission = a->submission,
+                                              .place = a->place };
+        revoke(directory, a);
     }
+    if (good && n > 0)
+        *left = n - end_all(executor, handles, live.n_items);
+    hrf_executor_destroy(executor);
     hrf_attempt_rows_release(&live);
-    return n;
+    return good ? n : -1;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -54,16 +124,21 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         hrf_store_lease_owner(store, &pid, &err) != HRF_OK ||
         (pid > 0 && cancel_driver(store, pid, &err) != HRF_OK))
         return hrf_cli_fail(command->name, &err);
-    int n = end_jobs(store, &err);
+    int left;
+    const int n = end_jobs(store, args.operands[0], &left, &err);
     if (n < 0)
         return hrf_cli_fail(command->name, &err);
     if (json)
         printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
-               pid > 0 ? "true" : "false", n);
+               pid > 0 ? "true" : "false", n - left);
     else
         printf("cancelled: %s, %d jobs ended; run again to go on\n",
-               pid > 0 ? "the driver ended" : "no driver was there", n);
-    return 0;
+               pid > 0 ? "the driver ended" : "no driver was there", n - left);
+    if (left > 0)
+        fprintf(stderr,
+                "%s cancel: %d jobs were not seen to end; what they still do does not count\n",
+                HRF_PROGRAM, left);
+    return left > 0 ? HRF_EXIT_FAILED : 0;
 }
 
 const struct hrf_command hrf_cli_cancel = {

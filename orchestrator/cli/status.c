@@ -14,6 +14,7 @@ struct facts {
     int64_t tasks[HRF_N_TASK_KINDS][4]; /* by kind and state */
     int64_t patches_done, patches_total, driver;
     size_t n_slides;
+    char queue[1024]; /* where jobs stand with their scheduler; "" = there is none */
 };
 
 static enum hrf_status gather(const char *directory, struct facts *f, struct hrf_error *err)
@@ -23,7 +24,10 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     struct hrf_task_rows tasks;
     *f = (struct facts){ .driver = 0 };
     HRF_TRY(hrf_cli_open(directory, &store, err));
+    HRF_AUTO_FREE char *queue = NULL;
     HRF_TRY(hrf_store_lease_owner(store, &f->driver, err));
+    HRF_TRY(hrf_store_get_fact(store, "queue", &queue, err));
+    snprintf(f->queue, sizeof f->queue, "%s", queue != NULL ? queue : "");
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     f->n_slides = slides.n_items;
     for (size_t i = 0; i < slides.n_items; i++)
@@ -66,14 +70,16 @@ static int print_text(const struct facts *f)
     }
     printf("patches  %lld of %lld scored\n", (long long)f->patches_done,
            (long long)f->patches_total);
-    return lines + 3;
+    if (f->queue[0] != '\0')
+        printf("queue    %s%s\n", f->queue, f->driver > 0 ? "" : " (when a driver last looked)");
+    return lines + 3 + (f->queue[0] != '\0');
 }
 
 static void print_json(const struct facts *f)
 {
     HRF_AUTO_JSON value = json_pack(
-        "{sisIs{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "slides",
-        "pending", (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
+        "{sisIsss{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "queue",
+        f->queue, "slides", "pending", (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
         (json_int_t)f->slides[HRF_SLIDE_DONE], "failed", (json_int_t)f->slides[HRF_SLIDE_FAILED],
         "no_tissue", (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
         (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done", (json_int_t)f->patches_done,

@@ -102,6 +102,9 @@ struct hrf_executor_ops {
     /* What the scheduler left of a job's own output, "" when nothing; heap. NULL: there is none. */
     char *(*output_path)(struct hrf_executor *executor, const char *run_directory,
                          const struct hrf_job_handle *handle);
+    /* Why a job waits, for people: what goes after "waiting ". *never: it will not run unless
+     * something is changed. NULL: jobs do not wait here. */
+    const char *(*say)(const struct hrf_job_view *view, bool *never);
     /* Why the scheduler cannot be asked at present, "" when it can. NULL: it always can. */
     const char *(*trouble)(const struct hrf_executor *executor);
 };

@@ -339,13 +339,12 @@ static void blame_rank(struct launch *l)
     char text[sizeof s->reason];
     int64_t code;
     hrf_rank_find_failed(l->directory, l->spec->engine.n_ranks, text, sizeof text, &code);
-    if (text[0] != '\0')
-        snprintf(s->reason, sizeof s->reason, "%s", text);
-    if (code == 0)
+    if (text[0] == '\0')
         return;
-    s->exited = true;
-    s->exit_code = code;
-    s->signal = 0;
+    snprintf(s->reason, sizeof s->reason, "%s", text);
+    s->exited = code != 0; /* 0: it was killed, or never came so far */
+    s->exit_code = code != 0 ? code : -1;
+    s->signal = code != 0 ? 0 : SIGKILL;
 }
 
 /* Returns the exit code of the launcher. */

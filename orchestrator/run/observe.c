@@ -255,6 +255,8 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
                              bool has_word, struct verdict *out, struct hrf_error *err)
 {
     struct papers papers = { .said = NULL };
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    const bool was_revoked = directory != NULL && hrf_fence_is_set(directory);
     if (job->view.sight == HRF_JOB_GONE && run->executor->ops->explain != NULL)
         run->executor->ops->explain(run->executor, &job->handle, &job->view);
     read_papers(run, job, &papers);
@@ -266,6 +268,9 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
                                          .exit_code = done->exit_code,
                                          .cause = job->view.cause };
     out->end = hrf_state_judge(&witness);
+    if (was_revoked &&
+        out->end == HRF_END_CANCELLED) /* by `hires-flow cancel`: no try is used up */
+        out->end = HRF_END_PREEMPTED;
     out->reason = describe_end(done, has_word, out->end, &job->view, papers.said);
     out->message = describe_end(done, has_word, out->end, NULL, papers.said);
     hrf_free(papers.said);
@@ -461,6 +466,8 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
         i = (i + 1) % run->n_live;
     }
     run->next_look = i;
+    if (status == HRF_OK && is_new)
+        status = run_tell_queue(run, changed, err);
     if (!*changed) {
         hrf_store_rollback(run->store);
         return status;

@@ -51,6 +51,7 @@ struct run {
     size_t n_live, live_capacity;
     size_t next_look; /* in live: where the next tick begins to look for words */
     struct hrf_strikes strikes;
+    char queue[1024];                         /* as told last */
     int64_t submit_after_ms, submit_delay_ms; /* the executor was full */
     int64_t submit_most;                      /* jobs in one submission; 0 = its limit */
     char run_id[40];
@@ -156,6 +157,10 @@ HRF_CHECKED enum hrf_status run_count_jobs(const struct hrf_workflow *workflow,
                                            enum hrf_task_kind kind, int64_t *out,
                                            struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
+
+/* queue.c */
+/* The fact "queue": where the jobs stand with their scheduler; within a transaction. */
+HRF_CHECKED enum hrf_status run_tell_queue(struct run *run, bool *changed, struct hrf_error *err);
 
 /* observe.c */
 HRF_CHECKED enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* BEAT_TAG lies above every tag of ours and below the least upper bound that MPI promises. */
 enum { BEAT_TAG = 32766, BEAT_MS = 250, MAX_MESSAGE = 1 << 30 };
@@ -286,11 +287,50 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
                          wanted);
 }
 
+/* MPI_Init waits for every rank, without end: one that never comes is told by this thread. */
+struct start {
+    struct mpi_comm *c;
+    pthread_t thread;
+    atomic_bool is_over;
+};
+
+static void *watch_start(void *context)
+{
+    struct start *start = context;
+    const int64_t deadline = hrf_clock_ns() + start->c->base.deadline_ms * 1000000;
+    while (!atomic_load(&start->is_over)) {
+        if (hrf_clock_ns() > deadline) {
+            char why[128];
+            snprintf(why, sizeof why, "another rank did not begin within %lld s",
+                     (long long)start->c->base.deadline_ms / 1000);
+            fprintf(stderr, "a rank on %s ends: %s\n", start->c->host, why);
+            if (start->c->config.on_abort != NULL)
+                start->c->config.on_abort(start->c->config.context, why);
+            _exit(start->c->config.abort_code);
+        }
+        hrf_clock_sleep_ms(5);
+    }
+    return NULL;
+}
+
+static int start_mpi(struct mpi_comm *c, int *level)
+{
+    struct start start = { .c = c };
+    const bool is_watched = pthread_create(&start.thread, NULL, watch_start, &start) == 0;
+    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level);
+    if (code == MPI_SUCCESS)
+        code = MPI_Barrier(MPI_COMM_WORLD);
+    atomic_store(&start.is_over, true);
+    if (is_watched)
+        pthread_join(start.thread, NULL);
+    return code;
+}
+
 static enum hrf_status begin(struct mpi_comm *c, struct hrf_error *err)
 {
     int level = 0, rank = 0, n_ranks = 0, code;
     char text[200];
-    TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "cannot start MPI");
+    TRY_MPI(start_mpi(c, &level), "cannot start MPI");
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks), "cannot count the ranks");
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "cannot number the ranks");
     c->base.rank = rank;

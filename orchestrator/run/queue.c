@@ -1,0 +1,91 @@
+/* queue.c - where the jobs of a run stand with their scheduler, as one line for `status` and `why`.
+ */
+#include "base/log.h"
+#include "orchestrator/run/run_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_REASONS = 16 };
+
+struct waiting {
+    char reason[64]; /* the scheduler's word */
+    const char *text;
+    bool never;
+    int64_t n;
+};
+
+struct standing {
+    int64_t n_running, n_unsure, n_waiting;
+    struct waiting reasons[MAX_REASONS];
+    size_t n_reasons;
+};
+
+static void count_waiting(const struct run *run, const struct run_job *job, struct standing *s)
+{
+    size_t k = 0;
+    s->n_waiting++;
+    while (k < s->n_reasons && strcmp(s->reasons[k].reason, job->view.reason) != 0)
+        k++;
+    if (k == MAX_REASONS)
+        return; /* the sum still has it */
+    struct waiting *w = &s->reasons[k];
+    if (k == s->n_reasons) {
+        s->n_reasons++;
+        *w = (struct waiting){ .n = 0 };
+        w->text = run->executor->ops->say(&job->view, &w->never);
+        snprintf(w->reason, sizeof w->reason, "%s", job->view.reason);
+    }
+    w->n++;
+}
+
+static void describe(const struct standing *s, const char *trouble, struct hrf_strbuf *out)
+{
+    hrf_strbuf_addf(out, "%lld running, %lld waiting", (long long)s->n_running,
+                    (long long)s->n_waiting);
+    for (size_t i = 0; i < s->n_reasons; i++)
+        hrf_strbuf_addf(out, "%s%lld %s (%s)", i == 0 ? ": " : ", ", (long long)s->reasons[i].n,
+                        s->reasons[i].text,
+                        s->reasons[i].reason[0] != '\0' ? s->reasons[i].reason : "no reason given");
+    if (s->n_unsure > 0)
+        hrf_strbuf_addf(out, ", %lld of which it is not known whether they were taken",
+                        (long long)s->n_unsure);
+    if (trouble[0] != '\0')
+        hrf_strbuf_addf(out, "; as of before the scheduler stopped to answer: %s", trouble);
+}
+
+static void warn_never(const struct standing *s, const char *before)
+{
+    for (size_t i = 0; i < s->n_reasons; i++)
+        if (s->reasons[i].never && strstr(before, s->reasons[i].reason) == NULL)
+            hrf_log_warning("run",
+                            "%lld jobs wait %s (%s): they will not run unless that is changed",
+                            (long long)s->reasons[i].n, s->reasons[i].text, s->reasons[i].reason);
+}
+
+enum hrf_status run_tell_queue(struct run *run, bool *changed, struct hrf_error *err)
+{
+    const struct hrf_executor_ops *ops = run->executor->ops;
+    struct standing s = { .n_running = 0 };
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    if (ops->say == NULL)
+        return HRF_OK;
+    for (size_t i = 0; i < run->n_live; i++) {
+        const struct run_job *job = &run->live[i];
+        s.n_running += job->view.sight == HRF_JOB_RUNNING;
+        s.n_unsure += job->unsure_since_ms != 0;
+        if (job->view.sight == HRF_JOB_WAITING)
+            count_waiting(run, job, &s);
+    }
+    if (run->n_live > 0)
+        describe(&s, ops->trouble != NULL ? ops->trouble(run->executor) : "", &text);
+    enum hrf_status status = hrf_strbuf_status(&text, err);
+    if (status == HRF_OK && strcmp(text.text, run->queue) != 0) {
+        warn_never(&s, run->queue);
+        snprintf(run->queue, sizeof run->queue, "%s", text.text);
+        *changed = true;
+        status = hrf_store_set_fact(run->store, "queue", text.text, err);
+    }
+    hrf_strbuf_release(&text);
+    return status;
+}
