@@ -222,3 +222,9 @@ void hrf_peers_release(struct hrf_peers *peers)
     hrf_free(peers->scratch);
     peers->scratch = NULL;
 }
+
+void hrf_peers_tell_progress(struct hrf_peers *peers)
+{
+    if (peers->comm != NULL)
+        atomic_fetch_add(&peers->comm->steps, 1);
+}

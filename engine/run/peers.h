@@ -25,6 +25,8 @@ HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
                                            const struct hrf_partition *partition,
                                            struct hrf_comm *comm, int32_t rank, int32_t base,
                                            bool is_mirrored, struct hrf_error *err);
+/* One step further: those that wait for this rank need not give up yet. */
+void hrf_peers_tell_progress(struct hrf_peers *peers);
 void hrf_peers_release(struct hrf_peers *peers);
 /* `in`: the box that the rank has (NULL: none); `out`: the box that it needs (not touched when it
  * takes nothing). Memory order. `in` may be exactly the part of `out` that holds it. */

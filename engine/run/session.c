@@ -384,6 +384,8 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t n, struct h
     if (is_communication(node) && session->device.ops != NULL)
         return hrf_session_device_communicate(session, n, err);
     const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
+    if (session->peers != NULL)
+        hrf_peers_tell_progress(session->peers);
     if (node->op == HRF_OP_EXCHANGE)
         return hrf_peers_exchange(session->peers, node->attributes.index, in, call->output, err);
     if (node->op == HRF_OP_ALL_REDUCE)

@@ -1,0 +1,238 @@
+/* Layouts, what a part needs, and who gets it from whom, by value; and that faults are found. */
+#include "tests/unit/unit.h"
+
+#include "engine/plan/bands.h"
+#include "engine/plan/partition.h"
+#include "engine/plan/plan.h"
+#include "engine/plan/schedule.h"
+#include "tests/ops/build.h"
+
+#include <string.h>
+
+static struct hrf_box rows(int64_t lo, int64_t hi, int64_t columns)
+{
+    return (struct hrf_box){ { lo, 0 }, { hi, columns } };
+}
+
+static void check_box(struct hrf_box a, struct hrf_box b)
+{
+    if (!hrf_box_equal(&a, &b))
+        fail_msg("rows %d..%d, columns %d..%d, not rows %d..%d, columns %d..%d", (int)a.lo[0],
+                 (int)a.hi[0], (int)a.lo[1], (int)a.hi[1], (int)b.lo[0], (int)b.hi[0], (int)b.lo[1],
+                 (int)b.hi[1]);
+}
+
+/* ---- layouts ---- */
+
+static void refused(const char *layout, const char *said)
+{
+    struct hrf_layout_plan plan;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_layout_parse(layout, &plan, &err), HRF_E_USER);
+    if (strstr(err.text, said) == NULL)
+        fail_msg("of '%s' it says '%s'", layout, err.text);
+}
+
+static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    struct hrf_layout_plan l;
+    assert_int_equal(
+        hrf_layout_parse("data=2,spatial=3x4,stages=5,microbatches=6,bidirectional", &l, NULL),
+        HRF_OK);
+    assert_int_equal(hrf_layout_ranks(&l), 2 * 3 * 4 * 5);
+    assert_true(l.bidirectional && l.microbatches == 6);
+    assert_int_equal(hrf_layout_parse("single", &l, NULL), HRF_OK);
+    assert_int_equal(hrf_layout_ranks(&l), 1);
+    refused("spatial=0", "'spatial=0' is not a part");
+    refused("rows=2", "'rows=2' is not a part");
+    refused("spatial=2x", "'spatial=2x' is not a part");
+    refused("data=1024,stages=2", "1024 are the most");
+    refused("bidirectional,microbatches=2", "needs stages=2");
+    refused("stages=2,microbatches=3,bidirectional", "4 would be right");
+}
+
+/* ---- needs ---- */
+
+/* y of a 3x3 window with stride 2 and padding 1 over 10 rows: 5 rows. */
+static struct hrf_graph *strided(void)
+{
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 2, 10, 6));
+    y = build_plain_conv(&b, y, 2, 4, 3, 2, true);
+    return build_finish(&b, &y, 1);
+}
+
+static void a_window_needs_the_rows_under_it_and_pads_only_at_the_border(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = strided();
+    const struct hrf_node *node = &graph->nodes[0];
+    const struct hrf_box first = rows(0, 2, 3), middle = rows(2, 4, 3), last = rows(4, 5, 3);
+    check_box(hrf_region_needed(graph, node, 0, &first), rows(0, 4, 6));  /* -1 .. 3 */
+    check_box(hrf_region_needed(graph, node, 0, &middle), rows(3, 8, 6)); /* 3 .. 7 */
+    check_box(hrf_region_needed(graph, node, 0, &last), rows(7, 10, 6));  /* 7 .. 9 */
+    assert_int_equal(hrf_region_attributes(graph, node, &first).window.pad_begin[0], 1);
+    assert_int_equal(hrf_region_attributes(graph, node, &first).window.pad_end[0], 0);
+    assert_int_equal(hrf_region_attributes(graph, node, &middle).window.pad_begin[0], 0);
+    assert_int_equal(hrf_region_attributes(graph, node, &last).window.pad_end[0], 0);
+    const struct hrf_box more = rows(3, 9, 6), need = rows(3, 8, 6);
+    assert_true(hrf_region_suits(node, 0, &more, &need)); /* the stride steps over row 8 */
+    const struct hrf_box too_many = rows(3, 10, 6);
+    assert_false(hrf_region_suits(node, 0, &too_many, &need));
+    hrf_graph_destroy(graph);
+}
+
+/* ---- partitions ---- */
+
+static struct hrf_graph *two_convolutions(void)
+{
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 2, 8, 5));
+    y = build_plain_conv(&b, y, 2, 4, 3, 1, true);
+    y = build_plain_conv(&b, y, 4, 4, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    return build_finish(&b, &y, 1);
+}
+
+static struct hrf_partition *cut(const struct hrf_graph *graph, const char *text)
+{
+    struct hrf_layout_plan layout;
+    struct hrf_partition *p = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_layout_parse(text, &layout, &err), HRF_OK);
+    if (hrf_partition_create(graph, &layout, NULL, &p, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return p;
+}
+
+static void two_ranks_swap_one_row_and_add_up_their_sums(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = two_convolutions();
+    struct hrf_partition *p = cut(graph, "spatial=2");
+    check_box(*hrf_partition_box(p, graph->inputs[0], 0), rows(0, 5, 5)); /* fed with the halo */
+    check_box(*hrf_partition_box(p, graph->inputs[0], 1), rows(3, 8, 5));
+    assert_int_equal(p->n_exchanges, 1); /* between the convolutions */
+    check_box(hrf_exchange_sent(&p->exchanges[0], 0, 1), rows(3, 4, 5));
+    check_box(hrf_exchange_sent(&p->exchanges[0], 1, 0), rows(4, 5, 5));
+    const struct hrf_box row = rows(3, 4, 5);
+    assert_int_equal(hrf_exchange_bytes(&p->exchanges[0], &row), 5 * 4 * (int)sizeof(float));
+    assert_int_equal(p->n_reduces, 1);
+    assert_true(p->reduces[0].gives[0] && p->reduces[0].gives[1]);
+    assert_int_equal(p->output_rank, 0);
+    hrf_partition_destroy(p);
+    hrf_graph_destroy(graph);
+}
+
+/* The rows that a rank owns are computed where the exchange wants them. */
+static void an_exchange_costs_its_own_rows_only(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = two_convolutions(), *part = NULL;
+    struct hrf_partition *p = cut(graph, "spatial=2");
+    struct hrf_plan *plan = NULL;
+    assert_int_equal(hrf_partition_graph(p, 1, &part, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(part, &plan, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_check(plan, part, NULL), HRF_OK);
+    for (int32_t n = 0; n < part->n_nodes; n++) {
+        const struct hrf_node *node = &part->nodes[n];
+        if (node->op != HRF_OP_EXCHANGE)
+            continue;
+        assert_int_equal(plan->buffer_of[node->inputs[0]], plan->buffer_of[node->outputs[0]]);
+        assert_int_equal(plan->place_of[node->inputs[0]], 5 * 4 * (int)sizeof(float));
+    }
+    hrf_plan_destroy(plan);
+    hrf_graph_destroy(part);
+    hrf_partition_destroy(p);
+    hrf_graph_destroy(graph);
+}
+
+static void planted_faults_are_found(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = two_convolutions();
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_partition *p = cut(graph, "spatial=2");
+    struct hrf_exchange *x = &p->exchanges[0];
+    x->have[1].lo[0]++; /* a halo that is one row short */
+    assert_int_equal(hrf_partition_check(p, &err), HRF_E_BUG);
+    assert_non_null(strstr(err.text, "needs"));
+    x->have[1].lo[0] -= 2; /* a row that two ranks give */
+    assert_int_equal(hrf_partition_check(p, &err), HRF_E_BUG);
+    x->have[1].lo[0]++;
+    assert_int_equal(hrf_partition_check(p, &err), HRF_OK);
+    p->reduces[0].n = 3; /* a rank that is not there */
+    assert_int_equal(hrf_partition_check(p, &err), HRF_E_BUG);
+    hrf_partition_destroy(p);
+    hrf_graph_destroy(graph);
+}
+
+static void more_stages_than_nodes_are_refused_with_what_would_do(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = two_convolutions();
+    struct hrf_layout_plan layout = { 1, 1, 1, 9, 1, false };
+    struct hrf_partition *p = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_partition_create(graph, &layout, NULL, &p, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "stages=3"));
+    hrf_graph_destroy(graph);
+}
+
+/* ---- turns ---- */
+
+static void both_directions_keep_both_ranks_busy(void **state)
+{
+    (void)state;
+    const struct hrf_layout_plan both = { 1, 1, 1, 2, 4, true };
+    struct hrf_turn turns[4];
+    assert_int_equal(hrf_schedule(&both, 0, turns, NULL), HRF_OK);
+    int n_mirrored = 0;
+    for (int i = 0; i < 4; i++)
+        n_mirrored += turns[i].is_mirrored;
+    assert_int_equal(n_mirrored, 2);
+    assert_false(turns[0].is_mirrored); /* the first rank begins its own pipeline ... */
+    assert_int_equal(hrf_schedule(&both, 1, turns, NULL), HRF_OK);
+    assert_true(turns[0].is_mirrored); /* ... and the last one the other */
+}
+
+/* ---- bands ---- */
+
+static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 3, 256, 64));
+    for (int i = 0; i < 4; i++)
+        y = build_plain_conv(&b, y, i == 0 ? 3 : 16, 16, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    struct hrf_plan *whole = NULL;
+    struct hrf_bands_plan plan;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_plan_create(graph, &whole, NULL), HRF_OK);
+    assert_int_equal(hrf_bands_choose(graph, whole->arena_bytes / 4, 0, &plan, &err), HRF_OK);
+    assert_true(plan.activation_bytes <= whole->arena_bytes / 4);
+    assert_true(plan.n_bands > 4 && plan.recomputed > 1 && plan.recomputed < 1.5);
+    assert_int_equal(plan.cut, 4); /* of the last convolution only sums cross */
+    assert_int_equal(hrf_bands_choose(graph, 1000, 0, &plan, &err), HRF_E_NOMEM);
+    assert_non_null(strstr(err.text, "even"));
+    hrf_plan_destroy(whole);
+    hrf_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layout_is_read_and_what_cannot_be_is_refused),
+        cmocka_unit_test(a_window_needs_the_rows_under_it_and_pads_only_at_the_border),
+        cmocka_unit_test(two_ranks_swap_one_row_and_add_up_their_sums),
+        cmocka_unit_test(an_exchange_costs_its_own_rows_only),
+        cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
+        cmocka_unit_test(both_directions_keep_both_ranks_busy),
+        cmocka_unit_test(bands_take_less_memory_and_say_what_they_compute_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

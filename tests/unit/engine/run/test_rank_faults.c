@@ -1,0 +1,219 @@
+/* Ranks that fail, hang or say the wrong thing at every message: each time all ranks end, and the
+ * one that is to blame is named. */
+#include "tests/unit/unit.h"
+
+#include "engine/comm/loop.h"
+#include "engine/run/parallel.h"
+#include "tests/ops/build.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { RANKS = 4, DEADLINE_MS = 400 };
+
+enum fault { FAULT_NONE, FAULT_FAILS, FAULT_HANGS, FAULT_SHORT, FAULT_DELAYED };
+
+/* What rank `rank` does instead of its `at`-th message. */
+static struct {
+    enum fault fault;
+    int32_t rank;
+    int64_t at;
+    int64_t n[RANKS]; /* messages so far, by rank */
+    const struct hrf_comm_ops *real;
+} plan;
+
+static void nap(int64_t ms)
+{
+    struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+/* True when the message is dealt with. */
+static bool go_wrong(struct hrf_comm *comm, size_t *n_bytes, enum hrf_status *status,
+                     struct hrf_error *err)
+{
+    if (comm->rank != plan.rank || plan.n[comm->rank]++ != plan.at)
+        return false;
+    if (plan.fault == FAULT_FAILS) {
+        *status = hrf_error_set(err, HRF_E_EXTERNAL, "the cable was cut");
+        return true;
+    }
+    if (plan.fault == FAULT_HANGS)
+        nap(4 * DEADLINE_MS);
+    if (plan.fault == FAULT_DELAYED)
+        nap(DEADLINE_MS / 4);
+    if (plan.fault == FAULT_SHORT && *n_bytes > 1)
+        --*n_bytes;
+    return false;
+}
+
+static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                            size_t n_bytes, struct hrf_error *err)
+{
+    enum hrf_status status = HRF_OK;
+    if (go_wrong(comm, &n_bytes, &status, err))
+        return status;
+    return plan.real->send(comm, to, tag, bytes, n_bytes, err);
+}
+
+static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                               size_t n_bytes, struct hrf_error *err)
+{
+    enum hrf_status status = HRF_OK;
+    if (go_wrong(comm, &n_bytes, &status, err))
+        return status;
+    return plan.real->receive(comm, from, tag, bytes, n_bytes, err);
+}
+
+static void stop(struct hrf_comm *comm, const char *why)
+{
+    plan.real->abort(comm, why);
+}
+
+static const struct hrf_comm_ops faulty = {
+    .name = "faulty", .send = send, .receive = receive, .abort = stop
+};
+
+struct worker {
+    const struct hrf_work *work;
+    struct hrf_comm *comm;
+    struct hrf_array_source source;
+    float output[64];
+    enum hrf_status status;
+    struct hrf_error err;
+};
+
+static void *run(void *context)
+{
+    struct worker *w = context;
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = "fp32",
+                                               .n_threads = 1 };
+    struct hrf_rank *rank = NULL;
+    float *outputs[] = { w->output };
+    w->status = hrf_rank_create(w->work, &config, w->comm, &rank, &w->err);
+    if (w->status == HRF_OK)
+        w->status = hrf_rank_run(rank, hrf_read_array, &w->source,
+                                 w->comm->rank == 0 ? outputs : NULL, &w->err);
+    hrf_rank_destroy(rank);
+    return NULL;
+}
+
+static struct hrf_graph *small_net(void)
+{
+    struct build b = build_start(5);
+    int32_t y = build_input(&b, SHAPE(2, 3, 16, 12));
+    y = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, y, 3, 8, 3, 1, true));
+    y = build_plain_conv(&b, y, 8, 8, 3, 2, true);
+    y = build_plain_conv(&b, y, 8, 5, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    return build_finish(&b, &y, 1);
+}
+
+/* One batch by four ranks with the planned fault. */
+static void run_ranks(const struct hrf_work *work, const float *images,
+                      struct worker workers[RANKS])
+{
+    struct hrf_loop *loop = NULL;
+    pthread_t threads[RANKS];
+    assert_int_equal(hrf_loop_create(RANKS, DEADLINE_MS, &loop, NULL), HRF_OK);
+    memset(plan.n, 0, sizeof plan.n);
+    for (int i = 0; i < RANKS; i++) {
+        struct hrf_comm *comm = hrf_loop_comm(loop, i);
+        plan.real = comm->ops;
+        comm->ops = &faulty;
+        workers[i] = (struct worker){ .work = work,
+                                      .comm = comm,
+                                      .source = { images, SHAPE(2, 3, 16, 12) } };
+    }
+    for (int i = 0; i < RANKS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &workers[i]), 0);
+    for (int i = 0; i < RANKS; i++)
+        pthread_join(threads[i], NULL);
+    hrf_loop_destroy(loop);
+}
+
+static void check_end(const struct worker workers[RANKS], enum fault fault, const float *right)
+{
+    if (fault == FAULT_DELAYED) {
+        for (int i = 0; i < RANKS; i++)
+            if (workers[i].status != HRF_OK)
+                fail_msg("rank %d gave up on a rank that was only slow: %s", i,
+                         workers[i].err.text);
+        assert_memory_equal(workers[0].output, right, 10 * sizeof *right);
+        return;
+    }
+    int n_told = 0;
+    char name[32];
+    snprintf(name, sizeof name, "rank %d", plan.rank);
+    for (int i = 0; i < RANKS; i++) {
+        const bool knows = workers[i].status != HRF_OK;
+        n_told += knows;
+        if (knows && fault != FAULT_SHORT && i != plan.rank &&
+            strstr(workers[i].err.text, name) == NULL)
+            fail_msg("rank %d failed, and rank %d says '%s'", plan.rank, i, workers[i].err.text);
+    }
+    /* Who had all it needed before is done; one that nobody waits for may take its time. */
+    assert_true(n_told > 0 || fault == FAULT_HANGS);
+    if (workers[0].status == HRF_OK)
+        assert_memory_equal(workers[0].output, right, 10 * sizeof *right);
+}
+
+static int64_t count_messages(int rank)
+{
+    return plan.n[rank];
+}
+
+static void every_fault_at_every_message_ends_every_rank(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = small_net();
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = "fp32",
+                                               .n_threads = 1 };
+    struct hrf_layout_plan layout;
+    struct hrf_work *work = NULL;
+    struct worker workers[RANKS];
+    float images[2 * 3 * 16 * 12], right[10];
+    struct hrf_random random = hrf_random_init(3);
+    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+        images[i] = (float)hrf_random_unit(&random);
+    assert_int_equal(hrf_layout_parse("spatial=2,stages=2,microbatches=2", &layout, NULL), HRF_OK);
+    assert_int_equal(hrf_work_create(graph, &config, &layout, &work, NULL), HRF_OK);
+    int64_t n_messages[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        plan.rank = rank;
+        plan.at = -1;
+        run_ranks(work, images, workers);
+        for (int i = 0; i < RANKS; i++)
+            assert_int_equal(workers[i].status, HRF_OK);
+        n_messages[rank] = count_messages(rank);
+        memcpy(right, workers[0].output, sizeof right);
+    }
+    static const enum fault faults[] = { FAULT_FAILS, FAULT_SHORT, FAULT_DELAYED, FAULT_HANGS };
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int64_t at = 0; at < n_messages[rank]; at++)
+            for (size_t f = 0; f < sizeof faults / sizeof faults[0]; f++) {
+                if (faults[f] >= FAULT_DELAYED && at % 6 != 0)
+                    continue; /* these take their time */
+                plan.rank = rank;
+                plan.at = at;
+                plan.fault = faults[f];
+                run_ranks(work, images, workers);
+                check_end(workers, faults[f], right);
+            }
+    hrf_work_destroy(work);
+    hrf_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_fault_at_every_message_ends_every_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
