@@ -436,8 +436,76 @@ static void pool_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, i
     }
 }
 
+/* The largest of up to MAX_TAPS pixels, a block of channels in registers at a time. */
+enum { MAX_TAPS = 64, BLOCK = 64 };
+
+static void max_block(const uint8_t *const taps[], int64_t n_taps, int64_t first, int64_t n,
+                      uint8_t turn, const uint8_t table[256], uint8_t *out)
+{
+    uint8_t most[BLOCK] = { 0 };
+    for (int64_t t = 0; t < n_taps && n == BLOCK; t++)
+        for (int64_t c = 0; c < BLOCK; c++) { /* of a known length: it stays in registers */
+            const uint8_t q = taps[t][first + c] ^ turn;
+            most[c] = q > most[c] ? q : most[c];
+        }
+    for (int64_t t = 0; t < n_taps && n < BLOCK; t++)
+        for (int64_t c = 0; c < n; c++) {
+            const uint8_t q = taps[t][first + c] ^ turn;
+            most[c] = q > most[c] ? q : most[c];
+        }
+    for (int64_t c = 0; c < n; c++)
+        out[first + c] = table != NULL ? table[most[c] ^ turn] : most[c] ^ turn;
+}
+
+static void max_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, int64_t oy,
+                   int64_t ox, const uint8_t table[256], uint8_t *out)
+{
+    const struct hrf_shape *x = &spec->inputs[0].shape;
+    const struct hrf_window *w = &spec->attributes.window;
+    const uint8_t turn = spec->inputs[0].dtype == HRF_S8 ? 0x80 : 0, *taps[MAX_TAPS];
+    const int64_t rows = x->dims[2], columns = x->dims[3], channels = x->dims[1];
+    int64_t n_taps = 0;
+    for (int64_t ky = 0; ky < w->kernel[0]; ky++) {
+        const int64_t y = oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0];
+        for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
+            const int64_t u = ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1];
+            if (y >= 0 && y < rows && u >= 0 && u < columns)
+                taps[n_taps++] = in + ((n * rows + y) * columns + u) * channels;
+        }
+    }
+    for (int64_t c = 0; c < channels; c += BLOCK)
+        max_block(taps, n_taps, c, channels - c < BLOCK ? channels - c : BLOCK, turn, table, out);
+}
+
+static bool changes_nothing(const uint8_t table[256])
+{
+    for (int32_t i = 0; i < 256; i++)
+        if (table[i] != i)
+            return false;
+    return true;
+}
+
+static void run_max_pool(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *out = &spec->output.shape;
+    const uint8_t *x = hrf_spec_data(spec, call, 0);
+    const uint8_t *table = changes_nothing(kernel->tables[0]) ? NULL : kernel->tables[0];
+    const int64_t channels = out->dims[1], n_pixels = hrf_shape_count(out) / channels;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixels; i++)
+        max_at(spec, x, i / (out->dims[2] * out->dims[3]), i / out->dims[3] % out->dims[2],
+               i % out->dims[3], table, (uint8_t *)call->output + i * channels);
+}
+
 static void run_pool(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
+    const struct hrf_window *w = &kernel->spec->attributes.window;
+    if (is_max(kernel->spec->op) && w->kernel[0] <= MAX_TAPS && /* no overflow below */
+        w->kernel[0] * w->kernel[1] <= MAX_TAPS) {
+        run_max_pool(kernel, call);
+        return;
+    }
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_shape *out = &spec->output.shape;
     const uint8_t *x = hrf_spec_data(spec, call, 0);

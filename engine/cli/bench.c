@@ -11,7 +11,7 @@ struct request {
     const char *model, *precision, *device, *layout;
     int64_t size, batch, runs, threads, classes, bands;
     double memory_gib;
-    bool json;
+    bool layers, json;
 };
 
 static int64_t total_bytes(const struct hrf_session_memory *m)
@@ -34,6 +34,34 @@ static json_t *to_json(const struct request *r, const struct hrf_bench *b)
         "activation_bytes", (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
         hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
         hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs);
+}
+
+static json_t *layers_to_json(const struct hrf_bench *b)
+{
+    HRF_AUTO_JSON list = json_array();
+    for (int32_t i = 0; i < b->n_layers; i++) {
+        const struct hrf_bench_layer *l = &b->layers[i];
+        if (json_array_append_new(list,
+                                  json_pack("{sssssssososo}", "name", l->name, "op",
+                                            hrf_op_name(l->op), "implementation", l->implementation,
+                                            "seconds", hrf_json_number(l->in_network),
+                                            "seconds_alone", hrf_json_number(l->alone),
+                                            "operations", hrf_json_number(l->operations))) != 0)
+            return NULL;
+    }
+    return json_incref(list);
+}
+
+static void print_layers(const struct hrf_bench *b)
+{
+    printf("%-28s %-16s %-30s %10s %10s %9s\n", "layer", "operator", "implementation", "ms",
+           "ms, alone", "GOPS");
+    for (int32_t i = 0; i < b->n_layers; i++) {
+        const struct hrf_bench_layer *l = &b->layers[i];
+        printf("%-28s %-16s %-30s %10.3f %10.3f %9.1f\n", l->name, hrf_op_name(l->op),
+               l->implementation, l->in_network * 1e3, l->alone * 1e3,
+               l->in_network > 0 ? l->operations / l->in_network * 1e-9 : 0);
+    }
 }
 
 static json_t *ranks_to_json(const struct hrf_bench *b)
@@ -77,6 +105,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
                              struct hrf_error *err)
 {
     if (!r->json) {
+        if (r->layers)
+            print_layers(b);
         print_text(r, b);
         return HRF_OK;
     }
@@ -85,6 +115,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         json_object_set_new(value, "bands", json_integer(b->n_bands));
         json_object_set_new(value, "recomputed", hrf_json_number(b->recomputed));
     }
+    if (value != NULL && r->layers)
+        json_object_set_new(value, "layers", layers_to_json(b));
     if (value != NULL && b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
@@ -143,6 +175,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
+        { "layers", NULL, "each layer's implementation and time, too", HRF_OPTION_FLAG, &r.layers },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };

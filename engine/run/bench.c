@@ -91,23 +91,72 @@ static enum hrf_status time_runs(struct hrf_network *network, struct noise *nois
     return HRF_OK;
 }
 
-/* Each convolution again and again by itself, with the buffers and the epilogue that it has. */
-static enum hrf_status time_convolutions(struct hrf_session *session, double *seconds,
-                                         int64_t n_runs, double *sum, struct hrf_error *err)
+static bool reads_an_input(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    *sum = 0;
-    for (int32_t n = 0; n < session->graph->n_nodes; n++) {
-        if (session->graph->nodes[n].op != HRF_OP_CONV)
-            continue;
-        for (int64_t i = -1; i < n_runs; i++) {
-            double start = hrf_clock_seconds();
-            HRF_TRY(hrf_session_time_step(session, n, err));
-            if (i >= 0)
-                seconds[i] = hrf_clock_seconds() - start;
-        }
-        *sum += median(seconds, n_runs);
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        for (int32_t k = 0; k < graph->n_inputs; k++)
+            if (node->inputs[i] == graph->inputs[k])
+                return true;
+    return false;
+}
+
+static enum hrf_status time_layer(struct hrf_session *session, int32_t n, double *seconds,
+                                  int64_t n_runs, struct hrf_bench_layer *out,
+                                  struct hrf_error *err)
+{
+    const struct hrf_node *node = &session->graph->nodes[n];
+    if (reads_an_input(session->graph, node))
+        fill_inputs(session); /* a run uses them up */
+    for (int64_t i = -1; i < n_runs; i++) {
+        const double start = hrf_clock_seconds();
+        HRF_TRY(hrf_session_time_step(session, n, err));
+        if (i >= 0)
+            seconds[i] = hrf_clock_seconds() - start;
     }
+    out->op = node->op;
+    out->operations = hrf_node_operations(session->graph, node);
+    out->alone = median(seconds, n_runs);
+    out->name = hrf_strdup(node->name);
+    out->implementation = hrf_strdup(session->kernels[n]->implementation);
+    if (out->name == NULL || out->implementation == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
     return HRF_OK;
+}
+
+/* As a run goes through them, each after the other. */
+static enum hrf_status time_in_network(struct hrf_session *session, int64_t n_runs,
+                                       struct hrf_bench *bench, struct hrf_error *err)
+{
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)(bench->n_layers * n_runs) + 1,
+                                                    sizeof *seconds);
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
+    for (int64_t r = 0; r < n_runs; r++) {
+        fill_inputs(session);
+        for (int32_t i = 0; i < bench->n_layers; i++) {
+            const double start = hrf_clock_seconds();
+            HRF_TRY(hrf_session_time_step(session, session->plan->steps[i].node, err));
+            seconds[i * n_runs + r] = hrf_clock_seconds() - start;
+        }
+    }
+    for (int32_t i = 0; i < bench->n_layers; i++)
+        bench->layers[i].in_network = median(seconds + i * n_runs, n_runs);
+    return HRF_OK;
+}
+
+static enum hrf_status time_layers(struct hrf_session *session, double *seconds, int64_t n_runs,
+                                   struct hrf_bench *bench, struct hrf_error *err)
+{
+    bench->layers = hrf_calloc((size_t)session->plan->n_steps + 1, sizeof *bench->layers);
+    if (bench->layers == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        struct hrf_bench_layer *layer = &bench->layers[bench->n_layers++];
+        HRF_TRY(time_layer(session, session->plan->steps[i].node, seconds, n_runs, layer, err));
+        if (layer->op == HRF_OP_CONV)
+            bench->convolutions += layer->alone;
+    }
+    return time_in_network(session, n_runs, bench, err);
 }
 
 /* Ranges of the noise that the bench feeds: as good as any for speed. */
@@ -173,8 +222,13 @@ static void take_device(struct hrf_bench *bench, struct hrf_network *network,
 
 void hrf_bench_release(struct hrf_bench *bench)
 {
+    for (int32_t i = 0; i < bench->n_layers; i++) {
+        hrf_free(bench->layers[i].name);
+        hrf_free(bench->layers[i].implementation);
+    }
+    hrf_free(bench->layers);
     hrf_free(bench->ranks);
-    bench->ranks = NULL;
+    *bench = (struct hrf_bench){ .n_layers = 0 };
 }
 
 static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_network_config *config,
@@ -190,13 +244,17 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
     struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start, .n_runs = n_runs };
     HRF_TRY(time_runs(network, noise, seconds, n_runs, err));
     take_times(&bench, seconds);
+    enum hrf_status status = HRF_OK;
     if (hrf_network_session(network) != NULL)
-        HRF_TRY(time_convolutions(hrf_network_session(network), seconds, n_runs,
-                                  &bench.convolutions, err));
-    HRF_TRY(take_facts(&bench, network, config->layout, err));
+        status = time_layers(hrf_network_session(network), seconds, n_runs, &bench, err);
+    if (status == HRF_OK)
+        status = take_facts(&bench, network, config->layout, err);
     take_device(&bench, network, config);
-    *out = bench;
-    return HRF_OK;
+    if (status == HRF_OK)
+        *out = bench;
+    else
+        hrf_bench_release(&bench);
+    return status;
 }
 
 enum hrf_status hrf_bench_run(const struct hrf_graph *graph,

@@ -4,6 +4,15 @@
 
 #include "engine/run/network.h"
 
+/* A step of the plan: within the whole network, and by itself again and again, with the buffers and
+ * the epilogue that it has. Medians, seconds. */
+struct hrf_bench_layer {
+    char *name, *implementation;
+    enum hrf_op op;
+    double in_network, alone;
+    double operations;
+};
+
 struct hrf_bench {
     double build_seconds;
     double median, min, max; /* seconds of one run */
@@ -17,10 +26,12 @@ struct hrf_bench {
     double recomputed; /* operations with bands / without */
     char device[16];   /* "cpu", "cuda": what "auto" came to */
     char device_in_words[256];
+    struct hrf_bench_layer *layers; /* in the order of the plan; none by ranks or in bands */
+    int32_t n_layers;
 };
 
 /* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up, unless only one is
- * asked for. Convolutions are timed alone on one rank without bands only; `memory` is that of the
+ * asked for. Layers are timed on one rank without bands only; `memory` is that of the
  * rank which holds most. */
 HRF_CHECKED enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
                                           const struct hrf_network_config *config, int64_t n_runs,

@@ -196,6 +196,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     const enum hrf_node_form form = hrf_node_form(graph, node);
     if (hrf_is_partial(node->op))
         return hrf_partial_compile(graph, node, out, err);
+    if (form == HRF_FORM_INTEGER && hrf_cpu_integer_winograd_fits(graph, node))
+        return hrf_cpu_integer_winograd_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_conv_integer_fits(graph, node))
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
