@@ -1,0 +1,306 @@
+/* bench_orchestrator - what the run loop costs: planning, a tick, coming back, memory.
+ *
+ * bench_orchestrator [--tasks N] [--jobs N] [--ticks N]
+ *
+ * Plans N infer tasks of tiled slides that are not there (their tile plans are). Then makes as many
+ * running jobs of a Slurm that is a script printing a prepared answer, which counts its calls, and
+ * runs the loop's own functions on them: a driver that comes back finds its jobs and hears of them
+ * once, then ticks as it would for hours. Prints one JSON object. Processor time is this process's
+ * own.
+ */
+#include "base/args.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "orchestrator/run/run_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SHARDS_PER_SLIDE = 100 };
+
+struct bench {
+    int64_t n_tasks, n_jobs, n_ticks;
+    char directory[256];
+    struct hrf_workflow workflow;
+    struct run run;
+};
+
+static double own_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* ---- a run that stands in its store ---- */
+
+static enum hrf_status put_plan(struct bench *b, struct hrf_slide_row *slide, int64_t task_id,
+                                const char *key, struct hrf_error *err)
+{
+    struct hrf_patch patches[SHARDS_PER_SLIDE];
+    char name[] = "slide", text[] = "", source[] = "file", method[] = "otsu";
+    struct hrf_tile_plan plan = { .slide_path = name,
+                                  .vendor = text,
+                                  .quickhash = text,
+                                  .width = 100000,
+                                  .height = 100000,
+                                  .n_levels = 1,
+                                  .mpp_x = 0.5,
+                                  .mpp_y = 0.5,
+                                  .mpp_source = source,
+                                  .patch_size = 256,
+                                  .patch_mpp = 0.5,
+                                  .patch_stride = 256,
+                                  .patch_width0 = 256,
+                                  .patch_height0 = 256,
+                                  .grid_columns = 390,
+                                  .grid_rows = 390,
+                                  .stride_x0 = 256,
+                                  .stride_y0 = 256,
+                                  .read_downsample = 1,
+                                  .tissue_method = method,
+                                  .thumbnail_downsample = 100,
+                                  .n_patches = SHARDS_PER_SLIDE,
+                                  .patches = patches };
+    struct hrf_bytes bytes;
+    bool is_new;
+    for (int32_t i = 0; i < SHARDS_PER_SLIDE; i++)
+        patches[i] = (struct hrf_patch){ 256 * i, (int32_t)slide->id };
+    HRF_TRY(hrf_tile_plan_seal(&plan, err));
+    HRF_TRY(hrf_tile_plan_encode(&plan, &bytes, err));
+    enum hrf_status status = hrf_store_finish_task(b->run.store, task_id, key, bytes.data,
+                                                   bytes.n_bytes, &is_new, err);
+    hrf_bytes_release(&bytes);
+    return status;
+}
+
+static enum hrf_status make_slides(struct bench *b, struct hrf_error *err)
+{
+    const int64_t n = b->n_tasks / SHARDS_PER_SLIDE;
+    struct hrf_slide_rows *slides = &b->run.slides;
+    slides->items = hrf_calloc((size_t)n, sizeof *slides->items);
+    if (slides->items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory");
+    for (; slides->n_items < (size_t)n; slides->n_items++) {
+        struct hrf_slide_row *slide = &slides->items[slides->n_items];
+        struct hrf_task_row tile = { .kind = HRF_TASK_TILE };
+        slide->id = tile.slide_id = (int64_t)slides->n_items + 1;
+        slide->name = hrf_format("slide_%05lld", (long long)slide->id);
+        slide->path = hrf_format("/nowhere/%s.svs", slide->name);
+        HRF_TRY(hrf_store_put_slide(b->run.store, slide, err));
+        snprintf(tile.key, sizeof tile.key, "%064lld", (long long)slide->id);
+        HRF_TRY(hrf_store_plan_tasks(b->run.store, slide->id, HRF_TASK_TILE, &tile, 1, err));
+    }
+    HRF_TRY(run_reload_tasks(&b->run, err));
+    for (size_t i = 0; i < b->run.tasks.n_items; i++)
+        HRF_TRY(put_plan(b, &slides->items[i], b->run.tasks.items[i].id, b->run.tasks.items[i].key,
+                         err));
+    return run_reload_tasks(&b->run, err);
+}
+
+static enum hrf_status make_run(struct bench *b, struct hrf_error *err)
+{
+    static char class_a[] = "normal", class_b[] = "tumor";
+    static char *classes[] = { class_a, class_b };
+    HRF_AUTO_FREE char *db = hrf_format("%s/run.db", b->directory);
+    b->workflow.model.classes = (struct hrf_text_list){ classes, 2 };
+    b->workflow.n_precisions = 1;
+    b->workflow.executor.type = HRF_EXECUTOR_SLURM;
+    b->workflow.executor.patches_per_job = 1; /* a patch a task */
+    b->workflow.executor.max_jobs = b->n_jobs;
+    b->workflow.executor.slurm.nodes = b->workflow.executor.slurm.ranks_per_node =
+        b->workflow.executor.slurm.cpus_per_rank = 1;
+    b->run.workflow = &b->workflow;
+    b->run.directory = b->directory;
+    snprintf(b->run.run_id, sizeof b->run.run_id, "bench");
+    HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &b->run.store, err));
+    HRF_TRY(hrf_store_take_lease(b->run.store, err));
+    HRF_TRY(hrf_store_begin(b->run.store, err));
+    HRF_TRY(make_slides(b, err));
+    return hrf_store_commit(b->run.store, err);
+}
+
+/* ---- jobs, and a Slurm that shows them as running ---- */
+
+static enum hrf_status make_jobs(struct bench *b, struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_begin(b->run.store, err));
+    int64_t k = 0;
+    for (size_t i = 0; i < b->run.tasks.n_items && k < b->n_jobs; i++) {
+        const struct hrf_task_row *t = &b->run.tasks.items[i];
+        if (t->kind != HRF_TASK_INFER)
+            continue;
+        struct hrf_attempt_row row = { .kind = HRF_TASK_INFER,
+                                       .state = HRF_ATTEMPT_LIVE,
+                                       .attempt = 1,
+                                       .pid = 7,
+                                       .submission = 1 + k / 1000 * 1000,
+                                       .place = k % 1000 };
+        row.job_id = hrf_format("infer-%04lld", (long long)k);
+        row.directory = hrf_format("jobs/infer-%04lld.a1", (long long)k);
+        row.task_ids = hrf_format("%lld", (long long)t->id);
+        HRF_AUTO_FREE char *path = hrf_path_join(b->directory, row.directory);
+        HRF_TRY(hrf_path_make_directories(path, err));
+        HRF_TRY(hrf_store_set_task(b->run.store, t->id, HRF_TASK_RUNNING, 0, NULL, err));
+        HRF_TRY(hrf_store_put_attempt(b->run.store, &row, err));
+        hrf_free(row.job_id);
+        hrf_free(row.directory);
+        hrf_free(row.task_ids);
+        k++;
+    }
+    return hrf_store_commit(b->run.store, err);
+}
+
+static enum hrf_status make_slurm(struct bench *b, struct hrf_error *err)
+{
+    struct hrf_strbuf answer = HRF_STRBUF_INIT, script = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *bin = hrf_path_join(b->directory, "bin");
+    HRF_AUTO_FREE char *file = hrf_path_join(b->directory, "answer");
+    HRF_AUTO_FREE char *squeue = hrf_path_join(bin, "squeue");
+    HRF_TRY(hrf_path_make_directories(bin, err));
+    for (int64_t k = 0; k < b->n_jobs; k++)
+        hrf_strbuf_addf(&answer, "%lld_%lld|RUNNING|None|n%lld|hf-bench-%lld\n",
+                        (long long)(1000000 + k / 1000), (long long)(k % 1000), (long long)(k % 64),
+                        (long long)(1 + k / 1000 * 1000));
+    hrf_strbuf_addf(&script, "#!/bin/sh\necho >>'%s/calls'\nexec cat '%s'\n", b->directory, file);
+    HRF_TRY(hrf_file_write_atomic(file, answer.text, answer.length, err));
+    HRF_TRY(hrf_file_write_atomic(squeue, script.text, script.length, err));
+    chmod(squeue, 0755);
+    hrf_strbuf_clear(&script);
+    hrf_strbuf_addf(&script, "%s:%s", bin, getenv("PATH"));
+    setenv("PATH", script.text, 1);
+    hrf_strbuf_release(&answer);
+    hrf_strbuf_release(&script);
+    return HRF_OK;
+}
+
+static int64_t calls(const struct bench *b)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(b->directory, "calls");
+    const int64_t n = hrf_path_size(path);
+    return n > 0 ? n : 0;
+}
+
+/* ---- what is measured ---- */
+
+static enum hrf_status measure_plan(struct bench *b, json_t *out, struct hrf_error *err)
+{
+    const double start = hrf_clock_seconds(), cpu = own_seconds();
+    HRF_TRY(run_plan_all_infer(&b->run, err));
+    json_object_set_new(out, "plan_cpu_seconds", hrf_json_number(own_seconds() - cpu));
+    json_object_set_new(out, "plan_seconds", hrf_json_number(hrf_clock_seconds() - start));
+    json_object_set_new(out, "tasks", json_integer((json_int_t)b->run.tasks.n_items));
+    return HRF_OK;
+}
+
+static bool has_heard(const struct run *run)
+{
+    return run->n_live > 0 && run->live[run->n_live - 1].view.sight == HRF_JOB_RUNNING;
+}
+
+static enum hrf_status measure_return(struct bench *b, json_t *out, struct hrf_error *err)
+{
+    const double start = hrf_clock_seconds();
+    bool changed;
+    HRF_TRY(hrf_executor_slurm_create(&b->workflow.executor, "bench", &b->run.executor, err));
+    HRF_TRY(run_recover(&b->run, err));
+    while (!has_heard(&b->run)) {
+        HRF_TRY(run_observe(&b->run, &changed, err));
+        hrf_clock_sleep_ms(1);
+    }
+    json_object_set_new(out, "return_seconds", hrf_json_number(hrf_clock_seconds() - start));
+    json_object_set_new(out, "return_calls", json_integer(calls(b)));
+    json_object_set_new(out, "jobs", json_integer((json_int_t)b->run.n_live));
+    return HRF_OK;
+}
+
+static enum hrf_status measure_ticks(struct bench *b, json_t *out, struct hrf_error *err)
+{
+    double sum = 0, worst = 0;
+    int64_t most_calls = 0;
+    for (int64_t i = 0; i < b->n_ticks; i++) {
+        bool changed, submitted;
+        const int64_t before = calls(b);
+        const double start = own_seconds();
+        HRF_TRY(run_observe(&b->run, &changed, err));
+        HRF_TRY(run_submit(&b->run, &submitted, err));
+        const double took = own_seconds() - start;
+        sum += took;
+        worst = took > worst ? took : worst;
+        hrf_clock_sleep_ms(b->run.executor->tick_ms / 5);
+        most_calls = calls(b) - before > most_calls ? calls(b) - before : most_calls;
+    }
+    json_object_set_new(out, "ticks", json_integer(b->n_ticks));
+    json_object_set_new(out, "tick_cpu_ms_mean", hrf_json_number(1000 * sum / (double)b->n_ticks));
+    json_object_set_new(out, "tick_cpu_ms_max", hrf_json_number(1000 * worst));
+    json_object_set_new(out, "queries", json_integer(calls(b)));
+    json_object_set_new(out, "queries_per_tick_max", json_integer(most_calls));
+    return HRF_OK;
+}
+
+static enum hrf_status measure(struct bench *b, json_t *out, struct hrf_error *err)
+{
+    snprintf(b->directory, sizeof b->directory, "%s/bench-orchestrator-XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    if (mkdtemp(b->directory) == NULL)
+        return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make '%s'", b->directory);
+    HRF_TRY(make_run(b, err));
+    HRF_TRY(measure_plan(b, out, err));
+    HRF_TRY(make_jobs(b, err));
+    HRF_TRY(make_slurm(b, err));
+    HRF_TRY(run_reload_tasks(&b->run, err));
+    HRF_TRY(measure_return(b, out, err));
+    HRF_TRY(measure_ticks(b, out, err));
+    json_object_set_new(out, "peak_memory_bytes", json_integer(hrf_process_peak_memory()));
+    return HRF_OK;
+}
+
+static int run_bench(const struct hrf_command *command, int argc, char **argv)
+{
+    struct bench b = { .n_tasks = 100000, .n_jobs = 10000, .n_ticks = 200 };
+    const struct hrf_option options[] = {
+        { "tasks", "N", "infer tasks to plan (default 100000)", HRF_OPTION_INT, &b.n_tasks },
+        { "jobs", "N", "running jobs (default 10000)", HRF_OPTION_INT, &b.n_jobs },
+        { "ticks", "N", "of the loop (default 200)", HRF_OPTION_INT, &b.n_ticks },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse("bench_orchestrator", command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_JSON out = json_object();
+    const enum hrf_status status = measure(&b, out, &err);
+    hrf_executor_destroy(b.run.executor);
+    for (size_t i = 0; i < b.run.n_live; i++)
+        run_job_release(&b.run.live[i]);
+    hrf_free(b.run.live);
+    hrf_slide_rows_release(&b.run.slides);
+    hrf_task_rows_release(&b.run.tasks);
+    hrf_free(b.run.not_before_ms);
+    hrf_free(b.run.task_places);
+    hrf_store_close(b.run.store);
+    if (hrf_path_remove_tree(b.directory, NULL) != HRF_OK)
+        fprintf(stderr, "'%s' is left\n", b.directory);
+    if (status != HRF_OK) {
+        fprintf(stderr, "bench_orchestrator: %s\n", err.text);
+        return 1;
+    }
+    HRF_AUTO_FREE char *text = hrf_json_text(out);
+    printf("%s\n", text != NULL ? text : "{}");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct hrf_command command = {
+        .name = "", .operands = "", .summary = "what the run loop costs", .run = run_bench
+    };
+    return command.run(&command, argc - 1, argv + 1);
+}
