@@ -55,8 +55,9 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
     json_t *object = json_object();
     put_text(object, "key", facts->key);
     if (facts->key == NULL) {
-        static const char *const keys[] = { "cached", "seconds", "samples", "method" };
-        for (size_t i = 0; i < 4; i++)
+        static const char *const keys[] = { "cached", "seconds", "samples", "method",
+                                            "kept_in_float32" };
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             put(object, keys[i], json_null());
         put_reason(object, "key", facts->reason != NULL ? facts->reason : "nothing was calibrated");
         return object;
@@ -65,6 +66,12 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
     put(object, "seconds", hrf_json_number(facts->seconds));
     put(object, "samples", json_integer(facts->samples));
     put_text(object, "method", facts->method);
+    json_t *kept = json_array();
+    for (size_t i = 0; i < facts->n_kept; i++)
+        json_array_append_new(kept,
+                              json_pack("{soso}", "name", hrf_json_string(facts->kept[i].name),
+                                        "reason", hrf_json_string(facts->kept[i].reason)));
+    put(object, "kept_in_float32", kept);
     return object;
 }
 
@@ -175,6 +182,7 @@ static json_t *patch_flips_json(const struct hrf_cohort *cohort,
         put_text(object, "reference_label", hrf_cohort_class(cohort, flip->reference_class));
         put(object, "score", hrf_json_number((double)flip->score));
         put_text(object, "label", hrf_cohort_class(cohort, flip->new_class));
+        put(object, "max_abs_difference", hrf_json_number((double)flip->difference));
         json_array_append_new(array, object);
     }
     return array;

@@ -206,6 +206,13 @@ static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
         hrf_out_adds(out, ", ");
         hrf_page_seconds(out, c->seconds);
         hrf_out_adds(out, "</dd>\n");
+        for (size_t i = 0; i < c->n_kept; i++) {
+            hrf_out_adds(out, "<dt>kept in float32</dt><dd>");
+            hrf_out_html(out, c->kept[i].name);
+            hrf_out_adds(out, ": ");
+            hrf_out_html(out, c->kept[i].reason);
+            hrf_out_adds(out, "</dd>\n");
+        }
     } else {
         fact(out, "calibration", c->reason != NULL ? c->reason : "nothing was calibrated");
     }

@@ -43,6 +43,17 @@ static void release_precision(struct hrf_cohort_precision *precision)
         hrf_free(figures[i]->reason);
 }
 
+static void release_kept(struct hrf_cohort *cohort)
+{
+    for (size_t i = 0; i < cohort->calibration.n_kept; i++) {
+        free_text(cohort->calibration.kept[i].name);
+        free_text(cohort->calibration.kept[i].reason);
+    }
+    void *memory = NULL;
+    memcpy(&memory, &cohort->calibration.kept, sizeof memory); /* ours; const to its readers */
+    hrf_free(memory);
+}
+
 void hrf_cohort_destroy(struct hrf_cohort *cohort)
 {
     if (cohort == NULL)
@@ -60,6 +71,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
     free_text(cohort->calibration.key);
     free_text(cohort->calibration.method);
     free_text(cohort->calibration.reason);
+    release_kept(cohort);
     hrf_free(cohort->name);
     hrf_free(cohort->classes);
     hrf_free(cohort->slides);
@@ -89,6 +101,22 @@ static bool copy_text(const char *from, const char **to)
     return from == NULL || *to != NULL;
 }
 
+static bool copy_kept(const struct hrf_calibration_facts *from, struct hrf_calibration_facts *to)
+{
+    struct hrf_calibration_keep *kept = hrf_calloc(from->n_kept + 1, sizeof *kept);
+    if (kept == NULL)
+        return false;
+    to->kept = kept;
+    to->n_kept = from->n_kept;
+    for (size_t i = 0; i < from->n_kept; i++) {
+        kept[i].name = hrf_strdup(from->kept[i].name);
+        kept[i].reason = hrf_strdup(from->kept[i].reason);
+        if (kept[i].name == NULL || kept[i].reason == NULL)
+            return false;
+    }
+    return true;
+}
+
 static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_params *params)
 {
     bool ok = (cohort->name = hrf_strdup(params->name != NULL ? params->name : "")) != NULL;
@@ -105,7 +133,8 @@ static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_pa
     cohort->calibration.samples = facts->samples;
     return ok && copy_text(facts->key, &cohort->calibration.key) &&
            copy_text(facts->method, &cohort->calibration.method) &&
-           copy_text(facts->reason, &cohort->calibration.reason);
+           copy_text(facts->reason, &cohort->calibration.reason) &&
+           copy_kept(facts, &cohort->calibration);
 }
 
 static bool reserve(struct hrf_cohort *cohort)

@@ -13,6 +13,7 @@
 #include "aggregate/study/difference.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "schema/record/calibration.h"
 #include "schema/record/scores.h"
 #include "schema/record/tile_plan.h"
 #include "schema/store/store.h"
@@ -32,6 +33,8 @@ struct hrf_calibration_facts {
     bool cached;
     double seconds;
     int64_t samples;
+    const struct hrf_calibration_keep *kept; /* what int8 leaves in float32, and why */
+    size_t n_kept;
 };
 
 /* The parts of a workflow that aggregate and report depend on; all borrowed. */

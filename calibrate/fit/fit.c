@@ -95,26 +95,35 @@ static double fit_mse(const struct hrf_observation *o, int n_bins)
     return most * widest / N_CANDIDATES;
 }
 
+/* What lies in bin 0, after a RELU most of a tensor, costs nothing whatever the clip, yet would
+ * outweigh the rest: it counts as its neighbour does. Without this a sparse tensor is clipped to
+ * its first 256 bins. Source: NVIDIA's pytorch-quantization does so too. */
+static int64_t count_of(const struct hrf_observation *o, int bin)
+{
+    return o->bins[bin == 0 ? 1 : bin];
+}
+
 /* Divergence of the first n bins, what lies beyond counted in the last, from the same in `levels`
- * levels, each spread evenly over its bins that are not empty. */
-static double divergence(const struct hrf_observation *o, int n, int n_bins, int levels)
+ * levels, each spread evenly over its bins that are not empty. `all`: the sum of the counts. */
+static double divergence(const struct hrf_observation *o, int n, int n_bins, int levels,
+                         int64_t all)
 {
     int64_t beyond = 0;
     double sum = 0;
     for (int i = n; i < n_bins; i++)
-        beyond += o->bins[i];
+        beyond += count_of(o, i);
     for (int level = 0; level < levels; level++) {
         const int begin = (int)((int64_t)n * level / levels);
         const int end = (int)((int64_t)n * (level + 1) / levels);
         int64_t total = 0;
         int n_used = 0;
         for (int i = begin; i < end; i++) {
-            total += o->bins[i];
-            n_used += o->bins[i] != 0 || (i == n - 1 && beyond > 0);
+            total += count_of(o, i);
+            n_used += count_of(o, i) != 0 || (i == n - 1 && beyond > 0);
         }
         for (int i = begin; i < end; i++) {
-            const double p = (double)(o->bins[i] + (i == n - 1 ? beyond : 0)) / (double)o->n;
-            const double q = n_used > 0 ? (double)total / n_used / (double)(o->n - beyond) : 0;
+            const double p = (double)(count_of(o, i) + (i == n - 1 ? beyond : 0)) / (double)all;
+            const double q = n_used > 0 ? (double)total / n_used / (double)(all - beyond) : 0;
             if (p > 0)
                 sum += p * log(p / fmax(q, 1e-12));
         }
@@ -126,11 +135,14 @@ static double fit_entropy(const struct hrf_observation *o, int n_bins)
 {
     const int levels = o->low >= 0 ? 256 : 128;
     double best = most_of(o), least = INFINITY;
-    if (n_bins <= levels)
+    int64_t all = 0;
+    for (int i = 0; i < n_bins; i++)
+        all += count_of(o, i);
+    if (n_bins <= levels || all == 0)
         return best;
     for (int i = 0; i <= N_CANDIDATES; i++) {
         const int n = levels + (int)((int64_t)(n_bins - levels) * i / N_CANDIDATES);
-        const double d = divergence(o, n, n_bins, levels);
+        const double d = divergence(o, n, n_bins, levels, all);
         if (d < least) {
             least = d;
             best = fmin(n * width_of(o), (double)most_of(o));

@@ -97,6 +97,8 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     facts->key = p->calibration->key;
     facts->method = p->calibration->method;
     facts->samples = p->calibration->n_samples;
+    facts->kept = p->calibration->keep;
+    facts->n_kept = p->calibration->n_keep;
     facts->cached = cached != NULL && strcmp(cached, "yes") == 0;
     facts->seconds = facts->cached ? 0 : p->calibration->seconds;
     return HRF_OK;

@@ -50,7 +50,7 @@ expect_text "SQNR"
 # What 8 bits cannot hold well enough, or is asked to, stays in float32 and is told of.
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/kept" --set 'precision=[fp32, int8]' --set calibrate.min_sqnr=200
 expect_text "stays in float32: 8 bits hold it with"
-report "$scratch/kept" 'v["precisions"][1]["max_abs_difference"] == 0'
+report "$scratch/kept" 'v["precisions"][1]["max_abs_difference"] == 0 and "200 dB are wanted" in v["calibration"]["kept_in_float32"][0]["reason"]'
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/nothing" --set 'precision=[fp32, int8]' --set 'calibrate.keep=[conv99]'
 expect_text "'conv99' is to stay in float32, but no node or tensor"
 
