@@ -7,6 +7,7 @@
 #include "engine/run/cost_file.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A core of a server of the 2020s: products 100 GFLOPS in float32, messages through memory. */
 static struct hrf_machine assume_machine(void)
@@ -48,6 +49,18 @@ static enum hrf_status find_machine(const struct hrf_known_request *request,
         known->machine.rates.operations[r] = assumed.rates.operations[r];
     known->machine.n_nodes = 0; /* more ranks than processors may be asked about */
     return HRF_OK;
+}
+
+/* This machine with a processor for every rank that was asked about: another machine, so say so. */
+static void make_room(const struct hrf_known_request *request, struct hrf_known *known)
+{
+    struct hrf_machine *m = &known->machine;
+    if (request->cluster != NULL || request->n_ranks <= m->ranks_per_node)
+        return;
+    const size_t n = strlen(known->machine_source);
+    snprintf(known->machine_source + n, sizeof known->machine_source - n,
+             "; as if it had %d processors and not %d", request->n_ranks, m->ranks_per_node);
+    m->ranks_per_node = request->n_ranks;
 }
 
 static enum hrf_status read_kept(const struct hrf_known_request *request, int32_t n_at_once,
@@ -96,6 +109,7 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
 {
     struct hrf_known known = { .is_assumed = false };
     enum hrf_status status = find_machine(request, &known, err);
+    make_room(request, &known);
     if (status == HRF_OK)
         status = find_costs(request, &known, err);
     if (status == HRF_OK)

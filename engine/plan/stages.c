@@ -71,7 +71,7 @@ static void find_memory(struct facts *f)
 /* Stage costs for one end, as its begin moves back from it. */
 struct stage {
     int32_t begin, end;
-    double seconds, taken, given, constants, alive;
+    double seconds, taken, given, way, constants, alive;
 };
 
 /* Takes node begin - 1 in. */
@@ -87,7 +87,10 @@ static void grow(const struct facts *f, struct stage *s)
         const int32_t v = node->outputs[k];
         if (v < 0)
             continue;
-        s->given += f->last_use[v] >= s->end ? transfer(f, v) : 0;
+        if (f->last_use[v] >= s->end) {
+            s->given += transfer(f, v);
+            s->way += f->costs->way_seconds_per_byte * value_bytes(f->graph, v);
+        }
         s->taken -= f->counted[v] == s->end ? transfer(f, v) : 0; /* it is its own now */
     }
     for (int32_t k = 0; k < node->n_inputs; k++) {
@@ -107,7 +110,7 @@ static bool fits(const struct facts *f, const struct stage *s)
 
 static double seconds_of(const struct stage *s)
 {
-    return s->seconds + s->taken + s->given;
+    return fmax(s->seconds + s->taken + s->given, s->way);
 }
 
 static enum hrf_status make_facts(const struct hrf_graph *graph,

@@ -2,9 +2,10 @@
  *
  * A stage costs its nodes' seconds and those of what crosses its ends: every value that it takes
  * from an earlier stage and every one that a later stage takes from it (a skip connection counts
- * where it begins and where it ends, not in the stages between). The executor does not overlap
- * the two, so they add up. Exact, by dynamic programming over the order of the nodes; of cuts that
- * are equally good the one with the least traffic is not sought.
+ * where it begins and where it ends, not in the stages between). A rank does one thing at a time,
+ * so what a message keeps it busy for adds up; the way of what it gives lies beside, and takes part
+ * only when it is the slower of the two (Narayanan et al., "PipeDream", SOSP 2019). Exact, by
+ * dynamic programming over the order of the nodes.
  */
 #ifndef HRF_ENGINE_PLAN_STAGES_H
 #define HRF_ENGINE_PLAN_STAGES_H
@@ -12,10 +13,11 @@
 #include "engine/ir/graph.h"
 
 struct hrf_stage_costs {
-    const double *seconds;      /* [nodes] */
-    double seconds_per_byte;    /* of a value, for the one that gives and the one that takes */
-    double seconds_per_message; /* likewise */
-    int64_t memory_bytes;       /* that a stage may hold, see below; 0 = any */
+    const double *seconds;   /* [nodes] */
+    double seconds_per_byte; /* of a value, busy: for the one that gives and the one that takes */
+    double seconds_per_message;  /* likewise */
+    double way_seconds_per_byte; /* of what is given: on its way */
+    int64_t memory_bytes;        /* that a stage may hold, see below; 0 = any */
 };
 
 /* stage_of[nodes]: so that the slowest of the n_stages is as fast as can be; every stage gets a

@@ -2,6 +2,7 @@
 
 #include "engine/plan/schedule.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- what all ranks know ---- */
@@ -40,7 +41,7 @@ enum hrf_status hrf_work_prepare(const struct hrf_shares *shares, const struct h
     return hrf_session_prepare(copy, config, out, operations, notes, err);
 }
 
-/* What moving values between stages costs each end: half of what a large message takes in all. A
+/* What moving values between stages costs: by the slope of the link's table at large messages. A
  * stage of several ranks computes and moves its parts at the same time. */
 static void set_link_costs(const struct hrf_machine *machine, const struct hrf_layout_plan *layout,
                            struct hrf_stage_costs *costs)
@@ -52,10 +53,10 @@ static void set_link_costs(const struct hrf_machine *machine, const struct hrf_l
     if (link == NULL)
         return;
     const struct hrf_link_point small = hrf_link_at(link, 0), large = hrf_link_at(link, LARGE);
-    const double least = small.send + small.transit + small.receive;
-    const double most = large.send + large.transit + large.receive;
-    costs->seconds_per_message = least / 2 * n;
-    costs->seconds_per_byte = most > least ? (most - least) / LARGE / 2 : 0;
+    const double busy = (large.send + large.receive - small.send - small.receive) / 2;
+    costs->seconds_per_message = (small.send + small.receive) / 2 * n;
+    costs->seconds_per_byte = busy > 0 ? busy / LARGE : 0;
+    costs->way_seconds_per_byte = fmax(large.transit - small.transit, 0) / LARGE;
 }
 
 enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,

@@ -22,17 +22,19 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "engine") == 0)
         return hrf_cli_exec_engine(command->name, "bench", argc - 1, argv + 1);
+    if (argc > 0 && strcmp(argv[0], "sweep") == 0)
+        return hrf_cli_exec_engine(command->name, "sweep", argc - 1, argv + 1);
     if (argc > 0 && strcmp(argv[0], "--help") == 0)
         return hrf_cli_exec_engine(command->name, "bench", argc, argv);
-    fprintf(stderr, "%s bench: there is 'bench engine'; see '%s bench --help'\n", HRF_PROGRAM,
-            HRF_PROGRAM);
+    fprintf(stderr, "%s bench: there are 'bench engine' and 'bench sweep'; see '%s bench --help'\n",
+            HRF_PROGRAM, HRF_PROGRAM);
     return HRF_EXIT_USAGE;
 }
 
 const struct hrf_command hrf_cli_bench = {
     .name = "bench",
-    .operands = "engine",
-    .summary = "measure images per second",
+    .operands = "engine|sweep",
+    .summary = "measure images per second; figures over ranks and layouts",
     .min_operands = 1,
     .max_operands = 1,
     .run = run_bench,

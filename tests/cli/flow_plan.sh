@@ -40,6 +40,23 @@ assert best["ranks"] == 2 and len(best["per_rank"]) == 2 and best["fits"]
 assert 0 < best["efficiency"] <= 1.0001 and best["cost_origins"]["modelled"] == 1
 END
 
+# A sweep: every layout simulated, those of two ranks measured too where there are two processors.
+expect_code 0 "$flow" bench sweep --model "$model" --size 64 --batch 2 --ranks 4 \
+    --precisions fp32,int8 --measure --runs 1 --out "$scratch/sweep"
+for picture in memory throughput pipeline bidirectional; do
+    grep -q '<circle' "$scratch/sweep/$picture.svg" || fail "$picture.svg is empty"
+done
+grep -q '^spatial,fp32,1,"single",measured' "$scratch/sweep/sweep.csv" || fail "nothing measured"
+grep -q '^spatial + bidirectional,int8,4,"spatial=2,stages=2,microbatches=2,bidirectional",simulated' \
+    "$scratch/sweep/sweep.csv" || fail "a row is missing"
+[ "$(grep -c '<svg' "$scratch/sweep/index.html")" = 4 ] || fail "the page lacks a picture"
+expect_code 2 "$flow" bench sweep --model "$model" --batch 3 --out "$scratch/sweep"
+expect_text "it must be even"
+
+# The layout that is chosen runs.
+expect_code 0 "$flow" bench engine --model "$model" --size 64 --batch 2 --runs 1 --layout auto --json
+expect_text '"layout":"'
+
 # What cannot be is refused with what would do.
 engine="$HRF_BIN_DIR/hires-engine"
 expect_code 2 "$engine" plan --model "$model" --layout stages=400

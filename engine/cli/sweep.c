@@ -1,0 +1,245 @@
+/* sweep.c - `hires-engine sweep`: memory and throughput over ranks, ways to share, and precisions:
+ * simulated, and measured where this machine can. */
+#include "engine/cli/sweep.h"
+
+#include "base/process.h"
+#include "engine/cli/cli.h"
+#include "engine/run/bench.h"
+#include "engine/run/planner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request {
+    const char *model, *precisions, *cluster, *cache, *out;
+    int64_t size, batch, classes, ranks, runs;
+    bool measure;
+};
+
+/* The family's layout of n ranks for batches of `batch` (even); false: it has none. */
+static bool make_layout(enum hrf_family family, int32_t n, int64_t batch,
+                        struct hrf_layout_plan *out)
+{
+    const int32_t microbatches = (int32_t)(batch < 1024 ? batch : 1024);
+    struct hrf_layout_plan l = { 1, 1, 1, 1, 1, false };
+    switch (family) {
+    case HRF_FAMILY_SPATIAL:
+        l.rows = n;
+        break;
+    case HRF_FAMILY_DATA:
+        l.data = n;
+        break;
+    case HRF_FAMILY_BIDIRECTIONAL:
+    case HRF_FAMILY_PIPELINE:
+        l.microbatches = microbatches;
+        l.stages = n;
+        break;
+    case HRF_FAMILY_LAYERS:
+        l.stages = n;
+        break;
+    default: /* two stages of half the ranks each */
+        l.rows = n / 2;
+        l.stages = 2;
+        l.microbatches = microbatches;
+    }
+    l.bidirectional = family >= HRF_FAMILY_BIDIRECTIONAL;
+    *out = l;
+    const bool is_one = family == HRF_FAMILY_SPATIAL && n == 1;
+    const int32_t least = family == HRF_FAMILY_SPATIAL_BIDIRECTIONAL ? 4 : 2;
+    return is_one || (n >= least && l.data <= batch);
+}
+
+static enum hrf_status add_row(struct hrf_sweep *sweep, const struct hrf_sweep_row *row,
+                               struct hrf_error *err)
+{
+    HRF_TRY(hrf_array_reserve((void **)&sweep->rows, &sweep->capacity, sweep->n_rows + 1,
+                              sizeof *row, err));
+    sweep->rows[sweep->n_rows++] = *row;
+    fprintf(stderr, "%s, %s: %.2f images/s, %.3f GiB a rank, %s\n", row->layout,
+            hrf_rate_name(row->precision), (double)sweep->batch / row->seconds,
+            (double)row->peak_bytes / 0x1p30, row->is_measured ? "measured" : "simulated");
+    return HRF_OK;
+}
+
+static enum hrf_status simulate(struct hrf_sweep *sweep, struct hrf_planner *planner,
+                                const struct hrf_layout_plan *layout, struct hrf_sweep_row *row,
+                                struct hrf_error *err)
+{
+    HRF_AUTO(hrf_prediction) prediction = NULL;
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = hrf_planner_predict(planner, layout, &prediction, &why);
+    if (status == HRF_E_USER) { /* this layout cannot be; the next may */
+        fprintf(stderr, "%s: %s\n", row->layout, why.text);
+        return HRF_OK;
+    }
+    if (status != HRF_OK) {
+        if (err != NULL)
+            *err = why;
+        return status;
+    }
+    row->is_measured = false;
+    row->seconds = prediction->seconds;
+    row->peak_bytes = hrf_prediction_peak_bytes(prediction);
+    return add_row(sweep, row, err);
+}
+
+static enum hrf_status measure(struct hrf_sweep *sweep, const struct hrf_graph *graph,
+                               const struct hrf_layout_plan *layout, int64_t n_runs,
+                               struct hrf_sweep_row *row, struct hrf_error *err)
+{
+    const struct hrf_cutting cutting = { &sweep->known.costs, &sweep->known.machine };
+    const struct hrf_network_config config = {
+        .session = { .device = "cpu",
+                     .precision = hrf_rate_name(row->precision),
+                     .n_threads = hrf_layout_ranks(layout), /* one each */
+                     .cutting = &cutting },
+        .layout = layout,
+    };
+    struct hrf_bench bench = { .n_ranks = 1 };
+    HRF_TRY(hrf_bench_run(graph, &config, n_runs, &bench, err));
+    row->is_measured = true;
+    row->seconds = bench.median;
+    row->peak_bytes = bench.memory.activation_bytes + bench.memory.weight_bytes +
+                      bench.memory.workspace_bytes;
+    hrf_bench_release(&bench);
+    return add_row(sweep, row, err);
+}
+
+static enum hrf_status sweep_precision(struct hrf_sweep *sweep, const struct request *r,
+                                       const struct hrf_graph *graph, enum hrf_rate precision,
+                                       struct hrf_error *err)
+{
+    const struct hrf_planner_config planning = { .graph = graph,
+                                                 .precision = hrf_rate_name(precision),
+                                                 .costs = &sweep->known.costs,
+                                                 .machine = &sweep->known.machine };
+    HRF_AUTO(hrf_planner) planner = NULL;
+    HRF_TRY(hrf_planner_create(&planning, &planner, err));
+    for (int f = 0; f < HRF_N_FAMILIES; f++)
+        for (int32_t n = 1; n <= r->ranks; n *= 2) {
+            struct hrf_sweep_row row = { .family = (enum hrf_family)f,
+                                         .precision = precision,
+                                         .n_ranks = n };
+            struct hrf_layout_plan layout;
+            if (!make_layout(row.family, n, r->batch, &layout))
+                continue;
+            hrf_layout_text(&layout, row.layout);
+            HRF_TRY(simulate(sweep, planner, &layout, &row, err));
+            if (r->measure && n <= hrf_process_cpu_count())
+                HRF_TRY(measure(sweep, graph, &layout, r->runs, &row, err));
+        }
+    return HRF_OK;
+}
+
+static enum hrf_status find_rate(const char *word, size_t n, enum hrf_rate *out,
+                                 struct hrf_error *err)
+{
+    for (int r = 0; r < HRF_N_RATES; r++)
+        if (strlen(hrf_rate_name((enum hrf_rate)r)) == n &&
+            strncmp(hrf_rate_name((enum hrf_rate)r), word, n) == 0) {
+            *out = (enum hrf_rate)r;
+            return HRF_OK;
+        }
+    return hrf_error_set(err, HRF_E_USER,
+                         "--precisions '%s' is not a list of fp32, fp16, bf16 and int8", word);
+}
+
+static enum hrf_status sweep_all(struct hrf_sweep *sweep, const struct request *r,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    const struct hrf_known_request known = { .cluster = r->cluster,
+                                             .cache = r->cache,
+                                             .device = "cpu",
+                                             .n_threads = 1,
+                                             .n_ranks = (int32_t)r->ranks };
+    const char *at = r->precisions;
+    HRF_TRY(find_rate(at, strcspn(at, ","), &sweep->first, err));
+    HRF_TRY(hrf_known_find(&known, &sweep->known, err));
+    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    for (bool more = true; more;) {
+        const size_t n = strcspn(at, ",");
+        enum hrf_rate precision = HRF_RATE_FP32;
+        HRF_TRY(find_rate(at, n, &precision, err));
+        HRF_TRY(sweep_precision(sweep, r, graph, precision, err));
+        more = at[n] == ',';
+        at += n + more;
+    }
+    HRF_TRY(hrf_sweep_write(sweep, r->out, err));
+    printf("%s/index.html: %zu rows\n", r->out, sweep->n_rows);
+    return HRF_OK;
+}
+
+static enum hrf_status check(const struct request *r, struct hrf_error *err)
+{
+    if (r->model == NULL || r->out == NULL)
+        return hrf_error_set(err, HRF_E_USER, "--model and --out are needed");
+    if (r->measure && r->cluster != NULL)
+        return hrf_error_set(err, HRF_E_USER, "--measure is for this machine; leave --cluster out");
+    if (r->batch < 2 || r->batch % 2 != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--batch %lld: it must be even, so that both directions of a "
+                             "bidirectional pipeline get half",
+                             (long long)r->batch);
+    if (r->size < 1 || r->classes < 1 || r->runs < 1 || r->ranks < 1 || r->ranks > HRF_MAX_RANKS)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--size, --classes, --runs and --ranks are at least 1, --ranks at "
+                             "most %d",
+                             HRF_MAX_RANKS);
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct request r = { .precisions = "fp32,bf16,int8",
+                         .size = 256,
+                         .batch = 16,
+                         .classes = 1000,
+                         .ranks = 8,
+                         .runs = 3 };
+    const struct hrf_option options[] = {
+        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
+        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "batch", "N", "images of a batch, each a micro-batch (default 16)", HRF_OPTION_INT,
+          &r.batch },
+        { "precisions", "LIST", "default fp32,bf16,int8; layouts are compared in the first",
+          HRF_OPTION_TEXT, &r.precisions },
+        { "ranks", "N", "up to so many, by doubling (default 8)", HRF_OPTION_INT, &r.ranks },
+        { "cluster", "FILE", "a machine file (default: this machine)", HRF_OPTION_TEXT,
+          &r.cluster },
+        { "measure", NULL, "run what has no more ranks than this machine processors",
+          HRF_OPTION_FLAG, &r.measure },
+        { "runs", "N", "timed runs of what is measured (default 3)", HRF_OPTION_INT, &r.runs },
+        { "out", "DIR", "where sweep.csv, the pictures and index.html go", HRF_OPTION_TEXT,
+          &r.out },
+        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
+          &r.classes },
+        { "cache", "DIR", "where costs and machines are kept", HRF_OPTION_TEXT, &r.cache },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_sweep sweep = { .model = r.model, .size = r.size, .batch = r.batch };
+    enum hrf_status status = check(&r, &err);
+    if (status == HRF_OK)
+        status = sweep_all(&sweep, &r, &err);
+    hrf_known_release(&sweep.known);
+    hrf_free(sweep.rows);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}
+
+const struct hrf_command hrf_engine_sweep = {
+    .name = "sweep",
+    .operands = "",
+    .summary = "memory and throughput over ranks, layouts and precisions, as pictures",
+    .details = "Spatial, data-parallel, layer-parallel, pipelined, bidirectional and spatial plus "
+               "bidirectional layouts are simulated for 1, 2, 4 ... ranks, on this machine or on "
+               "one of a file, and with --measure run where this machine has a processor for every "
+               "rank. Writes sweep.csv, memory.svg, throughput.svg, pipeline.svg, "
+               "bidirectional.svg and index.html.",
+    .run = run,
+};
