@@ -21,7 +21,7 @@ export HRF_ENGINE=$scratch/engine gate engine
 cat >"$HRF_ENGINE" <<'END'
 #!/bin/bash
 job=$(basename "$(dirname "$2")")
-: >"$gate/starts/$job.${SLURMD_NODENAME:-here}.$$"
+: >"$gate/starts/$job.${SLURMD_NODENAME:-here}.${SLURM_PROCID:-0}.$$"
 [ ! -e "$gate/do" ] || . "$gate/do"
 while [ -e "$gate/hold" ]; do sleep 0.05; done
 exec "$engine" "$@"
@@ -74,7 +74,7 @@ start() { # more words for the run
 }
 n_starts() { [ "$(ls "$gate/starts" | wc -l)" -ge "$1" ]; }
 held() { until_true "$1 held jobs" n_starts "$1"; } # number of starts so far
-a_start() { ls -tr "$gate/starts" | head -n "${1:-1}" | tail -n 1; } # the K-th: JOB.aK.NODE.PID
+a_start() { ls -tr "$gate/starts" | head -n "${1:-1}" | tail -n 1; } # the K-th: JOB.aK.NODE.RANK.PID
 node_of() { a_start "${1:-1}" | cut -d. -f3; }
 job_of() { a_start "${1:-1}" | cut -d. -f1,2; }
 # Slurm's number of the array element of that job, by its own record.
@@ -116,7 +116,7 @@ again() { # another driver on the same directory, to its end
 # No job of the run was started twice by the engine's own count.
 started_once() { # other_jobs is set where the row cuts the work another way
     local twice
-    twice=$(ls "$gate/starts" | cut -d. -f1 | sort | uniq -d)
+    twice=$(ls "$gate/starts" | cut -d. -f1,4 | sort | uniq -d)
     [ -z "$twice" ] || tell "started twice: $twice"
 }
 # Puts a shell around one of Slurm's commands: $n is the call's number, real "$@" the command.
@@ -133,6 +133,9 @@ END
     chmod +x "$scratch/bin/$1"
     PATH=$scratch/bin:$PATH
 }
-# One job of all does `what` on its first start, the others go on.
+# One job of all (one rank of it) does `what` on its first start, the others go on.
 one_does() { echo "mkdir $gate/one 2>/dev/null && { $1; }" >"$gate/do"; }
+# The same, later: to the engine itself, somewhere in its first second.
+one_gets() { one_does "(sleep 0.\$((RANDOM % 9))5; kill -$1 \$\$) >/dev/null 2>&1 &"; }
+ranks="--set executor.slurm.nodes=2 --set executor.slurm.ranks_per_node=2 --set executor.slurm.mem_per_node=1600M"
 attempts() { sqlite3 "$run/run.db" "SELECT count(*) FROM attempt WHERE job_id LIKE 'infer%'" ; }
