@@ -2,13 +2,14 @@
 #include "engine/run/bench.h"
 #include "base/json.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/comm.h"
 #include "engine/cli/layout.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *model, *precision, *device, *layout;
+    const char *model, *precision, *device, *layout, *comm;
     int64_t size, batch, runs, threads, classes, bands;
     double memory_gib;
     bool layers, json;
@@ -126,7 +127,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
     return HRF_OK;
 }
 
-static enum hrf_status bench(const struct request *r, struct hrf_error *err)
+static enum hrf_status bench(const struct request *r, const struct hrf_joined *joined,
+                             struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_bench result = { .n_ranks = 1 };
@@ -140,6 +142,7 @@ static enum hrf_status bench(const struct request *r, struct hrf_error *err)
                      .n_threads = (int32_t)r->threads,
                      .memory_limit_bytes = (int64_t)(r->memory_gib * 0x1p30) },
         .layout = &layout.plan,
+        .comm = joined->comm,
         .n_bands = (int32_t)r->bands,
     };
     enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, &layout, err);
@@ -149,10 +152,26 @@ static enum hrf_status bench(const struct request *r, struct hrf_error *err)
     struct request shown = *r; /* with the layout that "auto" came to */
     hrf_layout_text(&layout.plan, text);
     shown.layout = text;
-    if (status == HRF_OK)
+    if (status == HRF_OK && hrf_joined_is_first(joined))
         status = print(&shown, &result, err);
     hrf_found_layout_release(&layout);
     hrf_bench_release(&result);
+    return status;
+}
+
+/* As one of the ranks that were started, or alone. */
+static enum hrf_status join_and_bench(const struct request *r, struct hrf_error *err)
+{
+    struct hrf_joined joined;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_joined_init(r->comm, r->layout, &joined, &why);
+    if (status == HRF_OK)
+        status = bench(r, &joined, &why);
+    if (status != HRF_OK) {
+        hrf_joined_abort(&joined, why.text);
+        *err = why;
+    }
+    hrf_joined_release(&joined);
     return status;
 }
 
@@ -169,6 +188,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
         { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto ...",
           HRF_OPTION_TEXT, &r.layout },
+        { "comm", "C", "ranks are threads (loop, default) or processes under mpirun (mpi)",
+          HRF_OPTION_TEXT, &r.comm },
         { "bands", "N", "run each image in N bands of rows", HRF_OPTION_INT, &r.bands },
         { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL, &r.memory_gib },
         { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },
@@ -191,7 +212,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--size, --batch, --runs and --classes are at least 1");
     else
-        status = bench(&r, &err);
+        status = join_and_bench(&r, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 

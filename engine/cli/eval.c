@@ -1,6 +1,7 @@
 /* eval.c - `hires-engine eval`: one network over one array, the tool for checking us. */
 #include "base/path.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/comm.h"
 #include "engine/cli/layout.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 
 struct request {
-    const char *model, *input, *output, *device, *precision, *layout, *scales, *save, *method;
+    const char *model, *input, *output, *device, *precision, *layout, *comm, *scales, *save,
+        *method;
     double min_sqnr; /* dB */
     struct hrf_option_list keep;
     int64_t batch, threads, bands;
@@ -65,6 +67,7 @@ struct run {
     const char *precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
     struct hrf_calibrator *calibrator;       /* NULL: nobody watches; one rank, no bands */
+    const struct hrf_joined *joined;         /* NULL: not with other processes */
     struct hrf_network *network;
     struct hrf_shape piece; /* what it is made for */
 };
@@ -104,6 +107,7 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
         config.n_bands = (int32_t)request->bands;
         config.session.memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30);
         config.layout = &layout.plan;
+        config.comm = run->joined != NULL ? run->joined->comm : NULL;
         status = hrf_layout_find(request->layout, copy, &config.session, &layout, err);
     }
     if (status == HRF_OK)
@@ -139,8 +143,9 @@ static enum hrf_status run_piece(struct run *run, const float *images, const str
         if (*results == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
     }
-    from_session(hrf_network_output(run->network, 0), &out,
-                 *results + (whole ? 0 : first * per_result));
+    if (hrf_network_output(run->network, 0) != NULL) /* the first rank's */
+        from_session(hrf_network_output(run->network, 0), &out,
+                     *results + (whole ? 0 : first * per_result));
     return HRF_OK;
 }
 
@@ -205,7 +210,8 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
                                  : HRF_OK;
 }
 
-static enum hrf_status eval(const struct request *request, struct hrf_error *err)
+static enum hrf_status eval(const struct request *request, const struct hrf_joined *joined,
+                            struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_calibration) calibration = NULL;
@@ -225,7 +231,9 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
                              graph->n_inputs);
     if (hrf_shape_count(&shape) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
-    struct run run = { .request = request, .graph = graph, .precision = request->precision };
+    struct run run = {
+        .request = request, .graph = graph, .precision = request->precision, .joined = joined
+    };
     if (strcmp(request->precision, "int8") == 0 && !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(request, graph, images, &shape, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
@@ -237,7 +245,24 @@ static enum hrf_status eval(const struct request *request, struct hrf_error *err
     hrf_network_destroy(run.network);
     hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
-    return hrf_npy_write(request->output, &result_shape, results, err);
+    return hrf_joined_is_first(joined) ? hrf_npy_write(request->output, &result_shape, results, err)
+                                       : HRF_OK;
+}
+
+/* As one of the ranks that were started, or alone. */
+static enum hrf_status join_and_eval(const struct request *request, struct hrf_error *err)
+{
+    struct hrf_joined joined;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_joined_init(request->comm, request->layout, &joined, &why);
+    if (status == HRF_OK)
+        status = eval(request, &joined, &why);
+    if (status != HRF_OK) {
+        hrf_joined_abort(&joined, why.text);
+        *err = why;
+    }
+    hrf_joined_release(&joined);
+    return status;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -254,6 +279,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "layout", "L",
           "how the ranks share the work: spatial=4, stages=2,microbatches=4, auto ...",
           HRF_OPTION_TEXT, &request.layout },
+        { "comm", "C", "ranks are threads (loop, default) or processes under mpirun (mpi)",
+          HRF_OPTION_TEXT, &request.comm },
         { "bands", "N", "run the image in N bands of rows", HRF_OPTION_INT, &request.bands },
         { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL,
           &request.memory_gib },
@@ -293,7 +320,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status == HRF_OK)
         status = hrf_engine_check_request(request.device, request.precision, request.layout, &err);
     if (status == HRF_OK)
-        status = eval(&request, &err);
+        status = join_and_eval(&request, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 1 << 24 };
+enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 32765 };
 
 /* One place of the partition: what one micro-batch is to it, and what it holds. */
 struct place {
@@ -231,7 +231,7 @@ static enum hrf_status add_outputs(const struct maker *m, int32_t rank, enum hrf
         const struct hrf_sim_step step = { .kind = kind,
                                            .label = LABEL_OUTPUT,
                                            .peer = peer,
-                                           .tag = OUTPUT_TAG + microbatch,
+                                           .tag = OUTPUT_TAG,
                                            .n_bytes = output_bytes(m, i, n) };
         HRF_TRY(hrf_sim_add(&m->programs[rank], &step, err));
     }

@@ -210,6 +210,11 @@ enum hrf_status hrf_peers_init(struct hrf_peers *peers, const struct hrf_partiti
                                  .base = base,
                                  .is_mirrored = is_mirrored,
                                  .scratch_bytes = largest_message(partition, rank) };
+    if (partition->n_exchanges > HRF_PEERS_MAX_TAG / 4 ||
+        partition->n_reduces > HRF_PEERS_MAX_TAG / 4)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "%d exchanges and %d sums over ranks; %d of each are the most",
+                             partition->n_exchanges, partition->n_reduces, HRF_PEERS_MAX_TAG / 4);
     peers->scratch = hrf_alloc(peers->scratch_bytes);
     if (peers->scratch == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu bytes",

@@ -10,6 +10,9 @@
 #include "engine/comm/comm.h"
 #include "engine/plan/partition.h"
 
+/* Tags of exchanges and reductions lie between 0 and this; MPI promises 32767 of them. */
+enum { HRF_PEERS_MAX_TAG = 32764 };
+
 struct hrf_peers {
     const struct hrf_partition *partition; /* borrowed */
     struct hrf_comm *comm;                 /* borrowed */

@@ -139,7 +139,9 @@ struct part {
     int32_t n_inputs;
 };
 
-enum { OUTPUT_TAG = 1 << 24 };
+/* Above every exchange's and reduction's (peers.c), below what MPI promises. A giver's
+ * micro-batches come in order, so one tag does. */
+enum { OUTPUT_TAG = HRF_PEERS_MAX_TAG + 1 };
 
 struct hrf_rank {
     const struct hrf_work *work;
@@ -276,8 +278,7 @@ static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *pa
         if (rank->comm->rank == 0)
             memcpy((char *)outputs[i] + output_bytes(work, i, 1) * (size_t)first, from, n_bytes);
         else
-            HRF_TRY(
-                rank->comm->ops->send(rank->comm, 0, OUTPUT_TAG + microbatch, from, n_bytes, err));
+            HRF_TRY(rank->comm->ops->send(rank->comm, 0, OUTPUT_TAG, from, n_bytes, err));
     }
     return HRF_OK;
 }
@@ -299,7 +300,7 @@ static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, stru
             const int64_t n = hrf_shares_images(&work->shares, group, m, &first);
             const int32_t from = giver_of(work, group, m);
             for (int32_t i = 0; i < work->graph->n_outputs && n > 0 && from != 0; i++)
-                HRF_TRY(rank->comm->ops->receive(rank->comm, from, OUTPUT_TAG + m,
+                HRF_TRY(rank->comm->ops->receive(rank->comm, from, OUTPUT_TAG,
                                                  (char *)outputs[i] +
                                                      output_bytes(work, i, 1) * (size_t)first,
                                                  output_bytes(work, i, n), err));

@@ -1,0 +1,52 @@
+#include "engine/cli/comm.h"
+
+#include "base/module.h"
+#include "engine/plan/layout.h"
+
+#include <string.h>
+
+enum { DEADLINE_MS = 600000 }; /* of a kernel on the largest images */
+
+static enum hrf_status join(int32_t n_ranks, struct hrf_joined *joined, struct hrf_error *err)
+{
+    const void *operations;
+    const struct hrf_mpi_config config = { .deadline_ms = DEADLINE_MS,
+                                           .n_ranks = n_ranks,
+                                           .abort_code = 1 };
+    HRF_TRY(hrf_module_load("mpi", HRF_VERSION, &operations, err));
+    joined->mpi = operations;
+    return joined->mpi->create(&config, &joined->comm, err);
+}
+
+enum hrf_status hrf_joined_init(const char *name, const char *layout, struct hrf_joined *joined,
+                                struct hrf_error *err)
+{
+    struct hrf_layout_plan plan;
+    *joined = (struct hrf_joined){ .mpi = NULL };
+    if (name == NULL || strcmp(name, "loop") == 0)
+        return HRF_OK;
+    if (strcmp(name, "mpi") != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--comm '%s' is not known; loop (threads of this process) and mpi "
+                             "(started by mpirun or srun --mpi=pmix) are",
+                             name);
+    if (layout == NULL || strcmp(layout, "auto") == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--comm mpi needs a --layout that says what each rank does, e.g. "
+                             "spatial=4");
+    HRF_TRY(hrf_layout_parse(layout, &plan, err));
+    return join(hrf_layout_ranks(&plan), joined, err);
+}
+
+void hrf_joined_abort(struct hrf_joined *joined, const char *why)
+{
+    if (joined->comm != NULL)
+        joined->comm->ops->abort(joined->comm, why);
+}
+
+void hrf_joined_release(struct hrf_joined *joined)
+{
+    if (joined->mpi != NULL)
+        joined->mpi->destroy(joined->comm);
+    *joined = (struct hrf_joined){ .mpi = NULL };
+}

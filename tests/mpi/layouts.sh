@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The ranks of a layout as MPI processes give the bytes that threads give, and in INT8 those of one
+# rank; a job with the wrong number of ranks, and one that loses a rank, ends with a message.
+. "$(dirname "$0")/../cli/lib.sh"
+[ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_mpi.so" ] || { echo "no MPI in this build"; exit 77; }
+command -v mpirun >/dev/null || { echo "mpirun is not installed"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+images=$HRF_SOURCE_DIR/tests/golden/qdq/trained.x.npy # 2 of 3 x 16 x 16
+ranks() { # number, command...
+    number=$1
+    shift
+    mpirun --oversubscribe --bind-to none -n "$number" "$@"
+}
+evaluate() { # model, output, arguments...
+    model=$1 out=$2
+    shift 2
+    "${starter[@]}" "$engine" eval "$model" --input "$images" --output "$out" --threads 1 "$@"
+}
+
+compare() { # model, ranks, layout, precision
+    starter=()
+    evaluate "$1" "$scratch/threads.npy" --precision "$4" --layout "$3"
+    evaluate "$1" "$scratch/alone.npy" --precision "$4"
+    starter=(ranks "$2")
+    evaluate "$1" "$scratch/mpi.npy" --precision "$4" --layout "$3" --comm mpi
+    cmp "$scratch/mpi.npy" "$scratch/threads.npy" || fail "$3 in $4: processes are not threads"
+    [ "$4" != int8 ] || cmp "$scratch/mpi.npy" "$scratch/alone.npy" || fail "$3: not one rank's bits"
+    echo "$3, $4, $2 ranks: the same bytes"
+}
+
+"$engine" model make resnet18 --size 32 --classes 5 --output "$scratch/resnet.onnx" >/dev/null
+"$engine" model make unet:2,8 --size 16 --classes 3 --output "$scratch/unet.onnx" >/dev/null
+for precision in fp32 int8; do
+    compare "$scratch/resnet.onnx" 4 spatial=2,stages=2,microbatches=2 $precision
+    compare "$scratch/unet.onnx" 6 spatial=3,stages=2 $precision
+    compare "$scratch/resnet.onnx" 4 data=2,stages=2 $precision
+done
+
+# The wrong number of ranks, and a rank that is killed: no hanging, and a word on why.
+expect_code 2 "$engine" eval "$scratch/resnet.onnx" --input "$images" --output "$scratch/y.npy" --comm mpi
+expect_text "needs a --layout"
+starter=(ranks 3)
+if evaluate "$scratch/resnet.onnx" "$scratch/y.npy" --layout spatial=2 --comm mpi \
+    >"$scratch/out" 2>"$scratch/err"; then fail "3 ranks ran a layout of 2"; fi
+expect_text "3"
+cat >"$scratch/one-dies" <<END
+#!/bin/sh
+[ "\$OMPI_COMM_WORLD_RANK" = 1 ] && HRF_CRASH_AT=none && (sleep 0.3; kill -9 \$\$) &
+exec "\$@"
+END
+chmod +x "$scratch/one-dies"
+code=0
+mpirun --oversubscribe --bind-to none -n 2 "$scratch/one-dies" "$engine" bench --model resnet50 \
+    --size 512 --batch 1 --runs 500 --layout spatial=2 --comm mpi \
+    >"$scratch/out" 2>"$scratch/err" || code=$?
+[ $code != 0 ] || fail "a job went on without a rank"
+echo "a job that lost a rank ended with exit code $code"
