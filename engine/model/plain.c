@@ -63,6 +63,8 @@ struct hrf_layer hrf_build_alexnet(struct hrf_builder *b, const struct hrf_archi
                                   "alexnet's last map must be a multiple of 6 rows, not %lld: "
                                   "take 224 px",
                                   (long long)x.rows);
+    if (b->status != HRF_OK) /* there may be no window to pool with */
+        return x;
     return classifier(b, adaptive_pool(b, x, 6), n_classes);
 }
 

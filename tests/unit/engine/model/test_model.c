@@ -117,6 +117,8 @@ static void wrong_names_and_sizes_are_refused(void **state)
     assert_string_equal(err.text, "resnet-v2-101-hires cannot have images of 100 px: at least 32 "
                                   "and a multiple of 32 are needed");
     assert_int_equal(hrf_model_make("alexnet", 2, 300, 1, &g, &err), HRF_E_USER);
+    /* A last map of less than a pool: once a division by zero. */
+    assert_int_equal(hrf_model_make("alexnet", 2, 63, 1, &g, &err), HRF_E_USER);
     assert_int_equal(hrf_model_make("resnet18", 0, 0, 1, &g, &err), HRF_E_USER);
     static const char *const wrong[] = { "amoebanet-d:4,64",
                                          "amoebanet-d:3,60",
