@@ -46,6 +46,19 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     return HRF_OK;
 }
 
+/* What the driver's absence means. */
+static const char *without_driver(const struct facts *f)
+{
+    int64_t n_open = 0, n_broken = 0;
+    for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
+        n_open += f->tasks[k][HRF_TASK_PENDING] + f->tasks[k][HRF_TASK_RUNNING];
+        n_broken += f->tasks[k][HRF_TASK_BROKEN];
+    }
+    return n_open > 0     ? "none; run it again to go on"
+           : n_broken > 0 ? "none; the run has ended, run it again to try what failed"
+                          : "none; the run has ended";
+}
+
 static int print_text(const struct facts *f)
 {
     int lines = 0;
@@ -53,7 +66,7 @@ static int print_text(const struct facts *f)
     if (f->driver > 0)
         printf("process %lld\n", (long long)f->driver);
     else
-        printf("none (run again to go on)\n");
+        printf("%s\n", without_driver(f));
     printf("slides   %zu:", f->n_slides);
     for (int s = 0; s < 5; s++)
         if (f->slides[s] > 0)

@@ -56,7 +56,7 @@ static void add_bar(struct hrf_strbuf *out, const char *name, int64_t done, int6
                     const char *unit)
 {
     int filled = total > 0 ? (int)(done * BAR_WIDTH / total) : 0;
-    hrf_strbuf_addf(out, "  %-6s ", name);
+    hrf_strbuf_addf(out, "  %-9s ", name);
     for (int i = 0; i < BAR_WIDTH; i++)
         hrf_strbuf_adds(out, i < filled ? "\xe2\x96\x88" : "\xe2\x96\x91");
     hrf_strbuf_addf(out, " %lld/%lld %s\n", (long long)done, (long long)total, unit);
@@ -66,34 +66,42 @@ static void add_eta(struct hrf_strbuf *out, const struct hrf_progress_facts *f)
 {
     if (f->patches_per_second <= 0)
         return;
+    hrf_strbuf_addf(out, ", %.0f patches/s", f->patches_per_second);
     double left = (double)(f->infer_total - f->infer_done) / f->patches_per_second;
-    hrf_strbuf_addf(out, ", %.0f patches/s, about %d:%02d left", f->patches_per_second,
-                    (int)(left / 60), (int)left % 60);
+    if (f->infer_done < f->infer_total)
+        hrf_strbuf_addf(out, ", about %d:%02d left", (int)(left / 60), (int)left % 60);
 }
 
 static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *f)
 {
     struct hrf_strbuf out = HRF_STRBUF_INIT;
     add_bar(&out, "tile", f->tile_done, f->tile_total, "slides");
+    const bool calibrates = f->calibrate_done < f->calibrate_total;
+    if (calibrates)
+        add_bar(&out, "calibrate", f->calibrate_done, f->calibrate_total, "slides");
     add_bar(&out, "infer", f->infer_done, f->infer_total, "patches");
     hrf_strbuf_addf(&out, "  %lld of %lld slides ended", (long long)f->n_ended,
                     (long long)f->n_slides);
     if (f->n_failed > 0)
         hrf_strbuf_addf(&out, ", %lld failed", (long long)f->n_failed);
-    hrf_strbuf_addf(&out, ", %lld jobs", (long long)f->n_jobs);
+    hrf_strbuf_addf(&out, ", %lld job%s", (long long)f->n_jobs, f->n_jobs == 1 ? "" : "s");
     add_eta(&out, f);
     hrf_strbuf_addc(&out, '\n');
     erase(p);
     fputs(out.text, stderr);
-    p->n_lines = 3;
+    p->n_lines = 3 + calibrates;
     hrf_strbuf_release(&out);
 }
 
 static void print_line(struct hrf_progress *p, const struct hrf_progress_facts *f)
 {
     struct hrf_strbuf out = HRF_STRBUF_INIT;
-    hrf_strbuf_addf(&out, "tiled %lld/%lld slides, scored %lld/%lld patches, ended %lld/%lld",
-                    (long long)f->tile_done, (long long)f->tile_total, (long long)f->infer_done,
+    hrf_strbuf_addf(&out, "tiled %lld/%lld slides", (long long)f->tile_done,
+                    (long long)f->tile_total);
+    if (f->calibrate_done < f->calibrate_total)
+        hrf_strbuf_addf(&out, ", calibrated on %lld/%lld", (long long)f->calibrate_done,
+                        (long long)f->calibrate_total);
+    hrf_strbuf_addf(&out, ", scored %lld/%lld patches, ended %lld/%lld", (long long)f->infer_done,
                     (long long)f->infer_total, (long long)f->n_ended, (long long)f->n_slides);
     if (f->n_failed > 0)
         hrf_strbuf_addf(&out, ", %lld failed", (long long)f->n_failed);

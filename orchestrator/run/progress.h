@@ -10,10 +10,11 @@
 
 struct hrf_progress_facts {
     int64_t n_slides, n_ended, n_failed;
-    int64_t tile_done, tile_total;   /* slides */
-    int64_t infer_done, infer_total; /* patches, all precisions */
-    int64_t n_jobs;                  /* live */
-    double patches_per_second;       /* 0 = not known */
+    int64_t tile_done, tile_total;           /* slides */
+    int64_t calibrate_done, calibrate_total; /* slides of the sample; 0 of 0: no calibrating */
+    int64_t infer_done, infer_total;         /* patches, all precisions */
+    int64_t n_jobs;                          /* live */
+    double patches_per_second;               /* 0 = not known */
 };
 
 struct hrf_progress;                                  /* opaque */

@@ -207,6 +207,9 @@ static struct hrf_progress_facts progress_facts(struct run *run)
         if (task->kind == HRF_TASK_TILE) {
             f.tile_total++;
             f.tile_done += ended;
+        } else if (task->kind == HRF_TASK_CALIBRATE) {
+            f.calibrate_total++;
+            f.calibrate_done += ended;
         } else if (task->kind == HRF_TASK_INFER) {
             f.infer_total += task->n_patches;
             f.infer_done += ended ? task->n_patches : 0;
