@@ -183,6 +183,12 @@ HRF_CHECKED enum hrf_status hrf_move_compile(const struct hrf_graph *graph,
                                              const struct hrf_node *node, struct hrf_kernel **out,
                                              struct hrf_error *err);
 
+/* ---- operators of single numbers ---- */
+
+/* hrf_op_is_unary() and hrf_op_is_binary() operators, in double. */
+double hrf_unary_value(enum hrf_op op, const struct hrf_attributes *attributes, double x);
+double hrf_binary_value(enum hrf_op op, double a, double b);
+
 /* ---- what a kernel keeps of its node ---- */
 
 struct hrf_operand {

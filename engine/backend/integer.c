@@ -188,7 +188,7 @@ static float unary(const struct hrf_spec *spec, float x)
     case HRF_OP_TANH:
         return (float)tanh((double)x);
     default:
-        return x;
+        return (float)hrf_unary_value(spec->op, a, (double)x);
     }
 }
 
@@ -200,9 +200,7 @@ static void fill_table(const struct hrf_spec *spec, int32_t input, uint8_t table
         const float real = (float)(q - x->quantization.zero_point) * x->quantization.scale;
         const bool same = x->dtype == y->dtype && x->quantization.scale == y->quantization.scale &&
                           x->quantization.zero_point == y->quantization.zero_point;
-        table[i] = (uint8_t)(same && spec->op != HRF_OP_RELU && spec->op != HRF_OP_LEAKY_RELU &&
-                                     spec->op != HRF_OP_CLIP && spec->op != HRF_OP_SIGMOID &&
-                                     spec->op != HRF_OP_TANH
+        table[i] = (uint8_t)(same && !hrf_op_is_unary(spec->op)
                                  ? i
                                  : hrf_quantize(unary(spec, real), y->dtype, &y->quantization) &
                                        0xff);
@@ -575,6 +573,8 @@ static void run_concat(const struct integer_kernel *kernel, const struct hrf_ker
 static void (*function_of(enum hrf_op op, bool along_axis))(const struct integer_kernel *,
                                                             const struct hrf_kernel_call *)
 {
+    if (hrf_op_is_unary(op))
+        return run_table;
     switch (op) {
     case HRF_OP_CONV:
     case HRF_OP_CONV_TRANSPOSE:
@@ -588,12 +588,6 @@ static void (*function_of(enum hrf_op op, bool along_axis))(const struct integer
     case HRF_OP_SUB:
     case HRF_OP_MUL:
         return run_binary;
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_CLIP:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
-        return run_table;
     case HRF_OP_BATCH_NORM:
         return run_batch_norm;
     case HRF_OP_MAX_POOL:

@@ -115,7 +115,7 @@ enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in)
         return read_pad(in);
     case HRF_OP_SLICE:
         return read_slice(in);
-    default: /* SQUEEZE, UNSQUEEZE, REDUCE_MEAN */
+    default: /* SQUEEZE, UNSQUEEZE, REDUCE_... */
         return read_axes(in, 1);
     }
 }

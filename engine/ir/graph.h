@@ -54,17 +54,36 @@ enum hrf_op {
     HRF_OP_GEMM,
     HRF_OP_MATMUL,
     HRF_OP_BATCH_NORM,
-    HRF_OP_RELU,
+    HRF_OP_RELU, /* to SOFTSIGN: functions of one number */
     HRF_OP_LEAKY_RELU,
     HRF_OP_SIGMOID,
     HRF_OP_TANH,
     HRF_OP_CLIP,
+    HRF_OP_EXP,
+    HRF_OP_LOG,
+    HRF_OP_SQRT,
+    HRF_OP_NEG,
+    HRF_OP_ABS,
+    HRF_OP_RECIPROCAL,
+    HRF_OP_FLOOR,
+    HRF_OP_CEIL,
+    HRF_OP_ERF,
+    HRF_OP_ELU,
+    HRF_OP_SELU,
+    HRF_OP_HARD_SIGMOID,
+    HRF_OP_HARD_SWISH,
+    HRF_OP_SOFTPLUS,
+    HRF_OP_SOFTSIGN,
     HRF_OP_SOFTMAX,
     HRF_OP_LOG_SOFTMAX,
-    HRF_OP_ADD,
+    HRF_OP_ADD, /* to PRELU: of two, broadcast */
     HRF_OP_SUB,
     HRF_OP_MUL,
     HRF_OP_DIV,
+    HRF_OP_POW,
+    HRF_OP_MAX,
+    HRF_OP_MIN,
+    HRF_OP_PRELU, /* x, slope */
     HRF_OP_MAX_POOL,
     HRF_OP_AVERAGE_POOL,
     HRF_OP_GLOBAL_AVERAGE_POOL,
@@ -82,7 +101,16 @@ enum hrf_op {
     HRF_OP_SLICE,
     HRF_OP_DEPTH_TO_SPACE, /* output row y comes from input row y / size */
     HRF_OP_SPACE_TO_DEPTH, /* and from rows y * size .. (y + 1) * size - 1 */
-    HRF_OP_REDUCE_MEAN,
+    HRF_OP_REDUCE_MEAN,    /* to REDUCE_LOG_SUM_EXP: over any axes */
+    HRF_OP_REDUCE_SUM,
+    HRF_OP_REDUCE_MAX,
+    HRF_OP_REDUCE_MIN,
+    HRF_OP_REDUCE_PROD,
+    HRF_OP_REDUCE_L1,
+    HRF_OP_REDUCE_L2,
+    HRF_OP_REDUCE_SUM_SQUARE,
+    HRF_OP_REDUCE_LOG_SUM,
+    HRF_OP_REDUCE_LOG_SUM_EXP,
     HRF_OP_PERFORMER, /* linear attention; hrf_pass_split_attention() makes these three of it: */
     HRF_OP_PERFORMER_MAX,   /* k, projection -> [N][heads]: a maximum over all pixels */
     HRF_OP_PERFORMER_STATE, /* k, v, projection, MAX's or none -> F64 [N][heads][(d + 1) * m]: a
@@ -105,6 +133,18 @@ enum hrf_op {
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
+static inline bool hrf_op_is_unary(enum hrf_op op)
+{
+    return op >= HRF_OP_RELU && op <= HRF_OP_SOFTSIGN;
+}
+static inline bool hrf_op_is_binary(enum hrf_op op)
+{
+    return op >= HRF_OP_ADD && op <= HRF_OP_PRELU;
+}
+static inline bool hrf_op_is_reduction(enum hrf_op op)
+{
+    return op >= HRF_OP_REDUCE_MEAN && op <= HRF_OP_REDUCE_LOG_SUM_EXP;
+}
 
 enum hrf_activation { HRF_ACT_NONE, HRF_ACT_RELU, HRF_ACT_CLIP, HRF_ACT_LEAKY_RELU };
 
@@ -133,7 +173,8 @@ struct hrf_attributes {
     /* Fused into CONV and GEMM by the passes: y = act(conv(x) + bias + residual). */
     enum hrf_activation activation;
     float activation_min, activation_max; /* CLIP */
-    float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta */
+    float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta;
+                        * ELU's and SELU's alpha, SELU's gamma (beta); HARD_SIGMOID's both */
     float epsilon;     /* BATCH_NORM; PERFORMER: added to every feature */
     float bias;        /* LRN's k */
     /* LRN's window; POOL_FINISH's pixels; DEPTH_TO_SPACE's and SPACE_TO_DEPTH's block */
@@ -143,7 +184,7 @@ struct hrf_attributes {
     bool column_row_depth; /* DEPTH_TO_SPACE: a block lies inside a channel, not around them */
     bool transpose_a, transpose_b; /* GEMM */
     int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
-    /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_MEAN, SLICE, PAD. After
+    /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_..., SLICE, PAD. After
      * shape inference none is negative, and TRANSPOSE, REDUCE_MEAN and PAD name every axis. */
     int64_t axes[HRF_MAX_RANK];
     int32_t n_axes;
@@ -152,7 +193,7 @@ struct hrf_attributes {
     int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
     int64_t pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; never negative */
     float value;                    /* PAD's constant */
-    bool keep_dims;                 /* REDUCE_MEAN */
+    bool keep_dims;                 /* REDUCE_... */
     bool allow_zero;                /* RESHAPE */
     enum hrf_dtype to;              /* CAST; the type that CONSTANT_OF_SHAPE gives */
     int64_t fill;                   /* CONSTANT_OF_SHAPE's value */

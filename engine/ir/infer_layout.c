@@ -268,7 +268,7 @@ enum hrf_status hrf_infer_space_to_depth(struct hrf_inference *in)
     return HRF_OK;
 }
 
-enum hrf_status hrf_infer_reduce_mean(struct hrf_inference *in)
+enum hrf_status hrf_infer_reduction(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
     struct hrf_attributes *a = &in->node->attributes;

@@ -290,6 +290,41 @@ static enum hrf_status convert_leaky_relu(struct conversion *c)
     return get_float(c, "alpha", &c->a.alpha);
 }
 
+static enum hrf_status convert_elu(struct conversion *c)
+{
+    c->a.alpha = 1;
+    return get_float(c, "alpha", &c->a.alpha);
+}
+
+/* Source of the defaults: ONNX Selu, HardSigmoid. */
+static enum hrf_status convert_selu(struct conversion *c)
+{
+    c->a.alpha = 1.67326319217681884765625f;
+    c->a.beta = 1.05070102214813232421875f;
+    HRF_TRY(get_float(c, "alpha", &c->a.alpha));
+    return get_float(c, "gamma", &c->a.beta);
+}
+
+static enum hrf_status convert_hard_sigmoid(struct conversion *c)
+{
+    c->a.alpha = 0.2f;
+    c->a.beta = 0.5f;
+    HRF_TRY(get_float(c, "alpha", &c->a.alpha));
+    return get_float(c, "beta", &c->a.beta);
+}
+
+/* Before opset 7 a list of slopes belonged to the channels, not to the last axis. */
+static enum hrf_status convert_prelu(struct conversion *c)
+{
+    const struct hrf_value *slope = c->n_inputs > 1 && c->inputs[1] >= 0
+                                        ? &c->reader->graph->values[c->inputs[1]]
+                                        : NULL;
+    if (c->reader->opset < 7 && slope != NULL && hrf_shape_count(&slope->shape) != 1)
+        return refuse(c, HRF_E_UNSUPPORTED,
+                      "a slope for each channel is read from opset 7 on: export with opset 13");
+    return HRF_OK;
+}
+
 static enum hrf_status convert_clip(struct conversion *c)
 {
     if (c->reader->opset >= 11)
@@ -369,7 +404,7 @@ static enum hrf_status convert_axes(struct conversion *c)
     return HRF_OK;
 }
 
-static enum hrf_status convert_reduce_mean(struct conversion *c)
+static enum hrf_status convert_reduction(struct conversion *c)
 {
     bool nothing_when_empty = false;
     c->a.keep_dims = true;
@@ -505,6 +540,7 @@ static enum hrf_status convert_quantize(struct conversion *c)
 
 #define ANY INT32_MAX
 static const struct operator_row table[] = {
+    { "Abs", HRF_OP_ABS, 1, NULL, { NULL } },
     { "Add", HRF_OP_ADD, 2, convert_binary, { "axis", "broadcast" } },
     { "AveragePool",
       HRF_OP_AVERAGE_POOL,
@@ -517,6 +553,7 @@ static const struct operator_row table[] = {
       convert_batch_norm,
       { "epsilon", "is_test", "momentum", "spatial", "training_mode" } },
     { "Cast", HRF_OP_CAST, 1, convert_cast, { "to" } },
+    { "Ceil", HRF_OP_CEIL, 1, NULL, { NULL } },
     { "Clip", HRF_OP_CLIP, 3, convert_clip, { "min", "max" } },
     { "Concat", HRF_OP_CONCAT, ANY, convert_concat, { "axis" } },
     { "ConstantOfShape", HRF_OP_CONSTANT_OF_SHAPE, 1, convert_constant_of_shape, { "value" } },
@@ -539,14 +576,21 @@ static const struct operator_row table[] = {
       { "axis", "block_size", "output_dtype" } },
     { "Div", HRF_OP_DIV, 2, convert_binary, { "axis", "broadcast" } },
     { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "is_test", "ratio", "seed" } },
+    { "Elu", HRF_OP_ELU, 1, convert_elu, { "alpha" } },
+    { "Erf", HRF_OP_ERF, 1, NULL, { NULL } },
+    { "Exp", HRF_OP_EXP, 1, NULL, { NULL } },
     { "Flatten", HRF_OP_FLATTEN, 1, convert_flatten, { "axis" } },
+    { "Floor", HRF_OP_FLOOR, 1, NULL, { NULL } },
     { "Gather", HRF_OP_GATHER, 2, convert_gather, { "axis" } },
     { "Gemm", HRF_OP_GEMM, 3, convert_gemm, { "alpha", "beta", "broadcast", "transA", "transB" } },
     { "GlobalAveragePool", HRF_OP_GLOBAL_AVERAGE_POOL, 1, NULL, { NULL } },
     { "GlobalMaxPool", HRF_OP_GLOBAL_MAX_POOL, 1, NULL, { NULL } },
+    { "HardSigmoid", HRF_OP_HARD_SIGMOID, 1, convert_hard_sigmoid, { "alpha", "beta" } },
+    { "HardSwish", HRF_OP_HARD_SWISH, 1, NULL, { NULL } },
     { "Identity", HRF_OP_IDENTITY, 1, NULL, { NULL } },
     { "LRN", HRF_OP_LRN, 1, convert_lrn, { "alpha", "beta", "bias", "size" } },
     { "LeakyRelu", HRF_OP_LEAKY_RELU, 1, convert_leaky_relu, { "alpha" } },
+    { "Log", HRF_OP_LOG, 1, NULL, { NULL } },
     { "LogSoftmax", HRF_OP_LOG_SOFTMAX, 1, convert_softmax, { "axis" } },
     { "MatMul", HRF_OP_MATMUL, 2, NULL, { NULL } },
     { "MaxPool",
@@ -556,29 +600,82 @@ static const struct operator_row table[] = {
       { "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order",
         "strides" } },
     { "Mul", HRF_OP_MUL, 2, convert_binary, { "axis", "broadcast" } },
+    { "Neg", HRF_OP_NEG, 1, NULL, { NULL } },
+    { "PRelu", HRF_OP_PRELU, 2, convert_prelu, { NULL } },
     { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
     { "PerformerAttention",
       HRF_OP_PERFORMER,
       4,
       convert_performer,
       { "epsilon", "heads", "kernel" } },
+    { "Pow", HRF_OP_POW, 2, convert_binary, { "axis", "broadcast" } },
     { "QuantizeLinear",
       HRF_OP_QUANTIZE,
       3,
       convert_quantize,
       { "axis", "block_size", "output_dtype", "saturate" } },
+    { "Reciprocal", HRF_OP_RECIPROCAL, 1, NULL, { NULL } },
+    { "ReduceL1",
+      HRF_OP_REDUCE_L1,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceL2",
+      HRF_OP_REDUCE_L2,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceLogSum",
+      HRF_OP_REDUCE_LOG_SUM,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceLogSumExp",
+      HRF_OP_REDUCE_LOG_SUM_EXP,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceMax",
+      HRF_OP_REDUCE_MAX,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
     { "ReduceMean",
       HRF_OP_REDUCE_MEAN,
       2,
-      convert_reduce_mean,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceMin",
+      HRF_OP_REDUCE_MIN,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceProd",
+      HRF_OP_REDUCE_PROD,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceSum",
+      HRF_OP_REDUCE_SUM,
+      2,
+      convert_reduction,
+      { "axes", "keepdims", "noop_with_empty_axes" } },
+    { "ReduceSumSquare",
+      HRF_OP_REDUCE_SUM_SQUARE,
+      2,
+      convert_reduction,
       { "axes", "keepdims", "noop_with_empty_axes" } },
     { "Relu", HRF_OP_RELU, 1, NULL, { NULL } },
     { "Reshape", HRF_OP_RESHAPE, 2, convert_reshape, { "allowzero" } },
+    { "Selu", HRF_OP_SELU, 1, convert_selu, { "alpha", "gamma" } },
     { "Shape", HRF_OP_SHAPE, 1, convert_shape, { "start", "end" } },
     { "Sigmoid", HRF_OP_SIGMOID, 1, NULL, { NULL } },
     { "Slice", HRF_OP_SLICE, 5, convert_slice, { "starts", "ends", "axes" } },
     { "Softmax", HRF_OP_SOFTMAX, 1, convert_softmax, { "axis" } },
+    { "Softplus", HRF_OP_SOFTPLUS, 1, NULL, { NULL } },
+    { "Softsign", HRF_OP_SOFTSIGN, 1, NULL, { NULL } },
     { "SpaceToDepth", HRF_OP_SPACE_TO_DEPTH, 1, convert_depth_to_space, { "blocksize" } },
+    { "Sqrt", HRF_OP_SQRT, 1, NULL, { NULL } },
     { "Squeeze", HRF_OP_SQUEEZE, 2, convert_axes, { "axes" } },
     { "Sub", HRF_OP_SUB, 2, convert_binary, { "axis", "broadcast" } },
     { "Tanh", HRF_OP_TANH, 1, NULL, { NULL } },
@@ -588,7 +685,7 @@ static const struct operator_row table[] = {
 enum { N_ROWS = sizeof table / sizeof table[0] };
 
 /* Converted without a row of the table: they become values, or several nodes. */
-static const char *const special[] = { "Constant", "Sum" };
+static const char *const special[] = { "Constant", "Max", "Min", "Sum" };
 enum { N_SPECIAL = sizeof special / sizeof special[0] };
 
 const char *hrf_onnx_operator(size_t i)
@@ -716,8 +813,8 @@ static enum hrf_status convert_constant(struct conversion *c)
     return name_output(c, name, index);
 }
 
-/* Sum of n values: n - 1 additions from the left. */
-static enum hrf_status convert_sum(struct conversion *c)
+/* Sum, Max or Min of n values: n - 1 operations from the left. */
+static enum hrf_status convert_chain(struct conversion *c, enum hrf_op op)
 {
     const struct hrf_shape unknown = { .rank = -1 };
     struct hrf_graph *graph = c->reader->graph;
@@ -732,14 +829,13 @@ static enum hrf_status convert_sum(struct conversion *c)
         int32_t pair[2] = { sum, c->inputs[i] };
         HRF_TRY(
             hrf_graph_add_value(graph, "", HRF_DTYPE_NONE, &unknown, NULL, &sum, c->reader->err));
-        HRF_TRY(
-            hrf_graph_add_node(graph, HRF_OP_ADD, NULL, pair, 2, &sum, 1, NULL, c->reader->err));
+        HRF_TRY(hrf_graph_add_node(graph, op, NULL, pair, 2, &sum, 1, NULL, c->reader->err));
     }
     HRF_TRY(add_output(c, &output));
     int32_t last[2] = { sum, c->inputs[c->n_inputs - 1] };
     bool one = c->n_inputs == 1;
-    return hrf_graph_add_node(graph, one ? HRF_OP_IDENTITY : HRF_OP_ADD, c->proto->name, last,
-                              one ? 1 : 2, &output, 1, NULL, c->reader->err);
+    return hrf_graph_add_node(graph, one ? HRF_OP_IDENTITY : op, c->proto->name, last, one ? 1 : 2,
+                              &output, 1, NULL, c->reader->err);
 }
 
 static const struct operator_row *find_row(const char *name)
@@ -783,8 +879,12 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
     if (is_own != (c.row != NULL && c.row->op == HRF_OP_PERFORMER))
         return refuse(&c, HRF_E_UNSUPPORTED, "the domain '%s' has no such operator; '%s' has %s",
                       domain, HRF_ONNX_OWN_DOMAIN, hrf_op_name(HRF_OP_PERFORMER));
-    bool constant = strcmp(type, "Constant") == 0, sum = strcmp(type, "Sum") == 0;
-    if (c.row == NULL && !constant && !sum)
+    bool constant = strcmp(type, "Constant") == 0;
+    const enum hrf_op chain = strcmp(type, "Sum") == 0   ? HRF_OP_ADD
+                              : strcmp(type, "Max") == 0 ? HRF_OP_MAX
+                              : strcmp(type, "Min") == 0 ? HRF_OP_MIN
+                                                         : HRF_N_OPS;
+    if (c.row == NULL && !constant && chain == HRF_N_OPS)
         return refuse_operator(&c, type);
     if (node->n_output == 0 || hrf_onnx_text(node->output[0])[0] == '\0')
         return refuse(&c, HRF_E_USER, "has no first output");
@@ -797,5 +897,5 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
     if (constant)
         return convert_constant(&c);
     HRF_TRY(read_inputs(&c));
-    return sum ? convert_sum(&c) : convert_by_row(&c);
+    return chain != HRF_N_OPS ? convert_chain(&c, chain) : convert_by_row(&c);
 }

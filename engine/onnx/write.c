@@ -248,7 +248,7 @@ static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
     if (uses & HRF_USE_ALPHA)
         put_attribute_float(b, "alpha", a->alpha);
     if (uses & HRF_USE_BETA)
-        put_attribute_float(b, "beta", a->beta);
+        put_attribute_float(b, node->op == HRF_OP_SELU ? "gamma" : "beta", a->beta);
     if (uses & HRF_USE_EPSILON)
         put_attribute_float(b, "epsilon", a->epsilon);
     if (uses & HRF_USE_BIAS)
@@ -277,7 +277,8 @@ static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
     }
     if (node->op == HRF_OP_TRANSPOSE && a->n_axes > 0)
         put_attribute_ints(b, "perm", a->axes, a->n_axes);
-    if (node->op == HRF_OP_REDUCE_MEAN && node->n_inputs == 1 && a->n_axes > 0)
+    if (hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && node->n_inputs == 1 &&
+        a->n_axes > 0)
         put_attribute_ints(b, "axes", a->axes, a->n_axes);
     if (uses & HRF_USE_KEEP_DIMS)
         put_attribute_int(b, "keepdims", a->keep_dims);
@@ -313,6 +314,7 @@ static enum hrf_status put_attribute_inputs(struct writer *w, struct hrf_strbuf 
         if (a->activation_max < FLT_MAX)
             put_float_input(w, b, owner, "max", a->activation_max);
         return HRF_OK;
+    case HRF_OP_REDUCE_SUM:
     case HRF_OP_SQUEEZE:
     case HRF_OP_UNSQUEEZE:
         if (a->n_axes > 0)
@@ -331,7 +333,7 @@ static enum hrf_status put_attribute_inputs(struct writer *w, struct hrf_strbuf 
         put_integers_input(w, b, owner, "axes", a->axes, a->n_axes);
         put_integers_input(w, b, owner, "steps", a->steps, a->n_axes);
         return HRF_OK;
-    default: /* REDUCE_MEAN: an attribute until opset 18 */
+    default: /* REDUCE_...: attributes until opset 18, but for the sum's */
         return HRF_OK;
     }
 }
@@ -343,7 +345,7 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
                     node->inputs[HRF_CONV_RESIDUAL] != HRF_NO_VALUE;
     if (node->attributes.activation != HRF_ACT_NONE || residual)
         return cannot_write(w, node, "the passes have fused it; write the graph before them");
-    if (node->op == HRF_OP_REDUCE_MEAN && node->n_inputs > 1)
+    if (hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && node->n_inputs > 1)
         return cannot_write(w, node, "its axes are not constant");
     /* A Constant's value is written as a weight. */
     if (node->op == HRF_OP_CONSTANT)

@@ -33,11 +33,6 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
     case HRF_OP_ADD:
     case HRF_OP_SUB:
     case HRF_OP_MUL:
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_CLIP:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
     case HRF_OP_BATCH_NORM:
     case HRF_OP_MAX_POOL:
     case HRF_OP_AVERAGE_POOL:
@@ -57,7 +52,7 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
     case HRF_OP_SPACE_TO_DEPTH:
         return KIND_FOLLOWS;
     default:
-        return how->type == HRF_S8 ? KIND_NEVER : KIND_FOLLOWS;
+        return how->type == HRF_S8 && !hrf_op_is_unary(op) ? KIND_NEVER : KIND_FOLLOWS;
     }
 }
 

@@ -23,22 +23,12 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node
     case HRF_OP_GEMM:
         allowed = input == HRF_CONV_RESIDUAL;
         break;
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
-    case HRF_OP_CLIP:
     case HRF_OP_BATCH_NORM:
         allowed = input == 0;
         break;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
-        /* Both sides the same value: still element by element. */
-        allowed = true;
-        break;
     default:
+        /* Both sides of a binary one the same value: still element by element. */
+        allowed = (hrf_op_is_unary(node->op) && input == 0) || hrf_op_is_binary(node->op);
         break;
     }
     if (!allowed || node->inputs[input] < 0)

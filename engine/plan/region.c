@@ -203,22 +203,13 @@ static bool is_pointwise(enum hrf_op op)
 {
     switch (op) {
     case HRF_OP_BATCH_NORM:
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
-    case HRF_OP_CLIP:
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
     case HRF_OP_LRN:
     case HRF_OP_IDENTITY:
     case HRF_OP_CAST:
     case HRF_OP_PERFORMER_APPLY: /* the state is no image, and read by every pixel */
         return true;
     default:
-        return false;
+        return hrf_op_is_unary(op) || hrf_op_is_binary(op);
     }
 }
 
@@ -267,9 +258,7 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
         return graph->values[node->inputs[0]].data == NULL;
     if (!keeps_pixels(node))
         return false;
-    const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
-                           node->op == HRF_OP_MUL || node->op == HRF_OP_DIV ||
-                           node->op == HRF_OP_CONCAT;
+    const bool is_binary = hrf_op_is_binary(node->op) || node->op == HRF_OP_CONCAT;
     for (int32_t k = 0; k < node->n_inputs; k++) {
         if (node->inputs[k] < 0 || (k > 0 && !is_binary))
             continue;

@@ -279,6 +279,35 @@ static int32_t make_tanh(struct build *b)
     return build_unary(b, HRF_OP_TANH, build_input(b, pick_any(b)));
 }
 
+/* Functions of one number, several in a case; numbers that log and sqrt can take. */
+static int32_t make_functions(struct build *b)
+{
+    static const enum hrf_op ops[] = { HRF_OP_EXP,          HRF_OP_NEG,        HRF_OP_ABS,
+                                       HRF_OP_ERF,          HRF_OP_ELU,        HRF_OP_SELU,
+                                       HRF_OP_HARD_SIGMOID, HRF_OP_HARD_SWISH, HRF_OP_SOFTPLUS,
+                                       HRF_OP_SOFTSIGN };
+    struct hrf_attributes a = hrf_attributes_default();
+    a.alpha = 0.3f;
+    a.beta = 0.6f;
+    const int32_t x = build_input(b, pick_any(b));
+    return build_node(b, ops[build_pick(b, 0, 9)], &x, 1, &a);
+}
+
+static int32_t make_steps(struct build *b)
+{
+    const int32_t x = build_input(b, pick_any(b));
+    return build_unary(b, build_pick(b, 0, 1) == 0 ? HRF_OP_FLOOR : HRF_OP_CEIL, x);
+}
+
+static int32_t make_positive_functions(struct build *b)
+{
+    static const enum hrf_op ops[] = { HRF_OP_LOG, HRF_OP_SQRT, HRF_OP_RECIPROCAL };
+    const struct hrf_shape one = SHAPE(1);
+    int32_t x = build_unary(b, HRF_OP_ABS, build_input(b, pick_any(b)));
+    x = build_binary(b, HRF_OP_ADD, x, build_constant(b, one, 0.5, 1));
+    return build_unary(b, ops[build_pick(b, 0, 2)], x);
+}
+
 static int32_t softmax_of(struct build *b, enum hrf_op op)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -341,6 +370,12 @@ static int32_t make_div(struct build *b)
     return binary_of(b, HRF_OP_DIV);
 }
 
+static int32_t make_two_numbers(struct build *b)
+{
+    static const enum hrf_op ops[] = { HRF_OP_MAX, HRF_OP_MIN, HRF_OP_PRELU };
+    return binary_of(b, ops[build_pick(b, 0, 2)]);
+}
+
 static int32_t pool_of(struct build *b, enum hrf_op op)
 {
     int64_t smallest;
@@ -388,7 +423,7 @@ static int32_t make_lrn(struct build *b)
     return build_node(b, HRF_OP_LRN, &x, 1, &a);
 }
 
-static int32_t make_reduce_mean(struct build *b)
+static int32_t reduction_of(struct build *b, enum hrf_op op)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const struct hrf_shape shape = pick_any(b);
@@ -398,7 +433,21 @@ static int32_t make_reduce_mean(struct build *b)
             a.axes[a.n_axes++] = i;
     a.keep_dims = build_pick(b, 0, 1);
     const int32_t x = build_input(b, shape);
-    return build_node(b, HRF_OP_REDUCE_MEAN, &x, 1, &a);
+    return build_node(b, op, &x, 1, &a);
+}
+
+static int32_t make_reduce_mean(struct build *b)
+{
+    return reduction_of(b, HRF_OP_REDUCE_MEAN);
+}
+
+static int32_t make_reduction(struct build *b)
+{
+    static const enum hrf_op ops[] = { HRF_OP_REDUCE_SUM,        HRF_OP_REDUCE_MAX,
+                                       HRF_OP_REDUCE_MIN,        HRF_OP_REDUCE_PROD,
+                                       HRF_OP_REDUCE_L1,         HRF_OP_REDUCE_L2,
+                                       HRF_OP_REDUCE_SUM_SQUARE, HRF_OP_REDUCE_LOG_SUM_EXP };
+    return reduction_of(b, ops[build_pick(b, 0, 7)]);
 }
 
 const struct op_case op_cases[] = {
@@ -421,17 +470,22 @@ const struct op_case op_cases[] = {
     { "clip", HRF_OP_CLIP, make_clip, 10, 0, true },
     { "sigmoid", HRF_OP_SIGMOID, make_sigmoid, 10, 1e-6, true },
     { "tanh", HRF_OP_TANH, make_tanh, 10, 1e-6, true },
+    { "functions", HRF_OP_EXP, make_functions, 40, 1e-6, true },
+    { "floor, ceil", HRF_OP_FLOOR, make_steps, 10, 0, true },
+    { "positive functions", HRF_OP_LOG, make_positive_functions, 15, 1e-6, true },
     { "softmax", HRF_OP_SOFTMAX, make_softmax, 20, 1e-6, true },
     { "log softmax", HRF_OP_LOG_SOFTMAX, make_log_softmax, 20, 1e-6, true },
     { "add", HRF_OP_ADD, make_add, 30, 0, true },
     { "sub", HRF_OP_SUB, make_sub, 30, 0, true },
     { "mul", HRF_OP_MUL, make_mul, 30, 0, true },
     { "div", HRF_OP_DIV, make_div, 30, 0, true },
+    { "max, min, prelu", HRF_OP_MAX, make_two_numbers, 20, 0, true },
     { "max pool", HRF_OP_MAX_POOL, make_max_pool, 40, 0, true },
     { "average pool", HRF_OP_AVERAGE_POOL, make_average_pool, 40, 1e-6, true },
     { "global average pool", HRF_OP_GLOBAL_AVERAGE_POOL, make_global_average, 10, 1e-6, true },
     { "global max pool", HRF_OP_GLOBAL_MAX_POOL, make_global_max, 10, 0, true },
     { "lrn", HRF_OP_LRN, make_lrn, 15, 1e-6, true },
     { "reduce mean", HRF_OP_REDUCE_MEAN, make_reduce_mean, 20, 1e-6, true },
+    { "reductions", HRF_OP_REDUCE_SUM, make_reduction, 40, 1e-6, true },
 };
 const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);

@@ -160,7 +160,7 @@ deep = num(1, 7) + msg(7, msg(1, msg(5, deep)))
 conv = node("Conv", ["x", "w"], ["y"])
 relu = node("Relu", ["x"], ["y"])
 BAD = {
-    "unknown_operator": model(node("Resize", ["x"], ["y"])),
+    "unknown_operator": model(node("Lstm", ["x"], ["y"])),
     "unknown_attribute": model(node("Relu", ["x"], ["y"], alpha=1.0)),
     "other_domain": model(node("Relu", ["x"], ["y"], domain=msg(7, "com.example"))),
     "opset_5": model(relu, opset=5),

@@ -47,6 +47,12 @@ struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, co
 
 static hrf_cpu_function *find_function(enum hrf_op op)
 {
+    if (hrf_op_is_unary(op))
+        return hrf_cpu_unary;
+    if (hrf_op_is_binary(op))
+        return hrf_cpu_binary;
+    if (hrf_op_is_reduction(op))
+        return hrf_cpu_reduction;
     switch (op) {
     case HRF_OP_GEMM:
         return hrf_cpu_gemm;
@@ -54,20 +60,9 @@ static hrf_cpu_function *find_function(enum hrf_op op)
         return hrf_cpu_matmul;
     case HRF_OP_BATCH_NORM:
         return hrf_cpu_batch_norm;
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
-    case HRF_OP_CLIP:
-        return hrf_cpu_unary;
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
         return hrf_cpu_softmax;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
-        return hrf_cpu_binary;
     case HRF_OP_MAX_POOL:
         return hrf_cpu_max_pool;
     case HRF_OP_AVERAGE_POOL:
@@ -83,8 +78,6 @@ static hrf_cpu_function *find_function(enum hrf_op op)
         return hrf_cpu_performer_state;
     case HRF_OP_PERFORMER_APPLY:
         return hrf_cpu_performer_apply;
-    case HRF_OP_REDUCE_MEAN:
-        return hrf_cpu_reduce_mean;
     default:
         return NULL;
     }
@@ -168,13 +161,12 @@ static void destroy_kernel(struct hrf_kernel *base)
 static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err)
 {
     struct hrf_spec *spec = kernel->spec;
+    if (hrf_op_is_reduction(spec->op)) /* a sum and, maybe, a maximum per output */
+        kernel->base.workspace_bytes = 2 * (size_t)hrf_shape_count(&spec->output.shape) *
+                                       sizeof(double);
     switch (spec->op) {
     case HRF_OP_BATCH_NORM:
         hrf_cpu_prepare_batch_norm(spec);
-        break;
-    case HRF_OP_REDUCE_MEAN: /* a sum per output */
-        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
-                                       sizeof(double);
         break;
     case HRF_OP_PERFORMER_MAX:
     case HRF_OP_PERFORMER_STATE:

@@ -67,7 +67,7 @@ typedef enum hrf_status hrf_cpu_function(const struct hrf_spec *spec,
                                          const struct hrf_kernel_call *call, struct hrf_error *err);
 hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average_pool,
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
-    hrf_cpu_softmax, hrf_cpu_reduce_mean, hrf_cpu_performer_max, hrf_cpu_performer_state,
+    hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply;
 
 /* PERFORMER's parts: turns the projection, once; the bytes they work in. */

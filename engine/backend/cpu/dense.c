@@ -110,9 +110,59 @@ enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_ke
     return HRF_OK;
 }
 
-/* Means over any axes: rare and small (a head's global pooling), so one thread and one walk. */
-enum hrf_status hrf_cpu_reduce_mean(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                    struct hrf_error *err)
+static double term_of(enum hrf_op op, double x, double high)
+{
+    switch (op) {
+    case HRF_OP_REDUCE_L1:
+        return fabs(x);
+    case HRF_OP_REDUCE_L2:
+    case HRF_OP_REDUCE_SUM_SQUARE:
+        return x * x;
+    case HRF_OP_REDUCE_LOG_SUM_EXP:
+        return exp(x - high);
+    default:
+        return x;
+    }
+}
+
+static void join(enum hrf_op op, double *sum, double x)
+{
+    if (op == HRF_OP_REDUCE_MAX)
+        *sum = x > *sum ? x : *sum;
+    else if (op == HRF_OP_REDUCE_MIN)
+        *sum = x < *sum ? x : *sum;
+    else if (op == HRF_OP_REDUCE_PROD)
+        *sum *= x;
+    else
+        *sum += x;
+}
+
+static double start_of(enum hrf_op op)
+{
+    return op == HRF_OP_REDUCE_MAX    ? -INFINITY
+           : op == HRF_OP_REDUCE_MIN  ? INFINITY
+           : op == HRF_OP_REDUCE_PROD ? 1
+                                      : 0;
+}
+
+static void reduce_walk(const struct hrf_walk *walk, const float *x, enum hrf_op op,
+                        const double *high, double *sums)
+{
+    const int32_t last = walk->rank - 1;
+    for (int64_t row = 0; row < hrf_walk_rows(walk); row++) {
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        hrf_walk_seek(walk, row, at);
+        for (int64_t i = 0; i < walk->dims[last]; i++) {
+            const int64_t to = at[1] + i * walk->strides[1][last];
+            const double v = (double)x[at[0] + i * walk->strides[0][last]];
+            join(op, &sums[to], term_of(op, v, high != NULL ? high[to] : 0));
+        }
+    }
+}
+
+/* Over any axes: rare and small (a head's global pooling), so one thread and one walk. */
+enum hrf_status hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                                  struct hrf_error *err)
 {
     (void)err;
     const float *x = hrf_spec_data(spec, call, 0);
@@ -128,19 +178,23 @@ enum hrf_status hrf_cpu_reduce_mean(const struct hrf_spec *spec, const struct hr
         strides[1][i] = is_reduced[i] ? 0 : own[o];
         o += !is_reduced[i] || spec->attributes.keep_dims;
     }
-    double *sums = call->workspace;
-    memset(sums, 0, (size_t)n_out * sizeof *sums);
     struct hrf_walk walk;
     hrf_walk_init(&walk, in, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
-    int32_t last = walk.rank - 1;
-    for (int64_t row = 0; row < hrf_walk_rows(&walk); row++) {
-        int64_t at[HRF_WALK_MAX_OPERANDS];
-        hrf_walk_seek(&walk, row, at);
-        for (int64_t i = 0; i < walk.dims[last]; i++)
-            sums[at[1] + i * walk.strides[1][last]] += (double)x[at[0] + i * walk.strides[0][last]];
+    double *sums = call->workspace, *high = sums + n_out;
+    const bool shifts = spec->op == HRF_OP_REDUCE_LOG_SUM_EXP;
+    for (int64_t i = 0; i < n_out; i++) {
+        sums[i] = start_of(spec->op);
+        high[i] = -INFINITY;
     }
-    double scale = (double)n_out / (double)hrf_shape_count(in);
+    if (shifts)
+        reduce_walk(&walk, x, HRF_OP_REDUCE_MAX, NULL, high);
+    reduce_walk(&walk, x, spec->op, shifts ? high : NULL, sums);
+    const double scale = (double)n_out / (double)hrf_shape_count(in);
     for (int64_t i = 0; i < n_out; i++)
-        hrf_floats(call)[i] = (float)(sums[i] * scale);
+        hrf_floats(call)[i] = (float)(spec->op == HRF_OP_REDUCE_MEAN      ? sums[i] * scale
+                                      : spec->op == HRF_OP_REDUCE_L2      ? sqrt(sums[i])
+                                      : spec->op == HRF_OP_REDUCE_LOG_SUM ? log(sums[i])
+                                      : shifts                            ? log(sums[i]) + high[i]
+                                                                          : sums[i]);
     return HRF_OK;
 }

@@ -50,9 +50,22 @@ static void unary_piece(const struct hrf_spec *spec, const float *x, float *y, i
         for (int64_t i = 0; i < n; i++)
             y[i] = tanhf(x[i]);
         break;
-    default: /* SIGMOID */
+    case HRF_OP_SIGMOID:
         for (int64_t i = 0; i < n; i++)
             y[i] = 1.0f / (1.0f + expf(-x[i]));
+        break;
+    case HRF_OP_HARD_SIGMOID:
+    case HRF_OP_HARD_SWISH:
+        for (int64_t i = 0; i < n; i++) {
+            const float swish = spec->op == HRF_OP_HARD_SWISH ? x[i] / 6.0f + 0.5f
+                                                              : a->alpha * x[i] + a->beta;
+            const float gate = swish < 0 ? 0 : swish > 1 ? 1 : swish;
+            y[i] = spec->op == HRF_OP_HARD_SWISH ? x[i] * gate : gate;
+        }
+        break;
+    default: /* rare ones, in double */
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (float)hrf_unary_value(spec->op, a, (double)x[i]);
         break;
     }
 }
@@ -73,6 +86,8 @@ enum hrf_status hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kern
 static float binary_one(enum hrf_op op, float a, float b)
 {
     switch (op) {
+    case HRF_OP_ADD:
+        return a + b;
     case HRF_OP_SUB:
         return a - b;
     case HRF_OP_MUL:
@@ -80,7 +95,7 @@ static float binary_one(enum hrf_op op, float a, float b)
     case HRF_OP_DIV:
         return a / b;
     default:
-        return a + b;
+        return (float)hrf_binary_value(op, (double)a, (double)b);
     }
 }
 

@@ -58,46 +58,12 @@ void hrf_ref_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     }
 }
 
-static double unary(const struct hrf_spec *spec, double x)
-{
-    const struct hrf_attributes *a = &spec->attributes;
-    switch (spec->op) {
-    case HRF_OP_RELU:
-        return x > 0 ? x : 0;
-    case HRF_OP_LEAKY_RELU:
-        return x >= 0 ? x : (double)a->alpha * x;
-    case HRF_OP_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case HRF_OP_TANH:
-        return tanh(x);
-    case HRF_OP_CLIP:
-        x = x < (double)a->activation_min ? (double)a->activation_min : x;
-        return x > (double)a->activation_max ? (double)a->activation_max : x;
-    default:
-        return x;
-    }
-}
-
 void hrf_ref_unary(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const float *x = hrf_spec_data(spec, call, 0);
     int64_t n = hrf_shape_count(&spec->output.shape);
     for (int64_t i = 0; i < n; i++)
-        hrf_floats(call)[i] = (float)unary(spec, (double)x[i]);
-}
-
-static double binary(enum hrf_op op, double a, double b)
-{
-    switch (op) {
-    case HRF_OP_SUB:
-        return a - b;
-    case HRF_OP_MUL:
-        return a * b;
-    case HRF_OP_DIV:
-        return a / b;
-    default:
-        return a + b;
-    }
+        hrf_floats(call)[i] = (float)hrf_unary_value(spec->op, &spec->attributes, (double)x[i]);
 }
 
 void hrf_ref_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
@@ -115,7 +81,7 @@ void hrf_ref_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *c
         int64_t at[HRF_WALK_MAX_OPERANDS];
         hrf_walk_seek(&walk, row, at);
         for (int64_t i = 0; i < walk.dims[last]; i++)
-            hrf_floats(call)[at[0] + i * walk.strides[0][last]] = (float)binary(
+            hrf_floats(call)[at[0] + i * walk.strides[0][last]] = (float)hrf_binary_value(
                 spec->op, (double)a[at[1] + i * walk.strides[1][last]],
                 (double)b[at[2] + i * walk.strides[2][last]]);
     }
@@ -166,41 +132,104 @@ void hrf_ref_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *
     }
 }
 
-void hrf_ref_reduce_mean(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+/* What is summed, or compared, of each number. */
+static double term_of(enum hrf_op op, double x, double high)
 {
-    const float *x = hrf_spec_data(spec, call, 0);
+    switch (op) {
+    case HRF_OP_REDUCE_L1:
+        return fabs(x);
+    case HRF_OP_REDUCE_L2:
+    case HRF_OP_REDUCE_SUM_SQUARE:
+        return x * x;
+    case HRF_OP_REDUCE_LOG_SUM_EXP:
+        return exp(x - high);
+    default:
+        return x;
+    }
+}
+
+static double joined(enum hrf_op op, double sum, double x)
+{
+    switch (op) {
+    case HRF_OP_REDUCE_MAX:
+        return x > sum ? x : sum;
+    case HRF_OP_REDUCE_MIN:
+        return x < sum ? x : sum;
+    case HRF_OP_REDUCE_PROD:
+        return sum * x;
+    default:
+        return sum + x;
+    }
+}
+
+static double finished(enum hrf_op op, double sum, double high, int64_t n)
+{
+    switch (op) {
+    case HRF_OP_REDUCE_MEAN:
+        return sum / (double)n;
+    case HRF_OP_REDUCE_L2:
+        return sqrt(sum);
+    case HRF_OP_REDUCE_LOG_SUM:
+        return log(sum);
+    case HRF_OP_REDUCE_LOG_SUM_EXP:
+        return log(sum) + high;
+    default:
+        return sum;
+    }
+}
+
+/* A walk over the reduced axes from one place. */
+struct reduction {
+    const float *x;
+    struct hrf_shape reduced; /* 1 where an axis is kept */
+    int64_t strides[HRF_MAX_RANK], n;
+};
+
+static double element(const struct reduction *r, int64_t base, int64_t i)
+{
+    for (int32_t d = r->reduced.rank - 1; d >= 0; d--) {
+        base += i % r->reduced.dims[d] * r->strides[d];
+        i /= r->reduced.dims[d];
+    }
+    return (double)r->x[base];
+}
+
+static double reduce(enum hrf_op op, const struct reduction *r, int64_t base)
+{
+    double high = -INFINITY;
+    for (int64_t i = 0; i < r->n && op == HRF_OP_REDUCE_LOG_SUM_EXP; i++)
+        high = fmax(high, element(r, base, i));
+    double sum = term_of(op, element(r, base, 0), high);
+    for (int64_t i = 1; i < r->n; i++)
+        sum = joined(op, sum, term_of(op, element(r, base, i), high));
+    return finished(op, sum, high, r->n);
+}
+
+void hrf_ref_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
     const struct hrf_shape *in = &spec->inputs[0].shape;
-    struct hrf_shape kept = *in, reduced = { .rank = in->rank };
-    int64_t in_strides[HRF_MAX_RANK], out_strides[HRF_MAX_RANK], own[HRF_MAX_RANK];
+    struct reduction r = { .x = hrf_spec_data(spec, call, 0), .reduced = { .rank = in->rank } };
+    struct hrf_shape kept = *in;
+    int64_t out_strides[HRF_MAX_RANK], own[HRF_MAX_RANK];
     bool is_reduced[HRF_MAX_RANK] = { false };
     for (int32_t i = 0; i < spec->attributes.n_axes; i++)
         is_reduced[spec->attributes.axes[i]] = true;
-    hrf_layout_strides(in, in_strides);
+    hrf_layout_strides(in, r.strides);
     hrf_layout_strides(&spec->output.shape, own);
     for (int32_t i = 0, o = 0; i < in->rank; i++) {
         kept.dims[i] = is_reduced[i] ? 1 : in->dims[i];
-        reduced.dims[i] = is_reduced[i] ? in->dims[i] : 1;
+        r.reduced.dims[i] = is_reduced[i] ? in->dims[i] : 1;
         out_strides[i] = is_reduced[i] ? 0 : own[o];
         o += !is_reduced[i] || spec->attributes.keep_dims;
     }
-    int64_t n_kept = hrf_shape_count(&kept), n_reduced = hrf_shape_count(&reduced);
-    for (int64_t k = 0; k < n_kept; k++) {
+    r.n = hrf_shape_count(&r.reduced);
+    for (int64_t k = 0; k < hrf_shape_count(&kept); k++) {
         int64_t base = 0, at = 0, rest = k;
         for (int32_t d = in->rank - 1; d >= 0; d--) {
-            base += rest % kept.dims[d] * in_strides[d];
+            base += rest % kept.dims[d] * r.strides[d];
             at += rest % kept.dims[d] * out_strides[d];
             rest /= kept.dims[d];
         }
-        double sum = 0;
-        for (int64_t r = 0; r < n_reduced; r++) {
-            int64_t offset = base;
-            rest = r;
-            for (int32_t d = in->rank - 1; d >= 0; d--) {
-                offset += rest % reduced.dims[d] * in_strides[d];
-                rest /= reduced.dims[d];
-            }
-            sum += (double)x[offset];
-        }
-        hrf_floats(call)[at] = (float)(sum / (double)n_reduced);
+        hrf_floats(call)[at] = (float)reduce(spec->op, &r, base);
     }
 }

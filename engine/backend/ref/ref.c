@@ -14,6 +14,12 @@ struct ref_kernel {
 
 static hrf_ref_function *find_function(enum hrf_op op)
 {
+    if (hrf_op_is_unary(op))
+        return hrf_ref_unary;
+    if (hrf_op_is_binary(op))
+        return hrf_ref_binary;
+    if (hrf_op_is_reduction(op))
+        return hrf_ref_reduction;
     switch (op) {
     case HRF_OP_CONV:
         return hrf_ref_conv;
@@ -25,20 +31,9 @@ static hrf_ref_function *find_function(enum hrf_op op)
         return hrf_ref_matmul;
     case HRF_OP_BATCH_NORM:
         return hrf_ref_batch_norm;
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
-    case HRF_OP_CLIP:
-        return hrf_ref_unary;
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
         return hrf_ref_softmax;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
-        return hrf_ref_binary;
     case HRF_OP_MAX_POOL:
     case HRF_OP_AVERAGE_POOL:
         return hrf_ref_pool;
@@ -53,8 +48,6 @@ static hrf_ref_function *find_function(enum hrf_op op)
         return hrf_ref_performer_state;
     case HRF_OP_PERFORMER_APPLY:
         return hrf_ref_performer_apply;
-    case HRF_OP_REDUCE_MEAN:
-        return hrf_ref_reduce_mean;
     default:
         return NULL;
     }

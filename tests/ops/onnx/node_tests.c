@@ -153,7 +153,7 @@ static enum hrf_status compare(const float *got, const struct hrf_shape *shape,
         double a = (double)got[session_index(shape, i)];
         double b = (double)((const float *)want->data)[i];
         bool same = fabs(a - b) <= absolute_limit + relative_limit * fabs(b) ||
-                    (isinf(a) && isinf(b) && signbit(a) == signbit(b));
+                    (isnan(a) && isnan(b)) || (isinf(a) && isinf(b) && signbit(a) == signbit(b));
         if (!same)
             return hrf_error_set(err, HRF_E_BUG, "element %lld is %.9g, expected %.9g",
                                  (long long)i, a, b);

@@ -166,8 +166,8 @@ static const struct {
     const char *text; /* the end of the message, after the model's name */
 } bad[] = {
     { "unknown_operator", HRF_E_UNSUPPORTED,
-      "node 'the_resize' (Resize, opset 13): the operator 'Resize' is not supported; these are: "
-      "Add, " },
+      "node 'the_lstm' (Lstm, opset 13): the operator 'Lstm' is not supported; these are: "
+      "Abs, Add, " },
     { "unknown_attribute", HRF_E_UNSUPPORTED,
       "node 'the_relu' (Relu, opset 13): attribute 'alpha' is not supported; it has none" },
     { "other_domain", HRF_E_UNSUPPORTED,
