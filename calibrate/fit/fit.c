@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { N_CANDIDATES = 256 };
+#define SLACK 1.15 /* 0.6 dB: what a wider clip may cost in squared error */
 
 static const char *const names[] = { "minmax", "percentile", "entropy", "mse", "best" };
 _Static_assert(sizeof names / sizeof names[0] == HRF_N_FIT_KINDS, "a name for every kind");
@@ -79,18 +80,18 @@ static double fit_percentile(const struct hrf_observation *o, int n_bins)
     return fmin(i * width_of(o), (double)most_of(o));
 }
 
-/* The widest clip that costs at most 5 % (0.2 dB) more than the best one: near its least the error
- * hardly changes, while images unlike the sample reach further than it did. */
+/* The widest clip that costs at most SLACK times the best one: near its least the error hardly
+ * changes, while images unlike the sample reach further than it did. */
 static double fit_mse(const struct hrf_observation *o, int n_bins)
 {
-    const double slack = 1.15, most = most_of(o);
+    const double most = most_of(o);
     double errors[N_CANDIDATES + 1], least = INFINITY;
     for (int i = N_CANDIDATES / 16; i <= N_CANDIDATES; i++) {
         errors[i] = squared_error(o, n_bins, most * i / N_CANDIDATES);
         least = fmin(least, errors[i]);
     }
     int widest = N_CANDIDATES;
-    while (widest > N_CANDIDATES / 16 && errors[widest] > slack * least)
+    while (widest > N_CANDIDATES / 16 && errors[widest] > SLACK * least)
         widest--;
     return most * widest / N_CANDIDATES;
 }
@@ -187,21 +188,25 @@ enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind
         return hrf_error_set(err, HRF_E_USER, "tensor '%s' was never seen: the sample is empty",
                              o->value);
     const int n_bins = used_bins(o);
-    double least = INFINITY, clip = 0;
+    double clips[HRF_FIT_KIND_BEST] = { 0 }, errors[HRF_FIT_KIND_BEST], least = INFINITY;
     for (int k = 0; k < HRF_FIT_KIND_BEST; k++) {
+        errors[k] = INFINITY;
         if (kind != HRF_FIT_KIND_BEST && (enum hrf_fit_kind)k != kind)
             continue;
-        const double c = clip_of(o, (enum hrf_fit_kind)k, n_bins);
-        const double error = squared_error(o, n_bins, c);
-        if (error < least) {
-            least = error;
-            clip = c;
+        clips[k] = clip_of(o, (enum hrf_fit_kind)k, n_bins);
+        errors[k] = squared_error(o, n_bins, clips[k]);
+        least = fmin(least, errors[k]);
+    }
+    double clip = 0;
+    for (int k = 0; k < HRF_FIT_KIND_BEST; k++)
+        if (errors[k] <= SLACK * least && clips[k] >= clip) {
+            clip = clips[k];
             out->kind = (enum hrf_fit_kind)k;
         }
-    }
+    const double error = squared_error(o, n_bins, clip);
     out->high = (float)clip;
     out->low = o->low >= 0 ? 0.0f : -(float)clip;
-    out->sqnr_db = least > 0 ? 10 * log10(signal_power(o, n_bins) / least) : INFINITY;
+    out->sqnr_db = error > 0 ? 10 * log10(signal_power(o, n_bins) / error) : INFINITY;
     return HRF_OK;
 }
 

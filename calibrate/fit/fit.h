@@ -13,8 +13,8 @@ enum hrf_fit_kind {
     HRF_FIT_KIND_MINMAX,     /* all of it */
     HRF_FIT_KIND_PERCENTILE, /* all but 0.01 % of the numbers */
     HRF_FIT_KIND_ENTROPY,    /* least Kullback-Leibler divergence (Migacz, GTC 2017, S7310) */
-    HRF_FIT_KIND_MSE,        /* least mean squared error: rounding inside, clipping outside */
-    HRF_FIT_KIND_BEST,       /* of these, the one with the least mean squared error */
+    HRF_FIT_KIND_MSE,  /* near the least mean squared error: rounding inside, clipping outside */
+    HRF_FIT_KIND_BEST, /* of these, the widest whose mean squared error is near the least */
     HRF_N_FIT_KINDS
 };
 /* "minmax" ... "best"; HRF_N_FIT_KINDS for a word that is none. */

@@ -80,14 +80,16 @@ static void mse_is_near_the_best_clip_there_is(void **state)
     assert_true(fabs(f.sqnr_db - 10 * log10(1 / real_error(&f))) < 0.5);
 }
 
+/* But for the 15 % of squared error (0.6 dB) that a wider clip may cost. */
 static void best_is_no_worse_than_any(void **state)
 {
     (void)state;
     struct hrf_random random = hrf_random_init(4);
     fill_normal(&random, 30);
     const struct hrf_fit best = fit(HRF_FIT_KIND_BEST);
+    assert_true(best.high >= fit(HRF_FIT_KIND_MSE).high);
     for (int k = 0; k < HRF_FIT_KIND_BEST; k++)
-        assert_true(best.sqnr_db >= fit((enum hrf_fit_kind)k).sqnr_db);
+        assert_true(best.sqnr_db >= fit((enum hrf_fit_kind)k).sqnr_db - 0.61);
 }
 
 static void positive_tensors_use_all_255_steps(void **state)
