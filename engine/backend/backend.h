@@ -103,8 +103,9 @@ struct hrf_backend_ops {
     const struct hrf_device_ops *device;
     bool signed_only; /* 8-bit values are S8 */
     bool has_tf32;
-    /* Whether create() would find its device, without starting it. Optional: NULL = always. */
-    enum hrf_status (*probe)(struct hrf_error *err);
+    /* Whether create() would find its device; `words` then gets what it is. Optional: NULL =
+     * always, and there is nothing to say. */
+    enum hrf_status (*probe)(char *words, size_t size, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err);
     void (*destroy)(struct hrf_backend *backend);

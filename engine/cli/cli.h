@@ -25,6 +25,9 @@ HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const c
 /* Where tune-comm keeps what it has measured of this machine. Heap; NULL = no memory. */
 char *hrf_engine_machine_path(const char *cache);
 
+/* That the device is there: a job that needs another machine should not fail slide by slide. */
+HRF_CHECKED enum hrf_status hrf_engine_check_device(const char *device, struct hrf_error *err);
+
 /* Reads an ONNX file, or builds the named architecture when `name` is one of
  * hrf_model_names() and no such file exists. */
 HRF_CHECKED enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,

@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "calibrate/observe/codec.h"
+#include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/image.h"
 #include "engine/cli/layout.h"
@@ -121,6 +122,37 @@ static enum hrf_status make_graph(const struct job *job, int64_t size, struct hr
     return HRF_OK;
 }
 
+static struct hrf_pixel_form pixel_form(const struct hrf_job_engine *engine)
+{
+    struct hrf_pixel_form form;
+    for (int c = 0; c < 3; c++) {
+        form.scale[c] = (float)(1 / (255 * engine->std[c]));
+        form.shift[c] = (float)(-engine->mean[c] / engine->std[c]);
+    }
+    return form;
+}
+
+/* A device gets patches as bytes and normalises them itself: a quarter of the traffic. An observer
+ * looks at floats, ranks are fed their parts, a slide that is one image is read into the input. */
+static enum hrf_status choose_pixels(const struct job *job, const struct hrf_layout_plan *layout,
+                                     const struct hrf_pixel_form *form,
+                                     struct hrf_session_config *session, struct hrf_error *err)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_TRY(hrf_backend_choose(session->device, &ops, NULL, err));
+    if (ops->device != NULL && job->spec->kind == HRF_JOB_INFER && !job->spec->engine.class_map &&
+        hrf_layout_ranks(layout) == 1)
+        session->pixels = form;
+    return HRF_OK;
+}
+
+/* The session that is fed bytes; NULL: the network is fed floats. */
+static struct hrf_session *pixel_session(const struct job *job)
+{
+    struct hrf_session *session = hrf_network_session(job->network);
+    return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
+}
+
 /* A calibration looks at every tensor of one session; scoring may be shared out. */
 static enum hrf_status create_network(struct job *job, const struct hrf_graph *graph,
                                       const struct hrf_calibrated *calibrated,
@@ -128,6 +160,7 @@ static enum hrf_status create_network(struct job *job, const struct hrf_graph *g
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
+    const struct hrf_pixel_form form = pixel_form(engine);
     struct hrf_found_layout layout = { .is_chosen = false };
     struct hrf_network_config config = { .session = { .device = engine->device,
                                                       .precision = engine->precision,
@@ -141,6 +174,8 @@ static enum hrf_status create_network(struct job *job, const struct hrf_graph *g
                                          .layout = &layout.plan };
     enum hrf_status status = hrf_layout_find(is_observed ? NULL : engine->layout, graph,
                                              &config.session, &layout, err);
+    if (status == HRF_OK)
+        status = choose_pixels(job, &layout.plan, &form, &config.session, err);
     if (status == HRF_OK)
         status = hrf_network_create(graph, &config, &job->network, err);
     hrf_found_layout_release(&layout);
@@ -292,10 +327,67 @@ static void take_result(void *context, const struct hrf_share_result *result)
         keep_part(g);
 }
 
+static void fill_pixels(struct hrf_session *session, const struct hrf_feed_batch *batch)
+{
+    const struct hrf_shape *shape = hrf_session_input_shape(session, 0);
+    const size_t all = (size_t)hrf_shape_count(shape), image = all / (size_t)shape->dims[0];
+    uint8_t *pixels = hrf_session_pixels(session);
+    memcpy(pixels, batch->bytes, (size_t)batch->n * image);
+    memset(pixels + (size_t)batch->n * image, 0, all - (size_t)batch->n * image);
+}
+
+/* The oldest batch that is under way comes out and is handed in. */
+static enum hrf_status finish_batch(struct job *job, struct hrf_session *session,
+                                    const struct hrf_feed_batch *batch, double *since,
+                                    struct hrf_error *err)
+{
+    HRF_TRY(hrf_session_finish(session, err));
+    const double now = hrf_clock_seconds();
+    const struct hrf_share_result result = { .batch = batch->number,
+                                             .n = batch->n,
+                                             .patches = batch->patches,
+                                             .values = hrf_session_output(session, 0),
+                                             .seconds = now - *since };
+    *since = now; /* the one after has waited till here */
+    HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+    hrf_ranks_count_batch(job->ranks);
+    hrf_crash_point("engine.batch");
+    return HRF_OK;
+}
+
+/* The same on a device: one batch crosses over while the one before is computed. */
+static enum hrf_status score_pixels(struct job *job, struct hrf_session *session,
+                                    struct hrf_feed *feed, struct hrf_error *err)
+{
+    struct hrf_feed_batch oldest = { .n = 0 }; /* under way; n 0: none is */
+    double ticked = 0, since = 0;
+    for (;;) {
+        struct hrf_feed_batch batch;
+        HRF_TRY(hrf_feed_next(feed, &batch, err));
+        if (stop_requested)
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+        if (batch.n == 0)
+            return oldest.n > 0 ? finish_batch(job, session, &oldest, &since, err) : HRF_OK;
+        fill_pixels(session, &batch);
+        const double start = hrf_clock_seconds();
+        since = oldest.n > 0 ? since : start;
+        HRF_TRY(hrf_session_start(session, err));
+        if (oldest.n > 0)
+            HRF_TRY(finish_batch(job, session, &oldest, &since, err));
+        oldest = batch;
+        if (start - ticked >= 0.5) {
+            hrf_energy_tick(&job->energy);
+            ticked = start;
+        }
+    }
+}
+
 /* Scores the batches that this rank gets. */
 static enum hrf_status score_patches(struct job *job, struct hrf_feed *feed, struct hrf_error *err)
 {
     double ticked = 0;
+    if (pixel_session(job) != NULL)
+        return score_pixels(job, pixel_session(job), feed, err);
     for (;;) {
         struct batch_source source = { .size = job->size };
         struct hrf_feed_batch *batch = &source.batch;
@@ -361,6 +453,7 @@ static enum hrf_status start_feed(const struct job *job, const struct hrf_job_ta
                                       .first_patch = task->first_patch,
                                       .n_patches = task->n_patches,
                                       .batch = engine->batch,
+                                      .raw = pixel_session(job) != NULL,
                                       .n_readers = source->n_threads,
                                       .n_ahead = BATCHES_AHEAD,
                                       .next = share != NULL ? hrf_share_next : NULL,
@@ -659,6 +752,7 @@ static enum hrf_status do_job(struct job *job, const char *spec_path, enum hrf_j
     if (kind == HRF_JOB_INFER)
         HRF_TRY(hrf_ranks_create(job->directory, engine->n_ranks, &job->ranks, err));
     HRF_TRY(hrf_engine_check_request(engine->device, engine->precision, NULL, err));
+    HRF_TRY(hrf_engine_check_device(engine->device, err));
     double start = hrf_clock_seconds();
     HRF_TRY(load_model(job, err));
     job->build_seconds = hrf_clock_seconds() - start;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "engine/backend/backend.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
 #include "engine/plan/layout.h"
@@ -48,6 +49,14 @@ enum hrf_status hrf_engine_check_request(const char *device, const char *precisi
     if (layout != NULL && strcmp(layout, "auto") == 0)
         return HRF_OK;
     return hrf_layout_parse(layout, &unused, err);
+}
+
+enum hrf_status hrf_engine_check_device(const char *device, struct hrf_error *err)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    char words[512];
+    HRF_TRY(hrf_backend_choose(device, &ops, NULL, err));
+    return ops->probe != NULL ? ops->probe(words, sizeof words, err) : HRF_OK;
 }
 
 enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,

@@ -1,5 +1,6 @@
 /* version.c - `hires-engine version`: what this build is and what it runs on. */
 #include "base/process.h"
+#include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -46,6 +47,21 @@ static const char *bf16_path(dnnl_cpu_isa_t isa)
     return isa == dnnl_cpu_isa_avx512_core_bf16 ? "AVX-512 BF16" : "stored; computed in fp32";
 }
 
+/* The GPU in words, or what is missing to have one. */
+static void print_cuda(void)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    struct hrf_error why = { .text = "" };
+    char words[512] = "";
+    enum hrf_status status = hrf_backend_open("cuda", &ops, &why);
+    if (status == HRF_OK && ops->probe != NULL)
+        status = ops->probe(words, sizeof words, &why);
+    if (status == HRF_OK)
+        printf("cuda: %s\n", words);
+    else
+        printf("cuda: missing: %s\n", why.text);
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const struct hrf_option options[] = { { NULL } };
@@ -53,11 +69,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     const dnnl_version_t *dnnl = dnnl_version();
-    printf("hires-engine %s\noneDNN %d.%d.%d on %d cores with %s\ndevices: cpu, ref\n"
+    printf("hires-engine %s\noneDNN %d.%d.%d on %d cores with %s\ndevices: cpu, ref, cuda\n"
            "precisions: fp32, fp16 (stored; computed in fp32), bf16 (%s), int8 (%s)\n",
            HRF_VERSION, dnnl->major, dnnl->minor, dnnl->patch, hrf_process_cpu_count(),
            isa_name(dnnl_get_effective_cpu_isa()), bf16_path(dnnl_get_effective_cpu_isa()),
            int8_path(dnnl_get_effective_cpu_isa()));
+    print_cuda();
     return 0;
 }
 

@@ -16,7 +16,7 @@ enum { CLAIM = 4 };
 enum { BLOCK_PX = 1024 };
 
 struct slot {
-    float *pixels;
+    void *pixels;    /* floats, or bytes when raw */
     int64_t batch;   /* that it holds, or will hold next: counted as they come */
     int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
     int64_t claimed; /* places given to readers */
@@ -156,7 +156,11 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct hrf_patch_reader
             &feed->config.plan->patches[feed->config.first_patch + index];
         HRF_TRY(hrf_patch_reader_read(reader, patch->x, patch->y, rgb, decode_ns, prepare_ns, err));
         int64_t start = hrf_clock_ns();
-        normalise(feed, rgb, claim->slot->pixels + place * size * size * 3);
+        if (feed->config.raw)
+            memcpy((uint8_t *)claim->slot->pixels + place * size * size * 3, rgb,
+                   (size_t)(size * size * 3));
+        else
+            normalise(feed, rgb, (float *)claim->slot->pixels + place * size * size * 3);
         *prepare_ns += hrf_clock_ns() - start;
     }
     return HRF_OK;
@@ -226,7 +230,8 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
-        feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch, sizeof(float));
+        feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch,
+                                                config->raw ? 1 : sizeof(float));
         if (feed->slots[i].pixels == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d batches of %lld patches",
                                  config->n_ahead, (long long)config->batch);
@@ -322,7 +327,8 @@ enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batc
     while (feed->status == HRF_OK && feed->next_batch < feed->n_batches && !is_full(feed, slot))
         pthread_cond_wait(&feed->ready, &feed->lock);
     if (feed->status == HRF_OK && feed->next_batch < feed->n_batches) {
-        *batch = (struct hrf_feed_batch){ .pixels = slot->pixels,
+        *batch = (struct hrf_feed_batch){ .pixels = feed->config.raw ? NULL : slot->pixels,
+                                          .bytes = feed->config.raw ? slot->pixels : NULL,
                                           .patches = feed->order +
                                                      slot->number * feed->config.batch,
                                           .n = batch_size(feed, slot->number),

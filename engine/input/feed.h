@@ -13,6 +13,7 @@
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hrf_feed; /* opaque */
@@ -23,6 +24,7 @@ struct hrf_feed_config {
     int64_t first_patch, n_patches;   /* the range of plan->patches to read */
     int64_t batch;                    /* patches per batch */
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
+    bool raw;                         /* bytes as they were read, for a device to normalise */
     int32_t n_readers;                /* >= 1 */
     int32_t n_ahead;                  /* batches in the ring, >= 2 */
     /* Which batch of the visiting order to read next, -1 after the last; by one thread at a time.
@@ -32,8 +34,10 @@ struct hrf_feed_config {
 };
 
 struct hrf_feed_batch {
-    const float *pixels;    /* [n][size][size][3]; valid until the next hrf_feed_next */
-    const int64_t *patches; /* [n]: which patch each is, counted from first_patch */
+    const float *pixels;  /* [n][size][size][3]; valid until the next hrf_feed_next; NULL if raw */
+    const uint8_t *bytes; /* the same, raw; else NULL */
+    const int64_t
+        *patches; /* [n]: which patch each is, counted from first_patch; lives as the feed */
     int64_t n;
     int64_t number; /* of the visiting order */
 };

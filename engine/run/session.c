@@ -457,6 +457,11 @@ int32_t hrf_session_depth(const struct hrf_session *session)
     return session->device.ops != NULL && session->has_pixels ? HRF_SESSION_SLOTS : 1;
 }
 
+bool hrf_session_takes_pixels(const struct hrf_session *session)
+{
+    return session->has_pixels;
+}
+
 uint8_t *hrf_session_pixels(struct hrf_session *session)
 {
     return session->device.ops != NULL

@@ -75,6 +75,7 @@ float *hrf_session_input(struct hrf_session *session, int32_t i);
 /* [N][rows][columns][3], for the next start or run; only with config.pixels. A place of its own for
  * each batch that may be under way. */
 uint8_t *hrf_session_pixels(struct hrf_session *session);
+bool hrf_session_takes_pixels(const struct hrf_session *session);
 /* Runs the plan once, synchronously. */
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
 /* The same in two halves, so that a device is fed while it computes: start() queues one batch,

@@ -28,6 +28,20 @@ void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const 
                                     "meaning", meaning, "found", hrf_json_string(found)));
 }
 
+/* A line of `hires-engine version`. */
+static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
+{
+    static const char gpu[] = "cuda: ", missing[] = "cuda: missing: ";
+    if (strncmp(line, missing, sizeof missing - 1) == 0)
+        hrf_doctor_tell(doctor, HRF_GOOD, "gpu", "device auto is the cpu, device cuda an error",
+                        "none: %.*s", n - (int)(sizeof missing - 1), line + sizeof missing - 1);
+    else if (strncmp(line, gpu, sizeof gpu - 1) == 0)
+        hrf_doctor_tell(doctor, HRF_GOOD, "gpu", "device auto and cuda run on it", "%.*s",
+                        n - (int)(sizeof gpu - 1), line + sizeof gpu - 1);
+    else
+        hrf_doctor_tell(doctor, HRF_GOOD, "engine", "infer jobs can run", "%.*s", n, line);
+}
+
 static void look_at_engine(struct hrf_doctor *doctor)
 {
     HRF_AUTO_FREE char *self = NULL, *directory = NULL, *program = NULL;
@@ -48,7 +62,7 @@ static void look_at_engine(struct hrf_doctor *doctor)
                         "does not start: %s", err.text);
     for (const char *line = out.text; good && *line != '\0';) {
         const int n = (int)strcspn(line, "\n");
-        hrf_doctor_tell(doctor, HRF_GOOD, "engine", "infer jobs can run", "%.*s", n, line);
+        tell_line(doctor, line, n);
         line += n + (line[n] == '\n');
     }
     hrf_strbuf_release(&out);

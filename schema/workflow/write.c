@@ -291,11 +291,10 @@ char *hrf_workflow_layout(const struct hrf_workflow *w)
 void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *out)
 {
     for (size_t i = 0; i < w->n_precisions; i++)
-        if (w->precision[i] == HRF_TF32)
-            hrf_strbuf_adds(out, "precision: tf32 belongs to GPUs, which this build does not have; "
-                                 "it has fp32, fp16, bf16 and int8\n");
-    if (w->engine.device == HRF_DEVICE_CUDA)
-        hrf_strbuf_adds(out, "engine.device: cuda is not in this build, which runs on the cpu\n");
+        if (w->precision[i] == HRF_TF32 && w->engine.device != HRF_DEVICE_CUDA)
+            hrf_strbuf_adds(out,
+                            "precision: tf32 belongs to GPUs: set engine.device to cuda, or use "
+                            "fp32, fp16, bf16 or int8\n");
     const int64_t n_ranks = w->executor.slurm.nodes * w->executor.slurm.ranks_per_node;
     HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
     if (w->executor.type == HRF_EXECUTOR_SLURM && n_ranks > 1 && layout != NULL &&

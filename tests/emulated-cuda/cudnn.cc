@@ -204,7 +204,16 @@ long offset(const tensor &t, long n, long c, long h, long w)
            (t.dims[2] > 1 ? h : 0) * t.strides[2] + (t.dims[3] > 1 ? w : 0) * t.strides[3];
 }
 
-double convolve(const step &s, const void *x, const void *w, long n, long k, long oy, long ox)
+/* A tensor's numbers as they lie in memory: channels of a pixel side by side. */
+std::vector<float> numbers(const tensor &t, const void *memory)
+{
+    std::vector<float> all(size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]));
+    for (size_t i = 0; i < all.size(); i++)
+        all[i] = float(load(memory, t.type, long(i)));
+    return all;
+}
+
+double convolve(const step &s, const float *x, const float *w, long n, long k, long oy, long ox)
 {
     const long per_group = s.b.dims[1], group = s.x.dims[1] / per_group;
     const long first = k / (s.y.dims[1] / group) * per_group;
@@ -215,9 +224,10 @@ double convolve(const step &s, const void *x, const void *w, long n, long k, lon
             const long column = ox * s.stride[1] - s.pads[1] + q * s.dilation[1];
             if (row < 0 || row >= s.x.dims[2] || column < 0 || column >= s.x.dims[3])
                 continue;
+            const float *u = x + offset(s.x, n, 0, row, column) + first;
+            const float *v = w + offset(s.b, k, 0, r, q);
             for (long c = 0; c < per_group; c++)
-                sum += load(x, s.x.type, offset(s.x, n, first + c, row, column)) *
-                       load(w, s.b.type, offset(s.b, k, c, r, q));
+                sum += double(u[c]) * double(v[c]);
         }
     return sum;
 }
@@ -237,13 +247,18 @@ double apply(const step &s, double x, double b)
 
 void run_step(const step &s, places &at)
 {
+    std::vector<float> image, weights;
+    if (s.is_conv) {
+        image = numbers(s.x, at[s.x.id]);
+        weights = numbers(s.b, at[s.b.id]);
+    }
     for (long n = 0; n < s.y.dims[0]; n++)
         for (long h = 0; h < s.y.dims[2]; h++)
             for (long w = 0; w < s.y.dims[3]; w++)
                 for (long c = 0; c < s.y.dims[1]; c++) {
                     double v;
                     if (s.is_conv)
-                        v = convolve(s, at[s.x.id], at[s.b.id], n, c, h, w);
+                        v = convolve(s, image.data(), weights.data(), n, c, h, w);
                     else
                         v = apply(s, load(at[s.x.id], s.x.type, offset(s.x, n, c, h, w)),
                                   s.b.id != 0

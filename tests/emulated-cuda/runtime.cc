@@ -1,4 +1,4 @@
-/* runtime.cc - see cuda_runtime_api.h. One thread.
+/* runtime.cc - see cuda_runtime_api.h. Any thread; one at a time, the device's work included.
  *
  * HRF_EMULATED_CUDA chooses what machine this is: "no-driver", "old-driver", "stub-driver",
  * "no-device", "old-device", or "memory=BYTES"; without it there is one device of 4 GiB.
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -33,6 +34,9 @@ size_t memory_of_device()
     const std::string text = machine();
     return text.rfind("memory=", 0) == 0 ? strtoull(text.c_str() + 7, nullptr, 10) : DEFAULT_MEMORY;
 }
+
+std::recursive_mutex lock;
+#define ALONE std::lock_guard<std::recursive_mutex> alone(lock)
 
 /* ---- memory: closed to the host but while the device works ---- */
 
@@ -236,6 +240,7 @@ cudaError_t cudaSetDevice(int device)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
+    ALONE;
     *total = memory_of_device();
     *free_bytes = *total - allocated;
     return cudaSuccess;
@@ -243,6 +248,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 
 cudaError_t cudaMalloc(void **memory, size_t n_bytes)
 {
+    ALONE;
     if (allocated + n_bytes > memory_of_device())
         return cudaErrorMemoryAllocation;
     if (arena == nullptr) {
@@ -270,6 +276,7 @@ cudaError_t cudaMalloc(void **memory, size_t n_bytes)
 
 cudaError_t cudaFree(void *memory)
 {
+    ALONE;
     drain_all();
     auto block = blocks.find(static_cast<char *>(memory));
     if (block == blocks.end())
@@ -287,6 +294,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMallocHost(void **memory, size_t n_bytes)
 {
+    ALONE;
     *memory = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
     pinned.insert(*memory);
     return cudaSuccess;
@@ -294,6 +302,7 @@ cudaError_t cudaMallocHost(void **memory, size_t n_bytes)
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    ALONE;
     drain_all();
     pinned.erase(memory);
     free(memory);
@@ -302,6 +311,7 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind)
 {
+    ALONE;
     const bool is_up = kind == cudaMemcpyHostToDevice;
     if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, false))
         return cudaErrorInvalidValue;
@@ -313,6 +323,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t n_bytes, enum cudaMemc
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
+    ALONE;
     const bool is_up = kind == cudaMemcpyHostToDevice;
     if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, true))
         return cudaErrorInvalidValue;
@@ -321,6 +332,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t n_bytes, cudaStream_t stream)
 {
+    ALONE;
     if (!fits(memory, n_bytes))
         return cudaErrorInvalidValue;
     return hrf_emulated_queue(stream, [=] { memset(memory, value, n_bytes); });
@@ -328,6 +340,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t n_bytes, cudaStream_
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+    ALONE;
     *stream = new emulated_stream;
     streams.insert(*stream);
     return cudaSuccess;
@@ -335,6 +348,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    ALONE;
     drain(stream, nullptr, 0);
     streams.erase(stream);
     delete stream;
@@ -343,12 +357,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    ALONE;
     drain(stream, nullptr, 0);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    ALONE;
     if (stream->capture != nullptr)
         return cudaErrorStreamCaptureUnsupported;
     if (event->issued > 0)
@@ -369,6 +385,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    ALONE;
     drain_all();
     delete event;
     return cudaSuccess;
@@ -376,6 +393,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    ALONE;
     if (stream->capture != nullptr)
         return cudaErrorStreamCaptureUnsupported;
     event->stream = stream;
@@ -385,6 +403,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    ALONE;
     if (event->done < event->issued)
         drain(event->stream, event, event->issued);
     return cudaSuccess;
@@ -398,12 +417,14 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
 {
+    ALONE;
     stream->capture = new emulated_graph;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
+    ALONE;
     *graph = stream->capture;
     stream->capture = nullptr;
     return cudaSuccess;
@@ -417,6 +438,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
+    ALONE;
     for (const auto &work : exec->work)
         stream->queue.push_back({ work, nullptr, 0, false });
     return cudaSuccess;
@@ -430,6 +452,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    ALONE;
     drain_all(); /* what was launched keeps copies; a real device waits here too */
     delete exec;
     return cudaSuccess;
@@ -439,6 +462,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 
 cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work)
 {
+    ALONE;
     if (stream->capture != nullptr)
         stream->capture->work.push_back(std::move(work));
     else

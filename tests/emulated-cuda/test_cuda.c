@@ -4,9 +4,13 @@
 #include "tests/unit/unit.h"
 
 #include "base/path.h"
+#include "engine/model/model.h"
+#include "engine/run/made_ranges.h"
+#include "engine/run/parallel.h"
 #include "engine/run/session.h"
 #include "tests/ops/cases.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +40,7 @@ static double tolerance_of(const struct op_case *row)
 }
 
 /* The emulation is slow; the same generator makes the cases, so fewer of them do. */
-enum { MOST_CASES = 8, MOST_LOW_CASES = 3 };
+enum { MOST_CASES = 6, MOST_LOW_CASES = 2 };
 
 static void every_operator_agrees_with_the_reference(void **state)
 {
@@ -114,9 +118,241 @@ static void fp16_is_near_float32(void **state)
     check_precision("fp16", 0.003);
 }
 
+/* ---- starting ---- */
+
+/* What a session for "cuda" says on that machine. */
+static void start_on(const char *machine, enum hrf_status status, const char *words)
+{
+    struct build b = build_start(1);
+    const int32_t x = build_input(&b, SHAPE(1, 16, 40, 40));
+    const int32_t output = build_plain_conv(&b, x, 16, 64, 3, 1, true);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    const struct hrf_session_config config = { .device = "cuda", .precision = "fp32" };
+    struct hrf_session *session = NULL;
+    struct hrf_error err = { .text = "" };
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", machine, 1), 0);
+    const enum hrf_status given = hrf_session_create(graph, &config, &session, &err);
+    unsetenv("HRF_EMULATED_CUDA");
+    if (given != status || strstr(err.text, words) == NULL)
+        fail_msg("%s: status %s, '%s'", machine, hrf_status_name(given), err.text);
+    assert_null(session);
+    hrf_graph_destroy(graph);
+}
+
+static void a_machine_without_a_working_gpu_is_told_in_a_sentence(void **state)
+{
+    (void)state;
+    start_on("no-driver", HRF_E_UNSUPPORTED, "no NVIDIA driver is installed");
+    start_on("stub-driver", HRF_E_UNSUPPORTED, "is the toolkit's stub, not a driver");
+    start_on("old-driver", HRF_E_UNSUPPORTED,
+             "the NVIDIA driver is too old: it serves CUDA up to 12.2 and this build needs 13.0");
+    start_on("no-device", HRF_E_UNSUPPORTED, "no NVIDIA GPU is visible");
+    start_on("old-device", HRF_E_UNSUPPORTED, "has compute capability 7.0; this build needs 8.0");
+    start_on("no-driver", HRF_E_UNSUPPORTED, "use device cpu instead");
+}
+
+static void memory_that_runs_out_is_told_with_the_numbers(void **state)
+{
+    (void)state;
+    start_on("memory=300000", HRF_E_NOMEM, "are needed; use a smaller batch");
+}
+
+/* ---- whole networks ---- */
+
+static struct hrf_graph *make_network(const char *name, int64_t size, int64_t batch)
+{
+    struct hrf_graph *graph = NULL;
+    struct hrf_error err = { .text = "" };
+    if (hrf_model_make(name, 3, size, 1, &graph, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    struct hrf_shape shape = graph->values[graph->inputs[0]].shape;
+    shape.dims[0] = batch;
+    assert_int_equal(hrf_graph_set_input_shape(graph, 0, &shape, &err), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(graph, &err), HRF_OK);
+    return graph;
+}
+
+static void networks_agree_with_the_reference(void **state)
+{
+    static const struct {
+        const char *name, *precision;
+        int64_t size;
+        double limit;
+    } rows[] = { { "resnet18", "fp32", 32, 1e-5 },  { "resnet18", "tf32", 32, 1e-5 },
+                 { "resnet18", "bf16", 32, 0.05 },  { "resnet18", "int8", 32, 0.1 },
+                 { "unet:3,8", "fp32", 32, 1e-5 },  { "unet:3,8", "int8", 32, 0.2 },
+                 { "googlenet", "fp32", 32, 1e-5 }, { "amoebanet-d:3,16", "fp32", 64, 1e-5 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct hrf_graph *graph = make_network(rows[i].name, rows[i].size, 2);
+        int64_t n, n_ref;
+        float *truth = run_graph(graph, "ref", 2, 7, 1, &n_ref);
+        float *ours = run_graph_in(graph, "cuda", rows[i].precision, 1, 7, 3, &n, NULL);
+        const double difference = relative_difference(ours, truth, n);
+        printf("%-16s %-5s %.1e of the largest output\n", rows[i].name, rows[i].precision,
+               difference);
+        assert_int_equal(n, n_ref);
+        assert_true(difference <= rows[i].limit);
+        hrf_free(truth);
+        hrf_free(ours);
+        hrf_graph_destroy(graph);
+    }
+}
+
+static void pixels_become_the_floats_that_the_form_says(void **state)
+{
+    const struct hrf_pixel_form form = { { 0.017f, 0.018f, 0.019f }, { -2.1f, -2.0f, -1.8f } };
+    struct hrf_graph *graph = make_network("resnet18", 32, 1);
+    struct hrf_session_config config = { .device = "cuda", .precision = "fp32" };
+    struct hrf_session *floats = NULL, *pixels = NULL;
+    struct hrf_error err = { .text = "" };
+    enum { N = 32 * 32 * 3, BATCHES = 5, CLASSES = 3 };
+    float expected[BATCHES][CLASSES];
+    (void)state;
+    assert_int_equal(hrf_session_create(graph, &config, &floats, &err), HRF_OK);
+    config.pixels = &form;
+    assert_int_equal(hrf_session_create(graph, &config, &pixels, &err), HRF_OK);
+    assert_int_equal(hrf_session_depth(pixels), 2);
+    for (int k = 0; k < BATCHES; k++) {
+        for (int i = 0; i < N; i++)
+            hrf_session_input(floats, 0)[i] = (float)((i * 7 + k * 31) % 256) * form.scale[i % 3] +
+                                              form.shift[i % 3];
+        assert_int_equal(hrf_session_run(floats, &err), HRF_OK);
+        memcpy(expected[k], hrf_session_output(floats, 0), sizeof expected[k]);
+    }
+    /* Two batches under way, each in a place of its own. */
+    for (int k = 0; k <= BATCHES; k++) {
+        for (int i = 0; i < N && k < BATCHES; i++)
+            hrf_session_pixels(pixels)[i] = (uint8_t)((i * 7 + k * 31) % 256);
+        if (k < BATCHES)
+            assert_int_equal(hrf_session_start(pixels, &err), HRF_OK);
+        if (k == 0)
+            continue;
+        assert_int_equal(hrf_session_finish(pixels, &err), HRF_OK);
+        for (int c = 0; c < CLASSES; c++)
+            assert_float_equal(hrf_session_output(pixels, 0)[c], expected[k - 1][c], 1e-4);
+    }
+    hrf_session_destroy(floats);
+    hrf_session_destroy(pixels);
+    hrf_graph_destroy(graph);
+}
+
+/* ---- ranks ---- */
+
+static void ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8(void **state)
+{
+    static const char *const layouts[] = { "spatial=3", "spatial=2x2,microbatches=2", "stages=2" };
+    struct hrf_graph *graph = make_network("resnet18", 32, 2);
+    struct hrf_made_ranges made;
+    struct hrf_error err = { .text = "" };
+    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
+    const int64_t n = hrf_shape_count(&source.shape);
+    struct hrf_random random = hrf_random_init(3);
+    float *images = hrf_alloc_array((size_t)n, sizeof *images), one[6] = { 0 };
+    (void)state;
+    assert_non_null(images);
+    for (int64_t i = 0; i < n; i++)
+        images[i] = (float)(hrf_random_unit(&random) * 4 - 2);
+    source.data = images;
+    assert_int_equal(hrf_made_ranges_init(graph, &made, &err), HRF_OK);
+    const struct hrf_session_config config = { .device = "cuda",
+                                               .precision = "int8",
+                                               .n_threads = 1,
+                                               .ranges = made.ranges,
+                                               .n_ranges = made.n_ranges };
+    for (size_t i = 0; i <= sizeof layouts / sizeof layouts[0]; i++) {
+        struct hrf_layout_plan layout;
+        struct hrf_parallel *parallel = NULL;
+        assert_int_equal(hrf_layout_parse(i > 0 ? layouts[i - 1] : NULL, &layout, &err), HRF_OK);
+        if (hrf_parallel_create(graph, &config, &layout, 600000, &parallel, &err) != HRF_OK ||
+            hrf_parallel_run(parallel, hrf_read_array, &source, &err) != HRF_OK)
+            fail_msg("%s: %s", i > 0 ? layouts[i - 1] : "single", err.text);
+        const float *output = hrf_parallel_output(parallel, 0);
+        if (i == 0)
+            memcpy(one, output, sizeof one);
+        assert_memory_equal(output, one, sizeof one);
+        hrf_parallel_destroy(parallel);
+    }
+    hrf_made_ranges_release(&made);
+    hrf_free(images);
+    hrf_graph_destroy(graph);
+}
+
+/* ---- tuned plans on disk ---- */
+
+static struct hrf_session *open_small(struct hrf_graph **graph)
+{
+    struct build b = build_start(5);
+    const int32_t x = build_input(&b, SHAPE(1, 16, 9, 9));
+    const int32_t output = build_plain_conv(&b, x, 16, 24, 3, 1, true);
+    const struct hrf_session_config config = { .device = "cuda", .precision = "fp32" };
+    struct hrf_session *session = NULL;
+    struct hrf_error err = { .text = "" };
+    *graph = build_finish(&b, &output, 1);
+    if (hrf_session_create(*graph, &config, &session, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return session;
+}
+
+static void expect_notes(const char *words, const char *absent)
+{
+    struct hrf_graph *graph;
+    struct hrf_session *session = open_small(&graph);
+    struct hrf_error err = { .text = "" };
+    if ((words != NULL && strstr(hrf_session_notes(session), words) == NULL) ||
+        (absent != NULL && strstr(hrf_session_notes(session), absent) != NULL))
+        fail_msg("notes: '%s'", hrf_session_notes(session));
+    assert_int_equal(hrf_session_run(session, &err), HRF_OK);
+    hrf_session_destroy(session);
+    hrf_graph_destroy(graph);
+}
+
+static void write_plan(const char *directory, const char *name, const char *text)
+{
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void a_tuned_plan_is_read_again_and_a_damaged_one_made_anew(void **state)
+{
+    char directory[4300], fresh[4200];
+    (void)state;
+    snprintf(fresh, sizeof fresh, "%s/fresh", getenv("XDG_CACHE_HOME"));
+    snprintf(directory, sizeof directory, "%s/hires-flow/cuda-plans", fresh);
+    char *before = hrf_strdup(getenv("XDG_CACHE_HOME"));
+    assert_int_equal(setenv("XDG_CACHE_HOME", fresh, 1), 0);
+    expect_notes("1 convolutions tuned", NULL);
+    expect_notes(NULL, "tuned");
+    DIR *entries = opendir(directory);
+    assert_non_null(entries);
+    char name[512] = "";
+    for (const struct dirent *e = readdir(entries); e != NULL; e = readdir(entries))
+        if (e->d_name[0] != '.')
+            snprintf(name, sizeof name, "%s", e->d_name);
+    closedir(entries);
+    assert_string_not_equal(name, "");
+    write_plan(directory, name, "{ this is no JSON");
+    expect_notes("a tuned plan is made anew", NULL);
+    expect_notes(NULL, "tuned");
+    write_plan(directory, name, "{\"key\": \"of another version\"}");
+    expect_notes("a tuned plan is made anew", NULL);
+    expect_notes(NULL, "anew");
+    assert_int_equal(setenv("XDG_CACHE_HOME", before, 1), 0);
+    hrf_free(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_machine_without_a_working_gpu_is_told_in_a_sentence),
+        cmocka_unit_test(memory_that_runs_out_is_told_with_the_numbers),
+        cmocka_unit_test(a_tuned_plan_is_read_again_and_a_damaged_one_made_anew),
+        cmocka_unit_test(pixels_become_the_floats_that_the_form_says),
+        cmocka_unit_test(networks_agree_with_the_reference),
+        cmocka_unit_test(ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
         cmocka_unit_test(int8_is_near_float32),
         cmocka_unit_test(bf16_is_near_float32),

@@ -5,6 +5,7 @@
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct hrf_k_array hrf_cuda_array(const struct hrf_operand *operand, const void *data)
@@ -103,12 +104,16 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
 
 static hrf_cuda_launch *find_launch(enum hrf_op op)
 {
+    if (hrf_cuda_is_performer(op))
+        return hrf_cuda_launch_performer;
     return hrf_is_move(op) ? hrf_cuda_move(op) : hrf_cuda_simple(op);
 }
 
-/* Shape changes between two images go through ONNX's order. */
+/* Attention's features; shape changes between two images go through ONNX's order. */
 static size_t workspace_of(const struct hrf_spec *spec)
 {
+    if (hrf_cuda_is_performer(spec->op))
+        return hrf_cuda_performer_workspace(spec);
     const bool through = hrf_is_move(spec->op) && spec->op != HRF_OP_CONCAT &&
                          !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
                          !hrf_layout_is_onnx(&spec->output.shape);
@@ -145,6 +150,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
 static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
                         struct hrf_error *err)
 {
+    if (hrf_is_partial(node->op)) /* its sums have types of their own */
+        return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
@@ -177,7 +184,6 @@ static void destroy(struct hrf_backend *backend)
     if (backend->cudnn != NULL)
         (void)cudnnDestroy(backend->cudnn);
     hrf_cuda_device_destroy(backend->device);
-    hrf_free(backend->description);
     hrf_strbuf_release(&backend->notes);
     hrf_free(backend);
 }
@@ -206,6 +212,15 @@ static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error
                                  &backend->plans, err);
 }
 
+static void describe(const struct hrf_cuda_device *d, char *words, size_t size)
+{
+    const size_t cudnn = cudnnGetVersion();
+    snprintf(words, size,
+             "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, cuDNN %zu.%zu.%zu",
+             d->name, d->major, d->minor, (double)d->memory_bytes / 0x1p30, d->driver / 1000,
+             d->driver % 1000 / 10, cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
+}
+
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err)
 {
@@ -219,16 +234,8 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
         status = make_events(backend, err);
     if (status == HRF_OK)
         status = start_cudnn(backend, err);
-    if (status == HRF_OK) {
-        const struct hrf_cuda_device *d = backend->device;
-        const size_t cudnn = cudnnGetVersion();
-        backend->description = hrf_format(
-            "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, cuDNN %zu.%zu.%zu",
-            d->name, d->major, d->minor, (double)d->memory_bytes / 0x1p30, d->driver / 1000,
-            d->driver % 1000 / 10, cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
-        if (backend->description == NULL)
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
-    }
+    if (status == HRF_OK)
+        describe(backend->device, backend->description, sizeof backend->description);
     if (status != HRF_OK) {
         destroy(backend);
         return status;
@@ -242,10 +249,12 @@ static void enter(struct hrf_backend *backend)
     (void)cudaSetDevice(backend->device->index); /* compile() and the queue tell what is wrong */
 }
 
-static enum hrf_status probe(struct hrf_error *err)
+static enum hrf_status probe(char *words, size_t size, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = NULL;
-    return hrf_cuda_device_open(-1, &device, err);
+    HRF_TRY(hrf_cuda_device_open(-1, &device, err));
+    describe(device, words, size);
+    return HRF_OK;
 }
 
 const struct hrf_backend_ops hrf_backend_cuda = {

@@ -25,7 +25,7 @@ struct hrf_backend {
     struct hrf_cuda_landing landings[2];
     cudaEvent_t marks[2];
     bool allow_tf32;
-    char *description;
+    char description[512];
     struct hrf_strbuf notes;
 };
 
@@ -67,6 +67,9 @@ extern const struct hrf_device_ops hrf_cuda_queue;
 /* NULL: not one of this family. */
 hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op);
 hrf_cuda_launch *hrf_cuda_move(enum hrf_op op);
+bool hrf_cuda_is_performer(enum hrf_op op);
+size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec);
+hrf_cuda_launch hrf_cuda_launch_performer;
 /* Factors and shifts of a BATCH_NORM, uploaded. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
                                                         struct hrf_error *err);

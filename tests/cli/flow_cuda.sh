@@ -1,0 +1,41 @@
+#!/bin/sh
+# A run on the emulated GPU: the same labels as on the cpu, the device in the report, and what is said
+# where there is no GPU.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+emulated=$HRF_BIN_DIR/../tests/emulated-cuda
+[ -e "$emulated/hrf_cuda.so" ] || { echo "the emulated GPU is not built (no C++ compiler)"; exit 77; }
+make_cohort
+make_workflow "$scratch/w.yaml"
+sed -i 's/size: 64, mpp: 0.5/size: 64, mpp: 0.5, stride: 160/; s/min_patches: 4/min_patches: 1/' "$scratch/w.yaml"
+echo 'calibrate: {samples: 16}' >>"$scratch/w.yaml"
+
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/cpu"
+export HRF_MODULE_DIR=$emulated
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/cuda" --set engine.device=cuda \
+    --set 'precision=[tf32, int8]'
+python3 - "$scratch" <<'END'
+import csv, json, sys
+def labels(run, precision):
+    rows = csv.DictReader(open(f"{sys.argv[1]}/{run}/results/labels.csv"))
+    return {r["slide"]: (r["label"], float(r["score"])) for r in rows if r["precision"] == precision}
+cpu, gpu, low = labels("cpu", "fp32"), labels("cuda", "tf32"), labels("cuda", "int8")
+assert cpu and set(cpu) == set(gpu) == set(low), (cpu, gpu, low)
+for slide, (label, score) in cpu.items():
+    assert gpu[slide][0] == label and abs(gpu[slide][1] - score) < 1e-4, (slide, cpu, gpu)
+    assert low[slide][0] == label and abs(low[slide][1] - score) < 0.1, (slide, cpu, low)
+report = json.load(open(f"{sys.argv[1]}/cuda/report/report.json"))
+assert all(p["device"] == "cuda" for p in report["precisions"]), report["precisions"]
+END
+
+expect_code 0 "$flow" doctor --dir "$scratch"
+expect_text "Emulated GPU, compute capability 9.0"
+export HRF_EMULATED_CUDA=no-driver
+expect_code 0 "$flow" doctor --dir "$scratch"
+expect_text "no NVIDIA driver is installed"
+code=0
+"$flow" run "$scratch/w.yaml" --out "$scratch/none" --set engine.device=cuda >"$scratch/out" 2>"$scratch/err" || code=$?
+[ "$code" != 0 ] || fail "a run on a GPU that is not there succeeded"
+expect_text "no NVIDIA driver is installed"
+expect_text "use device cpu instead"
+expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/x" --set 'precision=[tf32]'
+expect_text "tf32 belongs to GPUs"
