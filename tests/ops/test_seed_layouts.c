@@ -18,7 +18,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-    { "resnet-v2-101-hires", 64 }, { "amoebanet-d:2,16", 64 }, { "unet:3,8", 64 }, { "hct", 64 },
+    { "resnet-v2-101-hires", 64 }, { "amoebanet-d:3,16", 64 }, { "unet:3,8", 64 }, { "hct", 64 },
     { "hct-softmax", 64 },         { "inception-v3", 139 },
 };
 
