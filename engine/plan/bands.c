@@ -34,7 +34,7 @@ static enum hrf_status add_sum(struct hrf_graph *graph, int32_t *output, struct 
 {
     const struct hrf_value *part = &graph->values[*output];
     const struct hrf_quantization quantization = part->quantization;
-    const bool is_integer = part->dtype == HRF_S8 || part->dtype == HRF_U8;
+    const enum hrf_dtype type = hrf_region_sum_type(part->dtype);
     const struct hrf_shape shape = { .rank = 4,
                                      .dims = { part->shape.dims[0], part->shape.dims[1], 1, 1 } };
     const struct hrf_attributes attributes = hrf_attributes_default();
@@ -42,8 +42,7 @@ static enum hrf_status add_sum(struct hrf_graph *graph, int32_t *output, struct 
     int32_t sum;
     if (name == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a band's graph");
-    HRF_TRY(
-        hrf_graph_add_value(graph, name, is_integer ? HRF_S32 : HRF_F64, &shape, NULL, &sum, err));
+    HRF_TRY(hrf_graph_add_value(graph, name, type, &shape, NULL, &sum, err));
     graph->values[sum].quantization = quantization;
     HRF_TRY(hrf_graph_add_node(graph, HRF_OP_POOL_SUM, name, output, 1, &sum, 1, &attributes, err));
     *output = sum;

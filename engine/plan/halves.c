@@ -1,5 +1,7 @@
 #include "engine/plan/halves.h"
 
+#include "engine/plan/region.h"
+
 void hrf_halves_release(struct hrf_halves *halves)
 {
     hrf_graph_destroy(halves->head);
@@ -87,12 +89,11 @@ static enum hrf_status add_summed(struct cutting *c, int32_t value, int32_t mean
 {
     const struct hrf_value *v = &c->from->values[value];
     const struct hrf_node *node = &c->from->nodes[mean];
-    const bool is_integer = v->dtype == HRF_S8 || v->dtype == HRF_U8;
     const struct hrf_shape shape = { .rank = 4,
                                      .dims = { v->shape.dims[0], v->shape.dims[1], 1, 1 } };
     struct hrf_attributes attributes = node->attributes;
     int32_t *output = &c->in_tail[node->outputs[0]];
-    HRF_TRY(hrf_graph_add_value(c->to->tail, v->name, is_integer ? HRF_S32 : HRF_F64, &shape, NULL,
+    HRF_TRY(hrf_graph_add_value(c->to->tail, v->name, hrf_region_sum_type(v->dtype), &shape, NULL,
                                 sums, err));
     c->to->tail->values[*sums].quantization = v->quantization;
     HRF_TRY(copy_value(c, c->to->tail, node->outputs[0], output, err));

@@ -279,7 +279,6 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
     const struct hrf_graph *graph = p->graph;
     const struct hrf_node *node = &graph->nodes[n];
     const struct hrf_value *x = &graph->values[node->inputs[0]];
-    const bool is_integer = x->dtype == HRF_S8 || x->dtype == HRF_U8;
     const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL || node->op == HRF_OP_PERFORMER_MAX;
     struct hrf_reduce *reduce = &p->reduces[p->n_reduces];
     bool *gives = hrf_calloc((size_t)p->n_ranks, sizeof *gives);
@@ -288,9 +287,7 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
     *reduce = (struct hrf_reduce){ .first = p->stage_of_node[n] * stage_ranks(p),
                                    .n = stage_ranks(p),
                                    .is_max = is_max,
-                                   .dtype = is_max       ? x->dtype
-                                            : is_integer ? HRF_S32
-                                                         : HRF_F64,
+                                   .dtype = is_max ? x->dtype : hrf_region_sum_type(x->dtype),
                                    .count = hrf_shape_count(&graph->values[node->outputs[0]].shape),
                                    .gives = gives };
     for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {

@@ -60,6 +60,11 @@ struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_b
     return part;
 }
 
+enum hrf_dtype hrf_region_sum_type(enum hrf_dtype dtype)
+{
+    return dtype == HRF_S8 || dtype == HRF_U8 ? HRF_S32 : HRF_F64;
+}
+
 /* ---- windows ---- */
 
 /* One axis of an operator that looks through a window. Pads of PAD are one; a SLICE looks at one

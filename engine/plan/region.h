@@ -27,6 +27,10 @@ struct hrf_box hrf_box_whole(const struct hrf_shape *shape);
 /* The value's shape with only `box` of it. */
 struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_box *box);
 
+/* What the sum over an image's pixels is kept in: 32-bit integers for 8-bit values, which is exact,
+ * else double. */
+enum hrf_dtype hrf_region_sum_type(enum hrf_dtype dtype);
+
 /* Whether parts of the node's output can be computed from parts of its inputs. */
 bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *node);
 /* What part `out` of the output needs of run-time input k; for a node that can be split. */

@@ -238,7 +238,7 @@ static void place(const struct hrf_banded *b, int32_t crossing, int32_t band, co
     void *to = hrf_session_input(b->tail, crossing);
     if (x->is_summed) {
         const int64_t n = v->shape.dims[0] * v->shape.dims[1];
-        const bool is_integer = v->dtype == HRF_S8 || v->dtype == HRF_U8;
+        const bool is_integer = hrf_region_sum_type(v->dtype) == HRF_S32;
         for (int64_t i = 0; i < n && is_integer; i++)
             ((int32_t *)to)[i] += ((const int32_t *)part)[i];
         for (int64_t i = 0; i < n && !is_integer; i++)
@@ -258,10 +258,9 @@ static size_t part_bytes(const struct hrf_banded *b, int32_t crossing, int32_t b
     const struct hrf_value *v = &b->halves.head->values[x->in_head];
     const struct hrf_box *box = hrf_partition_box(b->partition, x->in_head, band);
     const struct hrf_shape part = hrf_box_shape(&v->shape, box);
-    const bool is_integer = v->dtype == HRF_S8 || v->dtype == HRF_U8;
     if (x->is_summed)
         return (size_t)(v->shape.dims[0] * v->shape.dims[1]) *
-               (is_integer ? sizeof(int32_t) : sizeof(double));
+               hrf_dtype_size(hrf_region_sum_type(v->dtype));
     return (size_t)hrf_shape_count(&part) * hrf_dtype_size(v->dtype);
 }
 
