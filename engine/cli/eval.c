@@ -7,6 +7,7 @@
 #include "engine/onnx/onnx.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/network.h"
+#include "engine/run/noise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct request {
     struct hrf_option_list keep;
     int64_t batch, threads, bands;
     double memory_gib;
+    bool sqnr;
 };
 
 /* Rank-4 arrays are N, C, H, W in files and N, H, W, C in networks; others are the same. */
@@ -210,6 +212,41 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
                                  : HRF_OK;
 }
 
+static void print_noise(const struct hrf_noise *noise, const char *precision)
+{
+    printf("%-40s %s against fp32, dB\n", "tensor", precision);
+    for (int32_t i = 0; i < noise->n_items; i++)
+        if (noise->items[i].is_compared)
+            printf("%-40s %.1f\n", noise->items[i].name, noise->items[i].sqnr_db);
+}
+
+/* The first piece once more, in float32 and in run's precision, tensor by tensor. */
+static enum hrf_status compare_layers(struct run *run, const float *images, struct hrf_error *err)
+{
+    struct hrf_noise noise = { .items = NULL };
+    struct run full = { .request = run->request, .graph = run->graph, .precision = "fp32" };
+    struct file_source source = { images, run->piece };
+    struct hrf_session *low = hrf_network_session(run->network);
+    if (low == NULL || strcmp(hrf_network_device_name(run->network), "cuda") == 0)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "--sqnr looks at one rank on cpu or ref, without bands");
+    enum hrf_status status = open_network(&full, &run->piece, err);
+    if (status == HRF_OK) {
+        hrf_noise_record(hrf_network_session(full.network), &noise);
+        status = hrf_network_run(full.network, read_file, &source, err);
+    }
+    if (status == HRF_OK) {
+        hrf_noise_compare(low, &noise);
+        status = hrf_network_run(run->network, read_file, &source, err);
+        hrf_session_observe(low, NULL, NULL);
+    }
+    if (status == HRF_OK)
+        print_noise(&noise, run->precision);
+    hrf_network_destroy(full.network);
+    hrf_noise_release(&noise);
+    return status;
+}
+
 static enum hrf_status eval(const struct request *request, const struct hrf_joined *joined,
                             struct hrf_error *err)
 {
@@ -242,6 +279,8 @@ static enum hrf_status eval(const struct request *request, const struct hrf_join
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
     if (status == HRF_OK)
         fputs(hrf_network_notes(run.network), stderr);
+    if (status == HRF_OK && request->sqnr)
+        status = compare_layers(&run, images, err);
     hrf_network_destroy(run.network);
     hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
@@ -293,6 +332,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "min-sqnr", "DB",
           "int8: tensors that 8 bits hold with less signal to noise stay in float32 (default 15)",
           HRF_OPTION_REAL, &request.min_sqnr },
+        { "sqnr", NULL, "print each tensor's signal to noise against fp32", HRF_OPTION_FLAG,
+          &request.sqnr },
         { "keep", "NAME", "int8: a node or tensor that stays in float32", HRF_OPTION_LIST,
           &request.keep },
         { "batch", "N", "images per run (default: all at once)", HRF_OPTION_INT, &request.batch },
@@ -313,6 +354,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                "--scales, --save-scales and --keep belong to int8; the "
                                "precision is %s",
                                request.precision);
+    else if (request.sqnr && strcmp(request.precision, "fp32") == 0)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--sqnr compares a lower precision with fp32: give --precision");
     else if (request.bands < 0 || request.memory_gib < 0)
         status = hrf_error_set(&err, HRF_E_USER, "--bands and --memory are not negative");
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)

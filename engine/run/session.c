@@ -2,6 +2,7 @@
 
 #include "base/process.h"
 #include "engine/backend/backend.h"
+#include "engine/ir/number.h"
 #include "engine/passes/passes.h"
 #include "engine/plan/plan.h"
 #include "engine/run/session_private.h"
@@ -354,9 +355,35 @@ void hrf_session_destroy(struct hrf_session *session)
     hrf_free(session);
 }
 
+/* What an 8- or 16-bit value in host memory stands for. */
+static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf_value *v,
+                                   const void *data, struct hrf_error *err)
+{
+    const int64_t n = hrf_shape_count(&v->shape);
+    HRF_AUTO_FREE float *wide = hrf_alloc_array((size_t)n, sizeof *wide);
+    if (wide == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to show '%s'", v->name);
+    if (v->dtype == HRF_F16 || v->dtype == HRF_B16)
+        hrf_floats_from(v->dtype, data, wide, n);
+    for (int64_t i = 0; i < n && (v->dtype == HRF_S8 || v->dtype == HRF_U8); i++) {
+        const int32_t q = v->dtype == HRF_S8 ? ((const int8_t *)data)[i]
+                                             : ((const uint8_t *)data)[i];
+        wide[i] = (float)(q - v->quantization.zero_point) * v->quantization.scale;
+    }
+    return session->observe(session->observer, v->name, &v->shape, wide, err);
+}
+
+static bool is_narrow(const struct hrf_value *v)
+{
+    return v->dtype == HRF_F16 || v->dtype == HRF_B16 ||
+           ((v->dtype == HRF_S8 || v->dtype == HRF_U8) && v->quantization.scale > 0);
+}
+
 static enum hrf_status show(struct hrf_session *session, int32_t value, struct hrf_error *err)
 {
     const struct hrf_value *v = &session->graph->values[value];
+    if (session->observe != NULL && v->data == NULL && is_narrow(v) && session->device.ops == NULL)
+        return show_narrow(session, v, hrf_session_buffer(session, value), err);
     if (session->observe == NULL || v->data != NULL || v->dtype != HRF_F32)
         return HRF_OK;
     const float *data = hrf_session_buffer(session, value);

@@ -94,7 +94,8 @@ struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);
 /* Lines on the nodes that stay in float32 in a lower precision, and why; "" when none does. */
 const char *hrf_session_notes(const struct hrf_session *session);
 /* Shown to `observe` in every run from now on: each graph input, and each value as it is made, in
- * float32 (a precision below it cannot be observed) and memory order. NULL ends it. */
+ * memory order, as floats; values of 8 and 16 bits only where they lie in host memory. NULL ends
+ * it. */
 typedef enum hrf_status hrf_session_observer(void *context, const char *value,
                                              const struct hrf_shape *shape, const float *data,
                                              struct hrf_error *err);
