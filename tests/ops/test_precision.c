@@ -12,7 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CASES = 12 };
+/* A sanitizer looks at the same code in fewer cases as well as in more, and takes five times as
+ * long. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { CASES = 3, ENOUGH = 12 }; /* for one of them to go low from end to end */
+#else
+enum { CASES = 12, ENOUGH = 12 };
+#endif
 
 struct totals {
     double worst, sum;
@@ -88,7 +94,7 @@ static void check_precision(const char *precision, double limit)
                "%.1e\n",
                precision, op_cases[i].name, totals.n, totals.n_pure, totals.sum / totals.n,
                totals.worst);
-        assert_true(totals.n_pure > 0 || !goes_low(op_cases[i].op));
+        assert_true(totals.n_pure > 0 || !goes_low(op_cases[i].op) || CASES < ENOUGH);
         if (totals.sum / totals.n > limit)
             fail_msg("%s in %s: %g of the largest output from float32 on average, at most %g is "
                      "right",
