@@ -51,6 +51,8 @@ static enum hrf_status read_bins(const json_t *list, const char *where, struct h
                                  struct hrf_error *err)
 {
     int64_t total = 0;
+    if (json_array_size(list) > 2 * HRF_OBSERVE_BINS) /* the sum of more might run over */
+        return wrong(where, "the number of bins", err);
     for (size_t i = 0; i + 1 < json_array_size(list); i += 2) {
         const json_int_t bin = json_integer_value(json_array_get(list, i));
         const json_int_t count = json_integer_value(json_array_get(list, i + 1));
@@ -93,7 +95,7 @@ static enum hrf_status read_one(const json_t *object, const char *where, struct 
     HRF_TRY(hrf_json_get_int(object, "exponent", where, &exponent, err));
     HRF_TRY(hrf_json_get_array(object, "bins", where, &bins, err));
     HRF_TRY(hrf_json_get_array(object, "sums", where, &sums, err));
-    if (o->n < 0 || o->n_broken < 0 || exponent < -200 || exponent > 200)
+    if (o->n < 0 || o->n_broken < 0 || exponent < -200 || exponent > 200 || !(low <= high))
         return wrong(where, "a number", err);
     o->low = (float)low;
     o->high = (float)high;

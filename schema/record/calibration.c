@@ -128,10 +128,10 @@ static enum hrf_status read_means(const json_t *list, const char *where,
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
     for (int64_t i = 0; i < t->n_means; i++) {
         const json_t *number = json_array_get(list, (size_t)i);
-        if (!json_is_number(number))
+        t->means[i] = (float)json_number_value(number);
+        if (!json_is_number(number) || !isfinite(t->means[i]))
             return hrf_error_set(err, HRF_E_USER, "%s: a mean of tensor '%s' is not a number",
                                  where, t->name);
-        t->means[i] = (float)json_number_value(number);
     }
     return HRF_OK;
 }
@@ -146,6 +146,9 @@ static enum hrf_status read_tensor(const json_t *object, const char *where,
     HRF_TRY(hrf_json_get_number(object, "high", where, &high, err));
     t->low = (float)low;
     t->high = (float)high;
+    if (!isfinite(t->low) || !isfinite(t->high) || low > high)
+        return hrf_error_set(err, HRF_E_USER, "%s: tensor '%s' has the range %g to %g", where,
+                             t->name, low, high);
     const json_t *sqnr = json_object_get(object, "sqnr_db");
     t->sqnr_db = json_is_number(sqnr) ? json_number_value(sqnr) : HUGE_VAL;
     return read_means(json_object_get(object, "means"), where, t, err);

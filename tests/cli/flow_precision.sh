@@ -54,6 +54,22 @@ report "$scratch/kept" 'v["precisions"][1]["max_abs_difference"] == 0 and "200 d
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/nothing" --set 'precision=[fp32, int8]' --set 'calibrate.keep=[conv99]'
 expect_text "'conv99' is to stay in float32, but no node or tensor"
 
+# A sample that breaks the model, or shows nothing: said, with the tensor's name.
+python3 - "$scratch" <<'END'
+import struct, sys
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 64, 64), }".ljust(117) + "\n"
+for name, number in (("nan", float("nan")), ("zeros", 0.0)):
+    with open(f"{sys.argv[1]}/{name}.npy", "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<f", number) * (2 * 3 * 64 * 64))
+END
+demo=$HRF_SOURCE_DIR/models/demo.onnx
+expect_code 2 "$engine" eval "$demo" --input "$scratch/nan.npy" --output "$scratch/y.npy" --precision int8
+expect_text "tensor 'input' held 24576 numbers that are NaN or infinite, of 24576: the model breaks on this sample in float32 already"
+expect_code 0 "$engine" eval "$demo" --input "$scratch/zeros.npy" --output "$scratch/y.npy" --precision int8
+expect_text "tensor 'input' was 0 throughout the sample (24576 numbers)"
+expect_code 2 "$engine" eval "$demo" --input "$scratch/zeros.npy" --output "$scratch/y.npy" --precision int4
+expect_code 2 "$engine" eval "$demo" --input "$scratch/zeros.npy" --output "$scratch/y.npy" --precision bf16 --keep input
+
 # One byte of the store flipped: it is seen and named, not used.
 python3 - "$scratch/cache/hires-flow/calibrations.db" "$key" <<'END'
 import sqlite3, sys
