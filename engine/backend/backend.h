@@ -184,6 +184,11 @@ HRF_CHECKED enum hrf_status hrf_move_compile(const struct hrf_graph *graph,
                                              const struct hrf_node *node, struct hrf_kernel **out,
                                              struct hrf_error *err);
 
+/* RESIZE in float32, of host memory. */
+HRF_CHECKED enum hrf_status hrf_resize_compile(const struct hrf_graph *graph,
+                                               const struct hrf_node *node, struct hrf_kernel **out,
+                                               struct hrf_error *err);
+
 /* ---- operators of single numbers ---- */
 
 /* hrf_op_is_unary() and hrf_op_is_binary() operators, in double. */

@@ -89,6 +89,7 @@ static bool needs_rank_4(enum hrf_op op)
     switch (op) {
     case HRF_OP_CONV:
     case HRF_OP_CONV_TRANSPOSE:
+    case HRF_OP_RESIZE:
     case HRF_OP_MAX_POOL:
     case HRF_OP_AVERAGE_POOL:
     case HRF_OP_GLOBAL_AVERAGE_POOL:

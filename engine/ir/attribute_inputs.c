@@ -91,6 +91,32 @@ static enum hrf_status read_slice(struct hrf_inference *in)
     return HRF_OK;
 }
 
+/* The region of interest (input 1) is for a mode that the readers refuse. */
+static enum hrf_status read_resize(struct hrf_inference *in)
+{
+    struct hrf_resize *r = &in->node->attributes.resize;
+    const struct hrf_value *scales = hrf_infer_input(in, 2), *sizes = hrf_infer_input(in, 3);
+    const bool has_scales = scales != NULL && hrf_shape_count(&scales->shape) > 0;
+    const bool has_sizes = sizes != NULL && hrf_shape_count(&sizes->shape) > 0;
+    int32_t n = 4;
+    if (has_scales == has_sizes)
+        return hrf_infer_fail(in, "needs either scales or sizes");
+    if (has_sizes) {
+        r->scales[0] = 0;
+        HRF_TRY(hrf_infer_integers(in, sizes, r->sizes, 4, &n));
+    } else if (scales->dtype != HRF_F32 || hrf_shape_count(&scales->shape) != 4) {
+        n = 0;
+    } else {
+        for (int32_t i = 0; i < 4; i++)
+            r->scales[i] = ((const float *)scales->data)[i];
+        if (!(r->scales[0] > 0))
+            return hrf_infer_fail(in, "the first scale is %g", (double)r->scales[0]);
+    }
+    if (n != 4)
+        return hrf_infer_refuse(in, "needs a scale or size for each of N, C, H, W");
+    return HRF_OK;
+}
+
 static enum hrf_status read_clip(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
@@ -115,6 +141,8 @@ enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in)
         return read_pad(in);
     case HRF_OP_SLICE:
         return read_slice(in);
+    case HRF_OP_RESIZE:
+        return read_resize(in);
     default: /* SQUEEZE, UNSQUEEZE, REDUCE_... */
         return read_axes(in, 1);
     }

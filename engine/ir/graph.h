@@ -100,6 +100,7 @@ enum hrf_op {
     HRF_OP_GATHER, /* of channels by a constant index, as torchvision's Inception exports it */
     HRF_OP_SLICE,
     HRF_OP_DEPTH_TO_SPACE, /* output row y comes from input row y / size */
+    HRF_OP_RESIZE,         /* of rows and columns; Upsample is this */
     HRF_OP_SPACE_TO_DEPTH, /* and from rows y * size .. (y + 1) * size - 1 */
     HRF_OP_REDUCE_MEAN,    /* to REDUCE_LOG_SUM_EXP: over any axes */
     HRF_OP_REDUCE_SUM,
@@ -162,8 +163,34 @@ struct hrf_window {
     bool count_include_pad;     /* average pooling */
 };
 
+/* RESIZE: where output pixel x comes from in the input, and which pixels around it count how much.
+ * Source: ONNX Resize; the words are its. */
+enum hrf_resize_mode { HRF_RESIZE_NEAREST, HRF_RESIZE_LINEAR, HRF_RESIZE_CUBIC };
+enum hrf_resize_coordinates {
+    HRF_RESIZE_HALF_PIXEL,
+    HRF_RESIZE_PYTORCH_HALF_PIXEL,
+    HRF_RESIZE_ALIGN_CORNERS,
+    HRF_RESIZE_ASYMMETRIC
+};
+enum hrf_resize_rounding {
+    HRF_RESIZE_PREFER_FLOOR,
+    HRF_RESIZE_PREFER_CEIL,
+    HRF_RESIZE_FLOOR,
+    HRF_RESIZE_CEIL
+};
+struct hrf_resize {
+    enum hrf_resize_mode mode;
+    enum hrf_resize_coordinates coordinates;
+    enum hrf_resize_rounding rounding; /* NEAREST */
+    float cubic_a;
+    bool exclude_outside; /* CUBIC */
+    float scales[4];      /* of N, C, H, W; the first 0: the sizes say */
+    int64_t sizes[4];
+};
+
 /* All attributes of all operators; a node uses those that its operator's table entry names. */
 struct hrf_attributes {
+    struct hrf_resize resize;
     struct hrf_window window;
     int64_t group;    /* PERFORMER: heads */
     bool exponential; /* PERFORMER: the softmax kernel, not the generalised ReLU */

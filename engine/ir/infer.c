@@ -331,6 +331,7 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_GATHER] = hrf_infer_gather,
     [HRF_OP_SLICE] = hrf_infer_slice,
     [HRF_OP_DEPTH_TO_SPACE] = hrf_infer_depth_to_space,
+    [HRF_OP_RESIZE] = hrf_infer_resize,
     [HRF_OP_SPACE_TO_DEPTH] = hrf_infer_space_to_depth,
     [HRF_OP_REDUCE_MEAN] = hrf_infer_reduction,
     [HRF_OP_REDUCE_SUM] = hrf_infer_reduction,

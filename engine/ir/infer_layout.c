@@ -1,6 +1,8 @@
 /* Shape inference for operators that move elements and compute nothing (and for the mean). */
 #include "engine/ir/infer_private.h"
 
+#include <math.h>
+
 #include <stdint.h>
 
 enum hrf_status hrf_infer_concat(struct hrf_inference *in)
@@ -227,6 +229,25 @@ enum hrf_status hrf_infer_slice(struct hrf_inference *in)
         if (a->steps[i] == 0)
             return hrf_infer_fail(in, "the step of axis %lld is 0", (long long)a->axes[i]);
         *dim = *dim == 0 ? 0 : slice_axis(*dim, &a->starts[i], &a->ends[i], a->steps[i]);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_resize(struct hrf_inference *in)
+{
+    const struct hrf_resize *r = &in->node->attributes.resize;
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    if (x->rank != 4)
+        return hrf_infer_refuse(in, "works on N, C, H, W only");
+    in->shape = *x;
+    for (int32_t i = 0; i < 4; i++) {
+        const double size = r->scales[0] > 0 ? floor((double)x->dims[i] * (double)r->scales[i])
+                                             : (double)r->sizes[i];
+        if (!(size >= 1 && size < 0x1p40))
+            return hrf_infer_fail(in, "axis %d cannot be resized to %g", (int)i, size);
+        in->shape.dims[i] = (int64_t)size;
+        if (i < 2 && in->shape.dims[i] != x->dims[i])
+            return hrf_infer_refuse(in, "only rows and columns are resized, not axis %d", (int)i);
     }
     return HRF_OK;
 }

@@ -125,6 +125,17 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_int(hash, a->output_padding[i]);
         hrf_hash_int(hash, a->output_size[i]);
     }
+    if (uses & HRF_USE_RESIZE) {
+        const struct hrf_resize *r = &a->resize;
+        hrf_hash_int(hash,
+                     (int64_t)r->mode + 8 * (int64_t)r->coordinates + 64 * (int64_t)r->rounding);
+        hrf_hash_double(hash, (double)r->cubic_a);
+        hrf_hash_int(hash, r->exclude_outside);
+        for (int i = 0; i < 4 && node->n_inputs == 1; i++) {
+            hrf_hash_double(hash, r->scales[0] > 0 ? (double)r->scales[i] : 0);
+            hrf_hash_int(hash, r->scales[0] > 0 ? 0 : r->sizes[i]);
+        }
+    }
     if (uses & HRF_USE_HEADS) {
         hrf_hash_int(hash, a->group * 2 + a->exponential);
         hrf_hash_double(hash, (double)a->epsilon);

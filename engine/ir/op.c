@@ -64,6 +64,7 @@ static const struct hrf_op_info table[] = {
     ROW(GATHER, "Gather", 2, 2, 1, HRF_USE_AXIS, 0),
     ROW(SLICE, "Slice", 1, 5, 1, HRF_USE_AXES | HRF_USE_SLICE, 1),
     ROW(DEPTH_TO_SPACE, "DepthToSpace", 1, 1, 1, HRF_USE_SIZE | HRF_USE_COLUMN_ROW_DEPTH, 0),
+    ROW(RESIZE, "Resize", 1, 4, 1, HRF_USE_RESIZE, 1),
     ROW(SPACE_TO_DEPTH, "SpaceToDepth", 1, 1, 1, HRF_USE_SIZE, 0),
     ROW(REDUCE_MEAN, "ReduceMean", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),
     ROW(REDUCE_SUM, "ReduceSum", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),

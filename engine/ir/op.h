@@ -29,6 +29,7 @@ enum hrf_attribute_use {
     HRF_USE_FILL = 1 << 17,
     HRF_USE_OUTPUT_SIZE = 1 << 18, /* output_padding, output_size */
     HRF_USE_COLUMN_ROW_DEPTH = 1 << 19,
+    HRF_USE_RESIZE = 1 << 21,
     HRF_USE_HEADS = 1 << 20 /* group, exponential, epsilon */
 };
 

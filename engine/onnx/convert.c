@@ -325,6 +325,73 @@ static enum hrf_status convert_prelu(struct conversion *c)
     return HRF_OK;
 }
 
+/* The index of the attribute's word; *out is left alone where it is not given. */
+static enum hrf_status get_word(struct conversion *c, const char *name, const char *const *words,
+                                int *out)
+{
+    const Onnx__AttributeProto *a = find(c, name);
+    if (a == NULL)
+        return HRF_OK;
+    for (int i = 0; words[i] != NULL; i++)
+        if (text_is(a, words[i])) {
+            *out = i;
+            return HRF_OK;
+        }
+    return refuse(c, HRF_E_UNSUPPORTED, "%s '%.*s' is not supported", name,
+                  (int)(a->s.len < 40 ? a->s.len : 40),
+                  a->s.len > 0 ? (const char *)a->s.data : "");
+}
+
+/* Upsample, and Resize before it had modes: x / scale, rounded down. `scales` as an input or, for
+ * Upsample of opset 7, an attribute. */
+static enum hrf_status convert_old_resize(struct conversion *c)
+{
+    static const char *const modes[] = { "nearest", "linear", NULL };
+    int mode = HRF_RESIZE_NEAREST;
+    HRF_TRY(get_word(c, "mode", modes, &mode));
+    c->a.resize.mode = (enum hrf_resize_mode)mode;
+    c->a.resize.coordinates = HRF_RESIZE_ASYMMETRIC;
+    c->a.resize.rounding = HRF_RESIZE_FLOOR;
+    const Onnx__AttributeProto *scales = find(c, "scales");
+    if (scales != NULL && (scales->n_floats != 4 || c->n_inputs != 1))
+        return refuse(c, HRF_E_UNSUPPORTED, "%zu scales: only N, C, H, W is supported",
+                      scales->n_floats);
+    for (int i = 0; i < 4 && scales != NULL; i++)
+        c->a.resize.scales[i] = scales->floats[i];
+    if (scales == NULL && c->n_inputs != 2)
+        return refuse(c, HRF_E_USER, "has no scales");
+    if (scales == NULL) {
+        c->inputs[2] = c->inputs[1];
+        c->inputs[1] = HRF_NO_VALUE;
+        c->n_inputs = 3;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status convert_resize(struct conversion *c)
+{
+    static const char *const modes[] = { "nearest", "linear", "cubic", NULL };
+    static const char *const coordinates[] = { "half_pixel", "pytorch_half_pixel", "align_corners",
+                                               "asymmetric", NULL };
+    static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
+                                             "ceil", NULL };
+    struct hrf_resize *r = &c->a.resize;
+    int mode = HRF_RESIZE_NEAREST, where = HRF_RESIZE_HALF_PIXEL, rounding = 0;
+    if (c->reader->opset < 11)
+        return convert_old_resize(c);
+    HRF_TRY(get_word(c, "mode", modes, &mode));
+    HRF_TRY(get_word(c, "coordinate_transformation_mode", coordinates, &where));
+    HRF_TRY(get_word(c, "nearest_mode", roundings, &rounding));
+    r->mode = (enum hrf_resize_mode)mode;
+    r->coordinates = (enum hrf_resize_coordinates)where;
+    r->rounding = (enum hrf_resize_rounding)rounding;
+    r->cubic_a = -0.75f;
+    HRF_TRY(get_float(c, "cubic_coeff_a", &r->cubic_a));
+    HRF_TRY(get_bool(c, "exclude_outside", &r->exclude_outside));
+    float extrapolation = 0; /* of the mode that is refused */
+    return get_float(c, "extrapolation_value", &extrapolation);
+}
+
 static enum hrf_status convert_clip(struct conversion *c)
 {
     if (c->reader->opset >= 11)
@@ -667,6 +734,12 @@ static const struct operator_row table[] = {
       { "axes", "keepdims", "noop_with_empty_axes" } },
     { "Relu", HRF_OP_RELU, 1, NULL, { NULL } },
     { "Reshape", HRF_OP_RESHAPE, 2, convert_reshape, { "allowzero" } },
+    { "Resize",
+      HRF_OP_RESIZE,
+      4,
+      convert_resize,
+      { "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value",
+        "mode", "nearest_mode" } },
     { "Selu", HRF_OP_SELU, 1, convert_selu, { "alpha", "gamma" } },
     { "Shape", HRF_OP_SHAPE, 1, convert_shape, { "start", "end" } },
     { "Sigmoid", HRF_OP_SIGMOID, 1, NULL, { NULL } },
@@ -681,6 +754,7 @@ static const struct operator_row table[] = {
     { "Tanh", HRF_OP_TANH, 1, NULL, { NULL } },
     { "Transpose", HRF_OP_TRANSPOSE, 1, convert_transpose, { "perm" } },
     { "Unsqueeze", HRF_OP_UNSQUEEZE, 2, convert_axes, { "axes" } },
+    { "Upsample", HRF_OP_RESIZE, 2, convert_old_resize, { "mode", "scales" } },
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
 

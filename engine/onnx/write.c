@@ -235,6 +235,20 @@ static void put_fill(struct hrf_strbuf *b, const struct hrf_attributes *a)
     put_message(b, NODE_ATTRIBUTE, &value);
 }
 
+static void put_resize(struct hrf_strbuf *b, const struct hrf_resize *r)
+{
+    static const char *const modes[] = { "nearest", "linear", "cubic" };
+    static const char *const coordinates[] = { "half_pixel", "pytorch_half_pixel", "align_corners",
+                                               "asymmetric" };
+    static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
+                                             "ceil" };
+    put_attribute_text(b, "mode", modes[r->mode]);
+    put_attribute_text(b, "coordinate_transformation_mode", coordinates[r->coordinates]);
+    put_attribute_text(b, "nearest_mode", roundings[r->rounding]);
+    put_attribute_float(b, "cubic_coeff_a", r->cubic_a);
+    put_attribute_int(b, "exclude_outside", r->exclude_outside);
+}
+
 /* Attributes that stay attributes in opset 13. */
 static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
                                       const struct hrf_node *node)
@@ -255,6 +269,8 @@ static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
         put_attribute_float(b, "bias", a->bias);
     if (uses & HRF_USE_SIZE)
         put_attribute_int(b, node->op == HRF_OP_LRN ? "size" : "blocksize", a->size);
+    if (uses & HRF_USE_RESIZE)
+        put_resize(b, &a->resize);
     if (uses & HRF_USE_HEADS) {
         put_attribute_int(b, "heads", a->group);
         put_attribute_text(b, "kernel", a->exponential ? "softmax" : "relu");
@@ -320,6 +336,17 @@ static enum hrf_status put_attribute_inputs(struct writer *w, struct hrf_strbuf 
         if (a->n_axes > 0)
             put_integers_input(w, b, owner, "axes", a->axes, a->n_axes);
         return HRF_OK;
+    case HRF_OP_RESIZE: {
+        const struct hrf_shape four = { .rank = 1, .dims = { 4 } };
+        put_text(b, NODE_INPUT, "");
+        if (a->resize.scales[0] > 0) {
+            put_constant_input(w, b, owner, "scales", HRF_F32, &four, a->resize.scales);
+            return HRF_OK;
+        }
+        put_text(b, NODE_INPUT, "");
+        put_integers_input(w, b, owner, "sizes", a->resize.sizes, 4);
+        return HRF_OK;
+    }
     case HRF_OP_PAD:
         for (int32_t i = 0; i < a->n_axes; i++)
             if (a->axes[i] != i)

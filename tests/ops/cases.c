@@ -412,6 +412,24 @@ static int32_t make_global_max(struct build *b)
                        build_input(b, pick_image(b, pick_channels(b), 1)));
 }
 
+static int32_t make_resize(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape x = pick_image(b, pick_channels(b), 1);
+    const bool by_scales = build_pick(b, 0, 1) == 0;
+    a.resize.mode = (enum hrf_resize_mode)build_pick(b, 0, 2);
+    a.resize.coordinates = (enum hrf_resize_coordinates)build_pick(b, 0, 3);
+    a.resize.rounding = (enum hrf_resize_rounding)build_pick(b, 0, 3);
+    a.resize.cubic_a = -0.75f;
+    a.resize.exclude_outside = build_pick(b, 0, 1) == 0;
+    for (int i = 0; i < 4; i++) {
+        a.resize.scales[i] = !by_scales ? 0 : i < 2 ? 1 : 1 + 0.5f * (float)build_pick(b, 0, 5);
+        a.resize.sizes[i] = i < 2 ? x.dims[i] : build_pick(b, 1, 30);
+    }
+    const int32_t input = build_input(b, x);
+    return build_node(b, HRF_OP_RESIZE, &input, 1, &a);
+}
+
 static int32_t make_lrn(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -484,6 +502,7 @@ const struct op_case op_cases[] = {
     { "average pool", HRF_OP_AVERAGE_POOL, make_average_pool, 40, 1e-6, true },
     { "global average pool", HRF_OP_GLOBAL_AVERAGE_POOL, make_global_average, 10, 1e-6, true },
     { "global max pool", HRF_OP_GLOBAL_MAX_POOL, make_global_max, 10, 0, true },
+    { "resize", HRF_OP_RESIZE, make_resize, 30, 0, true },
     { "lrn", HRF_OP_LRN, make_lrn, 15, 1e-6, true },
     { "reduce mean", HRF_OP_REDUCE_MEAN, make_reduce_mean, 20, 1e-6, true },
     { "reductions", HRF_OP_REDUCE_SUM, make_reduction, 40, 1e-6, true },

@@ -40,7 +40,7 @@ static bool is_between_products(const struct hrf_graph *graph)
 static bool goes_low(enum hrf_op op)
 {
     return op != HRF_OP_SOFTMAX && op != HRF_OP_LOG_SOFTMAX && op != HRF_OP_LRN &&
-           op != HRF_OP_REDUCE_MEAN && op != HRF_OP_LOG && op != HRF_OP_MAX;
+           op != HRF_OP_REDUCE_MEAN && op != HRF_OP_LOG && op != HRF_OP_RESIZE && op != HRF_OP_MAX;
 }
 
 static void check_case(const struct op_case *row, uint64_t seed, const char *precision,

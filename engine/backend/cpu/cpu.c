@@ -136,8 +136,8 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return hrf_integer_supports(graph, node, err);
     if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
         return true;
-    if (hrf_is_move(node->op) || node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-        find_function(node->op) != NULL)
+    if (hrf_is_move(node->op) || node->op == HRF_OP_RESIZE || node->op == HRF_OP_CONV ||
+        node->op == HRF_OP_CONV_TRANSPOSE || find_function(node->op) != NULL)
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CPU kernel",
                   node->name, hrf_op_name(node->op));
@@ -200,6 +200,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF)
         return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
+    if (node->op == HRF_OP_RESIZE)
+        return hrf_resize_compile(graph, node, out, err);
     if (node->op == HRF_OP_CONV && hrf_cpu_pointwise_fits(graph, node))
         return hrf_cpu_pointwise_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV && hrf_cpu_winograd_fits(backend, graph, node))

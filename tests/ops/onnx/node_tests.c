@@ -69,8 +69,8 @@ static bool is_parameter(const struct hrf_graph *graph, int32_t value)
         bool weights = node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
                        node->op == HRF_OP_GEMM || node->op == HRF_OP_BATCH_NORM ||
                        node->op == HRF_OP_CLIP || node->op == HRF_OP_PAD ||
-                       node->op == HRF_OP_MATMUL || node->op == HRF_OP_QUANTIZE ||
-                       node->op == HRF_OP_DEQUANTIZE;
+                       node->op == HRF_OP_RESIZE || node->op == HRF_OP_MATMUL ||
+                       node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE;
         for (int32_t k = 1; weights && k < node->n_inputs; k++)
             if (node->inputs[k] == value)
                 return true;
