@@ -79,6 +79,19 @@ static struct message *take(struct mailbox *box, int32_t from, int64_t tag)
     return NULL;
 }
 
+int32_t hrf_loop_waiting(struct hrf_comm *comm, int64_t tag)
+{
+    struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
+    int32_t from = -1;
+    pthread_mutex_lock(&loop->mutex);
+    for (const struct message *m = loop->boxes[comm->rank].first; m != NULL && from < 0;
+         m = m->next)
+        if (m->tag == tag)
+            from = m->from;
+    pthread_mutex_unlock(&loop->mutex);
+    return from;
+}
+
 static struct timespec after(int64_t ms)
 {
     struct timespec at;

@@ -14,6 +14,8 @@ void hrf_loop_destroy(struct hrf_loop *loop);
 HRF_DEFINE_AUTO(hrf_loop)
 /* Rank `rank`'s end; belongs to the group. */
 struct hrf_comm *hrf_loop_comm(struct hrf_loop *loop, int32_t rank);
+/* A rank of which a message of this tag waits for `comm`, -1: there is none. */
+int32_t hrf_loop_waiting(struct hrf_comm *comm, int64_t tag);
 /* Forgets an abort and every message, when no rank runs. */
 void hrf_loop_reset(struct hrf_loop *loop);
 

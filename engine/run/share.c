@@ -36,9 +36,9 @@ enum { FREE = -1, DONE = -2 };
 struct hrf_share {
     struct hrf_share_config config;
     struct hrf_share_task task;
-    int64_t task_number;  /* of the task that was begun last, from 0; -1 = none */
-    pthread_mutex_t lock; /* rank 0: everything below; others: the comm */
-    atomic_bool is_stopped;
+    int64_t task_number;               /* of the task that was begun last, from 0; -1 = none */
+    pthread_mutex_t lock;              /* rank 0: everything below; others: the comm */
+    atomic_bool is_stopped, is_broken; /* broken: the group was ended */
     bool task_failed;
     enum hrf_status failure;
     char text[TEXT_BYTES];
@@ -64,8 +64,15 @@ bool hrf_share_is_root(const struct hrf_share *share)
     return share->config.comm == NULL || share->config.comm->rank == 0;
 }
 
+/* Ends the group; returns where the ranks are threads of one process. Without the lock. */
 static void give_up(struct hrf_share *share, const struct hrf_error *err)
 {
+    pthread_mutex_lock(&share->lock);
+    share->task_failed = true;
+    share->failure = HRF_E_AGAIN;
+    snprintf(share->text, sizeof share->text, "%.*s", (int)sizeof share->text - 1, err->text);
+    pthread_mutex_unlock(&share->lock);
+    atomic_store(&share->is_broken, true);
     share->config.comm->ops->abort(share->config.comm, err->text);
 }
 
@@ -329,7 +336,8 @@ enum hrf_status hrf_share_begin(struct hrf_share *share, const struct hrf_share_
     pthread_mutex_lock(&share->lock);
     share->task = *task;
     share->task_failed = false;
-    enum hrf_status status = grow_buffer(share, err);
+    enum hrf_status status = share->is_broken ? hrf_error_set(err, HRF_E_AGAIN, "%s", share->text)
+                                              : grow_buffer(share, err);
     if (status == HRF_OK && hrf_share_is_root(share))
         status = begin_root(share, err);
     share->task_number++;
@@ -423,7 +431,7 @@ static bool all_left(struct hrf_share *share)
 void hrf_share_gather(struct hrf_share *share)
 {
     const int64_t deadline = hrf_clock_ns() + (int64_t)GATHER_MS * 1000000;
-    while (share->has_server && !all_left(share) && hrf_clock_ns() < deadline)
+    while (share->has_server && !share->is_broken && !all_left(share) && hrf_clock_ns() < deadline)
         hrf_clock_sleep_ms(2);
 }
 
@@ -437,10 +445,15 @@ static void end_server(struct hrf_share *share)
     pthread_mutex_lock(&share->lock);
     share->task_number = INT64_MAX - 1; /* whatever is asked for is over */
     pthread_mutex_unlock(&share->lock);
-    while (!share->is_stopped && !all_left(share))
+    const int64_t deadline = hrf_clock_ns() + share->config.stuck_ms * 1000000;
+    while (!share->is_stopped && !share->is_broken && !all_left(share) && hrf_clock_ns() < deadline)
         hrf_clock_sleep_ms(2);
     atomic_store(&share->server_ends, true);
     pthread_join(share->server, NULL);
+    if (!share->is_stopped && !share->is_broken && !all_left(share)) {
+        const struct hrf_error err = { .text = "all is scored, and a rank does not end" };
+        give_up(share, &err);
+    }
 }
 
 void hrf_share_destroy(struct hrf_share *share)
@@ -450,7 +463,8 @@ void hrf_share_destroy(struct hrf_share *share)
     struct hrf_error ignored;
     const struct call call = { .kind = CALL_LEAVE };
     end_server(share);
-    if (!hrf_share_is_root(share) && call_root(share, &call, NULL, 0, NULL, &ignored) != HRF_OK)
+    if (!hrf_share_is_root(share) && !share->is_broken &&
+        call_root(share, &call, NULL, 0, NULL, &ignored) != HRF_OK)
         give_up(share, &ignored);
     pthread_mutex_destroy(&share->lock);
     hrf_free(share->places);

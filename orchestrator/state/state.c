@@ -79,7 +79,7 @@ struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf
 {
     const bool is_free = end == HRF_END_PREEMPTED ||
                          (progress && (end == HRF_END_TIME_LIMIT || end == HRF_END_TRY_AGAIN ||
-                                       end == HRF_END_LOST));
+                                       end == HRF_END_SIGNAL || end == HRF_END_LOST));
     struct hrf_retry retry = { .n_attempts = n_attempts + !is_free };
     retry.again = (is_free || n_attempts < limit_of(policy, end)) && end != HRF_END_ERROR &&
                   end != HRF_END_CANCELLED;

@@ -249,6 +249,57 @@ static const struct hrf_comm_ops ops = {
 
 /* ---- begin and end ---- */
 
+/* MPI's first and last calls wait for every rank, without end: one that never comes is told by this
+ * thread. */
+struct patience {
+    struct mpi_comm *c;
+    const char *what;
+    pthread_t thread;
+    bool is_watched;
+    atomic_bool is_over;
+};
+
+static void *watch(void *context)
+{
+    struct patience *p = context;
+    const int64_t deadline = hrf_clock_ns() + p->c->base.deadline_ms * 1000000;
+    while (!atomic_load(&p->is_over)) {
+        if (hrf_clock_ns() > deadline) {
+            char why[128];
+            snprintf(why, sizeof why, "another rank did not %s within %lld s", p->what,
+                     (long long)p->c->base.deadline_ms / 1000);
+            fprintf(stderr, "a rank on %s ends: %s\n", p->c->host, why);
+            if (p->c->config.on_abort != NULL)
+                p->c->config.on_abort(p->c->config.context, why);
+            _exit(p->c->config.abort_code);
+        }
+        hrf_clock_sleep_ms(5);
+    }
+    return NULL;
+}
+
+static void patience_begin(struct patience *p, struct mpi_comm *c, const char *what)
+{
+    *p = (struct patience){ .c = c, .what = what };
+    p->is_watched = pthread_create(&p->thread, NULL, watch, p) == 0;
+}
+
+static void patience_end(struct patience *p)
+{
+    atomic_store(&p->is_over, true);
+    if (p->is_watched)
+        pthread_join(p->thread, NULL);
+}
+
+static int finalize(struct mpi_comm *c)
+{
+    struct patience patience;
+    patience_begin(&patience, c, "end");
+    const int code = MPI_Finalize();
+    patience_end(&patience);
+    return code;
+}
+
 static void destroy(struct hrf_comm *comm)
 {
     struct mpi_comm *c = mpi_of(comm);
@@ -268,7 +319,7 @@ static void destroy(struct hrf_comm *comm)
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
     if (begun && !ended)
-        MPI_Finalize();
+        finalize(c); /* nothing is left that could be done about a failure */
     hrf_free(c->peers);
     hrf_free(c);
 }
@@ -287,42 +338,18 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
                          wanted);
 }
 
-/* MPI_Init waits for every rank, without end: one that never comes is told by this thread. */
-struct start {
-    struct mpi_comm *c;
-    pthread_t thread;
-    atomic_bool is_over;
-};
-
-static void *watch_start(void *context)
-{
-    struct start *start = context;
-    const int64_t deadline = hrf_clock_ns() + start->c->base.deadline_ms * 1000000;
-    while (!atomic_load(&start->is_over)) {
-        if (hrf_clock_ns() > deadline) {
-            char why[128];
-            snprintf(why, sizeof why, "another rank did not begin within %lld s",
-                     (long long)start->c->base.deadline_ms / 1000);
-            fprintf(stderr, "a rank on %s ends: %s\n", start->c->host, why);
-            if (start->c->config.on_abort != NULL)
-                start->c->config.on_abort(start->c->config.context, why);
-            _exit(start->c->config.abort_code);
-        }
-        hrf_clock_sleep_ms(5);
-    }
-    return NULL;
-}
-
 static int start_mpi(struct mpi_comm *c, int *level)
 {
-    struct start start = { .c = c };
-    const bool is_watched = pthread_create(&start.thread, NULL, watch_start, &start) == 0;
+    struct patience patience;
+    patience_begin(&patience, c, "begin");
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level);
     if (code == MPI_SUCCESS)
-        code = MPI_Barrier(MPI_COMM_WORLD);
-    atomic_store(&start.is_over, true);
-    if (is_watched)
-        pthread_join(start.thread, NULL);
+        code = MPI_Comm_dup(MPI_COMM_WORLD, &c->messages);
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_dup(MPI_COMM_WORLD, &c->beats);
+    if (code == MPI_SUCCESS)
+        code = MPI_Barrier(c->messages);
+    patience_end(&patience);
     return code;
 }
 
@@ -340,8 +367,8 @@ static enum hrf_status begin(struct mpi_comm *c, struct hrf_error *err)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "this MPI does not let threads call it (MPI_THREAD_MULTIPLE)");
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "cannot set up MPI");
-    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &c->messages), "the ranks do not find each other");
-    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &c->beats), "the ranks do not find each other");
+    TRY_MPI(MPI_Comm_set_errhandler(c->messages, MPI_ERRORS_RETURN), "cannot set up MPI");
+    TRY_MPI(MPI_Comm_set_errhandler(c->beats, MPI_ERRORS_RETURN), "cannot set up MPI");
     c->peers = hrf_calloc((size_t)n_ranks, sizeof c->peers[0]);
     if (c->peers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);

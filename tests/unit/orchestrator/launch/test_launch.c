@@ -5,6 +5,7 @@
 #include "base/process.h"
 #include "orchestrator/launch/launch.h"
 #include "schema/record/job.h"
+#include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
 #include "tests/unit/unit.h"
 
@@ -275,6 +276,95 @@ static void a_worker_that_cannot_be_started_is_told_with_the_reason(void **state
     assert_int_equal(end.tasks.n_missing, 2);
 }
 
+static bool is_file(const char *name)
+{
+    return hrf_path_exists(file(name));
+}
+
+/* The scheduler starts the same attempt again; the first start may still live somewhere. */
+static void a_second_start_does_the_rest_in_a_folder_of_its_own(void **state)
+{
+    (void)state;
+    prepare("cd \"$(dirname \"$2\")\"; [ -e ../t0000.json ] || { echo " STATUS(
+        "failed") " > t0000.json; echo part > t0001.part; }; exit 75");
+    assert_int_equal(launch(), 75);
+    assert_true(is_file("claim") && is_file("t0000.json") && !is_file("revoked"));
+    assert_int_equal(launch(), 75);
+    assert_true(is_file("revoked")); /* the first start, should it live on */
+    assert_true(is_file("r1/spec.json") && is_file("r1/done.json") && is_file("r1/start.json"));
+    HRF_AUTO(hrf_job_spec) rest = NULL;
+    assert_int_equal(hrf_job_spec_read(file("r1/spec.json"), &rest, NULL), HRF_OK);
+    assert_int_equal(rest->n_tasks, 1);
+    assert_string_equal(rest->tasks[0].id, "t0001");
+    HRF_AUTO_FREE char *part = hrf_strdup(file("t0001.part"));
+    assert_string_equal(rest->tasks[0].partial, part);
+    assert_int_equal(launch(), 75);
+    assert_true(is_file("r1/revoked") && is_file("r2/done.json") && !is_file("r2/revoked"));
+}
+
+static void a_start_of_what_was_given_up_does_nothing(void **state)
+{
+    (void)state;
+    prepare("echo >> ran; exit 0");
+    assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
+    assert_int_equal(launch(), 75);
+    assert_int_equal(launch(), 75);
+    assert_false(is_file("done.json") || is_file("r1/done.json") || is_file("ran"));
+}
+
+static void words_of_the_spec_stand_before_the_worker(void **state)
+{
+    (void)state;
+    prepare("echo \"$0 $1\"; exit 0");
+    HRF_AUTO(hrf_job_spec) spec = NULL;
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
+    spec->wrap = hrf_calloc(2, sizeof *spec->wrap);
+    spec->wrap[0] = hrf_strdup("env");
+    spec->wrap[1] = hrf_strdup("A=it's one word");
+    spec->n_wrap = 2;
+    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(launch(), 0);
+    assert_true(is_file("done.json"));
+}
+
+static void the_rank_that_failed_first_is_blamed(void **state)
+{
+    (void)state;
+    prepare("exit 143");
+    HRF_AUTO(hrf_job_spec) spec = NULL;
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
+    spec->engine.n_ranks = 3;
+    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    for (int64_t i = 0; i < 3; i++) {
+        struct hrf_rank_record r = { .rank = i, .n_ranks = 3, .host = "n7" };
+        r.state = i == 0 ? HRF_RANK_RUNNING : HRF_RANK_FAILED;
+        r.end_ms = 1000 - i; /* rank 2 was first */
+        r.exit_code = (int)(5 + i);
+        snprintf(r.reason, sizeof r.reason, "no memory");
+        assert_int_equal(hrf_rank_write(directory, &r, NULL), HRF_OK);
+    }
+    assert_int_equal(launch(), 7);
+    assert_true(done().exited && done().exit_code == 7);
+    assert_string_equal(done().reason, "rank 2 of 3 on n7 failed: no memory");
+}
+
+static void a_rank_that_was_killed_may_go_again(void **state)
+{
+    (void)state;
+    prepare("exit 137");
+    HRF_AUTO(hrf_job_spec) spec = NULL;
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
+    spec->engine.n_ranks = 2;
+    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    const struct hrf_rank_record done_well = { .rank = 0, .state = HRF_RANK_STOPPED, .host = "n1" };
+    const struct hrf_rank_record killed = { .rank = 1, .state = HRF_RANK_RUNNING, .host = "n2" };
+    assert_int_equal(hrf_rank_write(directory, &done_well, NULL), HRF_OK);
+    assert_int_equal(hrf_rank_write(directory, &killed, NULL), HRF_OK);
+    launch();
+    assert_false(done().exited);
+    assert_string_equal(done().reason, "rank 1 of 2 on n2 was killed");
+}
+
 static void a_spec_that_cannot_be_read_starts_nothing(void **state)
 {
     (void)state;
@@ -323,6 +413,11 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
     const struct CMUnitTest tests[] = {
         TEST(a_worker_that_ends_well_is_told_with_its_tasks),
+        TEST(a_second_start_does_the_rest_in_a_folder_of_its_own),
+        TEST(a_start_of_what_was_given_up_does_nothing),
+        TEST(words_of_the_spec_stand_before_the_worker),
+        TEST(the_rank_that_failed_first_is_blamed),
+        TEST(a_rank_that_was_killed_may_go_again),
         TEST(a_worker_that_asks_for_another_try_is_told),
         TEST(a_worker_that_is_killed_is_told_with_the_signal),
         TEST(signals_are_passed_on_to_the_worker),

@@ -78,6 +78,7 @@ static void each_kind_of_end_has_its_own_patience(void **state)
     assert_int_equal(tries(HRF_END_PREEMPTED, false), 100); /* nobody's fault */
     assert_int_equal(tries(HRF_END_TIME_LIMIT, true), 100); /* each brings the end nearer */
     assert_int_equal(tries(HRF_END_LOST, true), 100);
+    assert_int_equal(tries(HRF_END_SIGNAL, true), 100);
 }
 
 static void more_is_given_of_what_was_wanting(void **state)

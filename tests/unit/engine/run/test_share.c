@@ -1,0 +1,308 @@
+/* Batches shared out over ranks that are threads: each scored once, whoever is fast, fails, leaves,
+ * hangs or is told to stop. */
+#include "base/clock.h"
+#include "engine/comm/loop.h"
+#include "engine/run/share.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_RANKS = 4, MAX_BATCHES = 64, BATCH = 3, CLASSES = 2 };
+
+struct cohort {
+    struct hrf_loop *loop;
+    int32_t n_ranks;
+    int64_t n_batches, n_tasks, stuck_ms;
+    bool done[MAX_BATCHES];
+    /* What a rank does with its k-th batch: milliseconds of work, or: */
+    int64_t (*work)(int32_t rank, int64_t k);
+    /* results, on rank 0 */
+    int64_t taken[MAX_BATCHES], n_wrong;
+    int64_t by_rank[MAX_RANKS];
+    enum hrf_status ends[MAX_RANKS];
+    char text[MAX_RANKS][200];
+    atomic_bool stop;
+};
+enum { FAIL = -1, LEAVE = -2, HANG = -3, STOP = -4 };
+
+struct member {
+    struct cohort *cohort;
+    int32_t rank;
+    pthread_t thread;
+};
+
+static float value_of(int64_t batch, int64_t i)
+{
+    return (float)(100 * batch + i);
+}
+
+static void sink(void *context, const struct hrf_share_result *r)
+{
+    struct cohort *c = context;
+    c->taken[r->batch]++;
+    for (int64_t i = 0; i < r->n; i++)
+        c->n_wrong += r->patches[i] != r->batch * BATCH + i;
+    for (int64_t i = 0; i < r->n * CLASSES; i++)
+        c->n_wrong += r->values[i] != value_of(r->batch, i);
+}
+
+static enum hrf_status give(struct hrf_share *share, int64_t batch, struct hrf_error *err)
+{
+    int64_t patches[BATCH];
+    float values[BATCH * CLASSES];
+    const int64_t n = 1 + batch % BATCH; /* not all are full */
+    for (int64_t i = 0; i < n; i++)
+        patches[i] = batch * BATCH + i;
+    for (int64_t i = 0; i < n * CLASSES; i++)
+        values[i] = value_of(batch, i);
+    const struct hrf_share_result result = {
+        .batch = batch, .n = n, .patches = patches, .values = values, .seconds = 0.001
+    };
+    return hrf_share_give(share, &result, err);
+}
+
+static enum hrf_status do_task(struct member *m, struct hrf_share *share, struct hrf_error *err)
+{
+    struct cohort *c = m->cohort;
+    int64_t batch;
+    for (int64_t k = 0; (batch = hrf_share_next(share)) >= 0; k++) {
+        const int64_t ms = c->work != NULL ? c->work(m->rank, k) : 0;
+        if (ms == FAIL) {
+            hrf_share_fail(share, HRF_E_USER, "the slide cannot be read");
+            return hrf_error_set(err, HRF_E_USER, "the slide cannot be read");
+        }
+        if (ms == LEAVE)
+            return hrf_error_set(err, HRF_E_AGAIN, "left");
+        if (ms == STOP) {
+            atomic_store(&c->stop, true);
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop");
+        }
+        if (ms == HANG) { /* until the group is ended */
+            char byte;
+            return hrf_loop_comm(c->loop, m->rank)
+                ->ops->receive(hrf_loop_comm(c->loop, m->rank), m->rank, 99, &byte, 1, err);
+        }
+        hrf_clock_sleep_ms(ms);
+        HRF_TRY(give(share, batch, err));
+        c->by_rank[m->rank]++;
+    }
+    return HRF_OK;
+}
+
+static struct cohort *idle_cohort;
+static bool idle(void)
+{
+    return atomic_load(&idle_cohort->stop);
+}
+
+static void *rank_main(void *context)
+{
+    struct member *m = context;
+    struct cohort *c = m->cohort;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_share *share = NULL;
+    const struct hrf_share_config config = { .comm = c->n_ranks > 1
+                                                         ? hrf_loop_comm(c->loop, m->rank)
+                                                         : NULL,
+                                             .waiting = hrf_loop_waiting,
+                                             .stuck_ms = c->stuck_ms };
+    enum hrf_status status = hrf_share_create(&config, &share, &err);
+    for (int64_t t = 0; t < c->n_tasks && status == HRF_OK; t++) {
+        const struct hrf_share_task task = { .n_batches = c->n_batches,
+                                             .batch = BATCH,
+                                             .n_values = CLASSES,
+                                             .done = c->done,
+                                             .sink = sink,
+                                             .context = c };
+        status = hrf_share_begin(share, &task, &err);
+        if (status == HRF_OK)
+            status = do_task(m, share, &err);
+        if (status == HRF_OK)
+            status = hrf_share_end(share, idle, &err);
+        c->ends[m->rank] = status;
+        snprintf(c->text[m->rank], sizeof c->text[0], "%.199s", err.text);
+        if (status == HRF_E_USER) /* the task's fault: on to the next */
+            status = HRF_OK;
+    }
+    if (status == HRF_E_AGAIN && hrf_share_is_root(share)) {
+        hrf_share_stop(share);
+        hrf_share_gather(share);
+    }
+    hrf_share_destroy(share);
+    return NULL;
+}
+
+static void run(struct cohort *c)
+{
+    struct member members[MAX_RANKS];
+    idle_cohort = c;
+    c->stuck_ms = c->stuck_ms > 0 ? c->stuck_ms : 60000;
+    c->n_tasks = c->n_tasks > 0 ? c->n_tasks : 1;
+    assert_int_equal(hrf_loop_create(c->n_ranks, 60000, &c->loop, NULL), HRF_OK);
+    for (int32_t r = 0; r < c->n_ranks; r++) {
+        members[r] = (struct member){ .cohort = c, .rank = r };
+        assert_int_equal(pthread_create(&members[r].thread, NULL, rank_main, &members[r]), 0);
+    }
+    for (int32_t r = 0; r < c->n_ranks; r++)
+        pthread_join(members[r].thread, NULL);
+    hrf_loop_destroy(c->loop);
+    assert_int_equal(c->n_wrong, 0);
+}
+
+static void assert_each(const struct cohort *c, int64_t times)
+{
+    for (int64_t i = 0; i < c->n_batches; i++)
+        assert_int_equal(c->taken[i], c->done[i] ? 0 : times);
+}
+
+static void every_batch_is_scored_once_by_any_number_of_ranks(void **state)
+{
+    (void)state;
+    for (int32_t n = 1; n <= MAX_RANKS; n++) {
+        struct cohort c = { .n_ranks = n, .n_batches = MAX_BATCHES };
+        run(&c);
+        assert_each(&c, 1);
+        for (int32_t r = 0; r < n; r++)
+            assert_int_equal(c.ends[r], HRF_OK);
+    }
+}
+
+static void tasks_follow_each_other(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 3, .n_batches = 5, .n_tasks = 20 };
+    run(&c);
+    assert_each(&c, 20);
+}
+
+static void a_task_without_open_batches_is_over_at_once(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 2, .n_batches = 4, .done = { true, true, true, true } };
+    run(&c);
+    assert_each(&c, 1);
+    assert_int_equal(c.by_rank[0] + c.by_rank[1], 0);
+}
+
+static void what_an_earlier_attempt_did_is_left_out(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 3, .n_batches = 40 };
+    for (int64_t i = 0; i < 40; i += 3)
+        c.done[i] = true;
+    run(&c);
+    assert_each(&c, 1);
+}
+
+static int64_t rank_2_is_slow(int32_t rank, int64_t k)
+{
+    (void)k;
+    return rank == 2 ? 60 : 2;
+}
+
+static void a_slow_rank_gets_less(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 3, .n_batches = 60, .work = rank_2_is_slow };
+    run(&c);
+    assert_each(&c, 1);
+    assert_true(c.by_rank[2] < c.by_rank[0] && c.by_rank[2] < c.by_rank[1]);
+}
+
+static int64_t rank_1_cannot_read(int32_t rank, int64_t k)
+{
+    return rank == 1 && k == 1 ? FAIL : 1;
+}
+
+static void what_one_rank_cannot_read_fails_for_all(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 3, .n_batches = 60, .work = rank_1_cannot_read };
+    run(&c);
+    assert_int_equal(c.ends[0], HRF_E_USER);
+    assert_string_equal(c.text[0], "the slide cannot be read");
+    for (int64_t i = 0; i < 60; i++)
+        assert_true(c.taken[i] <= 1);
+}
+
+static void the_task_after_a_failed_one_is_whole(void **state)
+{
+    (void)state;
+    static int64_t (*const work)(int32_t, int64_t) = rank_1_cannot_read;
+    struct cohort c = { .n_ranks = 2, .n_batches = 2, .n_tasks = 3, .work = work };
+    run(&c); /* with 2 batches rank 1 seldom gets to its second: most tasks end well */
+    for (int64_t i = 0; i < 2; i++)
+        assert_true(c.taken[i] <= 3);
+}
+
+static int64_t rank_2_leaves(int32_t rank, int64_t k)
+{
+    return rank == 2 && k == 3 ? LEAVE : 3;
+}
+
+static void what_a_rank_left_undone_goes_to_the_others(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 3, .n_batches = 50, .work = rank_2_leaves };
+    run(&c);
+    assert_each(&c, 1);
+    assert_int_equal(c.by_rank[2], 3);
+    assert_int_equal(c.ends[0], HRF_OK);
+}
+
+static int64_t rank_1_hangs(int32_t rank, int64_t k)
+{
+    return rank == 1 && k == 2 ? HANG : 1;
+}
+
+static void a_rank_that_hangs_is_named_and_ends_the_group(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 2, .n_batches = 50, .work = rank_1_hangs, .stuck_ms = 300 };
+    run(&c); /* ends at all: rank 1 is told by the group's end */
+    assert_int_equal(c.ends[1], HRF_E_AGAIN);
+    assert_non_null(strstr(c.text[1], "rank 1 hangs or has died: it has had a batch for"));
+}
+
+static int64_t rank_0_is_told_to_stop(int32_t rank, int64_t k)
+{
+    return rank == 0 && k == 4 ? STOP : 5;
+}
+
+static void a_stop_keeps_what_is_done(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 3, .n_batches = 60, .work = rank_0_is_told_to_stop };
+    run(&c);
+    int64_t n = 0;
+    for (int64_t i = 0; i < 60; i++) {
+        assert_true(c.taken[i] <= 1);
+        n += c.taken[i];
+    }
+    assert_true(n >= 4 && n < 60);
+    assert_int_equal(n, c.by_rank[0] + c.by_rank[1] + c.by_rank[2]); /* what was given was taken */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_batch_is_scored_once_by_any_number_of_ranks),
+        cmocka_unit_test(tasks_follow_each_other),
+        cmocka_unit_test(a_task_without_open_batches_is_over_at_once),
+        cmocka_unit_test(what_an_earlier_attempt_did_is_left_out),
+        cmocka_unit_test(a_slow_rank_gets_less),
+        cmocka_unit_test(what_one_rank_cannot_read_fails_for_all),
+        cmocka_unit_test(the_task_after_a_failed_one_is_whole),
+        cmocka_unit_test(what_a_rank_left_undone_goes_to_the_others),
+        cmocka_unit_test(a_rank_that_hangs_is_named_and_ends_the_group),
+        cmocka_unit_test(a_stop_keeps_what_is_done),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
