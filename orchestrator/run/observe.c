@@ -313,6 +313,13 @@ static bool take_part(const struct run *run, const struct run_job *job, size_t i
     return false;
 }
 
+/* Of the tasks behind the one that a job was at: they had not begun, so that nothing is held
+ * against them, unless they would share its end. */
+static enum hrf_end end_behind(enum hrf_end end)
+{
+    return end == HRF_END_ERROR || end == HRF_END_CANCELLED ? end : HRF_END_PREEMPTED;
+}
+
 /* No more will come from this job. */
 static enum hrf_status close_job(struct run *run, struct run_job *job,
                                  const struct hrf_sentinel *done, bool has_word,
@@ -336,7 +343,8 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
         HRF_TRY(collect_task(run, job, job->n_collected, task, &ended, err));
         if (!ended) {
             const bool progress = take_part(run, job, job->n_collected, task) || job->n_results > 0;
-            HRF_TRY(judge_task(run, task, verdict.end, progress, reason, err));
+            HRF_TRY(judge_task(run, task, is_short ? end_behind(verdict.end) : verdict.end,
+                               progress, reason, err));
         }
         is_short |= !ended;
     }
