@@ -65,7 +65,7 @@ static void check(const char *text, const char *precision, int64_t batch)
     struct hrf_made_ranges made = { .fused = NULL };
     struct hrf_layout_plan layout;
     struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO(hrf_graph) graph = network(batch, 96);
+    HRF_AUTO(hrf_graph) graph = network(batch, 64);
     HRF_AUTO(hrf_planner) planner = NULL;
     HRF_AUTO(hrf_prediction) prediction = NULL;
     assert_int_equal(hrf_made_ranges_init(graph, &made, NULL), HRF_OK);
