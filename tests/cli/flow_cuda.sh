@@ -29,7 +29,13 @@ END
 
 expect_code 0 "$flow" doctor --dir "$scratch"
 expect_text "Emulated GPU, compute capability 9.0"
+# The program that a machine with a GPU is checked with.
+"$HRF_SOURCE_DIR/tools/gpu-check" --help | grep -q -- --quick || fail "gpu-check --help"
+expect_code 0 "$engine" check --quick --json
+expect_text '"good":true'
 export HRF_EMULATED_CUDA=no-driver
+expect_code 2 "$engine" check --quick
+expect_text "no NVIDIA driver is installed"
 expect_code 0 "$flow" doctor --dir "$scratch"
 expect_text "no NVIDIA driver is installed"
 code=0

@@ -60,6 +60,22 @@ static enum hrf_status describe(struct hrf_cuda_device *device, struct hrf_error
     return HRF_OK;
 }
 
+/* Ranks of one node share out the GPUs that they all see; where each sees its own alone, that one.
+ */
+static int index_of_rank(int n_devices)
+{
+    static const char *const names[] = { "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "PMIX_LOCAL_RANK" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = getenv(names[i]);
+        char *end = NULL;
+        const long rank = text != NULL ? strtol(text, &end, 10) : -1;
+        if (text != NULL && end != text && *end == '\0' && rank >= 0)
+            return (int)(rank % n_devices);
+    }
+    return 0;
+}
+
 enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = hrf_calloc(1, sizeof *device);
@@ -72,7 +88,7 @@ enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out, st
     cudaError_t status = cudaGetDeviceCount(&n_devices);
     if (status != cudaSuccess || n_devices == 0)
         return explain_start(status, device->driver, device->runtime, err);
-    device->index = index < 0 ? 0 : index;
+    device->index = index < 0 ? index_of_rank(n_devices) : index;
     if (device->index >= n_devices)
         return hrf_error_set(err, HRF_E_USER, "GPU %d was asked for; this machine shows %d",
                              device->index, n_devices);

@@ -31,8 +31,9 @@ struct hrf_cuda_device {
     cudaStream_t copies;  /* of transfers */
 };
 
-/* index -1: the first visible one. HRF_E_UNSUPPORTED, with the reason and the way out: no driver,
- * a driver that is too old, no device, a device that is too old. */
+/* index -1: the visible one of this rank's number on its node, the first when it has none.
+ * HRF_E_UNSUPPORTED, with the reason and the way out: no driver, a driver that is too old, no
+ * device, a device that is too old. */
 HRF_CHECKED enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out,
                                                  struct hrf_error *err);
 void hrf_cuda_device_destroy(struct hrf_cuda_device *device);
