@@ -226,17 +226,33 @@ static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
         hrf_strbuf_addf(out, " on %s", view->node);
 }
 
-static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum hrf_end end,
+/* What comes before the worker's own end; "": nothing. */
+static const char *kind_of_end(enum hrf_end end, bool was_ours)
+{
+    switch (end) {
+    case HRF_END_PREEMPTED:
+        return was_ours ? "it was cancelled: " : "it was preempted: ";
+    case HRF_END_TIME_LIMIT:
+        return "its time was over: ";
+    case HRF_END_MEMORY:
+        return "it needed more memory than it had: ";
+    case HRF_END_CANCELLED:
+        return "it was cancelled by somebody else; run again to try it again: ";
+    case HRF_END_CLEAN:
+    case HRF_END_TRY_AGAIN:
+    case HRF_END_SIGNAL:
+    case HRF_END_ERROR:
+    case HRF_END_LOST:
+        break;
+    }
+    return "";
+}
+
+static char *describe_end(const struct hrf_sentinel *done, bool has_word, const char *kind,
                           const struct hrf_job_view *view, const char *said)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    static const char *const first[] = { [HRF_END_PREEMPTED] = "it was preempted",
-                                         [HRF_END_TIME_LIMIT] = "its time was over",
-                                         [HRF_END_MEMORY] = "it needed more memory than it had",
-                                         [HRF_END_CANCELLED] = "it was cancelled by somebody "
-                                                               "else; run again to try it again" };
-    if (first[end] != NULL)
-        hrf_strbuf_addf(&text, "%s: ", first[end]);
+    hrf_strbuf_adds(&text, kind);
     if (!has_word)
         hrf_strbuf_adds(&text, "the job vanished without a word (killed?)");
     else if (done->reason[0] != '\0')
@@ -268,11 +284,12 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
                                          .exit_code = done->exit_code,
                                          .cause = job->view.cause };
     out->end = hrf_state_judge(&witness);
-    if (was_revoked &&
-        out->end == HRF_END_CANCELLED) /* by `hires-flow cancel`: no try is used up */
+    const bool was_ours = was_revoked && out->end == HRF_END_CANCELLED;
+    if (was_ours) /* by `hires-flow cancel`: no try is used up */
         out->end = HRF_END_PREEMPTED;
-    out->reason = describe_end(done, has_word, out->end, &job->view, papers.said);
-    out->message = describe_end(done, has_word, out->end, NULL, papers.said);
+    const char *kind = kind_of_end(out->end, was_ours);
+    out->reason = describe_end(done, has_word, kind, &job->view, papers.said);
+    out->message = describe_end(done, has_word, kind, NULL, papers.said);
     hrf_free(papers.said);
     if (out->reason == NULL || out->message == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
