@@ -1,0 +1,23 @@
+#!/bin/sh
+# The real module on a machine without a GPU: what it says without a driver and with the toolkit's stub.
+#   start.sh STUB-FOLDER
+set -eu
+engine=$HRF_BIN_DIR/hires-engine
+[ -e /dev/nvidiactl ] && { echo "this machine has a driver"; exit 77; }
+[ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_cuda.so" ] || { echo "the module is not built"; exit 1; }
+expect() { # words, output
+    case $2 in *"$1"*) ;; *) echo "no '$1' in: $2"; exit 1 ;; esac
+}
+expect "cuda: missing: no NVIDIA driver is installed on this machine (libcuda.so.1 is not found)" "$("$engine" version)"
+expect "is the toolkit's stub, not a driver" "$(LD_LIBRARY_PATH=$1 "$engine" version)"
+bench="$engine bench --model resnet18 --size 32 --batch 1 --runs 1"
+code=0
+said=$($bench --device cuda 2>&1) || code=$?
+[ "$code" = 2 ] || { echo "exit $code, not 2: $said"; exit 1; }
+expect "use device cpu instead" "$said"
+expect '"device": "cpu"' "$($bench --device auto --json | sed 's/":"/": "/g')"
+# A module whose libraries are missing is told as such.
+other=$(mktemp -d)
+trap 'rm -rf "$other"' EXIT
+said=$(HRF_MODULE_DIR=$other $bench --device cuda 2>&1) || true
+expect "this installation has no cuda module" "$said"
