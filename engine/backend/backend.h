@@ -236,6 +236,18 @@ static inline float *hrf_floats(const struct hrf_kernel_call *call)
 {
     return call->output;
 }
+/* A MATMUL as n products of [rows][depth] and [depth][columns]. Strides in elements, along rows (of
+ * b: depth) and columns (of a: depth). */
+struct hrf_matmul {
+    int64_t n, rows, columns, depth;
+    int64_t a[2], b[2], y[2];
+    int32_t n_batch;
+    int64_t batch[HRF_MAX_RANK], batch_strides[3][HRF_MAX_RANK]; /* of a, b, y */
+};
+void hrf_matmul_view(const struct hrf_spec *spec, struct hrf_matmul *out);
+/* Where product m begins in a, b and y. */
+void hrf_matmul_seek(const struct hrf_matmul *view, int64_t m, int64_t offsets[3]);
+
 size_t hrf_spec_constant_bytes(const struct hrf_spec *spec);
 
 /* What every back end refuses in the same words: types that the operator has no kernel for, ranks

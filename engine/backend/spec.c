@@ -179,21 +179,6 @@ static enum hrf_status check_constants(const struct hrf_graph *graph, const stru
     return HRF_OK;
 }
 
-/* numpy's rank-1 forms have no rows or columns, and rank 4 lies in memory as images do. */
-static enum hrf_status check_product(const struct hrf_graph *graph, const struct hrf_node *node,
-                                     struct hrf_error *err)
-{
-    for (int32_t i = 0; i < 2; i++) {
-        const int32_t rank = graph->values[node->inputs[i]].shape.rank;
-        if (rank < 2 || rank == 4)
-            return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                                 "node '%s' (MatMul): an input has rank %" PRId32
-                                 "; ranks 2, 3, 5 and 6 are computed",
-                                 node->name, rank);
-    }
-    return HRF_OK;
-}
-
 enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struct hrf_node *node,
                                       struct hrf_error *err)
 {
@@ -211,8 +196,6 @@ enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struc
                                      node->name, hrf_op_name(node->op), i);
     HRF_TRY(check_types(graph, node, err));
     HRF_TRY(check_constants(graph, node, err));
-    if (node->op == HRF_OP_MATMUL)
-        HRF_TRY(check_product(graph, node, err));
     const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
     if (needs_rank_4(node->op) && x->rank != 4)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,

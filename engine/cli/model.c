@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const char details[] =
-    "  model make NAME --output FILE   write a built-in architecture as ONNX\n"
+    "  model make NAME --output FILE   write a built-in architecture as ONNX; amoebanet-d:L,F and\n"
+    "                                  unet:LEVELS,WIDTH take parameters\n"
     "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
     "  model check FILE                tell whether a run could score images with it";
 

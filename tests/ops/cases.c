@@ -195,16 +195,31 @@ static int32_t make_gemm(struct build *b)
     return build_node(b, HRF_OP_GEMM, inputs, 4, &a);
 }
 
+/* numpy's: vectors, matrices, and batches of them that broadcast. */
 static int32_t make_matmul(struct build *b)
 {
     const int64_t m = build_pick(b, 1, 20), n = build_pick(b, 1, 20), k = build_pick(b, 1, 20);
-    const int64_t batch = build_pick(b, 1, 4);
-    const bool broadcast = build_pick(b, 0, 1), flat = build_pick(b, 0, 1);
-    const int32_t left = build_input(b, flat ? SHAPE(m, k) : SHAPE(batch, m, k));
-    const struct hrf_shape right = flat || broadcast ? SHAPE(k, n) : SHAPE(batch, k, n);
-    return build_binary(b, HRF_OP_MATMUL, left,
-                        build_pick(b, 0, 1) ? build_constant(b, right, -1, 1)
-                                            : build_input(b, right));
+    struct hrf_shape sides[2] = { SHAPE(m, k), SHAPE(k, n) };
+    const int32_t most = (int32_t)build_pick(b, 0, 4);
+    int64_t batch[4];
+    for (int i = 0; i < 4; i++)
+        batch[i] = build_pick(b, 1, 3);
+    for (int s = 0; s < 2; s++) {
+        const int32_t more = most == 0 ? 0 : (int32_t)build_pick(b, s == 0 ? most : 0, most);
+        struct hrf_shape full = { .rank = more + 2 };
+        for (int32_t i = 0; i < more; i++)
+            full.dims[i] = build_pick(b, 0, 3) == 0 ? 1 : batch[4 - more + i];
+        full.dims[more] = sides[s].dims[0];
+        full.dims[more + 1] = sides[s].dims[1];
+        sides[s] = full;
+    }
+    if (most == 0 && build_pick(b, 0, 3) == 0)
+        sides[0] = SHAPE(k);
+    else if (build_pick(b, 0, 5) == 0)
+        sides[1] = SHAPE(k);
+    return build_binary(b, HRF_OP_MATMUL, build_input(b, sides[0]),
+                        build_pick(b, 0, 1) ? build_constant(b, sides[1], -1, 1)
+                                            : build_input(b, sides[1]));
 }
 
 static int32_t performer_of(struct build *b, bool exponential)
@@ -479,7 +494,7 @@ const struct op_case op_cases[] = {
     { "conv transpose", HRF_OP_CONV_TRANSPOSE, make_conv_transpose, 60, 5e-6, false },
     { "gappy conv transpose", HRF_OP_CONV_TRANSPOSE, make_gappy_conv_transpose, 20, 5e-6, false },
     { "gemm", HRF_OP_GEMM, make_gemm, 40, 5e-6, false },
-    { "matmul", HRF_OP_MATMUL, make_matmul, 20, 5e-6, false },
+    { "matmul", HRF_OP_MATMUL, make_matmul, 60, 5e-6, false },
     { "performer", HRF_OP_PERFORMER, make_performer, 20, 0, true },
     { "softmax performer", HRF_OP_PERFORMER, make_softmax_performer, 10, 0, true },
     { "batch norm", HRF_OP_BATCH_NORM, make_batch_norm, 20, 1e-6, true },

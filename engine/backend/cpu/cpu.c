@@ -165,6 +165,9 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
         kernel->base.workspace_bytes = 2 * (size_t)hrf_shape_count(&spec->output.shape) *
                                        sizeof(double);
     switch (spec->op) {
+    case HRF_OP_MATMUL:
+        kernel->base.workspace_bytes = hrf_cpu_matmul_workspace(spec);
+        break;
     case HRF_OP_BATCH_NORM:
         hrf_cpu_prepare_batch_norm(spec);
         break;

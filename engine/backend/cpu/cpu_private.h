@@ -72,6 +72,7 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
 
 /* PERFORMER's parts: turns the projection, once; the bytes they work in. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_attention(struct hrf_spec *spec, struct hrf_error *err);
+size_t hrf_cpu_matmul_workspace(const struct hrf_spec *spec);
 size_t hrf_cpu_attention_workspace(const struct hrf_spec *spec);
 
 /* Turns BATCH_NORM's constants into a factor (input 1) and a shift (input 2), once. */

@@ -29,30 +29,55 @@ enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kerne
     return HRF_OK;
 }
 
+/* Each matrix is copied to where its rows are dense, unless they are. */
+static bool is_dense(const int64_t strides[2], int64_t rows, int64_t columns)
+{
+    return (strides[1] == 1 || columns == 1) && (strides[0] == columns || rows == 1);
+}
+
+static void copy_matrix(const float *from, const int64_t strides[2], int64_t rows, int64_t columns,
+                        float *to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            to[i * columns + j] = from[i * strides[0] + j * strides[1]];
+}
+
+size_t hrf_cpu_matmul_workspace(const struct hrf_spec *spec)
+{
+    struct hrf_matmul v;
+    hrf_matmul_view(spec, &v);
+    return (size_t)(v.rows * v.depth + v.depth * v.columns + v.rows * v.columns) * sizeof(float);
+}
+
 enum hrf_status hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                struct hrf_error *err)
 {
-    const struct hrf_shape *sa = &spec->inputs[0].shape, *sb = &spec->inputs[1].shape;
-    const struct hrf_shape *so = &spec->output.shape;
-    const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
-    int64_t depth = sa->dims[sa->rank - 1];
-    int64_t rows = sa->dims[sa->rank - 2], columns = sb->dims[sb->rank - 1];
-    int64_t a_strides[HRF_MAX_RANK], b_strides[HRF_MAX_RANK];
-    hrf_layout_broadcast_strides(sa, so, a_strides);
-    hrf_layout_broadcast_strides(sb, so, b_strides);
-    int64_t n = hrf_shape_count(so) / (rows * columns);
-    for (int64_t m = 0; m < n; m++) {
-        int64_t rest = m, at_a = 0, at_b = 0;
-        for (int32_t d = so->rank - 3; d >= 0; d--) {
-            at_a += rest % so->dims[d] * a_strides[d];
-            at_b += rest % so->dims[d] * b_strides[d];
-            rest /= so->dims[d];
+    struct hrf_matmul v;
+    hrf_matmul_view(spec, &v);
+    float *own_a = call->workspace, *own_b = own_a + v.rows * v.depth;
+    float *own_y = own_b + v.depth * v.columns;
+    const bool dense_y = is_dense(v.y, v.rows, v.columns);
+    for (int64_t m = 0; m < v.n; m++) {
+        int64_t at[3];
+        hrf_matmul_seek(&v, m, at);
+        const float *a = (const float *)hrf_spec_data(spec, call, 0) + at[0];
+        const float *b = (const float *)hrf_spec_data(spec, call, 1) + at[1];
+        float *y = hrf_floats(call) + at[2];
+        if (!is_dense(v.a, v.rows, v.depth)) {
+            copy_matrix(a, v.a, v.rows, v.depth, own_a);
+            a = own_a;
         }
-        dnnl_status_t status = dnnl_sgemm('N', 'N', rows, columns, depth, 1.0f, a + at_a, depth,
-                                          b + at_b, columns, 0.0f,
-                                          hrf_floats(call) + m * rows * columns, columns);
+        if (!is_dense(v.b, v.depth, v.columns)) {
+            copy_matrix(b, v.b, v.depth, v.columns, own_b);
+            b = own_b;
+        }
+        dnnl_status_t status = dnnl_sgemm('N', 'N', v.rows, v.columns, v.depth, 1.0f, a, v.depth, b,
+                                          v.columns, 0.0f, dense_y ? y : own_y, v.columns);
         if (status != dnnl_success)
             return hrf_dnnl_error(err, status, spec->name, "matrix product");
+        for (int64_t i = 0; i < v.rows * v.columns && !dense_y; i++)
+            y[i / v.columns * v.y[0] + i % v.columns * v.y[1]] = own_y[i];
     }
     return HRF_OK;
 }

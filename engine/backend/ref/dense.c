@@ -29,31 +29,21 @@ void hrf_ref_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *cal
     }
 }
 
-/* numpy.matmul for ranks 2 to 6 but not 4, whose memory order is an image's. */
 void hrf_ref_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    const struct hrf_shape *sa = &spec->inputs[0].shape, *sb = &spec->inputs[1].shape;
-    const struct hrf_shape *so = &spec->output.shape;
     const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
-    int64_t depth = sa->dims[sa->rank - 1];
-    int64_t rows = sa->dims[sa->rank - 2], columns = sb->dims[sb->rank - 1];
-    int64_t a_strides[HRF_MAX_RANK], b_strides[HRF_MAX_RANK];
-    hrf_layout_broadcast_strides(sa, so, a_strides);
-    hrf_layout_broadcast_strides(sb, so, b_strides);
-    int64_t n = hrf_shape_count(so) / (rows * columns);
-    for (int64_t m = 0; m < n; m++) {
-        int64_t rest = m, at_a = 0, at_b = 0;
-        for (int32_t d = so->rank - 3; d >= 0; d--) {
-            at_a += rest % so->dims[d] * a_strides[d];
-            at_b += rest % so->dims[d] * b_strides[d];
-            rest /= so->dims[d];
-        }
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++) {
+    struct hrf_matmul v;
+    hrf_matmul_view(spec, &v);
+    for (int64_t m = 0; m < v.n; m++) {
+        int64_t at[3];
+        hrf_matmul_seek(&v, m, at);
+        for (int64_t i = 0; i < v.rows; i++)
+            for (int64_t j = 0; j < v.columns; j++) {
                 double sum = 0;
-                for (int64_t k = 0; k < depth; k++)
-                    sum += (double)a[at_a + i * depth + k] * (double)b[at_b + k * columns + j];
-                hrf_floats(call)[(m * rows + i) * columns + j] = (float)sum;
+                for (int64_t k = 0; k < v.depth; k++)
+                    sum += (double)a[at[0] + i * v.a[0] + k * v.a[1]] *
+                           (double)b[at[1] + k * v.b[0] + j * v.b[1]];
+                hrf_floats(call)[at[2] + i * v.y[0] + j * v.y[1]] = (float)sum;
             }
     }
 }
