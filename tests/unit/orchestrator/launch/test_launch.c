@@ -318,6 +318,7 @@ static void words_of_the_spec_stand_before_the_worker(void **state)
     prepare("echo \"$0 $1\"; exit 0");
     HRF_AUTO(hrf_job_spec) spec = NULL;
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
+    hrf_free(spec->wrap);
     spec->wrap = hrf_calloc(2, sizeof *spec->wrap);
     spec->wrap[0] = hrf_strdup("env");
     spec->wrap[1] = hrf_strdup("A=it's one word");
