@@ -450,6 +450,10 @@ static void end_server(struct hrf_share *share)
         hrf_clock_sleep_ms(2);
     atomic_store(&share->server_ends, true);
     pthread_join(share->server, NULL);
+    struct hrf_error ignored; /* they may go: all is done */
+    for (int32_t r = 1; r < n_ranks(share) && !share->is_broken; r++)
+        if (reply(share, r, NO_MORE, &ignored) != HRF_OK)
+            break;
     if (!share->is_stopped && !share->is_broken && !all_left(share)) {
         const struct hrf_error err = { .text = "all is scored, and a rank does not end" };
         give_up(share, &err);
@@ -462,9 +466,10 @@ void hrf_share_destroy(struct hrf_share *share)
         return;
     struct hrf_error ignored;
     const struct call call = { .kind = CALL_LEAVE };
+    int64_t answer; /* comes when rank 0 is done too, which shows its progress meanwhile */
     end_server(share);
     if (!hrf_share_is_root(share) && !share->is_broken &&
-        call_root(share, &call, NULL, 0, NULL, &ignored) != HRF_OK)
+        call_root(share, &call, NULL, 0, &answer, &ignored) != HRF_OK)
         give_up(share, &ignored);
     pthread_mutex_destroy(&share->lock);
     hrf_free(share->places);

@@ -25,6 +25,9 @@ struct sent { /* a message on its way, kept until MPI has taken it */
 struct peer {
     atomic_llong steps;   /* as it said last */
     atomic_llong seen_ns; /* when it said so, by our clock */
+    long long sent;       /* what it is being told of us: the beating thread's */
+    MPI_Request request;
+    bool is_sending;
 };
 
 struct mpi_comm {
@@ -80,6 +83,19 @@ static void take_beats(struct mpi_comm *c)
     }
 }
 
+/* 8 bytes are taken at once, but where there is no way to that rank yet: it is not waited for. */
+static void send_beat(struct mpi_comm *c, int32_t to, long long steps)
+{
+    struct peer *peer = &c->peers[to];
+    int done = 1;
+    if (peer->is_sending &&
+        (MPI_Test(&peer->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done))
+        return;
+    peer->sent = steps;
+    peer->is_sending = MPI_Isend(&peer->sent, 1, MPI_LONG_LONG, to, BEAT_TAG, c->beats,
+                                 &peer->request) == MPI_SUCCESS;
+}
+
 /* Tells the others of this rank's progress, and listens. A rank that hangs says the same number
  * again and again, one that is gone or stopped says nothing: neither is seen to move. */
 static void *beat(void *context)
@@ -90,10 +106,8 @@ static void *beat(void *context)
         const long long steps = atomic_load(&c->base.steps);
         take_beats(c);
         for (int32_t r = 0; r < c->base.n_ranks && steps != told; r++) {
-            MPI_Request request;
-            if (r != c->base.rank && /* eager: 8 bytes are taken at once */
-                MPI_Isend(&steps, 1, MPI_LONG_LONG, r, BEAT_TAG, c->beats, &request) == MPI_SUCCESS)
-                MPI_Wait(&request, MPI_STATUS_IGNORE);
+            if (r != c->base.rank)
+                send_beat(c, r, steps);
         }
         told = steps;
         hrf_clock_sleep_ms(BEAT_MS);
