@@ -1,0 +1,60 @@
+/* observe.c - what every tensor holds on the patches of a task, in float32: for INT8's ranges. */
+#include "base/crash.h"
+#include "calibrate/observe/codec.h"
+#include "engine/cli/worker.h"
+#include "engine/run/calibrator.h"
+
+#include <string.h>
+
+static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_job_task *task,
+                                       struct hrf_feed *feed, struct hrf_calibrator *calibrator,
+                                       struct hrf_error *err)
+{
+    for (int64_t done = 0; done < task->n_patches;) {
+        struct hrf_batch_source source = { .size = job->size };
+        HRF_TRY(hrf_feed_next(feed, &source.batch, err));
+        calibrator->n_images = source.batch.n; /* the rest of a short batch is not looked at */
+        HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
+        hrf_crash_point("engine.observe.batch");
+        done += source.batch.n;
+        hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
+        if (hrf_worker_is_stopping())
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status observe_slide(struct hrf_worker *job, const struct hrf_job_task *task,
+                                     struct hrf_task_source *source,
+                                     struct hrf_calibrator *calibrator, struct hrf_error *err)
+{
+    calibrator->n_images = 1;
+    return hrf_worker_run_slide(job, task, source, err);
+}
+
+enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_task *task,
+                                   struct hrf_bytes *record, struct hrf_error *err)
+{
+    struct hrf_task_source source = { .plan = NULL };
+    struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrator calibrator = { .observations = &seen };
+    char *text = NULL;
+    enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
+    if (status == HRF_OK && !job->spec->engine.class_map)
+        status = hrf_worker_start_feed(job, task, NULL, &source, err);
+    if (status == HRF_OK) {
+        struct hrf_session *session = hrf_network_session(job->network);
+        calibrator.batch = hrf_session_input_shape(session, 0)->dims[0];
+        hrf_calibrator_watch(session, &calibrator);
+        status = source.feed != NULL ? observe_patches(job, task, source.feed, &calibrator, err)
+                                     : observe_slide(job, task, &source, &calibrator, err);
+        hrf_session_observe(session, NULL, NULL);
+    }
+    if (status == HRF_OK)
+        status = hrf_observations_encode(&seen, &text, err);
+    if (status == HRF_OK)
+        *record = (struct hrf_bytes){ (unsigned char *)text, strlen(text) };
+    hrf_observations_release(&seen);
+    hrf_task_source_release(&source);
+    return status;
+}

@@ -1,0 +1,338 @@
+/* score.c - a task's patches, or its slide as one image, to class probabilities.
+ *
+ * Ranks share a task's batches; rank 0 gathers the results and keeps them now and then, so that a
+ * job that is killed costs a minute of work at most.
+ */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "engine/cli/image.h"
+#include "engine/cli/worker.h"
+#include "schema/record/sentinel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_MS = 60000 }; /* how much work is lost at most when a job is killed */
+
+static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf_job_task *task,
+                                  const struct hrf_tile_plan *plan, struct hrf_scores **out,
+                                  struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
+    if (scores == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores");
+    scores->task_key = hrf_strdup(task->key);
+    scores->tile_plan = hrf_strdup(plan->hash);
+    scores->precision = hrf_strdup(engine->precision);
+    scores->device = hrf_strdup(hrf_network_device_name(job->network));
+    scores->host = hrf_strdup(job->host);
+    scores->first_patch = task->first_patch;
+    scores->n_patches = task->n_patches;
+    scores->n_classes = (int32_t)engine->n_classes;
+    scores->probabilities = hrf_calloc((size_t)(task->n_patches * engine->n_classes),
+                                       sizeof scores->probabilities[0]);
+    if (scores->task_key == NULL || scores->tile_plan == NULL || scores->precision == NULL ||
+        scores->device == NULL || scores->host == NULL || scores->probabilities == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of %lld patches",
+                             (long long)task->n_patches);
+    *out = scores;
+    scores = NULL;
+    return HRF_OK;
+}
+
+/* A task of which rank 0 gathers the results. */
+struct gathering {
+    const struct hrf_worker *job;
+    const struct hrf_job_task *task;
+    struct hrf_scores *scores;
+    int64_t n_done; /* patches */
+    double shown, kept;
+};
+
+/* What is done so far, for the next attempt should this one be cut short. A given-up attempt keeps
+ * nothing: the next one goes on from what was there. */
+static void keep_part(struct gathering *g)
+{
+    struct hrf_bytes record = { NULL, 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE char *path = hrf_task_part_path(g->job->directory, g->task->id);
+    g->kept = hrf_clock_seconds();
+    if (path == NULL || g->n_done == 0 || hrf_fence_is_set(g->job->directory))
+        return;
+    hrf_crash_point("engine.part.before");
+    if (hrf_scores_encode(g->scores, &record, &err) != HRF_OK ||
+        hrf_file_write_atomic(path, record.data, record.n_bytes, &err) != HRF_OK)
+        hrf_log_warning("engine", "what is done so far is not kept: %s", err.text);
+    hrf_crash_point("engine.part.after");
+    hrf_bytes_release(&record);
+}
+
+static double part_seconds(void)
+{
+    const char *text = getenv("HRF_PART_MS");
+    return (text != NULL ? strtod(text, NULL) : PART_MS) / 1000;
+}
+
+static void take_result(void *context, const struct hrf_share_result *result)
+{
+    struct gathering *g = context;
+    const size_t n_values = (size_t)g->scores->n_classes;
+    for (int64_t i = 0; i < result->n; i++)
+        memcpy(g->scores->probabilities + (size_t)result->patches[i] * n_values,
+               result->values + (size_t)i * n_values, n_values * sizeof *result->values);
+    g->scores->timing.compute += result->seconds;
+    g->n_done += result->n;
+    const double now = hrf_clock_seconds();
+    if (now - g->shown >= 0.5) {
+        hrf_task_progress_write(g->job->directory, g->task->id, g->n_done, g->task->n_patches);
+        g->shown = now;
+    }
+    if (now - g->kept >= part_seconds())
+        keep_part(g);
+}
+
+static void fill_pixels(struct hrf_session *session, const struct hrf_feed_batch *batch)
+{
+    const struct hrf_shape *shape = hrf_session_input_shape(session, 0);
+    const size_t all = (size_t)hrf_shape_count(shape), image = all / (size_t)shape->dims[0];
+    uint8_t *pixels = hrf_session_pixels(session);
+    memcpy(pixels, batch->bytes, (size_t)batch->n * image);
+    memset(pixels + (size_t)batch->n * image, 0, all - (size_t)batch->n * image);
+}
+
+/* The oldest batch that is under way comes out and is handed in. */
+static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *session,
+                                    const struct hrf_feed_batch *batch, double *since,
+                                    struct hrf_error *err)
+{
+    HRF_TRY(hrf_session_finish(session, err));
+    const double now = hrf_clock_seconds();
+    const struct hrf_share_result result = { .batch = batch->number,
+                                             .n = batch->n,
+                                             .patches = batch->patches,
+                                             .values = hrf_session_output(session, 0),
+                                             .seconds = now - *since };
+    *since = now; /* the one after has waited till here */
+    HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+    hrf_ranks_count_batch(job->ranks);
+    hrf_crash_point("engine.batch");
+    return HRF_OK;
+}
+
+/* The same on a device: one batch crosses over while the one before is computed. */
+static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *session,
+                                    struct hrf_feed *feed, struct hrf_error *err)
+{
+    struct hrf_feed_batch oldest = { .n = 0 }; /* under way; n 0: none is */
+    double ticked = 0, since = 0;
+    for (;;) {
+        struct hrf_feed_batch batch;
+        HRF_TRY(hrf_feed_next(feed, &batch, err));
+        if (hrf_worker_is_stopping())
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+        if (batch.n == 0)
+            return oldest.n > 0 ? finish_batch(job, session, &oldest, &since, err) : HRF_OK;
+        fill_pixels(session, &batch);
+        const double start = hrf_clock_seconds();
+        since = oldest.n > 0 ? since : start;
+        HRF_TRY(hrf_session_start(session, err));
+        if (oldest.n > 0)
+            HRF_TRY(finish_batch(job, session, &oldest, &since, err));
+        oldest = batch;
+        if (start - ticked >= 0.5) {
+            hrf_energy_tick(&job->energy);
+            ticked = start;
+        }
+    }
+}
+
+/* Scores the batches that this rank gets. */
+static enum hrf_status score_patches(struct hrf_worker *job, struct hrf_feed *feed,
+                                     struct hrf_error *err)
+{
+    double ticked = 0;
+    if (hrf_worker_pixel_session(job) != NULL)
+        return score_pixels(job, hrf_worker_pixel_session(job), feed, err);
+    for (;;) {
+        struct hrf_batch_source source = { .size = job->size };
+        struct hrf_feed_batch *batch = &source.batch;
+        HRF_TRY(hrf_feed_next(feed, batch, err));
+        if (hrf_worker_is_stopping())
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+        if (batch->n == 0)
+            return HRF_OK;
+        const double start = hrf_clock_seconds();
+        HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
+        const struct hrf_share_result result = { .batch = batch->number,
+                                                 .n = batch->n,
+                                                 .patches = batch->patches,
+                                                 .values = hrf_network_output(job->network, 0),
+                                                 .seconds = hrf_clock_seconds() - start };
+        HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+        hrf_ranks_count_batch(job->ranks);
+        hrf_crash_point("engine.batch");
+        if (start - ticked >= 0.5) {
+            hrf_energy_tick(&job->energy);
+            ticked = start;
+        }
+    }
+}
+
+/* Each rank waits for its own part of the slide only. */
+static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_task *task,
+                                   struct hrf_task_source *source, struct hrf_scores *scores,
+                                   struct hrf_error *err)
+{
+    double start = hrf_clock_seconds();
+    HRF_TRY(hrf_worker_run_slide(job, task, source, err));
+    const double all = hrf_clock_seconds() - start;
+    scores->timing.compute = all - source->times.wait / hrf_network_n_ranks(job->network);
+    memcpy(scores->probabilities, hrf_network_output(job->network, 0),
+           (size_t)scores->n_classes * sizeof scores->probabilities[0]);
+    hrf_crash_point("engine.batch");
+    return hrf_image_keep_class_map(job->network, scores, err);
+}
+
+static void note_timing(struct hrf_worker *job, const struct hrf_task_source *source, double start,
+                        struct hrf_scores *scores)
+{
+    struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
+                                                       : source->times;
+    struct hrf_session_memory memory = hrf_network_memory(job->network);
+    /* Added to what an earlier attempt left. */
+    scores->timing.decode += times.decode;
+    scores->timing.prepare += times.prepare;
+    scores->timing.wait += times.wait;
+    scores->timing.build += job->build_seconds; /* counted once, on the task that needed it */
+    job->build_seconds = 0;
+    scores->timing.total += hrf_clock_seconds() - start;
+    scores->peak_memory_bytes = memory.activation_bytes + memory.weight_bytes +
+                                memory.workspace_bytes;
+    scores->peak_process_bytes = hrf_process_peak_memory();
+    hrf_energy_tick(&job->energy);
+    scores->energy_joules += job->energy.joules;
+    scores->n_threads = scores->n_readers = source->n_threads;
+}
+
+/* Takes over what an earlier attempt left; *done [n_batches] is heap. A part that does not belong
+ * to this task or cannot be read is not used: its patches are scored again. */
+static enum hrf_status take_part(const struct hrf_task_source *source, int64_t batch,
+                                 int64_t n_batches, struct gathering *g, bool **done,
+                                 struct hrf_error *err)
+{
+    const struct hrf_job_task *task = g->task;
+    const int64_t n_classes = g->scores->n_classes;
+    HRF_AUTO_FREE char *bytes = NULL;
+    HRF_AUTO(hrf_scores) part = NULL;
+    size_t n_bytes = 0;
+    struct hrf_error why = { .status = HRF_OK };
+    if (task->partial == NULL || !hrf_path_exists(task->partial))
+        return HRF_OK;
+    if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
+        hrf_scores_decode(bytes, n_bytes, task->partial, &part, &why) != HRF_OK ||
+        strcmp(part->task_key, task->key) != 0 || part->n_patches != task->n_patches ||
+        part->n_classes != n_classes) {
+        hrf_log_warning("engine", "what an earlier attempt left is not used: %s",
+                        why.text[0] != '\0' ? why.text : "it is of another task");
+        return HRF_OK;
+    }
+    HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)task->n_patches + 1, sizeof *order);
+    bool *found = hrf_calloc((size_t)n_batches + 1, sizeof *found);
+    *done = found;
+    if (order == NULL || found == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld batches", (long long)n_batches);
+    HRF_TRY(hrf_feed_order(source->plan, task->first_patch, task->n_patches, order, err));
+    for (int64_t b = 0; b < n_batches; b++) {
+        const int64_t end = (b + 1) * batch < task->n_patches ? (b + 1) * batch : task->n_patches;
+        found[b] = true;
+        for (int64_t k = b * batch; k < end; k++)
+            found[b] &= !isnan(part->probabilities[order[k] * n_classes]);
+        for (int64_t k = b * batch; k < end && found[b]; k++, g->n_done++)
+            memcpy(g->scores->probabilities + order[k] * n_classes,
+                   part->probabilities + order[k] * n_classes,
+                   (size_t)n_classes * sizeof *part->probabilities);
+    }
+    g->scores->timing = part->timing;
+    g->scores->energy_joules = part->energy_joules;
+    hrf_log_info("engine", "%lld of %lld patches were scored by an earlier attempt",
+                 (long long)g->n_done, (long long)task->n_patches);
+    return HRF_OK;
+}
+
+/* Rank 0 waits for the others' batches too; with a signal it keeps what there is. */
+static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *source,
+                              struct gathering *g, struct hrf_error *err)
+{
+    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    const int64_t batch = job->spec->engine.batch;
+    const int64_t n_batches = (g->task->n_patches + batch - 1) / batch;
+    HRF_AUTO_FREE bool *done = NULL;
+    if (g->scores != NULL)
+        HRF_TRY(take_part(source, batch, n_batches, g, &done, err));
+    const struct hrf_share_task task = { .n_batches = n_batches,
+                                         .batch = batch,
+                                         .n_values = job->spec->engine.n_classes,
+                                         .done = done,
+                                         .sink = take_result,
+                                         .context = g };
+    HRF_TRY(hrf_share_begin(share, &task, err));
+    enum hrf_status status = hrf_worker_start_feed(job, g->task, share, source, err);
+    if (status == HRF_OK)
+        status = score_patches(job, source->feed, err);
+    if (status == HRF_OK)
+        return hrf_share_end(share, hrf_worker_is_stopping, err);
+    if (status != HRF_E_AGAIN && err != NULL)
+        hrf_share_fail(share, status, err->text);
+    return status;
+}
+
+static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job_task *task,
+                                    struct hrf_task_source *source, struct hrf_scores *scores,
+                                    struct hrf_error *err)
+{
+    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    struct gathering g = {
+        .job = job, .task = task, .scores = scores, .kept = hrf_clock_seconds()
+    };
+    for (int64_t i = 0; scores != NULL && i < task->n_patches * scores->n_classes; i++)
+        scores->probabilities[i] = NAN;
+    const enum hrf_status status = gather(job, source, &g, err);
+    if (status != HRF_E_AGAIN || scores == NULL)
+        return status;
+    static const struct hrf_share_task nothing = { .n_batches = 0 };
+    struct hrf_error ignored;
+    hrf_share_stop(share);
+    hrf_share_gather(share);
+    if (hrf_share_begin(share, &nothing, &ignored) == HRF_OK) /* what still comes is too late */
+        keep_part(&g);
+    return status;
+}
+
+/* `record` stays empty on every rank but 0. */
+enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_task *task,
+                                 struct hrf_bytes *record, struct hrf_error *err)
+{
+    const bool is_root = hrf_ranks_is_root(job->ranks), is_image = job->spec->engine.class_map;
+    double start = hrf_clock_seconds();
+    struct hrf_task_source source = { .plan = NULL };
+    hrf_energy_start(&job->energy, NULL);
+    HRF_AUTO(hrf_scores) scores = NULL;
+    if (!is_root && is_image) /* one image: nothing to share */
+        return HRF_OK;
+    enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
+    if (status == HRF_OK && is_root)
+        status = new_scores(job, task, source.plan, &scores, err);
+    if (status == HRF_OK)
+        status = is_image ? score_slide(job, task, &source, scores, err)
+                          : score_shared(job, task, &source, scores, err);
+    if (status == HRF_OK && is_root)
+        note_timing(job, &source, start, scores);
+    hrf_task_source_release(&source);
+    HRF_TRY(status);
+    return is_root ? hrf_scores_encode(scores, record, err) : HRF_OK;
+}

@@ -1,0 +1,277 @@
+/* worker.c - the job's model made ready, and the slide and patches of a task. */
+#include "engine/cli/worker.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "engine/backend/backend.h"
+#include "engine/cli/cli.h"
+#include "engine/cli/image.h"
+#include "engine/cli/layout.h"
+#include "engine/onnx/onnx.h"
+#include "engine/run/calibrator.h"
+#include "engine/run/class_map.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { BATCHES_AHEAD = 4 }; /* in the ring: two readers never wait for one batch */
+
+static volatile sig_atomic_t stop_requested;
+
+bool hrf_worker_is_stopping(void)
+{
+    return stop_requested != 0;
+}
+
+void hrf_worker_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_requested = 1;
+}
+
+void hrf_worker_release(struct hrf_worker *job)
+{
+    hrf_ranks_destroy(job->ranks);
+    hrf_network_destroy(job->network);
+    hrf_graph_destroy(job->graph);
+    hrf_calibration_destroy(job->calibration);
+    hrf_job_spec_destroy(job->spec);
+    hrf_free(job->directory);
+}
+
+enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    char sha256[HRF_HASH_HEX];
+    HRF_TRY(hrf_file_read(engine->model_file, (size_t)2 << 30, &bytes, &n_bytes, err));
+    HRF_TRY(hrf_hash_buffer(bytes, n_bytes, sha256, err));
+    if (strcmp(sha256, engine->model_sha256) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
+                             "expected %.12s...); run again",
+                             engine->model_file, sha256, engine->model_sha256);
+    if (engine->scales != NULL)
+        HRF_TRY(hrf_calibration_read(engine->scales, &job->calibration, err));
+    return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
+}
+
+/* A network that has no such map is scored without one; the log says why. */
+static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_class_map_add(graph, &why);
+    if (status == HRF_E_UNSUPPORTED) {
+        hrf_log_warning("engine", "%s; slides get a score and no heatmap", why.text);
+        return HRF_OK;
+    }
+    if (status != HRF_OK && err != NULL)
+        *err = why;
+    return status;
+}
+
+/* The graph as it is to be run on images of `size`. */
+static enum hrf_status make_graph(const struct hrf_worker *job, int64_t size,
+                                  struct hrf_graph **out, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
+    if (engine->class_map)
+        HRF_TRY(add_class_map(graph, err));
+    *out = graph;
+    graph = NULL;
+    return HRF_OK;
+}
+
+static struct hrf_pixel_form pixel_form(const struct hrf_job_engine *engine)
+{
+    struct hrf_pixel_form form;
+    for (int c = 0; c < 3; c++) {
+        form.scale[c] = (float)(1 / (255 * engine->std[c]));
+        form.shift[c] = (float)(-engine->mean[c] / engine->std[c]);
+    }
+    return form;
+}
+
+/* A device gets patches as bytes and normalises them itself: a quarter of the traffic. An observer
+ * looks at floats, ranks are fed their parts, a slide that is one image is read into the input. */
+static enum hrf_status choose_pixels(const struct hrf_worker *job,
+                                     const struct hrf_layout_plan *layout,
+                                     const struct hrf_pixel_form *form,
+                                     struct hrf_session_config *session, struct hrf_error *err)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_TRY(hrf_backend_choose(session->device, &ops, NULL, err));
+    if (ops->device != NULL && job->spec->kind == HRF_JOB_INFER && !job->spec->engine.class_map &&
+        hrf_layout_ranks(layout) == 1)
+        session->pixels = form;
+    return HRF_OK;
+}
+
+/* The session that is fed bytes; NULL: the network is fed floats. */
+struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job)
+{
+    struct hrf_session *session = hrf_network_session(job->network);
+    return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
+}
+
+/* A calibration looks at every tensor of one session; scoring may be shared out. */
+static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_graph *graph,
+                                      const struct hrf_calibrated *calibrated,
+                                      struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
+    const struct hrf_pixel_form form = pixel_form(engine);
+    struct hrf_found_layout layout = { .is_chosen = false };
+    struct hrf_network_config config = { .session = { .device = engine->device,
+                                                      .precision = engine->precision,
+                                                      .n_threads = (int32_t)engine->n_threads,
+                                                      .memory_limit_bytes = engine->memory_bytes,
+                                                      .ranges = calibrated->ranges,
+                                                      .n_ranges = calibrated->n_ranges,
+                                                      .keep = calibrated->keep,
+                                                      .keep_reasons = calibrated->keep_reasons,
+                                                      .n_keep = calibrated->n_keep },
+                                         .layout = &layout.plan };
+    enum hrf_status status = hrf_layout_find(is_observed ? NULL : engine->layout, graph,
+                                             &config.session, &layout, err);
+    if (status == HRF_OK)
+        status = choose_pixels(job, &layout.plan, &form, &config.session, err);
+    if (status == HRF_OK)
+        status = hrf_network_create(graph, &config, &job->network, err);
+    hrf_found_layout_release(&layout);
+    HRF_TRY(status);
+    if (is_observed && hrf_network_session(job->network) == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "a calibration cannot look into an image in bands; calibrate with a "
+                             "higher engine.memory or a smaller tiler.slide.size");
+    return HRF_OK;
+}
+
+static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct hrf_error *err)
+{
+    if (job->network != NULL && job->size == size)
+        return HRF_OK;
+    double start = hrf_clock_seconds();
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_calibrated calibrated = { .ranges = NULL };
+    hrf_network_destroy(job->network);
+    job->network = NULL;
+    HRF_TRY(make_graph(job, size, &graph, err));
+    if (job->calibration != NULL)
+        HRF_TRY(hrf_calibrated_init(job->calibration, &calibrated, err));
+    enum hrf_status status = create_network(job, graph, &calibrated, err);
+    hrf_calibrated_release(&calibrated);
+    HRF_TRY(status);
+    if (hrf_network_notes(job->network)[0] != '\0')
+        hrf_log_info("engine", "%s", hrf_network_notes(job->network));
+    job->size = size;
+    job->build_seconds += hrf_clock_seconds() - start;
+    return HRF_OK;
+}
+
+static enum hrf_status read_tile_plan(const struct hrf_job_task *task, struct hrf_tile_plan **out,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_TRY(hrf_file_read(task->tile_plan, (size_t)1 << 30, &bytes, &n_bytes, err));
+    HRF_TRY(hrf_tile_plan_decode(bytes, n_bytes, task->tile_plan, &plan, err));
+    if (task->first_patch < 0 || task->n_patches < 0 ||
+        task->first_patch > plan->n_patches - task->n_patches)
+        return hrf_error_set(
+            err, HRF_E_USER, "task %s asks for patches %lld..%lld of a tile plan that has %lld",
+            task->id, (long long)task->first_patch,
+            (long long)(task->first_patch + task->n_patches), (long long)plan->n_patches);
+    *out = plan;
+    plan = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_worker_read_batch(void *context, int32_t input, int64_t first, int64_t n,
+                                      const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    const struct hrf_batch_source *s = context;
+    const int64_t left = s->batch.n - first, there = left < 0 ? 0 : left < n ? left : n;
+    struct hrf_array_source source = { s->batch.pixels,
+                                       { 4, { s->batch.n, 3, s->size, s->size } } };
+    const int64_t image = (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * 3;
+    if (there > 0)
+        HRF_TRY(hrf_read_array(&source, input, first, there, box, out, err));
+    memset(out + there * image, 0, (size_t)((n - there) * image) * sizeof *out);
+    return HRF_OK;
+}
+
+void hrf_task_source_release(struct hrf_task_source *source)
+{
+    hrf_feed_destroy(source->feed);
+    hrf_slide_close(source->slide);
+    hrf_tile_plan_destroy(source->plan);
+}
+
+enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_job_task *task,
+                                       struct hrf_task_source *source, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_TRY(read_tile_plan(task, &source->plan, err));
+    HRF_TRY(make_network(job, source->plan->patch_size, err));
+    HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
+    source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
+                                              : hrf_process_cpu_count();
+    return HRF_OK;
+}
+
+/* share NULL: all batches are this process's. */
+enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct hrf_job_task *task,
+                                      struct hrf_share *share, struct hrf_task_source *source,
+                                      struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    struct hrf_feed_config config = { .slide = source->slide,
+                                      .plan = source->plan,
+                                      .first_patch = task->first_patch,
+                                      .n_patches = task->n_patches,
+                                      .batch = engine->batch,
+                                      .raw = hrf_worker_pixel_session(job) != NULL,
+                                      .n_readers = source->n_threads,
+                                      .n_ahead = BATCHES_AHEAD,
+                                      .next = share != NULL ? hrf_share_next : NULL,
+                                      .context = share };
+    memcpy(config.mean, engine->mean, sizeof config.mean);
+    memcpy(config.std, engine->std, sizeof config.std);
+    return hrf_feed_create(&config, &source->feed, err);
+}
+
+/* The slide as one image, through the network. */
+enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_job_task *task,
+                                     struct hrf_task_source *source, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    if (task->n_patches != 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "task %s asks for %lld patches where a slide is one image", task->id,
+                             (long long)task->n_patches);
+    const int32_t n_ranks = hrf_network_n_ranks(job->network);
+    struct hrf_rows_config rows = { .slide = source->slide,
+                                    .plan = source->plan,
+                                    .patch = task->first_patch,
+                                    .n_readers = (source->n_threads + n_ranks - 1) / n_ranks };
+    struct hrf_image image;
+    memcpy(rows.mean, engine->mean, sizeof rows.mean);
+    memcpy(rows.std, engine->std, sizeof rows.std);
+    hrf_image_init(&image, &rows);
+    const enum hrf_status status = hrf_network_run(job->network, hrf_image_read, &image, err);
+    source->times = image.times;
+    hrf_image_release(&image);
+    return status;
+}

@@ -1,0 +1,79 @@
+/* worker.h - what the workers of infer and calibrate jobs share; for this folder only. */
+#ifndef HRF_ENGINE_CLI_WORKER_H
+#define HRF_ENGINE_CLI_WORKER_H
+
+#include "base/energy.h"
+#include "engine/cli/ranks.h"
+#include "engine/input/feed.h"
+#include "engine/run/network.h"
+#include "schema/record/calibration.h"
+#include "schema/record/job.h"
+#include "schema/record/scores.h"
+
+/* A job and its network. */
+struct hrf_worker {
+    struct hrf_job_spec *spec;
+    char *directory;
+    struct hrf_graph *graph;
+    struct hrf_calibration *calibration; /* int8 only */
+    struct hrf_network *network; /* made for the first task, used by all of one patch size */
+    int64_t size;
+    double build_seconds;
+    struct hrf_energy_meter energy; /* of the present task */
+    char host[128];
+    struct hrf_ranks *ranks; /* infer only */
+};
+
+void hrf_worker_release(struct hrf_worker *job);
+HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err);
+/* A signal handler: the job ends after the present batch. */
+void hrf_worker_stop(int signal_number);
+bool hrf_worker_is_stopping(void);
+
+/* A task's slide and patches, open and being read ahead; a slide that is one image is read
+ * straight into the network's input instead and has no feed. */
+struct hrf_task_source {
+    struct hrf_tile_plan *plan;
+    struct hrf_slide *slide;
+    struct hrf_feed *feed;
+    struct hrf_feed_times times; /* without a feed */
+    int32_t n_threads;
+};
+
+/* Opens the task's slide; makes the network for its patch size. */
+HRF_CHECKED enum hrf_status hrf_worker_open_source(struct hrf_worker *job,
+                                                   const struct hrf_job_task *task,
+                                                   struct hrf_task_source *source,
+                                                   struct hrf_error *err);
+void hrf_task_source_release(struct hrf_task_source *source);
+/* share NULL: all batches are this process's. */
+HRF_CHECKED enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
+                                                  const struct hrf_job_task *task,
+                                                  struct hrf_share *share,
+                                                  struct hrf_task_source *source,
+                                                  struct hrf_error *err);
+/* The slide as one image, through the network. */
+HRF_CHECKED enum hrf_status hrf_worker_run_slide(struct hrf_worker *job,
+                                                 const struct hrf_job_task *task,
+                                                 struct hrf_task_source *source,
+                                                 struct hrf_error *err);
+/* The session that is fed pixels as bytes; NULL: there is none. */
+struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job);
+
+/* A batch of square patches as a source (hrf_source); the rest of a short one is zeros, whose
+ * outputs are dropped. */
+struct hrf_batch_source {
+    struct hrf_feed_batch batch;
+    int64_t size; /* px */
+};
+hrf_source hrf_worker_read_batch;
+
+/* The record of a task; stays empty on every rank but 0. */
+HRF_CHECKED enum hrf_status hrf_worker_score(struct hrf_worker *job,
+                                             const struct hrf_job_task *task,
+                                             struct hrf_bytes *record, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_worker_observe(struct hrf_worker *job,
+                                               const struct hrf_job_task *task,
+                                               struct hrf_bytes *record, struct hrf_error *err);
+
+#endif
