@@ -65,17 +65,18 @@ static void every_operator_agrees_with_the_reference(void **state)
     int n_rows = 0;
     for (int i = 0; i < n_op_cases; i++) {
         double worst = 0;
-        bool is_there = true;
-        for (int k = 0; k < op_cases[i].n_cases && k < MOST_CASES && is_there; k++) {
+        bool is_there = false;
+        for (int k = 0; k < op_cases[i].n_cases && k < MOST_CASES; k++) {
             const uint64_t seed = (uint64_t)(1000 * i + k);
             struct build b = build_start(seed);
             const int32_t output = op_cases[i].make(&b);
             struct hrf_graph *graph = build_finish(&b, &output, 1);
             int64_t n, n_ref;
-            if (!(is_there = has_kernel(graph, op_cases[i].name))) {
+            if (!has_kernel(graph, op_cases[i].name)) { /* of these shapes, at least */
                 hrf_graph_destroy(graph);
-                break;
+                continue;
             }
+            is_there = true;
             float *truth = run_graph(graph, "ref", 1, seed, 1, &n_ref);
             float *ours = run_graph(graph, "cuda", 1, seed, 3, &n);
             assert_int_equal(n, n_ref);

@@ -147,6 +147,19 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     return HRF_OK;
 }
 
+/* The kernel of MATMUL walks dense matrices: no vectors, and not rank 4, whose memory order is an
+ * image's. */
+static bool has_dense_matrices(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const int32_t values[] = { node->inputs[0], node->inputs[1], node->outputs[0] };
+    for (int i = 0; i < 3; i++) {
+        const int32_t rank = graph->values[values[i]].shape.rank;
+        if (rank < 2 || rank == 4)
+            return false;
+    }
+    return true;
+}
+
 static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
                         struct hrf_error *err)
 {
@@ -154,6 +167,13 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
+    if (node->op == HRF_OP_MATMUL && !has_dense_matrices(graph, node)) {
+        hrf_error_set(err, HRF_E_UNSUPPORTED,
+                      "node '%s': MatMul of vectors or of rank 4 has no CUDA kernel; device cpu "
+                      "has one",
+                      node->name);
+        return false;
+    }
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
         find_launch(node->op) != NULL)
         return true;
