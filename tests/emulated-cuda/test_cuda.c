@@ -98,6 +98,26 @@ static void every_operator_agrees_with_the_reference(void **state)
     assert_true(n_rows >= LEAST_ROWS);
 }
 
+/* As a rank's graph has it: one row of the first block is another rank's. */
+static void a_part_that_cuts_through_blocks_is_refused(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_backend_ops *cuda = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    a.size = 2;
+    int32_t y = build_input(&b, SHAPE(1, 8, 3, 3));
+    y = build_node(&b, HRF_OP_DEPTH_TO_SPACE, &y, 1, &a);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    assert_int_equal(hrf_backend_open("cuda", &cuda, &err), HRF_OK);
+    assert_true(cuda->supports_op(graph, &graph->nodes[0], &err));
+    graph->values[y].shape.dims[2]--;
+    assert_false(cuda->supports_op(graph, &graph->nodes[0], &err));
+    assert_non_null(strstr(err.text, "multiples of 2"));
+    hrf_graph_destroy(graph);
+}
+
 /* A quotient by a number near zero is as far off as one likes. */
 static void check_precision(const char *precision, double limit)
 {
@@ -389,6 +409,7 @@ int main(void)
         cmocka_unit_test(networks_agree_with_the_reference),
         cmocka_unit_test(ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
+        cmocka_unit_test(a_part_that_cuts_through_blocks_is_refused),
         cmocka_unit_test(int8_is_near_float32),
         cmocka_unit_test(bf16_is_near_float32),
         cmocka_unit_test(fp16_is_near_float32),

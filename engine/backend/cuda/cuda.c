@@ -160,6 +160,16 @@ static bool has_dense_matrices(const struct hrf_graph *graph, const struct hrf_n
     return true;
 }
 
+/* A rank's part of DEPTH_TO_SPACE's output may begin and end inside a block (partition.h); the
+ * kernel writes whole ones. */
+static bool has_whole_blocks(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    const int64_t block = node->attributes.size;
+    return y->dims[2] == x->dims[2] * block && y->dims[3] == x->dims[3] * block;
+}
+
 static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
                         struct hrf_error *err)
 {
@@ -172,6 +182,14 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
                       "node '%s': MatMul of vectors or of rank 4 has no CUDA kernel; device cpu "
                       "has one",
                       node->name);
+        return false;
+    }
+    if (node->op == HRF_OP_DEPTH_TO_SPACE && !has_whole_blocks(graph, node)) {
+        hrf_error_set(err, HRF_E_UNSUPPORTED,
+                      "node '%s': a part of DepthToSpace that cuts through its blocks has no CUDA "
+                      "kernel; give each rank rows and columns in multiples of %lld, or use device "
+                      "cpu",
+                      node->name, (long long)node->attributes.size);
         return false;
     }
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
