@@ -179,19 +179,26 @@ static enum hrf_status search_cut(struct search *s, int32_t cut, struct hrf_erro
     return status == HRF_E_UNSUPPORTED ? HRF_OK : status;
 }
 
-/* One value crosses, or few: a cut through a block carries its branches too. */
-static bool is_worth_trying(const struct hrf_graph *graph, int32_t cut)
+/* last[v]: the last node that reads value v; -1: none does. */
+static int32_t *find_last_readers(const struct hrf_graph *graph)
+{
+    int32_t *last = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *last);
+    for (int32_t v = 0; v < graph->n_values && last != NULL; v++)
+        last[v] = -1;
+    for (int32_t n = 0; n < graph->n_nodes && last != NULL; n++)
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+            if (graph->nodes[n].inputs[k] >= 0)
+                last[graph->nodes[n].inputs[k]] = n;
+    return last;
+}
+
+/* One value crosses: a cut through a block would carry its branches too. */
+static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
 {
     int32_t n = 0;
     for (int32_t v = 0; v < graph->n_values; v++) {
         const int32_t producer = graph->values[v].producer;
-        if (producer < 0 || producer >= cut)
-            continue;
-        bool is_read = false;
-        for (int32_t i = cut; i < graph->n_nodes && !is_read; i++)
-            for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
-                is_read |= graph->nodes[i].inputs[k] == v;
-        n += is_read;
+        n += producer >= 0 && producer < cut && last_readers[v] >= cut;
     }
     return n == 1;
 }
@@ -200,10 +207,13 @@ enum hrf_status hrf_bands_choose(const struct hrf_graph *graph, int64_t limit_by
                                  int32_t n_bands, struct hrf_bands_plan *out, struct hrf_error *err)
 {
     struct search s = { .graph = graph, .limit = limit_bytes, .n_bands = n_bands };
+    HRF_AUTO_FREE int32_t *last_readers = find_last_readers(graph);
+    if (last_readers == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
     for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
         if (!hrf_region_can_split(graph, &graph->nodes[cut - 1]))
             break;
-        if (is_worth_trying(graph, cut))
+        if (is_worth_trying(graph, last_readers, cut))
             HRF_TRY(search_cut(&s, cut, err));
     }
     if (s.has_best) {
