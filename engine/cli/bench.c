@@ -15,11 +15,6 @@ struct request {
     bool layers, json;
 };
 
-static int64_t total_bytes(const struct hrf_session_memory *m)
-{
-    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
-}
-
 static json_t *to_json(const struct request *r, const struct hrf_bench *b)
 {
     double batch = (double)r->batch;
@@ -31,8 +26,9 @@ static json_t *to_json(const struct request *r, const struct hrf_bench *b)
         hrf_json_number(batch / b->max), "images_per_second_max", hrf_json_number(batch / b->min),
         "gop_per_image", hrf_json_number(b->operations / batch * 1e-9), "tops",
         hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
-        hrf_json_number(b->build_seconds), "peak_memory_bytes", (json_int_t)total_bytes(&b->memory),
-        "activation_bytes", (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
+        hrf_json_number(b->build_seconds), "peak_memory_bytes",
+        (json_int_t)hrf_session_memory_total(&b->memory), "activation_bytes",
+        (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
         hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
         hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs);
 }
@@ -73,7 +69,7 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
         json_array_append_new(
             ranks,
             json_pack("{sI sI sI sI so so so}", "peak_memory_bytes",
-                      (json_int_t)total_bytes(&f->memory), "activation_bytes",
+                      (json_int_t)hrf_session_memory_total(&f->memory), "activation_bytes",
                       (json_int_t)f->memory.activation_bytes, "messages", (json_int_t)f->n_messages,
                       "sent_bytes", (json_int_t)f->sent_bytes, "waited_seconds",
                       hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy),
@@ -89,7 +85,7 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
            r->model, (long long)r->size, (long long)r->size, (long long)r->batch, r->precision,
            (double)r->batch / b->median, (double)r->batch / b->max, (double)r->batch / b->min,
            b->operations / (double)r->batch * 1e-9, b->operations / b->median * 1e-9,
-           (double)total_bytes(&b->memory) / 0x1p30);
+           (double)hrf_session_memory_total(&b->memory) / 0x1p30);
     if (b->n_bands > 1)
         printf(", in %d bands, %.1f %% computed twice", b->n_bands, 100 * (b->recomputed - 1));
     else if (b->ranks == NULL)
@@ -97,7 +93,7 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
     printf("\n");
     for (int32_t i = 0; i < b->n_ranks && b->ranks != NULL; i++)
         printf("  rank %d: %.2f GiB, %.1f MB sent in %lld messages, waited %.0f %% of %.2f s\n", i,
-               (double)total_bytes(&b->ranks[i].memory) / 0x1p30,
+               (double)hrf_session_memory_total(&b->ranks[i].memory) / 0x1p30,
                (double)b->ranks[i].sent_bytes * 1e-6, (long long)b->ranks[i].n_messages,
                100 * b->ranks[i].waited / b->ranks[i].busy, b->ranks[i].busy);
 }
@@ -127,9 +123,10 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
     return HRF_OK;
 }
 
-static enum hrf_status bench(const struct request *r, const struct hrf_joined *joined,
+static enum hrf_status bench(const void *context, const struct hrf_joined *joined,
                              struct hrf_error *err)
 {
+    const struct request *r = context;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_bench result = { .n_ranks = 1 };
     struct hrf_found_layout layout = { .is_chosen = false };
@@ -156,22 +153,6 @@ static enum hrf_status bench(const struct request *r, const struct hrf_joined *j
         status = print(&shown, &result, err);
     hrf_found_layout_release(&layout);
     hrf_bench_release(&result);
-    return status;
-}
-
-/* As one of the ranks that were started, or alone. */
-static enum hrf_status join_and_bench(const struct request *r, struct hrf_error *err)
-{
-    struct hrf_joined joined;
-    struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_joined_init(r->comm, r->layout, &joined, &why);
-    if (status == HRF_OK)
-        status = bench(r, &joined, &why);
-    if (status != HRF_OK) {
-        hrf_joined_abort(&joined, why.text);
-        *err = why;
-    }
-    hrf_joined_release(&joined);
     return status;
 }
 
@@ -212,7 +193,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--size, --batch, --runs and --classes are at least 1");
     else
-        status = join_and_bench(&r, &err);
+        status = hrf_joined_run(r.comm, r.layout, bench, &r, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 

@@ -172,8 +172,7 @@ static bool measure_speeds(const struct request *r, json_t *rows)
             status = hrf_bench_run(graph, &config, RUNS, &b, &why);
         good &= status == HRF_OK;
         const double speed = status == HRF_OK ? SPEED_BATCH / b.median : NAN;
-        const int64_t memory = b.memory.activation_bytes + b.memory.weight_bytes +
-                               b.memory.workspace_bytes;
+        const int64_t memory = hrf_session_memory_total(&b.memory);
         json_array_append_new(
             rows, json_pack("{sssisissso so sI so ss}", "model", speeds[i].model, "size",
                             (int)SPEED_SIZE, "batch", (int)SPEED_BATCH, "precision",

@@ -18,8 +18,8 @@ static enum hrf_status join(int32_t n_ranks, struct hrf_joined *joined, struct h
     return joined->mpi->create(&config, &joined->comm, err);
 }
 
-enum hrf_status hrf_joined_init(const char *name, const char *layout, struct hrf_joined *joined,
-                                struct hrf_error *err)
+static enum hrf_status open_comm(const char *name, const char *layout, struct hrf_joined *joined,
+                                 struct hrf_error *err)
 {
     struct hrf_layout_plan plan;
     *joined = (struct hrf_joined){ .mpi = NULL };
@@ -38,15 +38,19 @@ enum hrf_status hrf_joined_init(const char *name, const char *layout, struct hrf
     return join(hrf_layout_ranks(&plan), joined, err);
 }
 
-void hrf_joined_abort(struct hrf_joined *joined, const char *why)
+enum hrf_status hrf_joined_run(const char *name, const char *layout, hrf_joined_work *work,
+                               const void *context, struct hrf_error *err)
 {
-    if (joined->comm != NULL)
-        joined->comm->ops->abort(joined->comm, why);
-}
-
-void hrf_joined_release(struct hrf_joined *joined)
-{
-    if (joined->mpi != NULL)
-        joined->mpi->destroy(joined->comm);
-    *joined = (struct hrf_joined){ .mpi = NULL };
+    struct hrf_joined joined;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = open_comm(name, layout, &joined, &why);
+    if (status == HRF_OK)
+        status = work(context, &joined, &why);
+    if (status != HRF_OK && joined.comm != NULL)
+        joined.comm->ops->abort(joined.comm, why.text);
+    if (status != HRF_OK)
+        *err = why;
+    if (joined.mpi != NULL)
+        joined.mpi->destroy(joined.comm);
+    return status;
 }

@@ -11,13 +11,14 @@ struct hrf_joined {
     const struct hrf_mpi_module *mpi; /* NULL: threads */
     struct hrf_comm *comm;            /* likewise */
 };
-/* `name`: "loop" or NULL for threads, "mpi". With MPI there must be as many ranks as in `layout`.
- */
-HRF_CHECKED enum hrf_status hrf_joined_init(const char *name, const char *layout,
-                                            struct hrf_joined *joined, struct hrf_error *err);
-/* Tells the other ranks, when this one cannot go on. */
-void hrf_joined_abort(struct hrf_joined *joined, const char *why);
-void hrf_joined_release(struct hrf_joined *joined);
+/* Runs `work` as one of the ranks that were started, or alone; where it fails, the other ranks are
+ * told. `name`: "loop" or NULL for threads, "mpi", with which there must be as many ranks as in
+ * `layout`. */
+typedef enum hrf_status hrf_joined_work(const void *context, const struct hrf_joined *joined,
+                                        struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_joined_run(const char *name, const char *layout,
+                                           hrf_joined_work *work, const void *context,
+                                           struct hrf_error *err);
 /* The one that prints and writes. */
 static inline bool hrf_joined_is_first(const struct hrf_joined *joined)
 {

@@ -247,9 +247,10 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
     return status;
 }
 
-static enum hrf_status eval(const struct request *request, const struct hrf_joined *joined,
+static enum hrf_status eval(const void *context, const struct hrf_joined *joined,
                             struct hrf_error *err)
 {
+    const struct request *request = context;
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_calibration) calibration = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
@@ -286,22 +287,6 @@ static enum hrf_status eval(const struct request *request, const struct hrf_join
     HRF_TRY(status);
     return hrf_joined_is_first(joined) ? hrf_npy_write(request->output, &result_shape, results, err)
                                        : HRF_OK;
-}
-
-/* As one of the ranks that were started, or alone. */
-static enum hrf_status join_and_eval(const struct request *request, struct hrf_error *err)
-{
-    struct hrf_joined joined;
-    struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_joined_init(request->comm, request->layout, &joined, &why);
-    if (status == HRF_OK)
-        status = eval(request, &joined, &why);
-    if (status != HRF_OK) {
-        hrf_joined_abort(&joined, why.text);
-        *err = why;
-    }
-    hrf_joined_release(&joined);
-    return status;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -364,7 +349,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status == HRF_OK)
         status = hrf_engine_check_request(request.device, request.precision, request.layout, &err);
     if (status == HRF_OK)
-        status = join_and_eval(&request, &err);
+        status = hrf_joined_run(request.comm, request.layout, eval, &request, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 

@@ -211,8 +211,7 @@ static void note_timing(struct hrf_worker *job, const struct hrf_task_source *so
     scores->timing.build += job->build_seconds; /* counted once, on the task that needed it */
     job->build_seconds = 0;
     scores->timing.total += hrf_clock_seconds() - start;
-    scores->peak_memory_bytes = memory.activation_bytes + memory.weight_bytes +
-                                memory.workspace_bytes;
+    scores->peak_memory_bytes = hrf_session_memory_total(&memory);
     scores->peak_process_bytes = hrf_process_peak_memory();
     hrf_energy_tick(&job->energy);
     scores->energy_joules += job->energy.joules;

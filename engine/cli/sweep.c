@@ -100,8 +100,7 @@ static enum hrf_status measure(struct hrf_sweep *sweep, const struct hrf_graph *
     HRF_TRY(hrf_bench_run(graph, &config, n_runs, &bench, err));
     row->is_measured = true;
     row->seconds = bench.median;
-    row->peak_bytes = bench.memory.activation_bytes + bench.memory.weight_bytes +
-                      bench.memory.workspace_bytes;
+    row->peak_bytes = hrf_session_memory_total(&bench.memory);
     hrf_bench_release(&bench);
     return add_row(sweep, row, err);
 }

@@ -151,11 +151,6 @@ static enum hrf_status build(struct hrf_banded *b, const struct hrf_graph *prepa
     return HRF_OK;
 }
 
-static int64_t total(const struct hrf_session_memory *m)
-{
-    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
-}
-
 static enum hrf_status create(const struct hrf_graph *prepared,
                               const struct hrf_session_config *config,
                               const struct hrf_bands_plan *plan, struct hrf_banded **out,
@@ -186,7 +181,7 @@ static enum hrf_status fit(const struct hrf_graph *prepared,
         HRF_AUTO(hrf_banded) b = NULL;
         HRF_TRY(hrf_bands_choose(prepared, for_activations, n_bands, &plan, err));
         HRF_TRY(create(prepared, config, &plan, &b, err));
-        const int64_t over = limit > 0 ? total(&b->memory) - limit : 0;
+        const int64_t over = limit > 0 ? hrf_session_memory_total(&b->memory) - limit : 0;
         if (over <= 0) {
             *out = b;
             b = NULL;

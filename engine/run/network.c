@@ -24,23 +24,9 @@ void hrf_network_destroy(struct hrf_network *n)
     hrf_banded_destroy(n->banded);
     hrf_parallel_destroy(n->parallel);
     hrf_rank_destroy(n->rank);
+    hrf_work_destroy_outputs(n->work, n->outputs);
     hrf_work_destroy(n->work);
-    for (int32_t i = 0; n->outputs != NULL && i < n->n_outputs; i++)
-        hrf_free(n->outputs[i]);
-    hrf_free(n->outputs);
     hrf_free(n);
-}
-
-static enum hrf_status allocate_outputs(struct hrf_network *n, struct hrf_error *err)
-{
-    n->outputs = hrf_calloc((size_t)n->n_outputs, sizeof *n->outputs);
-    bool ok = n->outputs != NULL;
-    for (int32_t i = 0; i < n->n_outputs && ok; i++) {
-        const struct hrf_shape shape = hrf_work_output_shape(n->work, i);
-        n->outputs[i] = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
-        ok = n->outputs[i] != NULL;
-    }
-    return ok ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
 }
 
 static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph *graph,
@@ -53,7 +39,11 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
                              config->comm->n_ranks);
     HRF_TRY(hrf_work_create(graph, &config->session, config->layout, &n->work, err));
     HRF_TRY(hrf_rank_create(n->work, &config->session, config->comm, &n->rank, err));
-    return config->comm->rank == 0 ? allocate_outputs(n, err) : HRF_OK;
+    if (config->comm->rank == 0)
+        n->outputs = hrf_work_create_outputs(n->work);
+    if (config->comm->rank == 0 && n->outputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
+    return HRF_OK;
 }
 
 static enum hrf_status create_alone(struct hrf_network *n, const struct hrf_graph *graph,
@@ -157,11 +147,6 @@ const float *hrf_network_output(const struct hrf_network *n, int32_t i)
     return n->outputs != NULL ? n->outputs[i] : NULL;
 }
 
-static int64_t total(const struct hrf_session_memory *m)
-{
-    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
-}
-
 struct hrf_session_memory hrf_network_memory(const struct hrf_network *n)
 {
     struct hrf_session_memory most = { 0 };
@@ -173,7 +158,7 @@ struct hrf_session_memory hrf_network_memory(const struct hrf_network *n)
         return hrf_rank_memory(n->rank);
     for (int32_t i = 0; i < hrf_layout_ranks(&work_of(n)->layout); i++) {
         const struct hrf_rank_facts facts = hrf_parallel_facts(n->parallel, i);
-        if (total(&facts.memory) > total(&most))
+        if (hrf_session_memory_total(&facts.memory) > hrf_session_memory_total(&most))
             most = facts.memory;
     }
     return most;

@@ -146,9 +146,7 @@ void hrf_parallel_destroy(struct hrf_parallel *p)
         pthread_mutex_destroy(&p->mutex);
         pthread_cond_destroy(&p->changed);
     }
-    for (int32_t i = 0; p->outputs != NULL && i < p->work->graph->n_outputs; i++)
-        hrf_free(p->outputs[i]);
-    hrf_free(p->outputs);
+    hrf_work_destroy_outputs(p->work, p->outputs);
     hrf_free(p->workers);
     hrf_loop_destroy(p->loop);
     hrf_work_destroy(p->work);
@@ -157,15 +155,9 @@ void hrf_parallel_destroy(struct hrf_parallel *p)
 
 static enum hrf_status allocate(struct hrf_parallel *p, struct hrf_error *err)
 {
-    const int32_t n_outputs = p->work->graph->n_outputs;
     p->workers = hrf_calloc((size_t)p->n_workers, sizeof *p->workers);
-    p->outputs = hrf_calloc((size_t)n_outputs, sizeof *p->outputs);
-    bool ok = p->workers != NULL && p->outputs != NULL;
-    for (int32_t i = 0; i < n_outputs && ok; i++) {
-        const struct hrf_shape shape = hrf_work_output_shape(p->work, i);
-        p->outputs[i] = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
-        ok = p->outputs[i] != NULL;
-    }
+    p->outputs = hrf_work_create_outputs(p->work);
+    const bool ok = p->workers != NULL && p->outputs != NULL;
     return ok ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", p->n_workers);
 }
 

@@ -129,6 +129,28 @@ struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i)
     return shape;
 }
 
+void hrf_work_destroy_outputs(const struct hrf_work *work, float **outputs)
+{
+    for (int32_t i = 0; outputs != NULL && i < work->graph->n_outputs; i++)
+        hrf_free(outputs[i]);
+    hrf_free(outputs);
+}
+
+float **hrf_work_create_outputs(const struct hrf_work *work)
+{
+    const int32_t n = work->graph->n_outputs;
+    float **outputs = hrf_calloc((size_t)n, sizeof *outputs);
+    for (int32_t i = 0; i < n && outputs != NULL; i++) {
+        const struct hrf_shape shape = hrf_work_output_shape(work, i);
+        outputs[i] = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
+        if (outputs[i] == NULL) {
+            hrf_work_destroy_outputs(work, outputs);
+            return NULL;
+        }
+    }
+    return outputs;
+}
+
 /* ---- one rank ---- */
 
 /* A rank's part in one of the two pipelines; without `bidirectional` there is one. */

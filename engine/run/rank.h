@@ -66,6 +66,9 @@ HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *sour
                                          float *const *outputs, struct hrf_error *err);
 struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank);
 
+/* Room for the outputs of the whole batch, [graph outputs]; heap. NULL: no memory. */
+float **hrf_work_create_outputs(const struct hrf_work *work);
+void hrf_work_destroy_outputs(const struct hrf_work *work, float **outputs); /* NULL is fine */
 /* The shape of output i for the whole batch. */
 struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i);
 

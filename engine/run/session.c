@@ -65,7 +65,7 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
                                    struct hrf_error *err)
 {
     const struct hrf_session_memory *m = &session->memory;
-    int64_t needed = m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+    int64_t needed = hrf_session_memory_total(m);
     if (limit > 0 && needed > limit)
         return hrf_error_set(err, HRF_E_NOMEM,
                              "the model needs %.2f GiB (activations %.2f, weights %.2f, workspace "

@@ -41,6 +41,10 @@ struct hrf_session_memory {
     int64_t weight_bytes;     /* as the kernels hold them */
     int64_t workspace_bytes;  /* scratch shared by all kernels */
 };
+static inline int64_t hrf_session_memory_total(const struct hrf_session_memory *m)
+{
+    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+}
 
 /* `graph` with its input shapes set (hrf_graph_set_input_shape); it is copied. */
 HRF_CHECKED enum hrf_status hrf_session_create(const struct hrf_graph *graph,
