@@ -174,11 +174,9 @@ int64_t hrf_walk_rows(const struct hrf_walk *walk);
 
 /* ---- operators that only move numbers ---- */
 
-/* CONCAT, FLATTEN, RESHAPE, TRANSPOSE, SQUEEZE, UNSQUEEZE, IDENTITY, PAD, GATHER, SLICE,
- * DEPTH_TO_SPACE, SPACE_TO_DEPTH: the
- * memory of ref and cpu is host memory laid out the same way, so they share these. Exact. */
-bool hrf_is_move(enum hrf_op op);
-/* True for a move whose inputs all have the output's type and scale: it moves bytes. */
+/* hrf_op_is_move() operators: the memory of ref and cpu is host memory laid out the same way, so
+ * they share these. Exact. True for a move whose inputs all have the output's type and scale: it
+ * moves bytes. */
 bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_move_compile(const struct hrf_graph *graph,
                                              const struct hrf_node *node, struct hrf_kernel **out,
@@ -236,6 +234,14 @@ static inline float *hrf_floats(const struct hrf_kernel_call *call)
 {
     return call->output;
 }
+/* DEPTH_TO_SPACE and SPACE_TO_DEPTH as the copy of one box, of an axis for each of image, row of
+ * blocks, row in a block, column of blocks, column in one, channel: strides in elements. The output
+ * of DEPTH_TO_SPACE is whole blocks, not a part of them. */
+struct hrf_blocks {
+    struct hrf_shape box;
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK];
+};
+struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec);
 /* A MATMUL as n products of [rows][depth] and [depth][columns]. Strides in elements, along rows (of
  * b: depth) and columns (of a: depth). */
 struct hrf_matmul {
@@ -290,7 +296,8 @@ void hrf_requantize_destroy(struct hrf_requantize *requantize);
 HRF_DEFINE_AUTO(hrf_requantize)
 
 /* Plain kernels of HRF_FORM_INTEGER, exact by construction: what ref is and what a back end uses
- * where it has nothing faster. Moves (hrf_is_move) but CONCAT of different scales are not here. */
+ * where it has nothing faster. Moves (hrf_op_is_move) but CONCAT of different scales are not here.
+ */
 bool hrf_integer_supports(const struct hrf_graph *graph, const struct hrf_node *node,
                           struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_integer_compile(const struct hrf_graph *graph,

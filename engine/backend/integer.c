@@ -607,7 +607,7 @@ bool hrf_integer_supports(const struct hrf_graph *graph, const struct hrf_node *
                           struct hrf_error *err)
 {
     (void)graph;
-    if (function_of(node->op, false) != NULL || hrf_is_move(node->op))
+    if (function_of(node->op, false) != NULL || hrf_op_is_move(node->op))
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no INT8 kernel",
                   node->name, hrf_op_name(node->op));

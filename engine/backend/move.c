@@ -8,31 +8,10 @@ struct move_kernel {
     struct hrf_spec *spec;
 };
 
-bool hrf_is_move(enum hrf_op op)
-{
-    switch (op) {
-    case HRF_OP_CONCAT:
-    case HRF_OP_FLATTEN:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_TRANSPOSE:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_IDENTITY:
-    case HRF_OP_PAD:
-    case HRF_OP_GATHER:
-    case HRF_OP_SLICE:
-    case HRF_OP_DEPTH_TO_SPACE:
-    case HRF_OP_SPACE_TO_DEPTH:
-        return true;
-    default:
-        return false;
-    }
-}
-
 bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (!hrf_is_move(node->op))
+    if (!hrf_op_is_move(node->op))
         return false;
     for (int32_t i = 0; i < (node->op == HRF_OP_CONCAT ? node->n_inputs : 1); i++) {
         const struct hrf_value *x = &graph->values[node->inputs[i]];
@@ -184,24 +163,13 @@ static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_
     }
 }
 
-/* An axis for each of: image, row of blocks, row in a block, column of blocks, column in one,
- * channel. */
-static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec)
 {
     const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
-    if (to_space &&
-        (spec->output.shape.dims[2] != spec->inputs[0].shape.dims[2] * spec->attributes.size ||
-         spec->output.shape.dims[3] != spec->inputs[0].shape.dims[3] * spec->attributes.size)) {
-        run_cut_blocks(spec, call);
-        return;
-    }
     const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
     const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
     const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];
     const bool inside = spec->attributes.column_row_depth;
-    const struct hrf_shape box = {
-        .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels }
-    };
     const int64_t line = columns * block * channels; /* of the wide side */
     const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
                                          block * channels,    channels,     1 };
@@ -209,8 +177,25 @@ static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call
         rows * columns * depth, columns * depth,           inside ? block : block * channels, depth,
         inside ? 1 : channels,  inside ? block * block : 1
     };
-    copy_box(&box, element_size(spec), hrf_spec_data(spec, call, 0), to_space ? narrow : wide,
-             call->output, to_space ? wide : narrow);
+    struct hrf_blocks blocks = {
+        .box = { .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels } }
+    };
+    memcpy(blocks.in, to_space ? narrow : wide, sizeof blocks.in);
+    memcpy(blocks.out, to_space ? wide : narrow, sizeof blocks.out);
+    return blocks;
+}
+
+static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    if (spec->op == HRF_OP_DEPTH_TO_SPACE &&
+        (spec->output.shape.dims[2] != spec->inputs[0].shape.dims[2] * spec->attributes.size ||
+         spec->output.shape.dims[3] != spec->inputs[0].shape.dims[3] * spec->attributes.size)) {
+        run_cut_blocks(spec, call);
+        return;
+    }
+    const struct hrf_blocks blocks = hrf_blocks_of(spec);
+    copy_box(&blocks.box, element_size(spec), hrf_spec_data(spec, call, 0), blocks.in, call->output,
+             blocks.out);
 }
 
 static int64_t gather_index(const struct hrf_operand *indices, int64_t i, int64_t size)

@@ -142,6 +142,8 @@ static inline bool hrf_op_is_binary(enum hrf_op op)
 {
     return op >= HRF_OP_ADD && op <= HRF_OP_PRELU;
 }
+/* Copies elements and changes none: an 8-bit result keeps its input's scale. */
+bool hrf_op_is_move(enum hrf_op op);
 static inline bool hrf_op_is_reduction(enum hrf_op op)
 {
     return op >= HRF_OP_REDUCE_MEAN && op <= HRF_OP_REDUCE_LOG_SUM_EXP;

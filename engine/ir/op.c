@@ -113,3 +113,24 @@ enum hrf_op hrf_op_find(const char *name)
             return (enum hrf_op)op;
     return HRF_N_OPS;
 }
+
+bool hrf_op_is_move(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_CONCAT:
+    case HRF_OP_FLATTEN:
+    case HRF_OP_RESHAPE:
+    case HRF_OP_TRANSPOSE:
+    case HRF_OP_SQUEEZE:
+    case HRF_OP_UNSQUEEZE:
+    case HRF_OP_IDENTITY:
+    case HRF_OP_PAD:
+    case HRF_OP_GATHER:
+    case HRF_OP_SLICE:
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
+        return true;
+    default:
+        return false;
+    }
+}

@@ -59,24 +59,8 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
 /* Its result is a choice among its input's values, or their order: the scale stays. */
 static bool keeps_scale(enum hrf_op op)
 {
-    switch (op) {
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-    case HRF_OP_FLATTEN:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_TRANSPOSE:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_IDENTITY:
-    case HRF_OP_PAD:
-    case HRF_OP_GATHER:
-    case HRF_OP_SLICE:
-    case HRF_OP_DEPTH_TO_SPACE:
-    case HRF_OP_SPACE_TO_DEPTH:
-        return true;
-    default:
-        return false;
-    }
+    return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL ||
+           (hrf_op_is_move(op) && op != HRF_OP_CONCAT);
 }
 
 struct lowering {

@@ -7,26 +7,11 @@
  */
 #include "engine/backend/cpu/epilogue_avx512.h"
 #include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/rows_avx512.h"
 
 #include <immintrin.h>
 
-enum { MAX_ROWS = 14, UNROLL = 4 };
-
-/* ROW(i, pointer, offset): row i lies at pointer + offset bytes. */
-#define ROWS_1(ROW)  ROW(0, p0, 0)
-#define ROWS_2(ROW)  ROWS_1(ROW) ROW(1, p0, pitch)
-#define ROWS_3(ROW)  ROWS_2(ROW) ROW(2, p0, 2 * pitch)
-#define ROWS_4(ROW)  ROWS_3(ROW) ROW(3, p1, 0)
-#define ROWS_5(ROW)  ROWS_4(ROW) ROW(4, p1, pitch)
-#define ROWS_6(ROW)  ROWS_5(ROW) ROW(5, p1, 2 * pitch)
-#define ROWS_7(ROW)  ROWS_6(ROW) ROW(6, p2, 0)
-#define ROWS_8(ROW)  ROWS_7(ROW) ROW(7, p2, pitch)
-#define ROWS_9(ROW)  ROWS_8(ROW) ROW(8, p2, 2 * pitch)
-#define ROWS_10(ROW) ROWS_9(ROW) ROW(9, p3, 0)
-#define ROWS_11(ROW) ROWS_10(ROW) ROW(10, p3, pitch)
-#define ROWS_12(ROW) ROWS_11(ROW) ROW(11, p3, 2 * pitch)
-#define ROWS_13(ROW) ROWS_12(ROW) ROW(12, p4, 0)
-#define ROWS_14(ROW) ROWS_13(ROW) ROW(13, p4, pitch)
+enum { UNROLL = 4 };
 
 #define ZERO(i, pointer, offset) __m512 x##i = _mm512_setzero_ps(), y##i = _mm512_setzero_ps();
 #define MULTIPLY(i, pointer, offset)                                                               \
@@ -138,7 +123,7 @@ DEFINE_TILE(13) DEFINE_TILE(14)
     /* clang-format on */
 
     typedef void tile_function(const struct tile *t, const struct hrf_epilogue *e);
-static tile_function *const tiles[MAX_ROWS + 1] = {
+static tile_function *const tiles[HRF_MAX_ROWS + 1] = {
     NULL,   tile_1, tile_2,  tile_3,  tile_4,  tile_5,  tile_6,  tile_7,
     tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14,
 };
@@ -165,7 +150,7 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
                         float *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
 {
-    const struct cut cut = { .rows = rows, .n_tiles = (rows + MAX_ROWS - 1) / MAX_ROWS };
+    const struct cut cut = { .rows = rows, .n_tiles = (rows + HRF_MAX_ROWS - 1) / HRF_MAX_ROWS };
     const int64_t panel_bytes = depth * HRF_PANEL * (int64_t)sizeof(float);
     const int64_t n_bursts = depth / UNROLL > 0 ? depth / UNROLL : 1;
     const int64_t n_all = n_bursts * cut.n_tiles * ((columns + HRF_PANEL - 1) / HRF_PANEL);

@@ -106,7 +106,7 @@ static hrf_cuda_launch *find_launch(enum hrf_op op)
 {
     if (hrf_cuda_is_performer(op))
         return hrf_cuda_launch_performer;
-    return hrf_is_move(op) ? hrf_cuda_move(op) : hrf_cuda_simple(op);
+    return hrf_op_is_move(op) ? hrf_cuda_move(op) : hrf_cuda_simple(op);
 }
 
 /* Attention's features; shape changes between two images go through ONNX's order. */
@@ -114,7 +114,7 @@ static size_t workspace_of(const struct hrf_spec *spec)
 {
     if (hrf_cuda_is_performer(spec->op))
         return hrf_cuda_performer_workspace(spec);
-    const bool through = hrf_is_move(spec->op) && spec->op != HRF_OP_CONCAT &&
+    const bool through = hrf_op_is_move(spec->op) && spec->op != HRF_OP_CONCAT &&
                          !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
                          !hrf_layout_is_onnx(&spec->output.shape);
     return through

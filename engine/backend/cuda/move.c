@@ -182,29 +182,12 @@ static cudaError_t launch_pad(const struct hrf_cuda_kernel *kernel,
                     hrf_cuda_input(kernel, call, 0), from);
 }
 
-/* DEPTH_TO_SPACE and SPACE_TO_DEPTH: an axis for each of image, row of blocks, row in a block,
- * column of blocks, column in one, channel. */
 static cudaError_t launch_blocks(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
 {
-    const struct hrf_spec *spec = kernel->spec;
-    const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
-    const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
-    const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
-    const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];
-    const bool inside = spec->attributes.column_row_depth;
-    const struct hrf_shape box = {
-        .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels }
-    };
-    const int64_t line = columns * block * channels; /* of the wide side */
-    const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
-                                         block * channels,    channels,     1 };
-    const int64_t narrow[HRF_MAX_RANK] = {
-        rows * columns * depth, columns * depth,           inside ? block : block * channels, depth,
-        inside ? 1 : channels,  inside ? block * block : 1
-    };
-    return copy_box(kernel, &box, hrf_cuda_output(kernel, call), to_space ? wide : narrow,
-                    hrf_cuda_input(kernel, call, 0), to_space ? narrow : wide);
+    const struct hrf_blocks blocks = hrf_blocks_of(kernel->spec);
+    return copy_box(kernel, &blocks.box, hrf_cuda_output(kernel, call), blocks.out,
+                    hrf_cuda_input(kernel, call, 0), blocks.in);
 }
 
 hrf_cuda_launch *hrf_cuda_move(enum hrf_op op)

@@ -77,7 +77,7 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return hrf_integer_supports(graph, node, err);
     if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
         return true;
-    if (hrf_is_move(node->op) || node->op == HRF_OP_RESIZE || find_function(node->op) != NULL)
+    if (hrf_op_is_move(node->op) || node->op == HRF_OP_RESIZE || find_function(node->op) != NULL)
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no kernel", node->name,
                   hrf_op_name(node->op));
@@ -108,7 +108,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_partial_compile(graph, node, out, err);
     if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
         return hrf_integer_compile(graph, node, out, err);
-    if (hrf_is_move(node->op))
+    if (hrf_op_is_move(node->op))
         return hrf_move_compile(graph, node, out, err);
     if (form == HRF_FORM_HALF)
         return hrf_half_compile(&hrf_backend_ref, backend, graph, node, out, err);
