@@ -23,6 +23,7 @@ struct hrf_job_handle {
     int64_t submission;  /* unique in the run, from 1 */
     int64_t place;       /* in the submission, from 0 */
     int64_t since_ms;    /* monotonic, when it was submitted; 0 = by an earlier driver */
+    int64_t own_id;      /* slurm: of this one element, as its record says; 0 = not known */
 };
 
 /* What one submission asks for; the same for all of its jobs. */

@@ -67,6 +67,8 @@ static void fill_identity(struct launch *l)
     snprintf(s->run_id, sizeof s->run_id, "%s", l->spec->run_id);
     snprintf(s->job_id, sizeof s->job_id, "%s", l->spec->job_id);
     s->attempt = l->spec->attempt;
+    const char *number = getenv("SLURM_JOB_ID");
+    s->scheduler_job = number != NULL ? strtoll(number, NULL, 10) : 0;
     hrf_process_host_name(s->host, sizeof s->host);
     hrf_process_boot_id(s->boot);
     s->pid = getpid();

@@ -150,6 +150,14 @@ static enum hrf_status collect(struct run *run, struct run_job *job, bool *chang
     return HRF_OK;
 }
 
+static bool read_word(const struct run *run, const struct run_job *job, const char *name,
+                      struct hrf_sentinel *out)
+{
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
+           strcmp(out->run_id, run->run_id) == 0 && out->attempt == job->row.attempt;
+}
+
 /* ---- how a job ended ---- */
 
 struct verdict {
@@ -273,8 +281,11 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
     struct papers papers = { .said = NULL };
     HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
     const bool was_revoked = directory != NULL && hrf_fence_is_set(directory);
-    if (job->view.sight == HRF_JOB_GONE && run->executor->ops->explain != NULL)
+    if (job->view.sight == HRF_JOB_GONE && run->executor->ops->explain != NULL) {
+        struct hrf_sentinel start;
+        job->handle.own_id = read_word(run, job, "start", &start) ? start.scheduler_job : 0;
         run->executor->ops->explain(run->executor, &job->handle, &job->view);
+    }
     read_papers(run, job, &papers);
     const struct hrf_witness witness = { .has_word = has_word,
                                          .exited = done->exited,
@@ -373,14 +384,6 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
 }
 
 /* ---- a look at one job ---- */
-
-static bool read_word(const struct run *run, const struct run_job *job, const char *name,
-                      struct hrf_sentinel *out)
-{
-    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
-    return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
-           strcmp(out->run_id, run->run_id) == 0 && out->attempt == job->row.attempt;
-}
 
 /* Whether the submission that nothing was known of turned up, or never was taken. */
 static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool *changed,

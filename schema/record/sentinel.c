@@ -45,15 +45,18 @@ static const struct field {
     const char *key;
     enum field_type type;
     size_t offset, size;
+    bool is_new; /* not there in what older launchers wrote: then 0 */
 } fields[] = {
-#define FIELD(key, member, type)                                                                   \
+#define FIELD_BUT(key, member, type, is_new)                                                       \
     {                                                                                              \
         key, type, offsetof(struct hrf_sentinel, member),                                          \
-            sizeof((struct hrf_sentinel *)NULL)->member                                            \
+            sizeof((struct hrf_sentinel *)NULL)->member, is_new                                    \
     }
+#define FIELD(key, member, type) FIELD_BUT(key, member, type, false)
     FIELD("run_id", run_id, FIELD_TEXT),
     FIELD("job_id", job_id, FIELD_TEXT),
     FIELD("attempt", attempt, FIELD_INT),
+    FIELD_BUT("scheduler_job", scheduler_job, FIELD_INT, true),
     FIELD("host", host, FIELD_TEXT),
     FIELD("boot", boot, FIELD_TEXT),
     FIELD("pid", pid, FIELD_INT),
@@ -74,6 +77,7 @@ static const struct field {
     FIELD("tasks_missing", tasks.n_missing, FIELD_INT),
     FIELD("reason", reason, FIELD_TEXT),
 #undef FIELD
+#undef FIELD_BUT
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
@@ -99,6 +103,8 @@ static enum hrf_status read_field(const struct field *field, const json_t *value
     void *at = (char *)s + field->offset;
     const char *text;
     int64_t number;
+    if (field->is_new && json_object_get(value, field->key) == NULL)
+        return HRF_OK;
     switch (field->type) {
     case FIELD_TEXT:
         HRF_TRY(hrf_json_get_text(value, field->key, where, &text, err));

@@ -22,6 +22,7 @@ struct hrf_sentinel {
     char run_id[40];
     char job_id[64];
     int64_t attempt;
+    int64_t scheduler_job; /* the scheduler's own number of this one start; 0 = there is none */
     char host[128], boot[40];
     int64_t pid;
     uint64_t start_time;      /* of the launcher's process */

@@ -16,6 +16,7 @@
 
 /* Name last: other people's may hold a '|'. */
 #define HRF_SLURM_SQUEUE_FORMAT "%i|%T|%r|%N|%j"
+#define HRF_SLURM_SACCT_FORMAT  "JobName,State,ExitCode,NodeList"
 /* A job's name is this, the run's id, '-' and the submission's number. */
 #define HRF_SLURM_NAME_PREFIX "hf-"
 
@@ -76,6 +77,7 @@ struct hrf_slurm_limits {
     int64_t max_array_tasks; /* 0 = not told */
     int64_t max_job_count, min_job_age_s, message_timeout_s;
     bool has_accounting, can_requeue;
+    bool has_completions; /* a log of ended jobs that `sacct -c` reads: jobcomp/filetxt */
     char tmp_fs[256], mpi_default[64], preempt_mode[64], completions[32] /* JobCompType */;
 };
 /* Of `scontrol show config`. */
@@ -100,7 +102,7 @@ struct hrf_slurm_end {
 };
 /* Of one line of `scontrol show job -o`. */
 bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out);
-/* Of `sacct -X -n -P -o JobName,State,ExitCode,NodeList`: the last line of that name. */
+/* Of `sacct -n -P -o` HRF_SLURM_SACCT_FORMAT, with -X or -c: the last line of that name. */
 bool hrf_slurm_sacct_parse(const char *text, const char *name, struct hrf_slurm_end *out);
 
 #endif

@@ -45,6 +45,7 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
     find_setting(text, "MpiDefault", out->mpi_default, sizeof out->mpi_default);
     find_setting(text, "PreemptMode", out->preempt_mode, sizeof out->preempt_mode);
     find_setting(text, "JobCompType", out->completions, sizeof out->completions);
+    out->has_completions = strstr(out->completions, "filetxt") != NULL;
     out->can_requeue = number_setting(text, "JobRequeue") != 0;
     out->has_accounting = find_setting(text, "AccountingStorageType", value, sizeof value) &&
                           strstr(value, "none") == NULL && value[0] != '(';

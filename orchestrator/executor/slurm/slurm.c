@@ -394,47 +394,64 @@ static void take_end(const struct hrf_slurm_end *end, struct hrf_job_view *view)
         snprintf(view->node, sizeof view->node, "%s", end->nodes);
 }
 
-/* The controller may know a job that squeue no longer shows; accounting knows all. */
+static bool ask_controller(const char *id, const char *name, struct hrf_slurm_end *end)
+{
+    const char *const scontrol[] = { "scontrol", "-o", "show", "job", id, NULL };
+    struct hrf_slurm_output out;
+    if (!ask(scontrol, &out))
+        return false;
+    const bool found = hrf_slurm_job_parse(out.output.text, end) && strcmp(end->name, name) == 0;
+    hrf_slurm_output_release(&out);
+    return found;
+}
+
+static bool ask_accounting(const char *id, const char *name, struct hrf_slurm_end *end)
+{
+    const char *const sacct[] = {
+        "sacct", "-X", "-n", "-P", "-D", "-j", id, "-S", "now-30days", "-o", HRF_SLURM_SACCT_FORMAT,
+        NULL
+    };
+    struct hrf_slurm_output out;
+    if (!ask(sacct, &out))
+        return false;
+    const bool found = hrf_slurm_sacct_parse(out.output.text, name, end);
+    hrf_slurm_output_release(&out);
+    return found;
+}
+
+/* The log of ended jobs (jobcomp/filetxt) knows elements of arrays by their own numbers only. */
+static bool ask_completions(int64_t own_id, const char *name, struct hrf_slurm_end *end)
+{
+    char id[32];
+    struct hrf_slurm_output out;
+    snprintf(id, sizeof id, "%lld", (long long)own_id);
+    const char *const sacct[] = { "sacct", "-c", "-n", "-P", "-j", id, "-o", HRF_SLURM_SACCT_FORMAT,
+                                  NULL };
+    if (!ask(sacct, &out))
+        return false;
+    const bool found = hrf_slurm_sacct_parse(out.output.text, name, end);
+    hrf_slurm_output_release(&out);
+    return found;
+}
+
+/* The controller may know a job that squeue no longer shows; accounting knows all; the log of ended
+ * jobs, where a site keeps one, knows those that began. */
 static void explain(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                     struct hrf_job_view *view)
 {
     struct slurm *s = slurm_of(executor);
-    struct hrf_slurm_output out;
     struct hrf_slurm_end end;
     char id[64], name[96];
     if (handle->id <= 0)
         return;
+    find_limits(s);
     snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
     hrf_slurm_name(s->run_id, handle->submission, name);
-    const char *const scontrol[] = { "scontrol", "-o", "show", "job", id, NULL };
-    if (ask(scontrol, &out)) {
-        const bool found = hrf_slurm_job_parse(out.output.text, &end) &&
-                           strcmp(end.name, name) == 0;
-        hrf_slurm_output_release(&out);
-        if (found) {
-            take_end(&end, view);
-            return;
-        }
-    }
-    if (!s->limits.has_accounting)
-        return;
-    const char *const sacct[] = { "sacct",
-                                  "-X",
-                                  "-n",
-                                  "-P",
-                                  "-D",
-                                  "-j",
-                                  id,
-                                  "-S",
-                                  "now-30days",
-                                  "-o",
-                                  "JobName,State,ExitCode,NodeList",
-                                  NULL };
-    if (!ask(sacct, &out))
-        return;
-    if (hrf_slurm_sacct_parse(out.output.text, name, &end))
+    if (ask_controller(id, name, &end) ||
+        (s->limits.has_accounting && ask_accounting(id, name, &end)) ||
+        (s->limits.has_completions && handle->own_id > 0 &&
+         ask_completions(handle->own_id, name, &end)))
         take_end(&end, view);
-    hrf_slurm_output_release(&out);
 }
 
 /* ---- cancel ---- */

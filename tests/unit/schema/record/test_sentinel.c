@@ -1,4 +1,7 @@
 /* Sentinels come back, are refused when damaged, and the last one fits on a full disk. */
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "schema/record/sentinel.h"
@@ -30,6 +33,7 @@ static struct hrf_sentinel example(void)
     return (struct hrf_sentinel){ .run_id = "0123456789abcdef0123456789abcdef",
                                   .job_id = "tile-0001",
                                   .attempt = 2,
+                                  .scheduler_job = 1000017,
                                   .host = "node7",
                                   .boot = "5a0c",
                                   .pid = 4711,
@@ -53,12 +57,38 @@ static void assert_same(const struct hrf_sentinel *a, const struct hrf_sentinel 
     assert_string_equal(a->host, b->host);
     assert_string_equal(a->boot, b->boot);
     assert_string_equal(a->reason, b->reason);
-    assert_true(a->attempt == b->attempt && a->pid == b->pid && a->start_time == b->start_time &&
-                a->start_ms == b->start_ms && a->end_ms == b->end_ms && a->n_beats == b->n_beats);
+    assert_true(a->attempt == b->attempt && a->scheduler_job == b->scheduler_job);
+    assert_true(a->pid == b->pid && a->start_time == b->start_time && a->start_ms == b->start_ms &&
+                a->end_ms == b->end_ms && a->n_beats == b->n_beats);
     assert_true(a->exited == b->exited && a->exit_code == b->exit_code && a->signal == b->signal &&
                 a->was_asked == b->was_asked && a->was_revoked == b->was_revoked &&
                 a->peak_memory_bytes == b->peak_memory_bytes);
     assert_memory_equal(&a->tasks, &b->tasks, sizeof a->tasks);
+}
+
+/* Of a launcher that did not note it: the hash is over what stands there. */
+static void a_sentinel_without_the_number_of_its_scheduler_is_read(void **state)
+{
+    (void)state;
+    struct hrf_sentinel sentinel = example(), back;
+    HRF_AUTO_FREE char *text = NULL, *body = NULL, *line = NULL;
+    HRF_AUTO_JSON object = NULL;
+    char sha256[HRF_HASH_HEX], path[128];
+    size_t n;
+    snprintf(path, sizeof path, "%s/start.json", directory);
+    assert_int_equal(hrf_sentinel_write(directory, "start", &sentinel, NULL), HRF_OK);
+    assert_int_equal(hrf_file_read(path, 1 << 16, &text, &n, NULL), HRF_OK);
+    assert_int_equal(hrf_json_parse(text, n, path, &object, NULL), HRF_OK);
+    assert_int_equal(json_object_del(object, "scheduler_job"), 0);
+    assert_int_equal(json_object_del(object, "sha256"), 0);
+    body = hrf_json_text(object);
+    assert_int_equal(hrf_hash_buffer(body, strlen(body), sha256, NULL), HRF_OK);
+    json_object_set_new(object, "sha256", json_string(sha256));
+    line = hrf_json_text(object);
+    assert_int_equal(hrf_file_write_atomic(path, line, strlen(line), NULL), HRF_OK);
+    assert_int_equal(hrf_sentinel_read(directory, "start", &back, NULL), HRF_OK);
+    sentinel.scheduler_job = 0;
+    assert_same(&back, &sentinel);
 }
 
 static void sentinels_come_back_as_they_were(void **state)
@@ -180,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentinels_come_back_as_they_were),
+        cmocka_unit_test(a_sentinel_without_the_number_of_its_scheduler_is_read),
         cmocka_unit_test(the_longest_sentinel_fits_into_its_reserve),
         cmocka_unit_test(a_sentinel_with_any_byte_changed_is_refused),
         cmocka_unit_test(a_newer_or_cut_sentinel_is_refused_by_a_sentence),

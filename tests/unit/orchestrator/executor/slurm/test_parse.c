@@ -247,6 +247,7 @@ static void the_limits_of_a_site_are_read(void **state)
     assert_true(limits.can_requeue);
     assert_string_equal(limits.mpi_default, "none");
     assert_string_equal(limits.completions, "jobcomp/filetxt");
+    assert_true(limits.has_completions);
     HRF_AUTO_FREE char *newer = captured("24.05/scontrol-config.out", &n);
     hrf_slurm_config_parse(newer, &limits);
     assert_true(limits.has_accounting);
