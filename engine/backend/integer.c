@@ -4,54 +4,16 @@
  * order and no cut of the work changes a bit. A float step is written once for every operator:
  * real = (q - zero point) * scale; results are rounded half to even and saturated.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/integer_private.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 
 #include <math.h>
 #include <string.h>
 
-struct integer_kernel {
-    struct hrf_kernel base;
-    struct hrf_spec *spec;
-    struct hrf_requantize *requantize; /* CONV, GEMM */
-    uint8_t (*tables)[256];            /* one for each input that needs one */
-    uint8_t *pairs;                    /* [256][256] results of ADD, SUB, MUL */
-    int64_t slots;                     /* pools: parts of the work, each with scratch */
-    float *factors, *shifts;           /* BATCH_NORM, in y's steps */
-    void (*function)(const struct integer_kernel *kernel, const struct hrf_kernel_call *call);
-};
-
-static inline int32_t read8(enum hrf_dtype dtype, const void *x, int64_t i)
-{
-    return dtype == HRF_S8 ? ((const int8_t *)x)[i] : ((const uint8_t *)x)[i];
-}
-
-/* hrf_saturate() in a form that vectorises: clipped first, so that adding and taking off 1.5 * 2^23
- * rounds half to even. */
-struct target {
-    float low, high;
-    int32_t zero_point;
-};
-
-static struct target target_of(const struct hrf_operand *y)
-{
-    const int32_t zero = y->quantization.zero_point, least = y->dtype == HRF_S8 ? -128 : 0;
-    return (struct target){ (float)(least - zero), (float)(least + 255 - zero), zero };
-}
-
-static inline uint8_t narrow(struct target t, float steps)
-{
-    const float magic = 12582912.0f;
-    steps = steps == steps ? steps : 0.0f;
-    steps = steps < t.low ? t.low : steps;
-    steps = steps > t.high ? t.high : steps;
-    return (uint8_t)(((int32_t)((steps + magic) - magic) + t.zero_point) & 0xff);
-}
-
 static inline void write8(const struct hrf_operand *y, void *out, int64_t i, float steps)
 {
-    ((uint8_t *)out)[i] = narrow(target_of(y), steps);
+    ((uint8_t *)out)[i] = hrf_narrow(hrf_target_of(y), steps);
 }
 
 static float activate(enum hrf_activation activation, float low, float high, float slope, float t)
@@ -128,7 +90,7 @@ static int32_t sum_at(const struct hrf_spec *spec, const struct conv_view *v, co
             continue;
         const int64_t pixel = ((n * v->rows + y) * v->columns + u) * v->channels + first;
         for (int64_t k = 0; k < v->per_group; k++)
-            sum += (read8(in->dtype, x, pixel + k) - in->quantization.zero_point) *
+            sum += (hrf_read8(in->dtype, x, pixel + k) - in->quantization.zero_point) *
                    w[(m * v->per_group + k) * area + i];
     }
     return sum;
@@ -140,14 +102,14 @@ static float finish_sum(const struct hrf_spec *spec, const struct hrf_requantize
     float t = (float)sum + r->bias[m];
     t = t * r->multiplier[m];
     if (residual != NULL) {
-        const int32_t q = read8(spec->inputs[HRF_CONV_RESIDUAL].dtype, residual, at);
+        const int32_t q = hrf_read8(spec->inputs[HRF_CONV_RESIDUAL].dtype, residual, at);
         const float value = (float)(q - r->residual_zero_point);
         t = r->residual_scale == 1.0f ? t + value : fmaf(value, r->residual_scale, t);
     }
     return activate(r->activation, r->low, r->high, r->slope, t);
 }
 
-static void run_conv(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_conv(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct conv_view v = view_of(spec);
@@ -207,7 +169,7 @@ static void fill_table(const struct hrf_spec *spec, int32_t input, uint8_t table
     }
 }
 
-static void run_table(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_table(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const uint8_t *x = hrf_spec_data(kernel->spec, call, 0), *table = kernel->tables[0];
     uint8_t *y = call->output;
@@ -222,13 +184,15 @@ enum {
     SLOTS = 64,      /* of a pool */
 };
 
-static void quantize_piece(const float *x, float scale, struct target t, uint8_t *out, int64_t n)
+static void quantize_piece(const float *x, float scale, struct hrf_target t, uint8_t *out,
+                           int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        out[i] = narrow(t, x[i] / scale);
+        out[i] = hrf_narrow(t, x[i] / scale);
 }
 
-static void run_quantize(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_quantize(const struct hrf_integer_kernel *kernel,
+                         const struct hrf_kernel_call *call)
 {
     const struct hrf_operand *y = &kernel->spec->output;
     const float *x = hrf_spec_data(kernel->spec, call, 0);
@@ -236,7 +200,7 @@ static void run_quantize(const struct integer_kernel *kernel, const struct hrf_k
     const int64_t n = hrf_shape_count(&y->shape);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += PIECE)
-        quantize_piece(x + i, y->quantization.scale, target_of(y), out + i,
+        quantize_piece(x + i, y->quantization.scale, hrf_target_of(y), out + i,
                        n - i < PIECE ? n - i : PIECE);
 }
 
@@ -248,7 +212,7 @@ static int64_t place_along_axis(const struct hrf_spec *spec, int64_t i)
     return i / strides[spec->attributes.axis] % spec->output.shape.dims[spec->attributes.axis];
 }
 
-static void run_quantize_along_axis(const struct integer_kernel *kernel,
+static void run_quantize_along_axis(const struct hrf_integer_kernel *kernel,
                                     const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
@@ -260,14 +224,16 @@ static void run_quantize_along_axis(const struct integer_kernel *kernel,
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const int64_t place = place_along_axis(spec, i);
-        const struct hrf_quantization q = {
-            .scale = scales[place], .zero_point = zeros != NULL ? read8(y->dtype, zeros, place) : 0
-        };
+        const struct hrf_quantization q = { .scale = scales[place],
+                                            .zero_point = zeros != NULL
+                                                              ? hrf_read8(y->dtype, zeros, place)
+                                                              : 0 };
         ((uint8_t *)call->output)[i] = (uint8_t)(hrf_quantize(x[i], y->dtype, &q) & 0xff);
     }
 }
 
-static void run_dequantize(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_dequantize(const struct hrf_integer_kernel *kernel,
+                           const struct hrf_kernel_call *call)
 {
     const struct hrf_operand *x = &kernel->spec->inputs[0];
     const void *in = hrf_spec_data(kernel->spec, call, 0);
@@ -275,7 +241,7 @@ static void run_dequantize(const struct integer_kernel *kernel, const struct hrf
     const int64_t n = hrf_shape_count(&x->shape);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++)
-        out[i] = (float)(read8(x->dtype, in, i) - x->quantization.zero_point) *
+        out[i] = (float)(hrf_read8(x->dtype, in, i) - x->quantization.zero_point) *
                  x->quantization.scale;
 }
 
@@ -298,16 +264,16 @@ static float binary(const struct hrf_spec *spec, int32_t a, int32_t b)
 static void fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
 {
     const struct hrf_operand *a = &spec->inputs[0], *b = &spec->inputs[1];
-    const struct target t = target_of(&spec->output);
+    const struct hrf_target t = hrf_target_of(&spec->output);
     for (int32_t i = 0; i < 256; i++)
         for (int32_t k = 0; k < 256; k++) {
             const int32_t qa = (a->dtype == HRF_S8 ? (int8_t)i : i) - a->quantization.zero_point;
             const int32_t qb = (b->dtype == HRF_S8 ? (int8_t)k : k) - b->quantization.zero_point;
-            pairs[i * 256 + k] = narrow(t, binary(spec, qa, qb));
+            pairs[i * 256 + k] = hrf_narrow(t, binary(spec, qa, qb));
         }
 }
 
-static void run_binary(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_binary(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const uint8_t *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
@@ -332,7 +298,8 @@ static void run_binary(const struct integer_kernel *kernel, const struct hrf_ker
     }
 }
 
-static void run_batch_norm(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_batch_norm(const struct hrf_integer_kernel *kernel,
+                           const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_operand *in = &spec->inputs[0];
@@ -340,7 +307,7 @@ static void run_batch_norm(const struct integer_kernel *kernel, const struct hrf
     const void *x = hrf_spec_data(spec, call, 0);
     const int64_t channels = in->shape.dims[1], n = hrf_shape_count(&in->shape);
     const float sy = spec->output.quantization.scale;
-    const struct target target = target_of(&spec->output);
+    const struct hrf_target target = hrf_target_of(&spec->output);
     uint8_t *out = call->output;
     int64_t inner = 1;
     for (int32_t i = 2; i < in->shape.rank && in->shape.rank != 4; i++)
@@ -350,198 +317,16 @@ static void run_batch_norm(const struct integer_kernel *kernel, const struct hrf
     for (int64_t k = 0; k < n / line; k++)
         for (int64_t i = k * line; i < (k + 1) * line; i++) {
             const int64_t c = inner > 1 ? k % channels : i - k * line;
-            const int32_t q = read8(in->dtype, x, i) - in->quantization.zero_point;
+            const int32_t q = hrf_read8(in->dtype, x, i) - in->quantization.zero_point;
             const float steps = (float)q * kernel->factors[c] + kernel->shifts[c];
-            out[i] = narrow(target, activate(t->activation, t->activation_min / sy,
-                                             t->activation_max / sy, t->alpha, steps));
-        }
-}
-
-/* ---- pools ---- */
-
-/* One output pixel: every channel side by side. */
-struct pooled {
-    int32_t *sums; /* [channels]; NULL: the largest are asked for */
-    uint8_t *most; /* [channels], as ordered bytes (signed ones with their top bit turned) */
-    int64_t count;
-};
-
-static void take_pixel(const struct hrf_operand *x, const uint8_t *pixel, struct pooled *p)
-{
-    const int64_t channels = x->shape.dims[1];
-    const int32_t zero = x->quantization.zero_point;
-    const uint8_t turn = x->dtype == HRF_S8 ? 0x80 : 0;
-    if (p->sums == NULL) {
-        for (int64_t c = 0; c < channels; c++) {
-            const uint8_t q = pixel[c] ^ turn;
-            p->most[c] = q > p->most[c] ? q : p->most[c];
-        }
-    } else if (x->dtype == HRF_S8) {
-        for (int64_t c = 0; c < channels; c++)
-            p->sums[c] += ((const int8_t *)pixel)[c] - zero;
-    } else {
-        for (int64_t c = 0; c < channels; c++)
-            p->sums[c] += pixel[c] - zero;
-    }
-}
-
-static void give_pixel(const struct hrf_spec *spec, const struct pooled *p,
-                       const uint8_t table[256], uint8_t *out)
-{
-    const struct hrf_operand *x = &spec->inputs[0], *y = &spec->output;
-    const int64_t channels = x->shape.dims[1];
-    const uint8_t turn = x->dtype == HRF_S8 ? 0x80 : 0;
-    const struct target target = target_of(y);
-    const float ratio = x->quantization.scale / y->quantization.scale;
-    if (p->sums == NULL)
-        for (int64_t c = 0; c < channels; c++)
-            out[c] = table[p->most[c] ^ turn];
-    for (int64_t c = 0; c < channels && p->sums != NULL; c++)
-        out[c] = narrow(target, p->count > 0 ? (float)p->sums[c] * ratio / (float)p->count : 0.0f);
-}
-
-static bool is_max(enum hrf_op op)
-{
-    return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL;
-}
-
-/* A thread's part of the workspace: sums, or bytes, for every channel. */
-static struct pooled pooled_init(const struct hrf_spec *spec, void *workspace, int64_t slot)
-{
-    const int64_t channels = spec->inputs[0].shape.dims[1];
-    int32_t *own = (int32_t *)workspace + slot * channels;
-    memset(own, 0, (size_t)channels * sizeof *own);
-    return is_max(spec->op) ? (struct pooled){ .most = (uint8_t *)own }
-                            : (struct pooled){ .sums = own };
-}
-
-static void pool_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, int64_t oy,
-                    int64_t ox, struct pooled *p)
-{
-    const struct hrf_operand *x = &spec->inputs[0];
-    const struct hrf_window *w = &spec->attributes.window;
-    const int64_t rows = x->shape.dims[2], columns = x->shape.dims[3];
-    for (int64_t ky = 0; ky < w->kernel[0]; ky++) {
-        const int64_t y = oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0];
-        for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
-            const int64_t u = ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1];
-            const bool inside = y >= 0 && y < rows && u >= 0 && u < columns;
-            const bool padded = y < rows + w->pad_end[0] && u < columns + w->pad_end[1];
-            p->count += inside || (padded && w->count_include_pad);
-            if (inside)
-                take_pixel(x, in + ((n * rows + y) * columns + u) * x->shape.dims[1], p);
-        }
-    }
-}
-
-/* The largest of up to MAX_TAPS pixels, a block of channels in registers at a time. */
-enum { MAX_TAPS = 64, BLOCK = 64 };
-
-static void max_block(const uint8_t *const taps[], int64_t n_taps, int64_t first, int64_t n,
-                      uint8_t turn, const uint8_t table[256], uint8_t *out)
-{
-    uint8_t most[BLOCK] = { 0 };
-    for (int64_t t = 0; t < n_taps && n == BLOCK; t++)
-        for (int64_t c = 0; c < BLOCK; c++) { /* of a known length: it stays in registers */
-            const uint8_t q = taps[t][first + c] ^ turn;
-            most[c] = q > most[c] ? q : most[c];
-        }
-    for (int64_t t = 0; t < n_taps && n < BLOCK; t++)
-        for (int64_t c = 0; c < n; c++) {
-            const uint8_t q = taps[t][first + c] ^ turn;
-            most[c] = q > most[c] ? q : most[c];
-        }
-    for (int64_t c = 0; c < n; c++)
-        out[first + c] = table != NULL ? table[most[c] ^ turn] : most[c] ^ turn;
-}
-
-static void max_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, int64_t oy,
-                   int64_t ox, const uint8_t table[256], uint8_t *out)
-{
-    const struct hrf_shape *x = &spec->inputs[0].shape;
-    const struct hrf_window *w = &spec->attributes.window;
-    const uint8_t turn = spec->inputs[0].dtype == HRF_S8 ? 0x80 : 0, *taps[MAX_TAPS];
-    const int64_t rows = x->dims[2], columns = x->dims[3], channels = x->dims[1];
-    int64_t n_taps = 0;
-    for (int64_t ky = 0; ky < w->kernel[0]; ky++) {
-        const int64_t y = oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0];
-        for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
-            const int64_t u = ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1];
-            if (y >= 0 && y < rows && u >= 0 && u < columns)
-                taps[n_taps++] = in + ((n * rows + y) * columns + u) * channels;
-        }
-    }
-    for (int64_t c = 0; c < channels; c += BLOCK)
-        max_block(taps, n_taps, c, channels - c < BLOCK ? channels - c : BLOCK, turn, table, out);
-}
-
-static bool changes_nothing(const uint8_t table[256])
-{
-    for (int32_t i = 0; i < 256; i++)
-        if (table[i] != i)
-            return false;
-    return true;
-}
-
-static void run_max_pool(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
-{
-    const struct hrf_spec *spec = kernel->spec;
-    const struct hrf_shape *out = &spec->output.shape;
-    const uint8_t *x = hrf_spec_data(spec, call, 0);
-    const uint8_t *table = changes_nothing(kernel->tables[0]) ? NULL : kernel->tables[0];
-    const int64_t channels = out->dims[1], n_pixels = hrf_shape_count(out) / channels;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n_pixels; i++)
-        max_at(spec, x, i / (out->dims[2] * out->dims[3]), i / out->dims[3] % out->dims[2],
-               i % out->dims[3], table, (uint8_t *)call->output + i * channels);
-}
-
-static void run_pool(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
-{
-    const struct hrf_window *w = &kernel->spec->attributes.window;
-    if (is_max(kernel->spec->op) && w->kernel[0] <= MAX_TAPS && /* no overflow below */
-        w->kernel[0] * w->kernel[1] <= MAX_TAPS) {
-        run_max_pool(kernel, call);
-        return;
-    }
-    const struct hrf_spec *spec = kernel->spec;
-    const struct hrf_shape *out = &spec->output.shape;
-    const uint8_t *x = hrf_spec_data(spec, call, 0);
-    uint8_t *y = call->output;
-    const int64_t channels = out->dims[1], n_pixels = hrf_shape_count(out) / channels;
-    const int64_t slots = kernel->slots;
-#pragma omp parallel for schedule(static)
-    for (int64_t s = 0; s < slots; s++)
-        for (int64_t i = n_pixels * s / slots; i < n_pixels * (s + 1) / slots; i++) {
-            struct pooled p = pooled_init(spec, call->workspace, s);
-            pool_at(spec, x, i / (out->dims[2] * out->dims[3]), i / out->dims[3] % out->dims[2],
-                    i % out->dims[3], &p);
-            give_pixel(spec, &p, kernel->tables[0], y + i * channels);
-        }
-}
-
-static void run_global_pool(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
-{
-    const struct hrf_spec *spec = kernel->spec;
-    const struct hrf_operand *in = &spec->inputs[0];
-    const uint8_t *x = hrf_spec_data(spec, call, 0);
-    uint8_t *y = call->output;
-    const int64_t channels = in->shape.dims[1], area = in->shape.dims[2] * in->shape.dims[3];
-    const int64_t images = in->shape.dims[0], slots = kernel->slots;
-#pragma omp parallel for schedule(static)
-    for (int64_t s = 0; s < slots; s++)
-        for (int64_t n = images * s / slots; n < images * (s + 1) / slots; n++) {
-            struct pooled p = pooled_init(spec, call->workspace, s);
-            p.count = area;
-            for (int64_t k = 0; k < area; k++)
-                take_pixel(in, x + (n * area + k) * channels, &p);
-            give_pixel(spec, &p, kernel->tables[0], y + n * channels);
+            out[i] = hrf_narrow(target, activate(t->activation, t->activation_min / sy,
+                                                 t->activation_max / sy, t->alpha, steps));
         }
 }
 
 /* ---- concat ---- */
 
-static void run_concat(const struct integer_kernel *kernel, const struct hrf_kernel_call *call)
+static void run_concat(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const int64_t axis = spec->attributes.axis;
@@ -570,7 +355,7 @@ static void run_concat(const struct integer_kernel *kernel, const struct hrf_ker
 
 /* ---- compiling ---- */
 
-static void (*function_of(enum hrf_op op, bool along_axis))(const struct integer_kernel *,
+static void (*function_of(enum hrf_op op, bool along_axis))(const struct hrf_integer_kernel *,
                                                             const struct hrf_kernel_call *)
 {
     if (hrf_op_is_unary(op))
@@ -592,10 +377,10 @@ static void (*function_of(enum hrf_op op, bool along_axis))(const struct integer
         return run_batch_norm;
     case HRF_OP_MAX_POOL:
     case HRF_OP_AVERAGE_POOL:
-        return run_pool;
+        return hrf_integer_pool;
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
-        return run_global_pool;
+        return hrf_integer_global_pool;
     case HRF_OP_CONCAT:
         return run_concat;
     default:
@@ -618,14 +403,14 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
                            struct hrf_error *err)
 {
     (void)err;
-    const struct integer_kernel *kernel = (const struct integer_kernel *)base;
+    const struct hrf_integer_kernel *kernel = (const struct hrf_integer_kernel *)base;
     kernel->function(kernel, call);
     return HRF_OK;
 }
 
 static void destroy(struct hrf_kernel *base)
 {
-    struct integer_kernel *kernel = (struct integer_kernel *)base;
+    struct hrf_integer_kernel *kernel = (struct hrf_integer_kernel *)base;
     hrf_spec_destroy(kernel->spec);
     hrf_requantize_destroy(kernel->requantize);
     hrf_free(kernel->tables);
@@ -636,7 +421,7 @@ static void destroy(struct hrf_kernel *base)
 }
 
 /* y / s_y = x_steps * factor + shift. Source: ONNX BatchNormalization, inference form. */
-static void prepare_batch_norm(struct integer_kernel *kernel)
+static void prepare_batch_norm(struct hrf_integer_kernel *kernel)
 {
     const struct hrf_spec *spec = kernel->spec;
     const float *p[4]; /* scale, bias, mean, variance */
@@ -651,7 +436,7 @@ static void prepare_batch_norm(struct integer_kernel *kernel)
     }
 }
 
-static enum hrf_status prepare(struct integer_kernel *kernel, struct hrf_error *err)
+static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_error *err)
 {
     const struct hrf_spec *spec = kernel->spec;
     if (kernel->function == run_conv)
@@ -672,7 +457,7 @@ static enum hrf_status prepare(struct integer_kernel *kernel, struct hrf_error *
         fill_pairs(spec, kernel->pairs);
         return HRF_OK;
     }
-    if (kernel->function == run_pool || kernel->function == run_global_pool) {
+    if (kernel->function == hrf_integer_pool || kernel->function == hrf_integer_global_pool) {
         kernel->slots = SLOTS;
         kernel->base.workspace_bytes = (size_t)(SLOTS * spec->inputs[0].shape.dims[1]) *
                                        sizeof(int32_t);
@@ -690,7 +475,7 @@ static enum hrf_status prepare(struct integer_kernel *kernel, struct hrf_error *
 enum hrf_status hrf_integer_compile(const struct hrf_graph *graph, const struct hrf_node *node,
                                     struct hrf_kernel **out, struct hrf_error *err)
 {
-    struct integer_kernel *kernel = hrf_calloc(1, sizeof *kernel);
+    struct hrf_integer_kernel *kernel = hrf_calloc(1, sizeof *kernel);
     if (kernel == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     kernel->base = (struct hrf_kernel){ .run = run,
