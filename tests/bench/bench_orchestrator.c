@@ -176,6 +176,7 @@ static enum hrf_status make_slurm(struct bench *b, struct hrf_error *err)
     hrf_strbuf_clear(&script);
     hrf_strbuf_addf(&script, "%s:%s", bin, getenv("PATH"));
     setenv("PATH", script.text, 1);
+    setenv("XDG_CACHE_HOME", b->directory, 1); /* nobody's answers but its own */
     hrf_strbuf_release(&answer);
     hrf_strbuf_release(&script);
     return HRF_OK;

@@ -77,6 +77,17 @@ enum hrf_status hrf_slurm_run(const char *const argv[], int64_t deadline_ms,
     return status;
 }
 
+bool hrf_slurm_ask(const char *const argv[], struct hrf_slurm_output *out)
+{
+    struct hrf_error err;
+    if (hrf_slurm_run(argv, HRF_SLURM_DEADLINE_MS, out, &err) != HRF_OK)
+        return false;
+    if (hrf_slurm_is_well(out))
+        return true;
+    hrf_slurm_output_release(out);
+    return false;
+}
+
 struct hrf_slurm_query {
     pthread_t thread;
     bool is_busy; /* a thread was started and not joined */

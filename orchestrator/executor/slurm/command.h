@@ -25,6 +25,9 @@ static inline bool hrf_slurm_is_well(const struct hrf_slurm_output *o)
 HRF_CHECKED enum hrf_status hrf_slurm_run(const char *const argv[], int64_t deadline_ms,
                                           struct hrf_slurm_output *out, struct hrf_error *err);
 
+/* True when it ran and ended well: *out is then the caller's. */
+bool hrf_slurm_ask(const char *const argv[], struct hrf_slurm_output *out);
+
 /* One command at a time beside us, so that nothing waits for a controller that does not answer. */
 struct hrf_slurm_query;
 HRF_CHECKED enum hrf_status hrf_slurm_query_create(struct hrf_slurm_query **out,

@@ -1,15 +1,18 @@
 /* slurm.c - jobs as elements of Slurm arrays: one sbatch a submission, one squeue for all.
  *
  * squeue runs beside us; its last good answer stands until the next. A failed answer changes
- * nothing that was known: it makes the next question later and `trouble` true.
+ * nothing that was known: it makes the next question later and `trouble` true. What another driver
+ * of the same user was told counts as if we had asked.
  */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "orchestrator/executor/slurm/board.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/executor/slurm/script.h"
+#include "orchestrator/executor/slurm/witness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +35,11 @@ struct slurm {
     struct hrf_slurm_partition partition;
     bool has_limits;
     struct hrf_slurm_query *query;
+    struct hrf_slurm_board *board;
     struct hrf_slurm_table table;
     int64_t answered_ms; /* when the query of the table was started; 0 = none yet */
-    int64_t asked_ms;    /* when the last one was started */
+    int64_t asked_ms;    /* when our last one was started */
+    int64_t heard_ms;    /* when the last answer was asked for, by us or another, good or not */
     int64_t next_ms, interval_ms, busy_until_ms;
     int64_t failing_since_ms;
     uint64_t table_hash;
@@ -65,6 +70,7 @@ static void destroy(struct hrf_executor *executor)
 {
     struct slurm *s = slurm_of(executor);
     hrf_slurm_query_destroy(s->query);
+    hrf_slurm_board_close(s->board);
     hrf_slurm_table_release(&s->table);
     hrf_free(s->program);
     hrf_free(s);
@@ -72,28 +78,17 @@ static void destroy(struct hrf_executor *executor)
 
 /* ---- limits ---- */
 
-static bool ask(const char *const argv[], struct hrf_slurm_output *out)
-{
-    struct hrf_error err;
-    if (hrf_slurm_run(argv, HRF_SLURM_DEADLINE_MS, out, &err) != HRF_OK)
-        return false;
-    if (hrf_slurm_is_well(out))
-        return true;
-    hrf_slurm_output_release(out);
-    return false;
-}
-
 /* What is not told now is asked again at the next submission. */
 static void find_limits(struct slurm *s)
 {
     static const char *const config[] = { "scontrol", "show", "config", NULL };
     static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
     struct hrf_slurm_output out;
-    if (s->has_limits || !ask(config, &out))
+    if (s->has_limits || !hrf_slurm_ask(config, &out))
         return;
     hrf_slurm_config_parse(out.output.text, &s->limits);
     hrf_slurm_output_release(&out);
-    if (!ask(partitions, &out))
+    if (!hrf_slurm_ask(partitions, &out))
         return;
     hrf_slurm_partition_parse(out.output.text, s->settings->slurm.partition, &s->partition);
     hrf_slurm_output_release(&out);
@@ -287,67 +282,100 @@ static void cancel_twins(struct slurm *s)
         const char *const argv[] = { "scancel", id, NULL };
         hrf_log_warning("slurm", "array %s is a second one of the same jobs as %lld: it is ended",
                         id, (long long)e->id);
-        if (ask(argv, &out))
+        if (hrf_slurm_ask(argv, &out))
             hrf_slurm_output_release(&out);
         return; /* the others are of the same array, or turn comes with the next answer */
     }
 }
 
-/* True when the table is a new one. */
-static bool take_answer(struct slurm *s)
+/* An answer of squeue, ours or another driver's; takes over its text. True: the table is new. */
+static bool hear(struct slurm *s, struct hrf_slurm_news *news)
 {
-    struct hrf_slurm_output out;
     struct hrf_slurm_table table;
-    enum hrf_status status;
     struct hrf_error err = { .status = HRF_OK };
-    char line[300];
-    if (!hrf_slurm_query_take(s->query, &out, &status, &err))
-        return false;
-    if (status != HRF_OK) {
-        note_failure(s, err.text);
-        return false;
-    }
-    hrf_slurm_error_line(out.errors.text, line, sizeof line);
-    const bool well = hrf_slurm_is_well(&out);
-    const bool timed_out = out.result.timed_out;
-    const size_t n = out.output.length;
-    const uint64_t new_hash = hash(out.output.text, n);
-    char *text = well ? hrf_strbuf_detach(&out.output) : NULL;
-    hrf_slurm_output_release(&out);
-    if (!well || text == NULL) {
-        note_failure(s, timed_out ? "squeue gives no answer" : line);
+    s->heard_ms = news->asked_ms;
+    if (!news->well) {
+        note_failure(s, news->text);
+        hrf_free(news->text);
         return false;
     }
-    if (hrf_slurm_table_parse(text, n, s->run_id, &table, &err) != HRF_OK) {
+    const uint64_t new_hash = hash(news->text, news->n_bytes);
+    if (hrf_slurm_table_parse(news->text, news->n_bytes, s->run_id, &table, &err) != HRF_OK) {
         note_failure(s, err.text);
         return false;
     }
     hrf_slurm_table_release(&s->table);
     s->table = table;
-    s->answered_ms = s->asked_ms;
-    note_answer(s, new_hash != s->table_hash, now_ms() - s->asked_ms);
+    s->answered_ms = news->asked_ms;
+    note_answer(s, new_hash != s->table_hash, news->took_ms);
     s->table_hash = new_hash;
     warn_unknown(s);
     cancel_twins(s);
     return true;
 }
 
-static void poll_squeue(struct hrf_executor *executor, bool *is_new)
+/* Our question's answer, when it is there: heard, and put up for the others. */
+static bool take_answer(struct slurm *s)
 {
-    struct slurm *s = slurm_of(executor);
+    struct hrf_slurm_output out;
+    enum hrf_status status;
+    struct hrf_error err = { .status = HRF_OK };
+    char line[300];
+    struct hrf_slurm_news news = { .asked_ms = s->asked_ms };
+    if (!hrf_slurm_query_take(s->query, &out, &status, &err))
+        return false;
+    news.took_ms = now_ms() - s->asked_ms;
+    if (status == HRF_OK) {
+        hrf_slurm_error_line(out.errors.text, line, sizeof line);
+        news.well = hrf_slurm_is_well(&out);
+        if (news.well) {
+            news.n_bytes = out.output.length;
+            news.text = hrf_strbuf_detach(&out.output);
+        } else {
+            news.text = hrf_strdup(out.result.timed_out ? "squeue gives no answer" : line);
+        }
+        hrf_slurm_output_release(&out);
+    } else {
+        news.text = hrf_strdup(err.text);
+    }
+    if (news.text == NULL) { /* no memory: as if it had not been asked */
+        hrf_slurm_board_give_back(s->board);
+        return false;
+    }
+    if (!news.well)
+        news.n_bytes = strlen(news.text);
+    hrf_slurm_board_put(s->board, &news);
+    return hear(s, &news);
+}
+
+static void start_query(struct slurm *s)
+{
     struct hrf_error err;
     char user[32];
-    *is_new = take_answer(s);
-    if (hrf_slurm_query_is_busy(s->query) || now_ms() < s->next_ms)
-        return;
     snprintf(user, sizeof user, "%ld", (long)getuid());
     const char *const argv[] = { "squeue", "-h", "-t", "all",
                                  "-u",     user, "-o", HRF_SLURM_SQUEUE_FORMAT,
                                  NULL };
     s->asked_ms = now_ms();
     s->next_ms = s->asked_ms + scaled(FAST_MS);
-    if (hrf_slurm_query_start(s->query, argv, &err) != HRF_OK)
-        note_failure(s, err.text);
+    if (hrf_slurm_query_start(s->query, argv, &err) == HRF_OK)
+        return;
+    hrf_slurm_board_give_back(s->board);
+    note_failure(s, err.text);
+}
+
+static void poll_squeue(struct hrf_executor *executor, bool *is_new)
+{
+    struct slurm *s = slurm_of(executor);
+    struct hrf_slurm_news news;
+    *is_new = take_answer(s);
+    if (hrf_slurm_query_is_busy(s->query))
+        return;
+    if (hrf_slurm_board_read(s->board, s->heard_ms, &news))
+        *is_new |= hear(s, &news);
+    if (now_ms() >= s->next_ms &&
+        hrf_slurm_board_take_turn(s->board, now_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
+        start_query(s);
 }
 
 static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
@@ -378,80 +406,14 @@ static void look(struct hrf_executor *executor, const struct hrf_job_handle *han
         out->sight = HRF_JOB_GONE;
 }
 
-/* ---- other witnesses ---- */
-
-static void take_end(const struct hrf_slurm_end *end, struct hrf_job_view *view)
-{
-    enum hrf_job_sight sight;
-    enum hrf_cause cause;
-    if (!hrf_slurm_state(end->state, &sight, &cause))
-        return;
-    view->sight = sight;
-    view->cause = cause;
-    snprintf(view->state, sizeof view->state, "%s", end->state);
-    snprintf(view->reason, sizeof view->reason, "%s", end->reason);
-    if (strpbrk(end->nodes, ",[(") == NULL)
-        snprintf(view->node, sizeof view->node, "%s", end->nodes);
-}
-
-static bool ask_controller(const char *id, const char *name, struct hrf_slurm_end *end)
-{
-    const char *const scontrol[] = { "scontrol", "-o", "show", "job", id, NULL };
-    struct hrf_slurm_output out;
-    if (!ask(scontrol, &out))
-        return false;
-    const bool found = hrf_slurm_job_parse(out.output.text, end) && strcmp(end->name, name) == 0;
-    hrf_slurm_output_release(&out);
-    return found;
-}
-
-static bool ask_accounting(const char *id, const char *name, struct hrf_slurm_end *end)
-{
-    const char *const sacct[] = {
-        "sacct", "-X", "-n", "-P", "-D", "-j", id, "-S", "now-30days", "-o", HRF_SLURM_SACCT_FORMAT,
-        NULL
-    };
-    struct hrf_slurm_output out;
-    if (!ask(sacct, &out))
-        return false;
-    const bool found = hrf_slurm_sacct_parse(out.output.text, name, end);
-    hrf_slurm_output_release(&out);
-    return found;
-}
-
-/* The log of ended jobs (jobcomp/filetxt) knows elements of arrays by their own numbers only. */
-static bool ask_completions(int64_t own_id, const char *name, struct hrf_slurm_end *end)
-{
-    char id[32];
-    struct hrf_slurm_output out;
-    snprintf(id, sizeof id, "%lld", (long long)own_id);
-    const char *const sacct[] = { "sacct", "-c", "-n", "-P", "-j", id, "-o", HRF_SLURM_SACCT_FORMAT,
-                                  NULL };
-    if (!ask(sacct, &out))
-        return false;
-    const bool found = hrf_slurm_sacct_parse(out.output.text, name, end);
-    hrf_slurm_output_release(&out);
-    return found;
-}
-
-/* The controller may know a job that squeue no longer shows; accounting knows all; the log of ended
- * jobs, where a site keeps one, knows those that began. */
 static void explain(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                     struct hrf_job_view *view)
 {
     struct slurm *s = slurm_of(executor);
-    struct hrf_slurm_end end;
-    char id[64], name[96];
-    if (handle->id <= 0)
-        return;
     find_limits(s);
-    snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
-    hrf_slurm_name(s->run_id, handle->submission, name);
-    if (ask_controller(id, name, &end) ||
-        (s->limits.has_accounting && ask_accounting(id, name, &end)) ||
-        (s->limits.has_completions && handle->own_id > 0 &&
-         ask_completions(handle->own_id, name, &end)))
-        take_end(&end, view);
+    if (!hrf_slurm_witness(&s->limits, s->run_id, handle, view))
+        hrf_log_debug("slurm", "nobody knows how job %lld_%lld ended", (long long)handle->id,
+                      (long long)handle->place);
 }
 
 /* ---- cancel ---- */
@@ -467,7 +429,7 @@ static void scancel(const char *const ids[], size_t n, bool hard)
     for (size_t i = 0; i < n; i++)
         argv[k++] = ids[i];
     argv[k] = NULL;
-    if (ask(argv, &out))
+    if (hrf_slurm_ask(argv, &out))
         hrf_slurm_output_release(&out);
 }
 
@@ -547,10 +509,17 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
                                      .full_ms = scaled(FULL_MS),
                                      .tick_ms = TICK_MS };
     s->settings = settings;
+    s->heard_ms = now_ms(); /* an earlier answer may be from before our own jobs */
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
     enum hrf_status status = hrf_process_self(&s->program, err);
     if (status == HRF_OK)
         status = hrf_slurm_query_create(&s->query, err);
+    struct hrf_error why = { .status = HRF_OK };
+    if (status == HRF_OK)
+        status = hrf_slurm_board_open(NULL, &s->board, &why);
+    if (why.status != HRF_OK)
+        hrf_log_warning("slurm", "this run asks squeue for itself, besides your others: %s",
+                        why.text);
     if (status != HRF_OK) {
         destroy(&s->base);
         return status;

@@ -1,0 +1,80 @@
+/* witness.c - what Slurm's other commands know of one job. */
+#include "orchestrator/executor/slurm/witness.h"
+
+#include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/script.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool take_end(const struct hrf_slurm_end *end, struct hrf_job_view *view)
+{
+    enum hrf_job_sight sight;
+    enum hrf_cause cause;
+    if (!hrf_slurm_state(end->state, &sight, &cause))
+        return false;
+    view->sight = sight;
+    view->cause = cause;
+    snprintf(view->state, sizeof view->state, "%s", end->state);
+    snprintf(view->reason, sizeof view->reason, "%s", end->reason);
+    if (strpbrk(end->nodes, ",[(") == NULL)
+        snprintf(view->node, sizeof view->node, "%s", end->nodes);
+    return true;
+}
+
+static bool ask_controller(const char *id, const char *name, struct hrf_slurm_end *end)
+{
+    const char *const scontrol[] = { "scontrol", "-o", "show", "job", id, NULL };
+    struct hrf_slurm_output out;
+    if (!hrf_slurm_ask(scontrol, &out))
+        return false;
+    const bool found = hrf_slurm_job_parse(out.output.text, end) && strcmp(end->name, name) == 0;
+    hrf_slurm_output_release(&out);
+    return found;
+}
+
+static bool ask_accounting(const char *id, const char *name, struct hrf_slurm_end *end)
+{
+    const char *const sacct[] = {
+        "sacct", "-X", "-n", "-P", "-D", "-j", id, "-S", "now-30days", "-o", HRF_SLURM_SACCT_FORMAT,
+        NULL
+    };
+    struct hrf_slurm_output out;
+    if (!hrf_slurm_ask(sacct, &out))
+        return false;
+    const bool found = hrf_slurm_sacct_parse(out.output.text, name, end);
+    hrf_slurm_output_release(&out);
+    return found;
+}
+
+/* The log of ended jobs (jobcomp/filetxt) knows elements of arrays by their own numbers only. */
+static bool ask_completions(int64_t own_id, const char *name, struct hrf_slurm_end *end)
+{
+    char id[32];
+    struct hrf_slurm_output out;
+    snprintf(id, sizeof id, "%lld", (long long)own_id);
+    const char *const sacct[] = { "sacct", "-c", "-n", "-P", "-j", id, "-o", HRF_SLURM_SACCT_FORMAT,
+                                  NULL };
+    if (!hrf_slurm_ask(sacct, &out))
+        return false;
+    const bool found = hrf_slurm_sacct_parse(out.output.text, name, end);
+    hrf_slurm_output_release(&out);
+    return found;
+}
+
+bool hrf_slurm_witness(const struct hrf_slurm_limits *limits, const char *run_id,
+                       const struct hrf_job_handle *handle, struct hrf_job_view *view)
+{
+    struct hrf_slurm_end end;
+    char id[64], name[96];
+    if (handle->id <= 0)
+        return false;
+    snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
+    hrf_slurm_name(run_id, handle->submission, name);
+    if (ask_controller(id, name, &end) ||
+        (limits->has_accounting && ask_accounting(id, name, &end)) ||
+        (limits->has_completions && handle->own_id > 0 &&
+         ask_completions(handle->own_id, name, &end)))
+        return take_end(&end, view);
+    return false;
+}
