@@ -1,18 +1,8 @@
 #!/usr/bin/env bash
 # The ranks of a layout as MPI processes give the bytes that threads give, and in INT8 those of one
 # rank; a job with the wrong number of ranks, and one that loses a rank, ends with a message.
-. "$(dirname "$0")/../cli/lib.sh"
-[ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_mpi.so" ] || { echo "no MPI in this build"; exit 77; }
-command -v mpirun >/dev/null || { echo "mpirun is not installed"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI ends with memory that it never gave back; ours is watched in every other test.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+. "$(dirname "$0")/lib.sh"
 images=$HRF_SOURCE_DIR/tests/golden/qdq/trained.x.npy # 2 of 3 x 16 x 16
-ranks() { # number, command...
-    number=$1
-    shift
-    mpirun --oversubscribe --bind-to none -n "$number" "$@"
-}
 evaluate() { # model, output, arguments...
     model=$1 out=$2
     shift 2

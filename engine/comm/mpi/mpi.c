@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* BEAT_TAG lies above every tag of ours and below the least upper bound that MPI promises. */
-enum { BEAT_TAG = 32766, BEAT_MS = 250, MAX_MESSAGE = 1 << 30 };
+enum { BEAT_TAG = 32766, BEAT_MS = 250, PART_BYTES = 1 << 30, MAX_GROUPS = 8 };
 
 struct sent { /* a message on its way, kept until MPI has taken it */
     MPI_Request request;
@@ -30,21 +30,37 @@ struct peer {
     bool is_sending;
 };
 
+/* All ranks, or a group of them. */
 struct mpi_comm {
     struct hrf_comm base;
-    struct hrf_mpi_config config;
+    struct world *world;
+    int32_t *ranks; /* [n_ranks] in the world; NULL: this is the world */
     struct sent *on_their_way;
+    MPI_Comm messages;
+};
+
+/* What there is once a process. */
+struct world {
+    struct mpi_comm all; /* first: what create() gave is this */
+    struct hrf_mpi_config config;
     struct peer *peers; /* [n_ranks] */
-    MPI_Comm messages, beats;
+    MPI_Comm beats;
     pthread_t thread;
     atomic_bool stop;
     bool has_thread;
+    struct mpi_comm *groups[MAX_GROUPS];
+    atomic_int n_groups; /* the beating thread counts their steps */
     char host[64];
 };
 
 static struct mpi_comm *mpi_of(struct hrf_comm *comm)
 {
     return (struct mpi_comm *)comm;
+}
+
+static int32_t in_world(const struct mpi_comm *c, int32_t rank)
+{
+    return c->ranks != NULL ? c->ranks[rank] : rank;
 }
 
 static enum hrf_status fail(struct hrf_error *err, int code, const char *what)
@@ -64,19 +80,19 @@ static enum hrf_status fail(struct hrf_error *err, int code, const char *what)
 
 /* ---- progress of the others ---- */
 
-static void take_beats(struct mpi_comm *c)
+static void take_beats(struct world *w)
 {
     for (;;) {
         MPI_Status status;
         MPI_Message message;
         int there = 0;
         long long steps = 0;
-        if (MPI_Improbe(MPI_ANY_SOURCE, BEAT_TAG, c->beats, &there, &message, &status) !=
+        if (MPI_Improbe(MPI_ANY_SOURCE, BEAT_TAG, w->beats, &there, &message, &status) !=
                 MPI_SUCCESS ||
             !there)
             return;
         MPI_Mrecv(&steps, 1, MPI_LONG_LONG, &message, MPI_STATUS_IGNORE);
-        struct peer *peer = &c->peers[status.MPI_SOURCE];
+        struct peer *peer = &w->peers[status.MPI_SOURCE];
         if (steps != atomic_load(&peer->steps))
             atomic_store(&peer->seen_ns, hrf_clock_ns());
         atomic_store(&peer->steps, steps);
@@ -84,30 +100,38 @@ static void take_beats(struct mpi_comm *c)
 }
 
 /* 8 bytes are taken at once, but where there is no way to that rank yet: it is not waited for. */
-static void send_beat(struct mpi_comm *c, int32_t to, long long steps)
+static void send_beat(struct world *w, int32_t to, long long steps)
 {
-    struct peer *peer = &c->peers[to];
+    struct peer *peer = &w->peers[to];
     int done = 1;
     if (peer->is_sending &&
         (MPI_Test(&peer->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done))
         return;
     peer->sent = steps;
-    peer->is_sending = MPI_Isend(&peer->sent, 1, MPI_LONG_LONG, to, BEAT_TAG, c->beats,
+    peer->is_sending = MPI_Isend(&peer->sent, 1, MPI_LONG_LONG, to, BEAT_TAG, w->beats,
                                  &peer->request) == MPI_SUCCESS;
+}
+
+static long long steps_of(struct world *w)
+{
+    long long steps = atomic_load(&w->all.base.steps);
+    for (int i = atomic_load(&w->n_groups) - 1; i >= 0; i--)
+        steps += atomic_load(&w->groups[i]->base.steps);
+    return steps;
 }
 
 /* Tells the others of this rank's progress, and listens. A rank that hangs says the same number
  * again and again, one that is gone or stopped says nothing: neither is seen to move. */
 static void *beat(void *context)
 {
-    struct mpi_comm *c = context;
+    struct world *w = context;
     long long told = -1;
-    while (!atomic_load(&c->stop)) {
-        const long long steps = atomic_load(&c->base.steps);
-        take_beats(c);
-        for (int32_t r = 0; r < c->base.n_ranks && steps != told; r++) {
-            if (r != c->base.rank)
-                send_beat(c, r, steps);
+    while (!atomic_load(&w->stop)) {
+        const long long steps = steps_of(w);
+        take_beats(w);
+        for (int32_t r = 0; r < w->all.base.n_ranks && steps != told; r++) {
+            if (r != w->all.base.rank)
+                send_beat(w, r, steps);
         }
         told = steps;
         hrf_clock_sleep_ms(BEAT_MS);
@@ -119,13 +143,13 @@ static void *beat(void *context)
 
 static void end_group(struct hrf_comm *comm, const char *why)
 {
-    struct mpi_comm *c = mpi_of(comm);
-    fprintf(stderr, "rank %d on %s ends all %d ranks: %s\n", comm->rank, c->host, comm->n_ranks,
-            why);
+    const struct world *w = mpi_of(comm)->world;
+    fprintf(stderr, "rank %d on %s ends all %d ranks: %s\n", w->all.base.rank, w->host,
+            w->all.base.n_ranks, why);
     fflush(stderr);
-    if (c->config.on_abort != NULL)
-        c->config.on_abort(c->config.context, why);
-    MPI_Abort(MPI_COMM_WORLD, c->config.abort_code);
+    if (w->config.on_abort != NULL)
+        w->config.on_abort(w->config.context, why);
+    MPI_Abort(MPI_COMM_WORLD, w->config.abort_code);
 }
 
 static void forget_sent(struct mpi_comm *c)
@@ -146,18 +170,15 @@ static void forget_sent(struct mpi_comm *c)
 static enum hrf_status check_message(const struct hrf_comm *comm, int32_t peer, int64_t tag,
                                      size_t n_bytes, struct hrf_error *err)
 {
-    if (peer < 0 || peer >= comm->n_ranks || tag < 0 || tag >= BEAT_TAG || n_bytes > MAX_MESSAGE)
+    if (peer < 0 || peer >= comm->n_ranks || tag < 0 || tag >= BEAT_TAG)
         return hrf_error_set(err, HRF_E_BUG, "a message of %zu bytes, tag %lld, with rank %d of %d",
                              n_bytes, (long long)tag, peer, comm->n_ranks);
     return HRF_OK;
 }
 
-static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
-                            size_t n_bytes, struct hrf_error *err)
+static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, const void *bytes,
+                                 size_t n_bytes, struct hrf_error *err)
 {
-    struct mpi_comm *c = mpi_of(comm);
-    HRF_TRY(check_message(comm, to, tag, n_bytes, err));
-    forget_sent(c);
     struct sent *s = hrf_calloc(1, sizeof *s);
     HRF_AUTO_FREE void *copy = hrf_alloc(n_bytes > 0 ? n_bytes : 1);
     if (s == NULL || copy == NULL) {
@@ -176,6 +197,29 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     copy = NULL;
     s->next = c->on_their_way;
     c->on_their_way = s;
+    return HRF_OK;
+}
+
+/* The part of a message that begins at `at`; MPI counts in int. */
+static size_t part_after(const struct mpi_comm *c, size_t at, size_t n_bytes)
+{
+    const int64_t asked = c->world->config.part_bytes;
+    const size_t most = asked > 0 ? (size_t)asked : PART_BYTES;
+    return n_bytes - at < most ? n_bytes - at : most;
+}
+
+static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                            size_t n_bytes, struct hrf_error *err)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    size_t at = 0;
+    HRF_TRY(check_message(comm, to, tag, n_bytes, err));
+    forget_sent(c);
+    do {
+        const size_t n = part_after(c, at, n_bytes);
+        HRF_TRY(send_part(c, to, tag, (const char *)bytes + at, n, err));
+        at += n;
+    } while (at < n_bytes);
     comm->n_messages++;
     comm->sent_bytes += (int64_t)n_bytes;
     atomic_fetch_add(&comm->steps, 1);
@@ -210,11 +254,11 @@ static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag, M
             forget_sent(c);
             step_at = now;
         }
-        const int64_t seen = atomic_load(&c->peers[from].seen_ns);
+        const int64_t seen = atomic_load(&c->world->peers[in_world(c, from)].seen_ns);
         if (now - (seen > start ? seen : start) > c->base.deadline_ms * 1000000) {
             hrf_error_set(err, HRF_E_AGAIN,
-                          "rank %d hangs or has died: it has shown no progress for %lld s", from,
-                          (long long)c->base.deadline_ms / 1000);
+                          "rank %d hangs or has died: it has shown no progress for %lld s",
+                          in_world(c, from), (long long)c->base.deadline_ms / 1000);
             end_group(&c->base, err != NULL ? err->text : "a rank hangs or has died");
             return HRF_E_AGAIN;
         }
@@ -222,23 +266,34 @@ static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag, M
     }
 }
 
-static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
-                               size_t n_bytes, struct hrf_error *err)
+static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t tag, void *bytes,
+                                    size_t n_bytes, struct hrf_error *err)
 {
-    struct mpi_comm *c = mpi_of(comm);
     struct hrf_error why;
     MPI_Message message;
     MPI_Status status;
     int found = 0;
-    HRF_TRY(check_message(comm, from, tag, n_bytes, err));
     HRF_TRY(wait_for(c, from, tag, &message, &status, err != NULL ? err : &why));
     TRY_MPI(MPI_Get_count(&status, MPI_BYTE, &found), "cannot size a message");
     if (found != (int)n_bytes)
-        return hrf_error_set(err, HRF_E_BUG,
-                             "rank %d sent %d bytes of tag %lld where rank %d takes %zu", from,
-                             found, (long long)tag, comm->rank, n_bytes);
+        return hrf_error_set(
+            err, HRF_E_BUG, "rank %d sent %d bytes of tag %lld where rank %d takes %zu",
+            in_world(c, from), found, (long long)tag, c->world->all.base.rank, n_bytes);
     TRY_MPI(MPI_Mrecv(bytes, found, MPI_BYTE, &message, MPI_STATUS_IGNORE),
             "cannot receive from another rank");
+    return HRF_OK;
+}
+
+static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                               size_t n_bytes, struct hrf_error *err)
+{
+    size_t at = 0;
+    HRF_TRY(check_message(comm, from, tag, n_bytes, err));
+    do { /* of one sender and tag, parts come in their order */
+        const size_t n = part_after(mpi_of(comm), at, n_bytes);
+        HRF_TRY(receive_part(mpi_of(comm), from, tag, (char *)bytes + at, n, err));
+        at += n;
+    } while (at < n_bytes);
     atomic_fetch_add(&comm->steps, 1);
     return HRF_OK;
 }
@@ -266,7 +321,7 @@ static const struct hrf_comm_ops ops = {
 /* MPI's first and last calls wait for every rank, without end: one that never comes is told by this
  * thread. */
 struct patience {
-    struct mpi_comm *c;
+    struct world *world;
     const char *what;
     pthread_t thread;
     bool is_watched;
@@ -276,25 +331,26 @@ struct patience {
 static void *watch(void *context)
 {
     struct patience *p = context;
-    const int64_t deadline = hrf_clock_ns() + p->c->base.deadline_ms * 1000000;
+    const struct world *w = p->world;
+    const int64_t deadline = hrf_clock_ns() + w->all.base.deadline_ms * 1000000;
     while (!atomic_load(&p->is_over)) {
         if (hrf_clock_ns() > deadline) {
             char why[128];
             snprintf(why, sizeof why, "another rank did not %s within %lld s", p->what,
-                     (long long)p->c->base.deadline_ms / 1000);
-            fprintf(stderr, "a rank on %s ends: %s\n", p->c->host, why);
-            if (p->c->config.on_abort != NULL)
-                p->c->config.on_abort(p->c->config.context, why);
-            _exit(p->c->config.abort_code);
+                     (long long)w->all.base.deadline_ms / 1000);
+            fprintf(stderr, "a rank on %s ends: %s\n", w->host, why);
+            if (w->config.on_abort != NULL)
+                w->config.on_abort(w->config.context, why);
+            _exit(w->config.abort_code);
         }
         hrf_clock_sleep_ms(5);
     }
     return NULL;
 }
 
-static void patience_begin(struct patience *p, struct mpi_comm *c, const char *what)
+static void patience_begin(struct patience *p, struct world *w, const char *what)
 {
-    *p = (struct patience){ .c = c, .what = what };
+    *p = (struct patience){ .world = w, .what = what };
     p->is_watched = pthread_create(&p->thread, NULL, watch, p) == 0;
 }
 
@@ -305,23 +361,17 @@ static void patience_end(struct patience *p)
         pthread_join(p->thread, NULL);
 }
 
-static int finalize(struct mpi_comm *c)
+static int finalize(struct world *w)
 {
     struct patience patience;
-    patience_begin(&patience, c, "end");
+    patience_begin(&patience, w, "end");
     const int code = MPI_Finalize();
     patience_end(&patience);
     return code;
 }
 
-static void destroy(struct hrf_comm *comm)
+static void end_messages(struct mpi_comm *c)
 {
-    struct mpi_comm *c = mpi_of(comm);
-    if (comm == NULL)
-        return;
-    atomic_store(&c->stop, true);
-    if (c->has_thread)
-        pthread_join(c->thread, NULL);
     while (c->on_their_way != NULL) {
         struct sent *s = c->on_their_way;
         MPI_Wait(&s->request, MPI_STATUS_IGNORE);
@@ -329,13 +379,79 @@ static void destroy(struct hrf_comm *comm)
         hrf_free(s->bytes);
         hrf_free(s);
     }
+    hrf_free(c->ranks);
+}
+
+static void destroy(struct hrf_comm *comm)
+{
+    if (comm == NULL)
+        return;
+    struct world *w = mpi_of(comm)->world;
+    atomic_store(&w->stop, true);
+    if (w->has_thread)
+        pthread_join(w->thread, NULL);
+    for (int i = 0; i < atomic_load(&w->n_groups); i++) {
+        end_messages(w->groups[i]);
+        hrf_free(w->groups[i]);
+    }
+    end_messages(&w->all);
     int begun = 0, ended = 0;
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
     if (begun && !ended)
-        finalize(c); /* nothing is left that could be done about a failure */
-    hrf_free(c->peers);
-    hrf_free(c);
+        finalize(w); /* nothing is left that could be done about a failure */
+    hrf_free(w->peers);
+    hrf_free(w);
+}
+
+/* ---- groups ---- */
+
+static enum hrf_status name_ranks(struct mpi_comm *c, struct hrf_error *err)
+{
+    int rank = 0, n = 0;
+    TRY_MPI(MPI_Comm_set_errhandler(c->messages, MPI_ERRORS_RETURN), "cannot set up a group");
+    TRY_MPI(MPI_Comm_size(c->messages, &n), "cannot count the ranks of a group");
+    TRY_MPI(MPI_Comm_rank(c->messages, &rank), "cannot number the ranks of a group");
+    c->base.rank = rank;
+    c->base.n_ranks = n;
+    c->ranks = hrf_calloc((size_t)n, sizeof *c->ranks);
+    if (c->ranks == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a group of %d ranks", n);
+    const int me = c->world->all.base.rank;
+    TRY_MPI(MPI_Allgather(&me, 1, MPI_INT, c->ranks, 1, MPI_INT, c->messages),
+            "cannot name the ranks of a group");
+    return HRF_OK;
+}
+
+static enum hrf_status group(struct hrf_comm *comm, int32_t number, struct hrf_comm **out,
+                             struct hrf_error *err)
+{
+    struct world *w = mpi_of(comm)->world;
+    const int n_groups = atomic_load(&w->n_groups);
+    MPI_Comm messages;
+    struct patience patience;
+    if (n_groups == MAX_GROUPS)
+        return hrf_error_set(err, HRF_E_BUG, "more than %d groups of ranks", MAX_GROUPS);
+    patience_begin(&patience, w, "join its group");
+    const int code = MPI_Comm_split(w->all.messages, number >= 0 ? number : MPI_UNDEFINED,
+                                    w->all.base.rank, &messages);
+    patience_end(&patience);
+    *out = NULL;
+    TRY_MPI(code, "cannot make a group of ranks");
+    if (messages == MPI_COMM_NULL)
+        return HRF_OK;
+    struct mpi_comm *c = hrf_calloc(1, sizeof *c);
+    if (c == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a group of ranks");
+    c->base.ops = &ops;
+    c->base.deadline_ms = w->all.base.deadline_ms;
+    c->world = w;
+    c->messages = messages;
+    const enum hrf_status status = name_ranks(c, err);
+    w->groups[n_groups] = c;
+    atomic_store(&w->n_groups, n_groups + 1);
+    *out = status == HRF_OK ? &c->base : NULL;
+    return status;
 }
 
 static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_error *err)
@@ -352,44 +468,44 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
                          wanted);
 }
 
-static int start_mpi(struct mpi_comm *c, int *level)
+static int start_mpi(struct world *w, int *level)
 {
     struct patience patience;
-    patience_begin(&patience, c, "begin");
+    patience_begin(&patience, w, "begin");
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level);
     if (code == MPI_SUCCESS)
-        code = MPI_Comm_dup(MPI_COMM_WORLD, &c->messages);
+        code = MPI_Comm_dup(MPI_COMM_WORLD, &w->all.messages);
     if (code == MPI_SUCCESS)
-        code = MPI_Comm_dup(MPI_COMM_WORLD, &c->beats);
+        code = MPI_Comm_dup(MPI_COMM_WORLD, &w->beats);
     if (code == MPI_SUCCESS)
-        code = MPI_Barrier(c->messages);
+        code = MPI_Barrier(w->all.messages);
     patience_end(&patience);
     return code;
 }
 
-static enum hrf_status begin(struct mpi_comm *c, struct hrf_error *err)
+static enum hrf_status begin(struct world *w, struct hrf_error *err)
 {
     int level = 0, rank = 0, n_ranks = 0, code;
     char text[200];
-    TRY_MPI(start_mpi(c, &level), "cannot start MPI");
+    TRY_MPI(start_mpi(w, &level), "cannot start MPI");
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks), "cannot count the ranks");
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "cannot number the ranks");
-    c->base.rank = rank;
-    c->base.n_ranks = n_ranks;
-    HRF_TRY(check_number(n_ranks, c->config.n_ranks, err));
+    w->all.base.rank = rank;
+    w->all.base.n_ranks = n_ranks;
+    HRF_TRY(check_number(n_ranks, w->config.n_ranks, err));
     if (level < MPI_THREAD_MULTIPLE)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "this MPI does not let threads call it (MPI_THREAD_MULTIPLE)");
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "cannot set up MPI");
-    TRY_MPI(MPI_Comm_set_errhandler(c->messages, MPI_ERRORS_RETURN), "cannot set up MPI");
-    TRY_MPI(MPI_Comm_set_errhandler(c->beats, MPI_ERRORS_RETURN), "cannot set up MPI");
-    c->peers = hrf_calloc((size_t)n_ranks, sizeof c->peers[0]);
-    if (c->peers == NULL)
+    TRY_MPI(MPI_Comm_set_errhandler(w->all.messages, MPI_ERRORS_RETURN), "cannot set up MPI");
+    TRY_MPI(MPI_Comm_set_errhandler(w->beats, MPI_ERRORS_RETURN), "cannot set up MPI");
+    w->peers = hrf_calloc((size_t)n_ranks, sizeof w->peers[0]);
+    if (w->peers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);
     for (int i = 0; i < n_ranks; i++)
-        atomic_store(&c->peers[i].seen_ns, hrf_clock_ns());
-    code = n_ranks > 1 ? pthread_create(&c->thread, NULL, beat, c) : 0;
-    c->has_thread = n_ranks > 1 && code == 0;
+        atomic_store(&w->peers[i].seen_ns, hrf_clock_ns());
+    code = n_ranks > 1 ? pthread_create(&w->thread, NULL, beat, w) : 0;
+    w->has_thread = n_ranks > 1 && code == 0;
     snprintf(text, sizeof text, "cannot start a thread of rank %d", rank);
     return code == 0 ? HRF_OK : hrf_error_set_errno(err, code, "%s", text);
 }
@@ -397,19 +513,20 @@ static enum hrf_status begin(struct mpi_comm *c, struct hrf_error *err)
 static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_comm **out,
                               struct hrf_error *err)
 {
-    struct mpi_comm *c = hrf_calloc(1, sizeof *c);
-    if (c == NULL)
+    struct world *w = hrf_calloc(1, sizeof *w);
+    if (w == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for MPI");
-    c->base.ops = &ops;
-    c->base.deadline_ms = config->deadline_ms;
-    c->config = *config;
-    hrf_process_host_name(c->host, sizeof c->host);
-    enum hrf_status status = begin(c, err);
+    w->all.world = w;
+    w->all.base.ops = &ops;
+    w->all.base.deadline_ms = config->deadline_ms;
+    w->config = *config;
+    hrf_process_host_name(w->host, sizeof w->host);
+    enum hrf_status status = begin(w, err);
     if (status != HRF_OK) {
-        destroy(&c->base);
+        destroy(&w->all.base);
         return status;
     }
-    *out = &c->base;
+    *out = &w->all.base;
     return HRF_OK;
 }
 
@@ -424,6 +541,7 @@ static void version(char *out, size_t size)
 static const struct hrf_mpi_module operations = {
     .create = create,
     .destroy = destroy,
+    .group = group,
     .waiting = waiting,
     .version = version,
 };

@@ -15,6 +15,7 @@ struct hrf_mpi_config {
     int64_t deadline_ms; /* how long a rank may show no progress while another waits for it */
     int32_t n_ranks;     /* that there must be; 0 = any number */
     int abort_code;      /* exit code of a rank that aborts */
+    int64_t part_bytes;  /* longer messages go in parts of so many bytes; 0: 1 GiB */
     /* Told before the ranks end; NULL: stderr only. */
     void (*on_abort)(void *context, const char *why);
     void *context;
@@ -25,8 +26,14 @@ struct hrf_mpi_module {
      * other. Once a process. */
     enum hrf_status (*create)(const struct hrf_mpi_config *config, struct hrf_comm **out,
                               struct hrf_error *err);
-    /* Waits for all ranks. NULL is fine. */
+    /* Waits for all ranks. NULL is fine. Destroys the groups that were made of it, too. */
     void (*destroy)(struct hrf_comm *comm);
+    /* A comm of its own for all ranks that say the same `group` >= 0, in their order; *out NULL for
+     * those that say -1. Every rank of `comm` (of create()) calls it. Its messages never meet those
+     * of another comm; its progress is that of the rank; its abort ends all. A comm of its own for
+     * another thread of each rank is made so too. Belongs to `comm`. */
+    enum hrf_status (*group)(struct hrf_comm *comm, int32_t group, struct hrf_comm **out,
+                             struct hrf_error *err);
     /* A rank of which a message of this tag waits, -1: there is none. */
     int32_t (*waiting)(struct hrf_comm *comm, int64_t tag);
     /* "Open MPI v4.1.4 ..." */
