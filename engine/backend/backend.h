@@ -182,11 +182,6 @@ HRF_CHECKED enum hrf_status hrf_move_compile(const struct hrf_graph *graph,
                                              const struct hrf_node *node, struct hrf_kernel **out,
                                              struct hrf_error *err);
 
-/* RESIZE in float32, of host memory. */
-HRF_CHECKED enum hrf_status hrf_resize_compile(const struct hrf_graph *graph,
-                                               const struct hrf_node *node, struct hrf_kernel **out,
-                                               struct hrf_error *err);
-
 /* ---- operators of single numbers ---- */
 
 /* hrf_op_is_unary() and hrf_op_is_binary() operators, in double. */
@@ -253,6 +248,25 @@ struct hrf_matmul {
 void hrf_matmul_view(const struct hrf_spec *spec, struct hrf_matmul *out);
 /* Where product m begins in a, b and y. */
 void hrf_matmul_seek(const struct hrf_matmul *view, int64_t m, int64_t offsets[3]);
+
+/* ---- images of other sizes ---- */
+
+/* RESIZE: output row r is the sum of weight[t] times input row index[t], t < n_taps; columns
+ * likewise. */
+enum { HRF_RESIZE_TAPS = 4 };
+struct hrf_resize_tap {
+    int64_t index[HRF_RESIZE_TAPS];
+    double weight[HRF_RESIZE_TAPS];
+};
+int32_t hrf_resize_n_taps(const struct hrf_spec *spec);
+/* One for each output row (axis 0) or column (1). */
+void hrf_resize_taps(const struct hrf_spec *spec, int axis, struct hrf_resize_tap *taps);
+/* RESIZE in float32, of host memory. */
+HRF_CHECKED enum hrf_status hrf_resize_compile(const struct hrf_graph *graph,
+                                               const struct hrf_node *node, struct hrf_kernel **out,
+                                               struct hrf_error *err);
+
+/* ---- the rest of a spec ---- */
 
 size_t hrf_spec_constant_bytes(const struct hrf_spec *spec);
 

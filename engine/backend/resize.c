@@ -5,17 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_TAPS = 4 };
-struct tap {
-    int64_t index[MAX_TAPS];
-    double weight[MAX_TAPS];
-};
-
 struct resize_kernel {
     struct hrf_kernel base;
     struct hrf_spec *spec;
     int n_taps;
-    struct tap *taps[2]; /* of each output row, of each output column */
+    struct hrf_resize_tap *taps[2]; /* of each output row, of each output column */
 };
 
 /* Source: ONNX Resize, coordinate_transformation_mode. */
@@ -59,30 +53,30 @@ static double cubic(double a, double x)
     return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-static void place(struct tap *tap, int i, double at, double weight, int64_t n_in)
+static void place(struct hrf_resize_tap *tap, int i, double at, double weight, int64_t n_in)
 {
     tap->index[i] = at < 0 ? 0 : at > (double)(n_in - 1) ? n_in - 1 : (int64_t)at;
     tap->weight[i] = weight;
 }
 
-static struct tap cubic_tap(const struct hrf_resize *r, double origin, int64_t n_in)
+static struct hrf_resize_tap cubic_tap(const struct hrf_resize *r, double origin, int64_t n_in)
 {
-    struct tap tap = { .weight = { 0 } };
+    struct hrf_resize_tap tap = { .weight = { 0 } };
     double sum = 0;
-    for (int i = 0; i < MAX_TAPS; i++) {
+    for (int i = 0; i < HRF_RESIZE_TAPS; i++) {
         const double at = floor(origin) - 1 + i;
         const bool counts = !r->exclude_outside || (at >= 0 && at <= (double)(n_in - 1));
         place(&tap, i, at, counts ? cubic((double)r->cubic_a, origin - at) : 0, n_in);
         sum += tap.weight[i];
     }
-    for (int i = 0; i < MAX_TAPS && r->exclude_outside; i++)
+    for (int i = 0; i < HRF_RESIZE_TAPS && r->exclude_outside; i++)
         tap.weight[i] /= sum;
     return tap;
 }
 
-static struct tap tap_of(const struct hrf_resize *r, double origin, int64_t n_in)
+static struct hrf_resize_tap tap_of(const struct hrf_resize *r, double origin, int64_t n_in)
 {
-    struct tap tap = { .weight = { 0 } };
+    struct hrf_resize_tap tap = { .weight = { 0 } };
     const double low = floor(origin);
     if (r->mode == HRF_RESIZE_CUBIC)
         return cubic_tap(r, origin, n_in);
@@ -105,9 +99,9 @@ static void run_row(const struct resize_kernel *k, const float *x, int64_t i, fl
 {
     const struct hrf_shape *in = &k->spec->inputs[0].shape, *out = &k->spec->output.shape;
     const int64_t channels = in->dims[1], rows = out->dims[2];
-    const struct tap *row = &k->taps[0][i % rows];
+    const struct hrf_resize_tap *row = &k->taps[0][i % rows];
     for (int64_t u = 0; u < out->dims[3]; u++, y += channels) {
-        const struct tap *column = &k->taps[1][u];
+        const struct hrf_resize_tap *column = &k->taps[1][u];
         memset(y, 0, (size_t)channels * sizeof *y);
         for (int t = 0; t < k->n_taps * k->n_taps; t++) {
             const int a = t / k->n_taps, b = t % k->n_taps;
@@ -140,27 +134,39 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
+int32_t hrf_resize_n_taps(const struct hrf_spec *spec)
+{
+    const enum hrf_resize_mode mode = spec->attributes.resize.mode;
+    return mode == HRF_RESIZE_NEAREST ? 1 : mode == HRF_RESIZE_LINEAR ? 2 : HRF_RESIZE_TAPS;
+}
+
+void hrf_resize_taps(const struct hrf_spec *spec, int axis, struct hrf_resize_tap *taps)
+{
+    const struct hrf_resize *r = &spec->attributes.resize;
+    const int64_t n_in = spec->inputs[0].shape.dims[2 + axis];
+    const int64_t n_out = spec->output.shape.dims[2 + axis];
+    const double scale = r->scales[0] > 0 ? (double)r->scales[2 + axis]
+                                          : (double)n_out / (double)n_in;
+    for (int64_t i = 0; i < n_out; i++)
+        taps[i] = tap_of(r, origin_of(r, scale, i, n_in, n_out), n_in);
+}
+
 enum hrf_status hrf_resize_compile(const struct hrf_graph *graph, const struct hrf_node *node,
                                    struct hrf_kernel **out, struct hrf_error *err)
 {
-    const struct hrf_resize *r = &node->attributes.resize;
     struct resize_kernel *k = hrf_calloc(1, sizeof *k);
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "resize" };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
-    k->n_taps = r->mode == HRF_RESIZE_NEAREST ? 1 : r->mode == HRF_RESIZE_LINEAR ? 2 : MAX_TAPS;
+    k->n_taps = hrf_resize_n_taps(k->spec);
     for (int axis = 0; axis < 2; axis++) {
-        const int64_t n_in = k->spec->inputs[0].shape.dims[2 + axis];
-        const int64_t n_out = k->spec->output.shape.dims[2 + axis];
-        const double scale = r->scales[0] > 0 ? (double)r->scales[2 + axis]
-                                              : (double)n_out / (double)n_in;
-        k->taps[axis] = hrf_alloc_array((size_t)n_out, sizeof *k->taps[axis]);
+        const size_t n_out = (size_t)k->spec->output.shape.dims[2 + axis];
+        k->taps[axis] = hrf_alloc_array(n_out, sizeof *k->taps[axis]);
         if (k->taps[axis] == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-        for (int64_t i = 0; i < n_out; i++)
-            k->taps[axis][i] = tap_of(r, origin_of(r, scale, i, n_in, n_out), n_in);
+        hrf_resize_taps(k->spec, axis, k->taps[axis]);
     }
     *out = owned;
     owned = NULL;

@@ -1,4 +1,5 @@
-/* attention.cu - PERFORMER's three parts: features of tokens, their sums, what queries make of them.
+/* attention.cu - PERFORMER's three parts: features of tokens, their sums, what queries make of
+ * them.
  *
  * Sums are of multiples of a grid and so exact in double: their order does not show.
  */
@@ -66,7 +67,9 @@ KERNEL features(hrf_k_attention a, const float *x, int64_t first, int64_t n, con
         double square = 0;
         for (int64_t c = 0; c < a.d; c++)
             square += (double)u[c] * (double)u[c];
-        const double top = most != nullptr ? most[i * n + t] : high != nullptr ? (double)high[i] : 0;
+        const double top = most != nullptr   ? most[i * n + t]
+                           : high != nullptr ? (double)high[i]
+                                             : 0;
         phi[at] = exp(l - square * a.half_inverse_root - top) + a.epsilon;
     }
 }

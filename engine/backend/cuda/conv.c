@@ -46,15 +46,13 @@ static cudaError_t widen(const struct conv_kernel *k, const struct hrf_operand *
 
 static cudaError_t narrow(const struct conv_kernel *k, const struct hrf_kernel_call *call)
 {
-    static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
     const struct hrf_k_walk walk = { .rank = 2,
                                      .dims = { k->n_out_pixels, k->out_channels },
                                      .y = { k->out_channels, 1 },
                                      .a = { k->planned.conv.y[1], 1 } };
-    return hrf_k_pointwise(HRF_K_COPY, hrf_cuda_array(&k->spec->output, call->output),
-                           hrf_cuda_array(&k->spec->output, at(call, k->wide_y_at)),
-                           (struct hrf_k_array){ .data = NULL }, &walk, &nothing,
-                           k->backend->device->stream);
+    return hrf_k_copy(hrf_cuda_array(&k->spec->output, call->output),
+                      hrf_cuda_array(&k->spec->output, at(call, k->wide_y_at)), &walk,
+                      k->backend->device->stream);
 }
 
 static struct hrf_k_array input(const struct conv_kernel *k, const struct hrf_kernel_call *call,

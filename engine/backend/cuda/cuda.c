@@ -67,8 +67,8 @@ static void destroy_kernel(struct hrf_kernel *base)
     if (kernel->constants != NULL)
         for (int32_t i = 0; i < kernel->spec->n_inputs; i++)
             hrf_cuda_release(kernel->constants[i]);
-    hrf_cuda_release(kernel->scale);
-    hrf_cuda_release(kernel->shift);
+    hrf_cuda_release(kernel->tables[0]);
+    hrf_cuda_release(kernel->tables[1]);
     hrf_free(kernel->constants);
     hrf_spec_destroy(kernel->spec);
     hrf_free(kernel);
@@ -99,7 +99,7 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
     }
     if (spec->op == HRF_OP_BATCH_NORM)
         return hrf_cuda_prepare_batch_norm(kernel, err);
-    return HRF_OK;
+    return spec->op == HRF_OP_RESIZE ? hrf_cuda_prepare_resize(kernel, err) : HRF_OK;
 }
 
 static hrf_cuda_launch *find_launch(enum hrf_op op)
@@ -109,14 +109,18 @@ static hrf_cuda_launch *find_launch(enum hrf_op op)
     return hrf_op_is_move(op) ? hrf_cuda_move(op) : hrf_cuda_simple(op);
 }
 
-/* Attention's features; shape changes between two images go through ONNX's order. */
+/* Attention's features; sums of parts of an image; shape changes between two images go through
+ * ONNX's order. */
 static size_t workspace_of(const struct hrf_spec *spec)
 {
     if (hrf_cuda_is_performer(spec->op))
         return hrf_cuda_performer_workspace(spec);
+    const struct hrf_shape *x = &spec->inputs[0].shape;
+    if (spec->op == HRF_OP_GLOBAL_AVERAGE_POOL || spec->op == HRF_OP_GLOBAL_MAX_POOL ||
+        spec->op == HRF_OP_POOL_SUM)
+        return hrf_k_pool_workspace(x->dims[0], x->dims[2] * x->dims[3], x->dims[1]);
     const bool through = hrf_op_is_move(spec->op) && spec->op != HRF_OP_CONCAT &&
-                         !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
-                         !hrf_layout_is_onnx(&spec->output.shape);
+                         !hrf_layout_is_onnx(x) && !hrf_layout_is_onnx(&spec->output.shape);
     return through
                ? (size_t)hrf_shape_count(&spec->output.shape) * hrf_dtype_size(spec->output.dtype)
                : 0;
@@ -147,19 +151,6 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     return HRF_OK;
 }
 
-/* The kernel of MATMUL walks dense matrices: no vectors, and not rank 4, whose memory order is an
- * image's. */
-static bool has_dense_matrices(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    const int32_t values[] = { node->inputs[0], node->inputs[1], node->outputs[0] };
-    for (int i = 0; i < 3; i++) {
-        const int32_t rank = graph->values[values[i]].shape.rank;
-        if (rank < 2 || rank == 4)
-            return false;
-    }
-    return true;
-}
-
 /* A rank's part of DEPTH_TO_SPACE's output may begin and end inside a block (partition.h); the
  * kernel writes whole ones. */
 static bool has_whole_blocks(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -177,13 +168,6 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
-    if (node->op == HRF_OP_MATMUL && !has_dense_matrices(graph, node)) {
-        hrf_error_set(err, HRF_E_UNSUPPORTED,
-                      "node '%s': MatMul of vectors or of rank 4 has no CUDA kernel; device cpu "
-                      "has one",
-                      node->name);
-        return false;
-    }
     if (node->op == HRF_OP_DEPTH_TO_SPACE && !has_whole_blocks(graph, node)) {
         hrf_error_set(err, HRF_E_UNSUPPORTED,
                       "node '%s': a part of DepthToSpace that cuts through its blocks has no CUDA "

@@ -39,8 +39,9 @@ struct hrf_cuda_kernel {
     struct hrf_backend *backend; /* borrowed */
     struct hrf_spec *spec;
     hrf_cuda_launch *launch;
-    void **constants;     /* [n_inputs]: device copies of the spec's constants; NULL elsewhere */
-    float *scale, *shift; /* BATCH_NORM, on the device */
+    void **constants; /* [n_inputs]: device copies of the spec's constants; NULL elsewhere */
+    /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns. */
+    void *tables[2];
     size_t constant_bytes;
 };
 
@@ -70,9 +71,11 @@ hrf_cuda_launch *hrf_cuda_move(enum hrf_op op);
 bool hrf_cuda_is_performer(enum hrf_op op);
 size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec);
 hrf_cuda_launch hrf_cuda_launch_performer;
-/* Factors and shifts of a BATCH_NORM, uploaded. */
+/* The tables of a BATCH_NORM and of a RESIZE, uploaded. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
                                                         struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel,
+                                                    struct hrf_error *err);
 
 /* CONV, and GEMM where it is a convolution of one pixel: by cuDNN where it has an engine, else by
  * an own kernel. */

@@ -10,6 +10,7 @@
 #define HRF_ENGINE_BACKEND_CUDA_KERNELS_H
 
 #include <cuda_runtime_api.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -42,25 +43,50 @@ struct hrf_k_walk {
     int64_t y[HRF_K_MAX_RANK], a[HRF_K_MAX_RANK], b[HRF_K_MAX_RANK];
 };
 
-enum hrf_k_function {
+enum hrf_k_math {
     HRF_K_COPY, /* of a, converted to y's type; the same integers when scales agree */
-    HRF_K_ADD,
+    HRF_K_EXP,
+    HRF_K_LOG,
+    HRF_K_SQRT,
+    HRF_K_NEG,
+    HRF_K_ABS,
+    HRF_K_RECIPROCAL,
+    HRF_K_FLOOR,
+    HRF_K_CEIL,
+    HRF_K_SIGMOID,
+    HRF_K_TANH,
+    HRF_K_ERF,
+    HRF_K_ELU,
+    HRF_K_SELU,
+    HRF_K_HARD_SIGMOID,
+    HRF_K_HARD_SWISH,
+    HRF_K_SOFTPLUS,
+    HRF_K_SOFTSIGN,
+    HRF_K_ADD, /* from here on of two */
     HRF_K_SUB,
     HRF_K_MUL,
     HRF_K_DIV,
-    HRF_K_SIGMOID,
-    HRF_K_TANH,
-    HRF_K_ACTIVATE /* the epilogue alone */
+    HRF_K_POW,
+    HRF_K_LARGER,
+    HRF_K_SMALLER,
+    HRF_K_PRELU /* of x and a slope */
+};
+struct hrf_k_function {
+    enum hrf_k_math math;
+    float alpha, beta; /* as struct hrf_attributes has them */
 };
 /* y = epilogue(function(a, b)) along the walk. b.data is NULL for functions of one operand. */
-cudaError_t hrf_k_pointwise(enum hrf_k_function function, struct hrf_k_array y,
+cudaError_t hrf_k_pointwise(const struct hrf_k_function *function, struct hrf_k_array y,
                             struct hrf_k_array a, struct hrf_k_array b,
                             const struct hrf_k_walk *walk, const struct hrf_k_epilogue *epilogue,
                             cudaStream_t stream);
+cudaError_t hrf_k_copy(struct hrf_k_array y, struct hrf_k_array a, const struct hrf_k_walk *walk,
+                       cudaStream_t stream);
 /* n elements of y become the real number `value`. */
 cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream);
 
-/* y[o][c][i] = epilogue(x[o][c][i] * scale[c] + shift[c]), one rounding. */
+/* y[o][c][i] = epilogue(x[o][c][i] * scale[c] + shift[c]), one rounding. Where x and y are 8-bit
+ * integers: in steps, x's zero point taken off, scale, shift and epilogue in steps of y. */
 cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
                          const float *shift, int64_t outer, int64_t channels, int64_t inner,
                          const struct hrf_k_epilogue *epilogue, cudaStream_t stream);
@@ -80,13 +106,15 @@ struct hrf_k_window {
 enum hrf_k_pool { HRF_K_MAX, HRF_K_AVERAGE };
 cudaError_t hrf_k_pool_window(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
                               const struct hrf_k_window *window, cudaStream_t stream);
-/* y[n][c] over `pixels` pixels of x[n][pixels][c]. */
+/* y[n][c] over `pixels` pixels of x[n][pixels][c]: parts of them first, into the workspace. */
+size_t hrf_k_pool_workspace(int64_t n, int64_t pixels, int64_t channels);
 cudaError_t hrf_k_pool_global(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
-                              int64_t n, int64_t pixels, int64_t channels, cudaStream_t stream);
+                              int64_t n, int64_t pixels, int64_t channels, void *workspace,
+                              cudaStream_t stream);
 
 /* The sums alone: int32 of 8-bit x (zero points taken off), double of others. */
 cudaError_t hrf_k_pool_sum(void *y, struct hrf_k_array x, int64_t n, int64_t pixels,
-                           int64_t channels, cudaStream_t stream);
+                           int64_t channels, void *workspace, cudaStream_t stream);
 /* y[i] = sums[i] / pixels; integer sums are of steps of x_scale and give steps of y. */
 cudaError_t hrf_k_pool_finish(struct hrf_k_array y, const void *sums, int32_t are_integers,
                               float x_scale, int64_t pixels, int64_t n, cudaStream_t stream);
@@ -107,23 +135,50 @@ struct hrf_k_lrn_form {
 };
 cudaError_t hrf_k_lrn(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels, int64_t channels,
                       const struct hrf_k_lrn_form *form, cudaStream_t stream);
-/* Means: `kept` walks the outputs and the first term of each (y, a), `reduced` the terms (a). */
-cudaError_t hrf_k_reduce_mean(struct hrf_k_array y, struct hrf_k_array x,
-                              const struct hrf_k_walk *kept, const struct hrf_k_walk *reduced,
-                              cudaStream_t stream);
+/* `kept` walks the outputs and the first term of each (y, a), `reduced` the terms (a). */
+enum hrf_k_reduction {
+    HRF_K_MEAN,
+    HRF_K_SUM,
+    HRF_K_MOST,
+    HRF_K_LEAST,
+    HRF_K_PRODUCT,
+    HRF_K_L1,
+    HRF_K_L2,
+    HRF_K_SUM_SQUARE,
+    HRF_K_LOG_SUM,
+    HRF_K_LOG_SUM_EXP
+};
+cudaError_t hrf_k_reduce(enum hrf_k_reduction reduction, struct hrf_k_array y, struct hrf_k_array x,
+                         const struct hrf_k_walk *kept, const struct hrf_k_walk *reduced,
+                         cudaStream_t stream);
 
 /* y[batch][row][column] = epilogue(alpha * sum over k of a b + beta c + residual); strides in
- * elements, `batch` walks a and b. y is dense; c.data and residual (of y's type) may be NULL. */
+ * elements, `batch` walks y, a and b. c.data and residual (of y's type and form) may be NULL. */
 struct hrf_k_product_form {
     struct hrf_k_walk batch;
     int64_t rows, columns, depth;
-    int64_t a_row, a_depth, b_depth, b_column, c_row, c_column;
+    int64_t a_row, a_depth, b_depth, b_column, c_row, c_column, y_row, y_column;
     float alpha, beta;
     struct hrf_k_epilogue epilogue;
 };
 cudaError_t hrf_k_product(struct hrf_k_array y, struct hrf_k_array a, struct hrf_k_array b,
                           struct hrf_k_array c, const void *residual,
                           const struct hrf_k_product_form *form, cudaStream_t stream);
+
+/* Rows and columns of other numbers: output row r is the sum over t of row[r].weight[t] times input
+ * row row[r].index[t]; columns likewise. Tables on the device. */
+enum { HRF_K_TAPS = 4 };
+struct hrf_k_tap {
+    int64_t index[HRF_K_TAPS];
+    double weight[HRF_K_TAPS];
+};
+struct hrf_k_resize {
+    int64_t n, in_rows, in_columns, out_rows, out_columns, channels;
+    int32_t n_taps;
+    const struct hrf_k_tap *rows, *columns;
+};
+cudaError_t hrf_k_resize_image(struct hrf_k_array y, struct hrf_k_array x,
+                               const struct hrf_k_resize *resize, cudaStream_t stream);
 
 /* Any convolution, transposed too, one thread an output: for those that cuDNN has no engine for. w
  * is [K][kernel rows][kernel columns][channels / group], of x's type (S8 for 8-bit x), K =

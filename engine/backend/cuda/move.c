@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
-
 static struct hrf_k_array shifted(struct hrf_k_array array, int64_t elements)
 {
     static const int64_t sizes[] = { [HRF_K_F32] = 4, [HRF_K_F16] = 2, [HRF_K_B16] = 2,
@@ -16,8 +14,7 @@ static struct hrf_k_array shifted(struct hrf_k_array array, int64_t elements)
 static cudaError_t copy(const struct hrf_cuda_kernel *kernel, struct hrf_k_array y,
                         struct hrf_k_array x, const struct hrf_k_walk *walk)
 {
-    return hrf_k_pointwise(HRF_K_COPY, y, x, (struct hrf_k_array){ .data = NULL }, walk, &nothing,
-                           kernel->backend->device->stream);
+    return hrf_k_copy(y, x, walk, kernel->backend->device->stream);
 }
 
 /* Element i of `shape` goes from x + i . from to y + i . to. */

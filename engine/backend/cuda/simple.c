@@ -1,6 +1,7 @@
 /* simple.c - operators that are one launch: functions of a number, pools, products, means. */
 #include "engine/backend/cuda/cuda_private.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct hrf_k_walk hrf_cuda_walk(const struct hrf_shape *shape, const int64_t y[HRF_MAX_RANK],
@@ -54,6 +55,45 @@ static cudaStream_t stream_of(const struct hrf_cuda_kernel *kernel)
 
 static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
 
+static enum hrf_k_math math_of(enum hrf_op op)
+{
+    static const enum hrf_k_math maths[HRF_N_OPS] = {
+        [HRF_OP_SIGMOID] = HRF_K_SIGMOID,
+        [HRF_OP_TANH] = HRF_K_TANH,
+        [HRF_OP_EXP] = HRF_K_EXP,
+        [HRF_OP_LOG] = HRF_K_LOG,
+        [HRF_OP_SQRT] = HRF_K_SQRT,
+        [HRF_OP_NEG] = HRF_K_NEG,
+        [HRF_OP_ABS] = HRF_K_ABS,
+        [HRF_OP_RECIPROCAL] = HRF_K_RECIPROCAL,
+        [HRF_OP_FLOOR] = HRF_K_FLOOR,
+        [HRF_OP_CEIL] = HRF_K_CEIL,
+        [HRF_OP_ERF] = HRF_K_ERF,
+        [HRF_OP_ELU] = HRF_K_ELU,
+        [HRF_OP_SELU] = HRF_K_SELU,
+        [HRF_OP_HARD_SIGMOID] = HRF_K_HARD_SIGMOID,
+        [HRF_OP_HARD_SWISH] = HRF_K_HARD_SWISH,
+        [HRF_OP_SOFTPLUS] = HRF_K_SOFTPLUS,
+        [HRF_OP_SOFTSIGN] = HRF_K_SOFTSIGN,
+        [HRF_OP_ADD] = HRF_K_ADD,
+        [HRF_OP_SUB] = HRF_K_SUB,
+        [HRF_OP_MUL] = HRF_K_MUL,
+        [HRF_OP_DIV] = HRF_K_DIV,
+        [HRF_OP_POW] = HRF_K_POW,
+        [HRF_OP_MAX] = HRF_K_LARGER,
+        [HRF_OP_MIN] = HRF_K_SMALLER,
+        [HRF_OP_PRELU] = HRF_K_PRELU,
+    };
+    return maths[op]; /* COPY for those that are an activation, or a change of type */
+}
+
+/* Whether functions of one and of two numbers have their place in the table above. */
+static bool has_math(enum hrf_op op)
+{
+    return math_of(op) != HRF_K_COPY || op == HRF_OP_RELU || op == HRF_OP_LEAKY_RELU ||
+           op == HRF_OP_CLIP;
+}
+
 static cudaError_t launch_unary(const struct hrf_cuda_kernel *kernel,
                                 const struct hrf_kernel_call *call)
 {
@@ -62,32 +102,21 @@ static cudaError_t launch_unary(const struct hrf_cuda_kernel *kernel,
     const struct hrf_k_walk walk = {
         .rank = 1, .dims = { hrf_shape_count(&spec->output.shape) }, .y = { 1 }, .a = { 1 }
     };
+    const struct hrf_k_function function = { .math = math_of(spec->op),
+                                             .alpha = t->alpha,
+                                             .beta = t->beta };
     struct hrf_k_epilogue epilogue = nothing;
-    enum hrf_k_function function = HRF_K_COPY;
-    switch (spec->op) {
-    case HRF_OP_RELU:
+    if (spec->op == HRF_OP_RELU)
         epilogue.activation = HRF_K_RELU;
-        break;
-    case HRF_OP_LEAKY_RELU:
+    else if (spec->op == HRF_OP_LEAKY_RELU)
         epilogue = (struct hrf_k_epilogue){ .activation = HRF_K_LEAKY_RELU, .slope = t->alpha };
-        break;
-    case HRF_OP_CLIP:
+    else if (spec->op == HRF_OP_CLIP)
         epilogue = (struct hrf_k_epilogue){ .activation = HRF_K_CLIP,
                                             .low = t->activation_min,
                                             .high = t->activation_max };
-        break;
-    case HRF_OP_SIGMOID:
-        function = HRF_K_SIGMOID;
-        break;
-    case HRF_OP_TANH:
-        function = HRF_K_TANH;
-        break;
-    default: /* CAST, QUANTIZE, DEQUANTIZE: the types say it all */
-        break;
-    }
-    return hrf_k_pointwise(function, hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
-                           (struct hrf_k_array){ .data = NULL }, &walk, &epilogue,
-                           stream_of(kernel));
+    return hrf_k_pointwise(&function, hrf_cuda_output(kernel, call),
+                           hrf_cuda_input(kernel, call, 0), (struct hrf_k_array){ .data = NULL },
+                           &walk, &epilogue, stream_of(kernel));
 }
 
 static cudaError_t launch_binary(const struct hrf_cuda_kernel *kernel,
@@ -95,24 +124,42 @@ static cudaError_t launch_binary(const struct hrf_cuda_kernel *kernel,
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_shape *shape = &spec->output.shape;
-    const enum hrf_k_function function = spec->op == HRF_OP_SUB   ? HRF_K_SUB
-                                         : spec->op == HRF_OP_MUL ? HRF_K_MUL
-                                         : spec->op == HRF_OP_DIV ? HRF_K_DIV
-                                                                  : HRF_K_ADD;
+    const struct hrf_k_function function = { .math = math_of(spec->op) };
     int64_t strides[3][HRF_MAX_RANK];
     hrf_layout_strides(shape, strides[0]);
     hrf_layout_broadcast_strides(&spec->inputs[0].shape, shape, strides[1]);
     hrf_layout_broadcast_strides(&spec->inputs[1].shape, shape, strides[2]);
     const struct hrf_k_walk walk = hrf_cuda_walk(shape, strides[0], strides[1], strides[2]);
     const struct hrf_k_epilogue epilogue = hrf_cuda_epilogue(&spec->attributes);
-    return hrf_k_pointwise(function, hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
-                           hrf_cuda_input(kernel, call, 1), &walk, &epilogue, stream_of(kernel));
+    return hrf_k_pointwise(&function, hrf_cuda_output(kernel, call),
+                           hrf_cuda_input(kernel, call, 0), hrf_cuda_input(kernel, call, 1), &walk,
+                           &epilogue, stream_of(kernel));
 }
 
-/* y = x * scale + shift. Source: ONNX BatchNormalization, inference form. */
+/* ---- BATCH_NORM ---- */
+
+static bool is_in_steps(const struct hrf_spec *spec)
+{
+    const enum hrf_dtype x = spec->inputs[0].dtype, y = spec->output.dtype;
+    return (x == HRF_S8 || x == HRF_U8) && (y == HRF_S8 || y == HRF_U8);
+}
+
+static enum hrf_status upload_table(struct hrf_cuda_kernel *kernel, int i, const void *from,
+                                    size_t n_bytes, struct hrf_error *err)
+{
+    HRF_TRY(hrf_cuda_upload(kernel->backend->device, from, n_bytes, &kernel->tables[i], err));
+    kernel->constant_bytes += n_bytes;
+    return HRF_OK;
+}
+
+/* y = x * scale + shift, of integers in steps (as integer.c has it). Source: ONNX
+ * BatchNormalization, inference form. */
 enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
 {
     const struct hrf_spec *spec = kernel->spec;
+    const bool in_steps = is_in_steps(spec);
+    const double sx = in_steps ? (double)spec->inputs[0].quantization.scale : 1;
+    const double sy = in_steps ? (double)spec->output.quantization.scale : 1;
     const int64_t channels = spec->output.shape.dims[1];
     const size_t n_bytes = (size_t)channels * sizeof(float);
     const float *p[4]; /* scale, bias, mean, variance */
@@ -123,30 +170,32 @@ enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, stru
         p[i] = spec->inputs[i + 1].constant;
     for (int64_t c = 0; c < channels; c++) {
         const double s = (double)p[0][c] / sqrt((double)p[3][c] + (double)spec->attributes.epsilon);
-        factors[c] = (float)s;
-        factors[channels + c] = (float)((double)p[1][c] - (double)p[2][c] * s);
+        factors[c] = (float)(s * sx / sy);
+        factors[channels + c] = (float)(((double)p[1][c] - (double)p[2][c] * s) / sy);
     }
-    void *on_device = NULL;
-    HRF_TRY(hrf_cuda_upload(kernel->backend->device, factors, n_bytes, &on_device, err));
-    kernel->scale = on_device;
-    HRF_TRY(hrf_cuda_upload(kernel->backend->device, factors + channels, n_bytes, &on_device, err));
-    kernel->shift = on_device;
-    kernel->constant_bytes = 2 * n_bytes;
-    return HRF_OK;
+    HRF_TRY(upload_table(kernel, 0, factors, n_bytes, err));
+    return upload_table(kernel, 1, factors + channels, n_bytes, err);
 }
 
 static cudaError_t launch_batch_norm(const struct hrf_cuda_kernel *kernel,
                                      const struct hrf_kernel_call *call)
 {
-    const struct hrf_shape *shape = &kernel->spec->output.shape;
-    const struct hrf_k_epilogue epilogue = hrf_cuda_epilogue(&kernel->spec->attributes);
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *shape = &spec->output.shape;
+    struct hrf_k_epilogue epilogue = hrf_cuda_epilogue(&spec->attributes);
     int64_t inner = 1; /* elements of one channel in a row, by the memory order */
     for (int32_t i = 2; i < shape->rank && shape->rank != 4; i++)
         inner *= shape->dims[i];
-    const int64_t channels = shape->dims[1];
+    if (is_in_steps(spec)) {
+        epilogue.low /= spec->output.quantization.scale;
+        epilogue.high /= spec->output.quantization.scale;
+    }
+    const int64_t n = hrf_shape_count(shape), channels = shape->dims[1];
+    if (n == 0)
+        return cudaSuccess;
     return hrf_k_affine(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
-                        kernel->scale, kernel->shift, hrf_shape_count(shape) / (channels * inner),
-                        channels, inner, &epilogue, stream_of(kernel));
+                        kernel->tables[0], kernel->tables[1], n / (channels * inner), channels,
+                        inner, &epilogue, stream_of(kernel));
 }
 
 /* ---- along axes ---- */
@@ -188,8 +237,25 @@ static void add_axis(struct hrf_k_walk *walk, int64_t dim, int64_t y, int64_t a)
     walk->rank++;
 }
 
-static cudaError_t launch_reduce_mean(const struct hrf_cuda_kernel *kernel,
-                                      const struct hrf_kernel_call *call)
+static enum hrf_k_reduction reduction_of(enum hrf_op op)
+{
+    static const enum hrf_k_reduction reductions[] = {
+        [HRF_OP_REDUCE_MEAN - HRF_OP_REDUCE_MEAN] = HRF_K_MEAN,
+        [HRF_OP_REDUCE_SUM - HRF_OP_REDUCE_MEAN] = HRF_K_SUM,
+        [HRF_OP_REDUCE_MAX - HRF_OP_REDUCE_MEAN] = HRF_K_MOST,
+        [HRF_OP_REDUCE_MIN - HRF_OP_REDUCE_MEAN] = HRF_K_LEAST,
+        [HRF_OP_REDUCE_PROD - HRF_OP_REDUCE_MEAN] = HRF_K_PRODUCT,
+        [HRF_OP_REDUCE_L1 - HRF_OP_REDUCE_MEAN] = HRF_K_L1,
+        [HRF_OP_REDUCE_L2 - HRF_OP_REDUCE_MEAN] = HRF_K_L2,
+        [HRF_OP_REDUCE_SUM_SQUARE - HRF_OP_REDUCE_MEAN] = HRF_K_SUM_SQUARE,
+        [HRF_OP_REDUCE_LOG_SUM - HRF_OP_REDUCE_MEAN] = HRF_K_LOG_SUM,
+        [HRF_OP_REDUCE_LOG_SUM_EXP - HRF_OP_REDUCE_MEAN] = HRF_K_LOG_SUM_EXP,
+    };
+    return reductions[op - HRF_OP_REDUCE_MEAN];
+}
+
+static cudaError_t launch_reduction(const struct hrf_cuda_kernel *kernel,
+                                    const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_shape *in = &spec->inputs[0].shape;
@@ -207,8 +273,8 @@ static cudaError_t launch_reduce_mean(const struct hrf_cuda_kernel *kernel,
             add_axis(&kept, in->dims[i], y[o], x[i]);
         o += !is_reduced[i] || spec->attributes.keep_dims;
     }
-    return hrf_k_reduce_mean(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0), &kept,
-                             &reduced, stream_of(kernel));
+    return hrf_k_reduce(reduction_of(spec->op), hrf_cuda_output(kernel, call),
+                        hrf_cuda_input(kernel, call, 0), &kept, &reduced, stream_of(kernel));
 }
 
 /* ---- pools ---- */
@@ -230,7 +296,7 @@ static cudaError_t launch_global_pool(const struct hrf_cuda_kernel *kernel,
     const struct hrf_shape *in = &kernel->spec->inputs[0].shape;
     return hrf_k_pool_global(kernel->spec->op == HRF_OP_GLOBAL_MAX_POOL ? HRF_K_MAX : HRF_K_AVERAGE,
                              hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
-                             in->dims[0], in->dims[2] * in->dims[3], in->dims[1],
+                             in->dims[0], in->dims[2] * in->dims[3], in->dims[1], call->workspace,
                              stream_of(kernel));
 }
 
@@ -239,7 +305,8 @@ static cudaError_t launch_pool_sum(const struct hrf_cuda_kernel *kernel,
 {
     const struct hrf_shape *in = &kernel->spec->inputs[0].shape;
     return hrf_k_pool_sum(call->output, hrf_cuda_input(kernel, call, 0), in->dims[0],
-                          in->dims[2] * in->dims[3], in->dims[1], stream_of(kernel));
+                          in->dims[2] * in->dims[3], in->dims[1], call->workspace,
+                          stream_of(kernel));
 }
 
 static cudaError_t launch_pool_finish(const struct hrf_cuda_kernel *kernel,
@@ -270,6 +337,45 @@ static cudaError_t launch_quantize(const struct hrf_cuda_kernel *kernel,
                           stream_of(kernel));
 }
 
+/* ---- images of other sizes ---- */
+
+enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
+{
+    static_assert(sizeof(struct hrf_k_tap) == sizeof(struct hrf_resize_tap) &&
+                      (int)HRF_K_TAPS == (int)HRF_RESIZE_TAPS,
+                  "the kernel's table is the host's");
+    const struct hrf_spec *spec = kernel->spec;
+    for (int axis = 0; axis < 2; axis++) {
+        const size_t n = (size_t)spec->output.shape.dims[2 + axis];
+        HRF_AUTO_FREE struct hrf_resize_tap *taps = hrf_alloc_array(n, sizeof *taps);
+        if (taps == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+        hrf_resize_taps(spec, axis, taps);
+        HRF_TRY(upload_table(kernel, axis, taps, n * sizeof *taps, err));
+    }
+    return HRF_OK;
+}
+
+static cudaError_t launch_resize(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const int64_t *x = spec->inputs[0].shape.dims, *y = spec->output.shape.dims;
+    const struct hrf_k_resize resize = {
+        .n = x[0],
+        .in_rows = x[2],
+        .in_columns = x[3],
+        .out_rows = y[2],
+        .out_columns = y[3],
+        .channels = x[1],
+        .n_taps = hrf_resize_n_taps(spec),
+        .rows = kernel->tables[0],
+        .columns = kernel->tables[1],
+    };
+    return hrf_k_resize_image(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                              &resize, stream_of(kernel));
+}
+
 /* ---- matrix products that are no convolution ---- */
 
 static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
@@ -292,6 +398,8 @@ static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
         .b_column = t->transpose_b ? depth : 1,
         .c_row = c[0],
         .c_column = c[1],
+        .y_row = y[1],
+        .y_column = 1,
         .alpha = t->alpha,
         .beta = t->beta,
         .epilogue = hrf_cuda_epilogue(t),
@@ -301,30 +409,27 @@ static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
                          hrf_cuda_input(kernel, call, 3).data, &form, stream_of(kernel));
 }
 
-/* numpy.matmul: the last two axes multiply, those before broadcast. */
 static cudaError_t launch_matmul(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
 {
-    const struct hrf_spec *spec = kernel->spec;
-    const struct hrf_shape *a = &spec->inputs[0].shape, *b = &spec->inputs[1].shape;
-    const struct hrf_shape *y = &spec->output.shape;
-    int64_t a_strides[HRF_MAX_RANK], b_strides[HRF_MAX_RANK];
-    hrf_layout_broadcast_strides(a, y, a_strides);
-    hrf_layout_broadcast_strides(b, y, b_strides);
+    struct hrf_matmul view;
+    hrf_matmul_view(kernel->spec, &view);
     struct hrf_k_product_form form = {
-        .rows = a->dims[a->rank - 2],
-        .columns = b->dims[b->rank - 1],
-        .depth = a->dims[a->rank - 1],
-        .a_row = a->dims[a->rank - 1],
-        .a_depth = 1,
-        .b_depth = b->dims[b->rank - 1],
-        .b_column = 1,
+        .rows = view.rows,
+        .columns = view.columns,
+        .depth = view.depth,
+        .a_row = view.a[0],
+        .a_depth = view.a[1],
+        .b_depth = view.b[0],
+        .b_column = view.b[1],
+        .y_row = view.y[0],
+        .y_column = view.y[1],
         .alpha = 1,
         .epilogue = nothing,
     };
-    for (int32_t i = 0; i < y->rank - 2; i++) {
-        add_axis(&form.batch, y->dims[i], 0, a_strides[i]);
-        form.batch.b[i] = b_strides[i];
+    for (int32_t i = 0; i < view.n_batch; i++) {
+        add_axis(&form.batch, view.batch[i], view.batch_strides[2][i], view.batch_strides[0][i]);
+        form.batch.b[i] = view.batch_strides[1][i];
     }
     return hrf_k_product(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                          hrf_cuda_input(kernel, call, 1), (struct hrf_k_array){ .data = NULL },
@@ -333,22 +438,18 @@ static cudaError_t launch_matmul(const struct hrf_cuda_kernel *kernel,
 
 hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
 {
+    if (hrf_op_is_unary(op))
+        return has_math(op) ? launch_unary : NULL;
+    if (hrf_op_is_binary(op))
+        return has_math(op) ? launch_binary : NULL;
+    if (hrf_op_is_reduction(op))
+        return launch_reduction;
     switch (op) {
-    case HRF_OP_RELU:
-    case HRF_OP_LEAKY_RELU:
-    case HRF_OP_CLIP:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_TANH:
     case HRF_OP_CAST:
     case HRF_OP_DEQUANTIZE:
         return launch_unary;
     case HRF_OP_QUANTIZE:
         return launch_quantize;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
-        return launch_binary;
     case HRF_OP_BATCH_NORM:
         return launch_batch_norm;
     case HRF_OP_SOFTMAX:
@@ -356,8 +457,8 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
         return launch_softmax;
     case HRF_OP_LRN:
         return launch_lrn;
-    case HRF_OP_REDUCE_MEAN:
-        return launch_reduce_mean;
+    case HRF_OP_RESIZE:
+        return launch_resize;
     case HRF_OP_MAX_POOL:
     case HRF_OP_AVERAGE_POOL:
         return launch_pool;

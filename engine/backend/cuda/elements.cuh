@@ -1,0 +1,125 @@
+/* elements.cuh - what kernels share: elements of arrays as floats, activations, walks. */
+#ifndef HRF_ENGINE_BACKEND_CUDA_ELEMENTS_CUH
+#define HRF_ENGINE_BACKEND_CUDA_ELEMENTS_CUH
+
+#include "engine/backend/cuda/kernels.h"
+
+#include "engine/backend/cuda/launch.cuh"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <float.h>
+#include <math.h>
+
+DEVICE float load(const hrf_k_array &a, int64_t i)
+{
+    switch (a.type) {
+    case HRF_K_F16:
+        return __half2float(static_cast<const __half *>(a.data)[i]);
+    case HRF_K_B16:
+        return __bfloat162float(static_cast<const __nv_bfloat16 *>(a.data)[i]);
+    case HRF_K_S8:
+        return (float)(static_cast<const int8_t *>(a.data)[i] - a.zero_point) * a.scale;
+    case HRF_K_U8:
+        return (float)(static_cast<const uint8_t *>(a.data)[i] - a.zero_point) * a.scale;
+    case HRF_K_S32:
+        return (float)(static_cast<const int32_t *>(a.data)[i] - a.zero_point) * a.scale;
+    default:
+        return static_cast<const float *>(a.data)[i];
+    }
+}
+
+/* Round half to even, saturate: q is in steps of the array, NaN becomes the zero point. */
+DEVICE int32_t saturate(float q, int32_t zero_point, int32_t low, int32_t high)
+{
+    const float r = rintf(q) + (float)zero_point;
+    if (!(r > (float)low))
+        return r == r ? low : zero_point;
+    return r < (float)high ? (int32_t)r : high;
+}
+
+DEVICE void store_steps(const hrf_k_array &a, int64_t i, float q)
+{
+    if (a.type == HRF_K_S8)
+        static_cast<int8_t *>(a.data)[i] = (int8_t)saturate(q, a.zero_point, -128, 127);
+    else
+        static_cast<uint8_t *>(a.data)[i] = (uint8_t)saturate(q, a.zero_point, 0, 255);
+}
+
+DEVICE void store(const hrf_k_array &a, int64_t i, float v)
+{
+    switch (a.type) {
+    case HRF_K_F16:
+        static_cast<__half *>(a.data)[i] = __float2half_rn(v);
+        break;
+    case HRF_K_B16:
+        static_cast<__nv_bfloat16 *>(a.data)[i] = __float2bfloat16_rn(v);
+        break;
+    case HRF_K_S8:
+    case HRF_K_U8:
+        store_steps(a, i, v / a.scale);
+        break;
+    case HRF_K_S32:
+        static_cast<int32_t *>(a.data)[i] = (int32_t)rintf(v / a.scale) + a.zero_point;
+        break;
+    default:
+        static_cast<float *>(a.data)[i] = v;
+    }
+}
+
+DEVICE bool is_integer(const hrf_k_array &a)
+{
+    return a.type == HRF_K_S8 || a.type == HRF_K_U8;
+}
+
+DEVICE int32_t load_integer(const hrf_k_array &a, int64_t i)
+{
+    return a.type == HRF_K_S8 ? static_cast<const int8_t *>(a.data)[i]
+                              : static_cast<const uint8_t *>(a.data)[i];
+}
+
+DEVICE float activate(float v, const hrf_k_epilogue &e)
+{
+    switch (e.activation) {
+    case HRF_K_RELU: /* NaN stays NaN, as on the other devices */
+        return v < 0 ? 0.0f : v;
+    case HRF_K_CLIP:
+        return v < e.low ? e.low : v > e.high ? e.high : v;
+    case HRF_K_LEAKY_RELU:
+        return v < 0 ? v * e.slope : v;
+    default:
+        return v;
+    }
+}
+
+/* ---- walks ---- */
+
+struct offsets {
+    int64_t y, a, b;
+};
+
+DEVICE offsets seek(const hrf_k_walk &walk, int64_t i)
+{
+    offsets o = { 0, 0, 0 };
+    for (int32_t axis = walk.rank - 1; axis >= 0; axis--) {
+        int64_t at = i;
+        if (axis > 0) { /* the outermost axis takes what is left: divisions are dear */
+            at = i % walk.dims[axis];
+            i /= walk.dims[axis];
+        }
+        o.y += at * walk.y[axis];
+        o.a += at * walk.a[axis];
+        o.b += at * walk.b[axis];
+    }
+    return o;
+}
+
+static inline int64_t count_of(const hrf_k_walk &walk)
+{
+    int64_t n = 1;
+    for (int32_t axis = 0; axis < walk.rank; axis++)
+        n *= walk.dims[axis];
+    return n;
+}
+
+#endif

@@ -1,0 +1,405 @@
+/* pointwise.cu - functions of single numbers, and numbers that only move or change their type.
+ * Grid-stride loops, one output an iteration. Products are written fmaf() where one rounding is
+ * meant: nvcc would join others as it likes, so the build tells it not to (-fmad=false). */
+#include "engine/backend/cuda/elements.cuh"
+
+DEVICE float clip(float v, float low, float high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+DEVICE float of_two(hrf_k_math math, float a, float b)
+{
+    switch (math) {
+    case HRF_K_ADD:
+        return a + b;
+    case HRF_K_SUB:
+        return a - b;
+    case HRF_K_MUL:
+        return a * b;
+    case HRF_K_DIV:
+        return a / b;
+    case HRF_K_POW:
+        return powf(a, b);
+    case HRF_K_LARGER:
+        return a > b ? a : b;
+    case HRF_K_SMALLER:
+        return a < b ? a : b;
+    default: /* PRELU */
+        return a < 0 ? a * b : a;
+    }
+}
+
+DEVICE float of_one_bent(const hrf_k_function &f, float a)
+{
+    switch (f.math) {
+    case HRF_K_SIGMOID:
+        return 1.0f / (1.0f + expf(-a));
+    case HRF_K_TANH:
+        return tanhf(a);
+    case HRF_K_ERF:
+        return erff(a);
+    case HRF_K_ELU:
+        return a < 0 ? f.alpha * expm1f(a) : a;
+    case HRF_K_SELU:
+        return f.beta * (a > 0 ? a : f.alpha * expm1f(a));
+    case HRF_K_HARD_SIGMOID:
+        return clip(f.alpha * a + f.beta, 0.0f, 1.0f);
+    case HRF_K_HARD_SWISH:
+        return a * clip(a / 6.0f + 0.5f, 0.0f, 1.0f);
+    case HRF_K_SOFTPLUS: /* without overflow for large numbers */
+        return a > 0 ? a + log1pf(expf(-a)) : log1pf(expf(a));
+    default:
+        return a / (1.0f + fabsf(a)); /* SOFTSIGN */
+    }
+}
+
+DEVICE float of_one(const hrf_k_function &f, float a)
+{
+    switch (f.math) {
+    case HRF_K_COPY:
+        return a;
+    case HRF_K_EXP:
+        return expf(a);
+    case HRF_K_LOG:
+        return logf(a);
+    case HRF_K_SQRT:
+        return sqrtf(a);
+    case HRF_K_NEG:
+        return -a;
+    case HRF_K_ABS:
+        return fabsf(a);
+    case HRF_K_RECIPROCAL:
+        return 1.0f / a;
+    case HRF_K_FLOOR:
+        return floorf(a);
+    case HRF_K_CEIL:
+        return ceilf(a);
+    default:
+        return of_one_bent(f, a);
+    }
+}
+
+KERNEL pointwise(hrf_k_function function, hrf_k_array y, hrf_k_array a, hrf_k_array b,
+                 hrf_k_walk walk, hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const offsets o = seek(walk, i);
+        const float v = b.data != nullptr ? of_two(function.math, load(a, o.a), load(b, o.b))
+                                          : of_one(function, load(a, o.a));
+        store(y, o.y, activate(v, epilogue));
+    }
+}
+
+/* Copies that change nothing keep every bit. */
+template <typename T> KERNEL copy(T *y, const T *a, hrf_k_walk walk, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const offsets o = seek(walk, i);
+        y[o.y] = a[o.a];
+    }
+}
+
+static bool same_form(const hrf_k_array &a, const hrf_k_array &b)
+{
+    return a.type == b.type && a.scale == b.scale && a.zero_point == b.zero_point;
+}
+
+struct alignas(16) sixteen {
+    uint64_t halves[2];
+};
+
+static int64_t size_of(const hrf_k_array &a)
+{
+    switch (a.type) {
+    case HRF_K_S8:
+    case HRF_K_U8:
+        return 1;
+    case HRF_K_F16:
+    case HRF_K_B16:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+/* Whether the copy is one of units of `size` bytes: runs along the innermost axis, and all that
+ * lies between two runs, are whole ones. */
+static bool has_units(const hrf_k_array &y, const hrf_k_array &a, const hrf_k_walk &walk,
+                      int64_t size)
+{
+    const int64_t element = size_of(y), last = walk.rank - 1;
+    if (reinterpret_cast<uintptr_t>(y.data) % (uintptr_t)size != 0 ||
+        reinterpret_cast<uintptr_t>(a.data) % (uintptr_t)size != 0)
+        return false;
+    if (size == element)
+        return true;
+    if (walk.rank == 0 || walk.y[last] != 1 || walk.a[last] != 1 ||
+        walk.dims[last] * element % size != 0)
+        return false;
+    for (int64_t i = 0; i < last; i++)
+        if (walk.y[i] * element % size != 0 || walk.a[i] * element % size != 0)
+            return false;
+    return true;
+}
+
+template <typename T>
+static cudaError_t copy_units(const hrf_k_array &y, const hrf_k_array &a, hrf_k_walk walk,
+                              cudaStream_t stream)
+{
+    const int64_t unit = (int64_t)sizeof(T) / size_of(y); /* elements */
+    if (unit > 1) {
+        walk.dims[walk.rank - 1] /= unit;
+        for (int32_t i = 0; i < walk.rank - 1; i++) {
+            walk.y[i] /= unit;
+            walk.a[i] /= unit;
+        }
+    }
+    const int64_t n = count_of(walk);
+    return LAUNCH(copy<T>, n, stream, static_cast<T *>(y.data), static_cast<const T *>(a.data),
+                  walk, n);
+}
+
+static cudaError_t launch_copy(const hrf_k_array &y, const hrf_k_array &a, const hrf_k_walk &walk,
+                               cudaStream_t stream)
+{
+    if (has_units(y, a, walk, 16))
+        return copy_units<sixteen>(y, a, walk, stream);
+    if (has_units(y, a, walk, 4))
+        return copy_units<uint32_t>(y, a, walk, stream);
+    if (size_of(y) == 2)
+        return copy_units<uint16_t>(y, a, walk, stream);
+    return copy_units<uint8_t>(y, a, walk, stream);
+}
+
+cudaError_t hrf_k_pointwise(const struct hrf_k_function *function, struct hrf_k_array y,
+                            struct hrf_k_array a, struct hrf_k_array b,
+                            const struct hrf_k_walk *walk, const struct hrf_k_epilogue *epilogue,
+                            cudaStream_t stream)
+{
+    const int64_t n = count_of(*walk);
+    if (n == 0)
+        return cudaSuccess;
+    if (function->math == HRF_K_COPY && epilogue->activation == HRF_K_NONE && same_form(y, a))
+        return launch_copy(y, a, *walk, stream);
+    return LAUNCH(pointwise, n, stream, *function, y, a, b, *walk, *epilogue, n);
+}
+
+cudaError_t hrf_k_copy(struct hrf_k_array y, struct hrf_k_array a, const struct hrf_k_walk *walk,
+                       cudaStream_t stream)
+{
+    const struct hrf_k_function function = { HRF_K_COPY, 0, 0 };
+    const struct hrf_k_epilogue nothing = { HRF_K_NONE, 0, 0, 0 };
+    return hrf_k_pointwise(&function, y, a, (struct hrf_k_array){ nullptr, HRF_K_F32, 1, 0 }, walk,
+                           &nothing, stream);
+}
+
+KERNEL fill(hrf_k_array y, int64_t n, float value)
+{
+    FOR_EACH(i, n)
+    store(y, i, value);
+}
+
+cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream)
+{
+    return n == 0 ? cudaSuccess : LAUNCH(fill, n, stream, y, n, value);
+}
+
+/* ---- a factor and a shift for each channel ---- */
+
+DEVICE float affine_one(float x, float scale, float shift, const hrf_k_epilogue &epilogue)
+{
+    return activate(fmaf(x, scale, shift), epilogue);
+}
+
+/* Of integers, in steps: two roundings, as integer.c has them. */
+DEVICE float affine_steps(float q, float scale, float shift, const hrf_k_epilogue &epilogue)
+{
+    return activate(q * scale + shift, epilogue);
+}
+
+KERNEL affine(hrf_k_array y, hrf_k_array x, const float *scale, const float *shift,
+              int64_t channels, int64_t inner, hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i / inner % channels;
+        if (is_integer(x) && is_integer(y))
+            store_steps(y, i,
+                        affine_steps((float)(load_integer(x, i) - x.zero_point), scale[c], shift[c],
+                                     epilogue));
+        else
+            store(y, i, affine_one(load(x, i), scale[c], shift[c], epilogue));
+    }
+}
+
+/* 16 bytes a thread where channels lie innermost and come in whole packs: a network whose
+ * normalisations stand before its convolutions spends its time here otherwise. */
+template <typename T> struct alignas(16) pack {
+    enum { N = 16 / sizeof(T) };
+    T at[N];
+};
+
+DEVICE float widened(float v)
+{
+    return v;
+}
+DEVICE float widened(__half v)
+{
+    return __half2float(v);
+}
+DEVICE float widened(__nv_bfloat16 v)
+{
+    return __bfloat162float(v);
+}
+DEVICE void narrowed(float v, float *to)
+{
+    *to = v;
+}
+DEVICE void narrowed(float v, __half *to)
+{
+    *to = __float2half_rn(v);
+}
+DEVICE void narrowed(float v, __nv_bfloat16 *to)
+{
+    *to = __float2bfloat16_rn(v);
+}
+
+template <typename T>
+KERNEL affine_packs(pack<T> *y, const pack<T> *x, const float *scale, const float *shift,
+                    int64_t packs, hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % packs * pack<T>::N;
+        pack<T> v = x[i];
+        for (int k = 0; k < pack<T>::N; k++)
+            narrowed(affine_one(widened(v.at[k]), scale[c + k], shift[c + k], epilogue), &v.at[k]);
+        y[i] = v;
+    }
+}
+
+KERNEL affine_integer_packs(hrf_k_array y, const pack<int8_t> *x, int32_t zero_point,
+                            const float *scale, const float *shift, int64_t packs,
+                            hrf_k_epilogue epilogue, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % packs * pack<int8_t>::N;
+        pack<int8_t> v = x[i];
+        for (int k = 0; k < pack<int8_t>::N; k++)
+            v.at[k] = (int8_t)saturate(
+                affine_steps((float)(v.at[k] - zero_point), scale[c + k], shift[c + k], epilogue),
+                y.zero_point, -128, 127);
+        static_cast<pack<int8_t> *>(y.data)[i] = v;
+    }
+}
+
+template <typename T>
+static cudaError_t launch_packs(const hrf_k_array &y, const hrf_k_array &x, const float *scale,
+                                const float *shift, int64_t channels, int64_t pixels,
+                                const hrf_k_epilogue &epilogue, cudaStream_t stream)
+{
+    const int64_t packs = channels / pack<T>::N, n = pixels * packs;
+    return LAUNCH(affine_packs<T>, n, stream, static_cast<pack<T> *>(y.data),
+                  static_cast<const pack<T> *>(x.data), scale, shift, packs, epilogue, n);
+}
+
+static bool has_packs(const hrf_k_array &y, const hrf_k_array &x, int64_t channels, int64_t inner)
+{
+    const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |
+                             reinterpret_cast<uintptr_t>(x.data);
+    return y.type == x.type && inner == 1 && places % 16 == 0 && channels * size_of(x) % 16 == 0 &&
+           x.type != HRF_K_U8 && x.type != HRF_K_S32;
+}
+
+cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
+                         const float *shift, int64_t outer, int64_t channels, int64_t inner,
+                         const struct hrf_k_epilogue *epilogue, cudaStream_t stream)
+{
+    const int64_t n = outer * channels * inner;
+    if (n == 0)
+        return cudaSuccess;
+    if (!has_packs(y, x, channels, inner))
+        return LAUNCH(affine, n, stream, y, x, scale, shift, channels, inner, *epilogue, n);
+    switch (x.type) {
+    case HRF_K_F16:
+        return launch_packs<__half>(y, x, scale, shift, channels, outer, *epilogue, stream);
+    case HRF_K_B16:
+        return launch_packs<__nv_bfloat16>(y, x, scale, shift, channels, outer, *epilogue, stream);
+    case HRF_K_S8:
+        return LAUNCH(affine_integer_packs, n / pack<int8_t>::N, stream, y,
+                      static_cast<const pack<int8_t> *>(x.data), x.zero_point, scale, shift,
+                      channels / pack<int8_t>::N, *epilogue, n / pack<int8_t>::N);
+    default:
+        return launch_packs<float>(y, x, scale, shift, channels, outer, *epilogue, stream);
+    }
+}
+
+/* ---- pixels ---- */
+
+struct pixel_form {
+    float scale[3], shift[3];
+};
+
+KERNEL normalise(float *y, const uint8_t *x, pixel_form form, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % 3;
+        y[i] = fmaf((float)x[i], form.scale[c], form.shift[c]);
+    }
+}
+
+cudaError_t hrf_k_normalise(float *y, const uint8_t *x, int64_t pixels, const float scale[3],
+                            const float shift[3], cudaStream_t stream)
+{
+    const pixel_form form = { { scale[0], scale[1], scale[2] }, { shift[0], shift[1], shift[2] } };
+    const int64_t n = 3 * pixels;
+    return n == 0 ? cudaSuccess : LAUNCH(normalise, n, stream, y, x, form, n);
+}
+
+KERNEL widen(hrf_k_array y, hrf_k_array x, int64_t channels, int64_t wide, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % wide;
+        store(y, i, c < channels ? load(x, i / wide * channels + c) : 0.0f);
+    }
+}
+
+cudaError_t hrf_k_widen(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels,
+                        int64_t channels, int64_t wide, cudaStream_t stream)
+{
+    const int64_t n = pixels * wide;
+    return n == 0 ? cudaSuccess : LAUNCH(widen, n, stream, y, x, channels, wide, n);
+}
+
+KERNEL quantize(hrf_k_array y, hrf_k_array x, const float *scales, const void *zeros,
+                int64_t length, int64_t inner, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t place = i / inner % length;
+        hrf_k_array here = y;
+        here.scale = scales[place];
+        here.zero_point = 0;
+        if (zeros != nullptr) {
+            hrf_k_array points = y;
+            points.data = const_cast<void *>(zeros);
+            here.zero_point = load_integer(points, place);
+        }
+        store(here, i, load(x, i));
+    }
+}
+
+cudaError_t hrf_k_quantize(struct hrf_k_array y, struct hrf_k_array x, const float *scales,
+                           const void *zeros, int64_t outer, int64_t length, int64_t inner,
+                           cudaStream_t stream)
+{
+    const int64_t n = outer * length * inner;
+    return n == 0 ? cudaSuccess
+                  : LAUNCH(quantize, n, stream, y, x, scales, zeros, length, inner, n);
+}
