@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
+#include "schema/record/throttle.h"
 #include "schema/store/tasks.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct facts {
     int64_t tasks[HRF_N_TASK_KINDS][4]; /* by kind and state */
     int64_t patches_done, patches_total, driver;
     size_t n_slides;
+    int64_t throttle; /* -1: none */
     char queue[1024]; /* where jobs stand with their scheduler; "" = there is none */
 };
 
@@ -25,6 +27,8 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     *f = (struct facts){ .driver = 0 };
     HRF_TRY(hrf_cli_open(directory, &store, err));
     HRF_AUTO_FREE char *queue = NULL;
+    if (hrf_throttle_read(directory, &f->throttle, NULL) != HRF_OK)
+        f->throttle = -1;
     HRF_TRY(hrf_store_lease_owner(store, &f->driver, err));
     HRF_TRY(hrf_store_get_fact(store, "queue", &queue, err));
     snprintf(f->queue, sizeof f->queue, "%s", queue != NULL ? queue : "");
@@ -85,16 +89,21 @@ static int print_text(const struct facts *f)
            (long long)f->patches_total);
     if (f->queue[0] != '\0')
         printf("queue    %s%s\n", f->queue, f->driver > 0 ? "" : " (when a driver last looked)");
-    return lines + 3 + (f->queue[0] != '\0');
+    if (f->throttle >= 0)
+        printf("throttle at most %lld job%s at a time (hires-flow throttle)\n",
+               (long long)f->throttle, f->throttle == 1 ? "" : "s");
+    return lines + 3 + (f->queue[0] != '\0') + (f->throttle >= 0);
 }
 
 static void print_json(const struct facts *f)
 {
     HRF_AUTO_JSON value = json_pack(
-        "{sisIsss{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "queue",
-        f->queue, "slides", "pending", (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
-        (json_int_t)f->slides[HRF_SLIDE_DONE], "failed", (json_int_t)f->slides[HRF_SLIDE_FAILED],
-        "no_tissue", (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
+        "{sisIsssos{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "queue",
+        f->queue, "throttle",
+        f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(), "slides", "pending",
+        (json_int_t)f->slides[HRF_SLIDE_PENDING], "done", (json_int_t)f->slides[HRF_SLIDE_DONE],
+        "failed", (json_int_t)f->slides[HRF_SLIDE_FAILED], "no_tissue",
+        (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
         (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done", (json_int_t)f->patches_done,
         "total", (json_int_t)f->patches_total);
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;

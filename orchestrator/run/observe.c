@@ -256,13 +256,14 @@ static const char *kind_of_end(enum hrf_end end, bool was_ours)
     return "";
 }
 
-static char *describe_end(const struct hrf_sentinel *done, bool has_word, const char *kind,
-                          const struct hrf_job_view *view, const char *said)
+static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum hrf_end end,
+                          bool was_ours, const struct hrf_job_view *view, const char *said)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    hrf_strbuf_adds(&text, kind);
+    hrf_strbuf_adds(&text, kind_of_end(end, was_ours));
     if (!has_word)
-        hrf_strbuf_adds(&text, "the job vanished without a word (killed?)");
+        hrf_strbuf_adds(&text, was_ours ? "it had not begun"
+                                        : "the job vanished without a word (killed?)");
     else if (done->reason[0] != '\0')
         hrf_strbuf_adds(&text, done->reason);
     else if (!done->exited)
@@ -273,6 +274,13 @@ static char *describe_end(const struct hrf_sentinel *done, bool has_word, const 
     hrf_strbuf_addf(&text, "; last: %s",
                     said != NULL && said[0] != '\0' ? said : "it said nothing");
     return hrf_strbuf_detach(&text);
+}
+
+/* What may become of a job that we called off: gone before it began, or it stopped. */
+static bool is_end_by_us(enum hrf_end end)
+{
+    return end == HRF_END_CANCELLED || end == HRF_END_TRY_AGAIN || end == HRF_END_SIGNAL ||
+           end == HRF_END_LOST;
 }
 
 static enum hrf_status judge(struct run *run, struct run_job *job, const struct hrf_sentinel *done,
@@ -295,12 +303,11 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
                                          .exit_code = done->exit_code,
                                          .cause = job->view.cause };
     out->end = hrf_state_judge(&witness);
-    const bool was_ours = was_revoked && out->end == HRF_END_CANCELLED;
-    if (was_ours) /* by `hires-flow cancel`: no try is used up */
+    const bool was_ours = was_revoked && is_end_by_us(out->end);
+    if (was_ours) /* `hires-flow cancel`, a throttle: no try is used up */
         out->end = HRF_END_PREEMPTED;
-    const char *kind = kind_of_end(out->end, was_ours);
-    out->reason = describe_end(done, has_word, kind, &job->view, papers.said);
-    out->message = describe_end(done, has_word, kind, NULL, papers.said);
+    out->reason = describe_end(done, has_word, out->end, was_ours, &job->view, papers.said);
+    out->message = describe_end(done, has_word, out->end, was_ours, NULL, papers.said);
     hrf_free(papers.said);
     if (out->reason == NULL || out->message == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");

@@ -289,6 +289,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
             HRF_TRY(hrf_store_commit(run->store, err));
         }
         HRF_TRY(run_tend_calibration(run, err));
+        HRF_TRY(run_heed_throttle(run, err));
         HRF_TRY(run_submit(run, &submitted, err));
         show_progress(run);
         if (hrf_clock_seconds() > next_beat) {

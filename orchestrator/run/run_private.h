@@ -53,7 +53,11 @@ struct run {
     struct hrf_strikes strikes;
     char queue[1024];                         /* as told last */
     int64_t submit_after_ms, submit_delay_ms; /* the executor was full */
-    int64_t submit_most;                      /* jobs in one submission; 0 = its limit */
+    int64_t submit_due_ms;                    /* monotonic: run_take_submission */
+    int64_t throttle, next_throttle_ms;       /* throttle.json: run_most_jobs */
+    bool is_throttled;
+    char throttle_trouble[300];
+    int64_t submit_most; /* jobs in one submission; 0 = its limit */
     char run_id[40];
     char model_sha256[65];
     struct hrf_random random;
@@ -157,6 +161,16 @@ HRF_CHECKED enum hrf_status run_count_jobs(const struct hrf_workflow *workflow,
                                            enum hrf_task_kind kind, int64_t *out,
                                            struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
+
+/* throttle.c */
+/* That may be there at a time, waiting or running. */
+int64_t run_most_jobs(const struct run *run);
+/* Whether there may be one submission more by now: one each executor->submit_ms in the long run, a
+ * few at once. */
+bool run_take_submission(struct run *run);
+/* To be called on every turn: looks what somebody says beside us, and takes jobs that are too many
+ * back from the queue. */
+HRF_CHECKED enum hrf_status run_heed_throttle(struct run *run, struct hrf_error *err);
 
 /* queue.c */
 /* The fact "queue": where the jobs stand with their scheduler; within a transaction. */

@@ -347,11 +347,12 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
                                    struct hrf_error *err)
 {
     struct batches batches = { .items = NULL };
-    const int64_t room = run->workflow->executor.max_jobs - (int64_t)run->n_live;
+    const int64_t room = run_most_jobs(run) - (int64_t)run->n_live;
     if (room <= 0)
         return HRF_OK;
     enum hrf_status status = gather(run, kind, (size_t)room, &batches, err);
-    for (size_t i = 0; i < batches.n && status == HRF_OK && run_now_ms() >= run->submit_after_ms;) {
+    for (size_t i = 0; i < batches.n && status == HRF_OK && run_now_ms() >= run->submit_after_ms &&
+                       run_take_submission(run);) {
         const size_t n = together(run, &batches, i);
         status = start_jobs(run, &batches.items[i], n, err);
         *submitted = true;

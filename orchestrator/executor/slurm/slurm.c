@@ -24,7 +24,7 @@
  * the controller does not answer. */
 enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
 enum { QUERY_SHARE = 20, CANCEL_BATCH = 200, QUIET_MS = 30000 };
-enum { GRACE_MS = 15000, FULL_MS = 5000, TICK_MS = 250 };
+enum { GRACE_MS = 15000, FULL_MS = 5000, TICK_MS = 250, SUBMIT_MS = 1000 };
 
 struct slurm {
     struct hrf_executor base;
@@ -507,7 +507,8 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
                                      .quiet_ms = scaled(QUIET_MS),
                                      .grace_ms = scaled(GRACE_MS),
                                      .full_ms = scaled(FULL_MS),
-                                     .tick_ms = TICK_MS };
+                                     .tick_ms = TICK_MS,
+                                     .submit_ms = scaled(SUBMIT_MS) };
     s->settings = settings;
     s->heard_ms = now_ms(); /* an earlier answer may be from before our own jobs */
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);

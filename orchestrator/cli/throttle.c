@@ -1,0 +1,73 @@
+/* throttle.c - `hires-flow throttle DIR --jobs N`: how many jobs a run may have, while it runs. */
+#include "schema/record/throttle.h"
+#include "orchestrator/cli/cli.h"
+
+#include <stdio.h>
+
+static void tell(bool json, bool is_throttled, int64_t most)
+{
+    if (json && is_throttled)
+        printf("{\"max_jobs\": %lld, \"version\": 1}\n", (long long)most);
+    else if (json)
+        printf("{\"max_jobs\": null, \"version\": 1}\n");
+    else if (!is_throttled)
+        printf("not throttled: the workflow's executor.max_jobs holds\n");
+    else if (most == 0)
+        printf("no new jobs; what runs goes on (--off ends it)\n");
+    else
+        printf("at most %lld job%s at a time (--off ends it)\n", (long long)most,
+               most == 1 ? "" : "s");
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    bool json = false, off = false;
+    int64_t jobs = -1;
+    const struct hrf_option options[] = {
+        { "jobs", "N", "at most N at a time, queued ones too; 0: start nothing new", HRF_OPTION_INT,
+          &jobs },
+        { "off", NULL, "as many as the workflow says", HRF_OPTION_FLAG, &off },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    const char *directory = args.operands[0];
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_store) store = NULL;
+    if (jobs < -1 || (off && jobs >= 0)) {
+        fprintf(stderr, "%s throttle: %s\n", HRF_PROGRAM,
+                off ? "--jobs and --off do not go together" : "--jobs must be 0 or more");
+        return HRF_EXIT_USAGE;
+    }
+    enum hrf_status status = hrf_cli_open(directory, &store, &err); /* it is a run */
+    if (status == HRF_OK && off)
+        status = hrf_throttle_remove(directory, &err);
+    else if (status == HRF_OK && jobs >= 0)
+        status = hrf_throttle_write(directory, jobs, &err);
+    bool is_throttled = false;
+    if (status == HRF_OK) {
+        status = hrf_throttle_read(directory, &jobs, &err);
+        is_throttled = status == HRF_OK;
+    }
+    if (status != HRF_OK && status != HRF_E_AGAIN)
+        return hrf_cli_fail(command->name, &err);
+    tell(json, is_throttled, jobs);
+    return 0;
+}
+
+static const char details[] =
+    "A driver heeds it within a second, and so does the next one, until --off. Jobs beyond N that\n"
+    "still wait in the scheduler's queue are taken back, the newest first; jobs that run go on.\n"
+    "Without --jobs and --off it tells what holds.";
+
+const struct hrf_command hrf_cli_throttle = {
+    .name = "throttle",
+    .operands = "DIR",
+    .summary = "change how many jobs a run may have, while it runs",
+    .details = details,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

@@ -1,0 +1,86 @@
+/* throttle.c - how many jobs there may be at a time, changeable beside a running driver; and how
+ * fast they may be submitted. */
+#include "schema/record/throttle.h"
+#include "base/log.h"
+#include "orchestrator/run/run_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOOK_MS = 1000, SUBMIT_BURST = 10 };
+
+int64_t run_most_jobs(const struct run *run)
+{
+    return run->is_throttled ? run->throttle : run->workflow->executor.max_jobs;
+}
+
+bool run_take_submission(struct run *run)
+{
+    const int64_t period = run->executor->submit_ms, now = run_now_ms();
+    if (run->submit_due_ms < now)
+        run->submit_due_ms = now;
+    if (run->submit_due_ms - now >= period * SUBMIT_BURST && period > 0)
+        return false;
+    run->submit_due_ms += period;
+    return true;
+}
+
+/* What a throttle that cannot be read said before goes on to hold. */
+static void read_throttle(struct run *run)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    int64_t most = 0;
+    const enum hrf_status status = hrf_throttle_read(run->directory, &most, &err);
+    if (status == HRF_OK && (!run->is_throttled || run->throttle != most)) {
+        run->is_throttled = true;
+        run->throttle = most;
+        hrf_log_info("run", "throttled: at most %lld jobs at a time, not the workflow's %lld",
+                     (long long)most, (long long)run->workflow->executor.max_jobs);
+    } else if (status == HRF_E_AGAIN && run->is_throttled) {
+        run->is_throttled = false;
+        hrf_log_info("run", "no longer throttled: at most %lld jobs at a time",
+                     (long long)run->workflow->executor.max_jobs);
+    } else if (status != HRF_OK && status != HRF_E_AGAIN &&
+               strncmp(err.text, run->throttle_trouble, sizeof run->throttle_trouble - 1) != 0) {
+        hrf_log_warning("run", "%s", err.text);
+        snprintf(run->throttle_trouble, sizeof run->throttle_trouble, "%.*s",
+                 (int)sizeof run->throttle_trouble - 1, err.text);
+    }
+}
+
+/* Jobs beyond what may be there are taken back from the queue, the newest first; those that run go
+ * on. A revoked one that begins all the same ends by itself, and its tasks go again in any case. */
+static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
+{
+    int64_t surplus = (int64_t)run->n_live - run_most_jobs(run);
+    for (size_t i = 0; i < run->n_live; i++)
+        surplus -= run->live[i].revoked;
+    if (surplus <= 0)
+        return HRF_OK;
+    HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc((size_t)surplus, sizeof *handles);
+    if (handles == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to take %lld jobs back",
+                             (long long)surplus);
+    size_t n = 0;
+    for (size_t i = run->n_live; i > 0 && (int64_t)n < surplus; i--) {
+        struct run_job *job = &run->live[i - 1];
+        if (job->view.sight != HRF_JOB_WAITING || job->revoked || job->unsure_since_ms != 0)
+            continue;
+        run_revoke(run, job);
+        handles[n++] = job->handle;
+    }
+    if (n == 0)
+        return HRF_OK;
+    hrf_log_info("run", "%zu jobs are taken back from the queue", n);
+    run->executor->ops->cancel(run->executor, handles, n, false);
+    return HRF_OK;
+}
+
+enum hrf_status run_heed_throttle(struct run *run, struct hrf_error *err)
+{
+    if (run_now_ms() < run->next_throttle_ms)
+        return HRF_OK;
+    run->next_throttle_ms = run_now_ms() + LOOK_MS;
+    read_throttle(run);
+    return withdraw(run, err);
+}
