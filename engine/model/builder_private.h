@@ -72,8 +72,8 @@ struct hrf_architecture {
     int64_t size; /* default, px */
     struct hrf_layer (*build)(struct hrf_builder *b, const struct hrf_architecture *which,
                               struct hrf_layer x, int64_t n_classes);
-    /* resnet: blocks of each stage; hires: n; amoebanet-d: L, F; unet: levels, width; hct: 1 for
-     * the softmax kernel */
+    /* resnet: blocks of each stage; hires: n; vgg, alexnet: width, hidden; amoebanet-d: L, F; unet:
+     * levels, width; hct: 1 for the softmax kernel */
     int depth[4];
     bool bottleneck;  /* resnet */
     int64_t multiple; /* the image size must be a multiple of this */
@@ -91,6 +91,7 @@ struct hrf_layer hrf_build_vgg19(struct hrf_builder *b, const struct hrf_archite
                                  struct hrf_layer x, int64_t n_classes);
 struct hrf_layer hrf_build_alexnet(struct hrf_builder *b, const struct hrf_architecture *which,
                                    struct hrf_layer x, int64_t n_classes);
+bool hrf_accept_plain(struct hrf_architecture *which); /* of both */
 struct hrf_layer hrf_build_googlenet(struct hrf_builder *b, const struct hrf_architecture *which,
                                      struct hrf_layer x, int64_t n_classes);
 struct hrf_layer hrf_build_inception_v3(struct hrf_builder *b, const struct hrf_architecture *which,

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char plain[] =
+    "WIDTH,HIDDEN: 1 to 1024 channels in the first layer, 1 to 65536 numbers between the last";
+
 static const struct hrf_architecture table[] = {
     { "resnet18", 224, hrf_build_resnet, { 2, 2, 2, 2 }, false, 1, 32, NULL, NULL },
     { "resnet34", 224, hrf_build_resnet, { 3, 4, 6, 3 }, false, 1, 32, NULL, NULL },
@@ -16,8 +19,8 @@ static const struct hrf_architecture table[] = {
     { "resnet152", 224, hrf_build_resnet, { 3, 8, 36, 3 }, true, 1, 32, NULL, NULL },
     { "resnet-v2-101-hires", 256, hrf_build_resnet_v2, { 11 }, false, 32, 32, NULL, NULL },
     { "resnet-v2-110-hires", 256, hrf_build_resnet_v2, { 12 }, false, 32, 32, NULL, NULL },
-    { "vgg19", 224, hrf_build_vgg19, { 0 }, false, 224, 224, NULL, NULL },
-    { "alexnet", 224, hrf_build_alexnet, { 0 }, false, 1, 63, NULL, NULL },
+    { "vgg19", 224, hrf_build_vgg19, { 64, 4096 }, false, 224, 224, plain, hrf_accept_plain },
+    { "alexnet", 224, hrf_build_alexnet, { 64, 4096 }, false, 1, 63, plain, hrf_accept_plain },
     { "googlenet", 224, hrf_build_googlenet, { 0 }, false, 1, 32, NULL, NULL },
     { "inception-v3", 299, hrf_build_inception_v3, { 0 }, false, 1, 75, NULL, NULL },
     { .name = "amoebanet-d",

@@ -16,11 +16,18 @@ static struct hrf_layer adaptive_pool(struct hrf_builder *b, struct hrf_layer x,
     return hrf_build_average_pool(b, "avgpool", x, kernel, kernel, 0, false);
 }
 
-static struct hrf_layer classifier(struct hrf_builder *b, struct hrf_layer x, int64_t n_classes)
+bool hrf_accept_plain(struct hrf_architecture *which)
+{
+    const int width = which->depth[0], hidden = which->depth[1];
+    return width >= 1 && width <= 1024 && hidden >= 1 && hidden <= 65536;
+}
+
+static struct hrf_layer classifier(struct hrf_builder *b, struct hrf_layer x, int64_t n_hidden,
+                                   int64_t n_classes)
 {
     x = hrf_build_flatten(b, "flatten", x);
-    x = hrf_build_relu(b, "relu_fc1", hrf_build_linear(b, "fc1", x, 4096, 2));
-    x = hrf_build_relu(b, "relu_fc2", hrf_build_linear(b, "fc2", x, 4096, 2));
+    x = hrf_build_relu(b, "relu_fc1", hrf_build_linear(b, "fc1", x, n_hidden, 2));
+    x = hrf_build_relu(b, "relu_fc2", hrf_build_linear(b, "fc2", x, n_hidden, 2));
     return hrf_build_linear(b, "fc3", x, n_classes, 1);
 }
 
@@ -29,34 +36,36 @@ struct hrf_layer hrf_build_vgg19(struct hrf_builder *b, const struct hrf_archite
 {
     static const struct {
         int n;
-        int64_t channels;
-    } groups[] = { { 2, 64 }, { 2, 128 }, { 4, 256 }, { 4, 512 }, { 4, 512 } };
+        int64_t widths;
+    } groups[] = { { 2, 1 }, { 2, 2 }, { 4, 4 }, { 4, 8 }, { 4, 8 } };
     char name[NAME_BYTES];
-    (void)which;
     for (int g = 0; g < 5; g++) {
         for (int i = 0; i < groups[g].n; i++) {
             snprintf(name, sizeof name, "conv%d_%d", g + 1, i + 1);
-            x = hrf_build_conv(b, name, x, groups[g].channels, hrf_square(3, 1, 1), true);
+            x = hrf_build_conv(b, name, x, groups[g].widths * which->depth[0], hrf_square(3, 1, 1),
+                               true);
             snprintf(name, sizeof name, "relu%d_%d", g + 1, i + 1);
             x = hrf_build_relu(b, name, x);
         }
         snprintf(name, sizeof name, "pool%d", g + 1);
         x = hrf_build_max_pool(b, name, x, 2, 2, 0, false);
     }
-    return classifier(b, adaptive_pool(b, x, 7), n_classes);
+    return classifier(b, adaptive_pool(b, x, 7), which->depth[1], n_classes);
 }
 
 struct hrf_layer hrf_build_alexnet(struct hrf_builder *b, const struct hrf_architecture *which,
                                    struct hrf_layer x, int64_t n_classes)
 {
-    (void)which;
-    x = hrf_build_conv(b, "conv1", x, 64, hrf_square(11, 4, 2), true);
+    const int64_t width = which->depth[0];
+    x = hrf_build_conv(b, "conv1", x, width, hrf_square(11, 4, 2), true);
     x = hrf_build_max_pool(b, "pool1", hrf_build_relu(b, "relu1", x), 3, 2, 0, false);
-    x = hrf_build_conv(b, "conv2", x, 192, hrf_square(5, 1, 2), true);
+    x = hrf_build_conv(b, "conv2", x, 3 * width, hrf_square(5, 1, 2), true);
     x = hrf_build_max_pool(b, "pool2", hrf_build_relu(b, "relu2", x), 3, 2, 0, false);
-    x = hrf_build_conv(b, "conv3", x, 384, hrf_square(3, 1, 1), true);
-    x = hrf_build_conv(b, "conv4", hrf_build_relu(b, "relu3", x), 256, hrf_square(3, 1, 1), true);
-    x = hrf_build_conv(b, "conv5", hrf_build_relu(b, "relu4", x), 256, hrf_square(3, 1, 1), true);
+    x = hrf_build_conv(b, "conv3", x, 6 * width, hrf_square(3, 1, 1), true);
+    x = hrf_build_conv(b, "conv4", hrf_build_relu(b, "relu3", x), 4 * width, hrf_square(3, 1, 1),
+                       true);
+    x = hrf_build_conv(b, "conv5", hrf_build_relu(b, "relu4", x), 4 * width, hrf_square(3, 1, 1),
+                       true);
     x = hrf_build_max_pool(b, "pool5", hrf_build_relu(b, "relu5", x), 3, 2, 0, false);
     if (x.rows % 6 != 0 && b->status == HRF_OK)
         b->status = hrf_error_set(b->err, HRF_E_USER,
@@ -65,7 +74,7 @@ struct hrf_layer hrf_build_alexnet(struct hrf_builder *b, const struct hrf_archi
                                   (long long)x.rows);
     if (b->status != HRF_OK) /* there may be no window to pool with */
         return x;
-    return classifier(b, adaptive_pool(b, x, 6), n_classes);
+    return classifier(b, adaptive_pool(b, x, 6), which->depth[1], n_classes);
 }
 
 /* Convolution, BatchNorm, ReLU under one name. */
