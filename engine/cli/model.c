@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "engine/cli/cli.h"
 #include "engine/onnx/onnx.h"
+#include "engine/passes/passes.h"
 #include "engine/run/session.h"
 
 #include <stdio.h>
@@ -11,14 +12,15 @@
 #include <string.h>
 
 static const char details[] =
-    "  model make NAME --output FILE   write a built-in architecture as ONNX; amoebanet-d:L,F and\n"
-    "                                  unet:LEVELS,WIDTH take parameters\n"
+    "  model make NAME --output FILE   write a built-in architecture as ONNX; some take\n"
+    "                                  parameters, e.g. amoebanet-d:L,F unet:LEVELS,WIDTH\n"
     "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
     "  model check FILE                tell whether a run could score images with it";
 
 struct request {
     const char *output;
     int64_t classes, size, batch, seed, memory;
+    struct hrf_option_list keep;
     bool json, shapes;
 };
 
@@ -88,6 +90,18 @@ static enum hrf_status inspect(const char *name, const struct request *request,
     return HRF_OK;
 }
 
+/* INT8 names nodes and tensors as they run: fused. */
+static enum hrf_status check_keep(const struct hrf_graph *graph, const struct hrf_option_list *keep,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) fused = NULL;
+    if (keep->n_items == 0)
+        return HRF_OK;
+    HRF_TRY(hrf_graph_copy(graph, &fused, err));
+    HRF_TRY(hrf_passes_run(fused, err));
+    return hrf_lower_check_keep(fused, keep->items, (int32_t)keep->n_items, err);
+}
+
 /* What an infer job would refuse, before there are jobs. */
 static enum hrf_status check(const char *file, const struct request *request, struct hrf_error *err)
 {
@@ -100,6 +114,7 @@ static enum hrf_status check(const char *file, const struct request *request, st
     HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, request->classes, err));
+    HRF_TRY(check_keep(graph, &request->keep, err));
     if (!request->shapes)
         HRF_TRY(hrf_session_create(graph, &config, &session, err));
     printf("%lld images of %lldx%lld px give %lld probabilities each\n", (long long)request->batch,
@@ -122,6 +137,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           &request.memory },
         { "shapes", NULL, "check: only shapes; nothing is made ready", HRF_OPTION_FLAG,
           &request.shapes },
+        { "keep", "NAME",
+          "check: a node or tensor that int8 is to leave in float32; may be repeated",
+          HRF_OPTION_LIST, &request.keep },
         { "json", NULL, "inspect: print JSON", HRF_OPTION_FLAG, &request.json },
         { NULL },
     };

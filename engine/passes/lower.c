@@ -1,5 +1,6 @@
 #include "engine/passes/lower.h"
 
+#include "base/args.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 #include "engine/passes/lower_private.h"
@@ -279,20 +280,39 @@ static const char *why_kept(const struct lowering *l, const struct hrf_node *nod
     return NULL;
 }
 
-static enum hrf_status check_keep(const struct lowering *l, struct hrf_error *err)
+/* The nearest of the nodes' and computed values' names; NULL: none is near, or no memory. */
+static const char *nearest_name(const struct hrf_graph *graph, const char *name)
 {
-    for (int32_t i = 0; i < l->how->n_keep; i++) {
-        const char *name = l->how->keep[i];
+    const size_t n = (size_t)graph->n_nodes + (size_t)graph->n_values;
+    HRF_AUTO_FREE const char **names = hrf_calloc(n + 1, sizeof *names);
+    size_t k = 0;
+    if (names == NULL)
+        return NULL;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        names[k++] = graph->nodes[i].name;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].data == NULL)
+            names[k++] = graph->values[v].name;
+    return hrf_nearest_word(name, names);
+}
+
+enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *const *keep,
+                                     int32_t n_keep, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < n_keep; i++) {
         bool found = false;
-        for (int32_t n = 0; n < l->from->n_nodes && !found; n++)
-            found = strcmp(l->from->nodes[n].name, name) == 0;
-        for (int32_t v = 0; v < l->from->n_values && !found; v++)
-            found = names_value(l->from, name, v);
-        if (!found)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "'%s' is to stay in float32, but no node or tensor of '%s' as it "
-                                 "runs (fused) has that name",
-                                 name, l->from->name);
+        for (int32_t n = 0; n < graph->n_nodes && !found; n++)
+            found = strcmp(graph->nodes[n].name, keep[i]) == 0;
+        for (int32_t v = 0; v < graph->n_values && !found; v++)
+            found = names_value(graph, keep[i], v);
+        if (found)
+            continue;
+        const char *near = nearest_name(graph, keep[i]);
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is to stay in float32, but no node or tensor of '%s' as it runs "
+                             "(fused) has that name%s%s%s",
+                             keep[i], graph->name, near != NULL ? "; did you mean '" : "",
+                             near != NULL ? near : "", near != NULL ? "'?" : "");
     }
     return HRF_OK;
 }
@@ -491,7 +511,7 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
     const struct hrf_graph *from = l->from;
     for (int32_t v = 0; v < from->n_values; v++)
         l->low[v] = l->full[v] = -1;
-    HRF_TRY(check_keep(l, err));
+    HRF_TRY(hrf_lower_check_keep(from, l->how->keep, l->how->n_keep, err));
     find_useful(l);
     for (int32_t i = 0; i < from->n_inputs; i++) {
         const struct hrf_value *input = &from->values[from->inputs[i]];

@@ -46,6 +46,12 @@ HRF_CHECKED enum hrf_status hrf_pass_lower(const struct hrf_graph *graph,
                                            const struct hrf_lowering *how, struct hrf_graph **out,
                                            struct hrf_strbuf *notes, struct hrf_error *err);
 
+/* HRF_E_USER for a name that is neither a node's nor a value's of the fused graph, with the nearest
+ * one: hrf_pass_lower()'s own check, for before there are ranges. */
+HRF_CHECKED enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph,
+                                                 const char *const *keep, int32_t n_keep,
+                                                 struct hrf_error *err);
+
 /* S8 (or U8, where low >= 0 and !signed_only) by a range: symmetric, 0.0 exact. */
 void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dtype *type,
                             struct hrf_quantization *out);

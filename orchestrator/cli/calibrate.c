@@ -152,7 +152,7 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
     if (set.n_items < HRF_OPTION_LIST_MAX)
         set.items[set.n_items++] = "precision=[fp32, int8]";
     HRF_TRY(hrf_cli_load(file, &set, &workflow, err));
-    HRF_TRY(hrf_cli_check_model(workflow, err));
+    HRF_TRY(hrf_cli_check_model(workflow, false, err));
     const char *directory = r->out;
     if (directory == NULL)
         directory = standard = hrf_cli_default_directory(workflow);

@@ -1,4 +1,5 @@
-/* check.c - `hires-flow check`: all errors of a workflow file at once, or its JSON Schema. */
+/* check.c - `hires-flow check`: all errors of a workflow file at once, then whether its model fits
+ * it; or its JSON Schema. */
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/executor/slurm/site.h"
 
@@ -30,6 +31,12 @@ static json_t *findings_json(const struct hrf_findings *findings)
     return list;
 }
 
+static json_t *misfit_json(const struct hrf_error *err)
+{
+    return json_pack("{sssososo}", "where", "model.file", "line", json_null(), "column",
+                     json_null(), "message", hrf_json_string(err->text));
+}
+
 static int print_json(const char *path, const struct hrf_option_list *set)
 {
     HRF_AUTO(hrf_workflow) workflow = NULL;
@@ -38,14 +45,18 @@ static int print_json(const char *path, const struct hrf_option_list *set)
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, &workflow, &findings,
                                                &err);
-    if (status == HRF_OK)
+    json_t *list = findings_json(&findings);
+    if (status == HRF_OK) {
         hrf_workflow_unsupported(workflow, &unsupported);
+        status = hrf_cli_check_model(workflow, true, &err);
+        if (status != HRF_OK)
+            json_array_append_new(list, misfit_json(&err));
+    }
     HRF_AUTO_JSON value = json_pack("{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path),
                                     "valid", (int)(status == HRF_OK), "reason",
                                     status == HRF_OK ? json_null() : hrf_json_string(err.text),
-                                    "errors", (json_int_t)findings.n_items, "findings",
-                                    findings_json(&findings), "unsupported",
-                                    hrf_cli_lines_json(unsupported.text));
+                                    "errors", (json_int_t)json_array_size(list), "findings", list,
+                                    "unsupported", hrf_cli_lines_json(unsupported.text));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
     hrf_strbuf_release(&unsupported);
@@ -122,6 +133,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     if (hrf_cli_load(args.operands[0], &set, &workflow, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
+    const enum hrf_status fits = hrf_cli_check_model(workflow, true, &err);
+    if (fits != HRF_OK) {
+        const int code = hrf_cli_fail(command->name, &err);
+        return fits == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
+    }
     if (resolved) {
         hrf_workflow_write(workflow, &text);
         fputs(text.text, stdout);

@@ -33,9 +33,10 @@ HRF_CHECKED enum hrf_status hrf_cli_load(const char *path, const struct hrf_opti
                                          struct hrf_workflow **out, struct hrf_error *err);
 /* Whether the engine could score the workflow's patches with its model: asked before there are
  * jobs, for a model that does not fit is one fault, not one of every slide. HRF_E_USER or
- * HRF_E_UNSUPPORTED with what does not fit; HRF_E_EXTERNAL: there is no engine. */
+ * HRF_E_UNSUPPORTED with what does not fit; HRF_E_EXTERNAL: there is no engine. `shapes_only`: not
+ * whether its memory is enough, which takes as long as making it ready. */
 HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workflow,
-                                                struct hrf_error *err);
+                                                bool shapes_only, struct hrf_error *err);
 /* DIR/run.db for reading. */
 HRF_CHECKED enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out,
                                          struct hrf_error *err);

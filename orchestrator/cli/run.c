@@ -151,7 +151,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status == HRF_OK)
         status = refuse_unsupported(workflow, &err);
     if (status == HRF_OK)
-        status = hrf_cli_check_model(workflow, &err);
+        status = hrf_cli_check_model(workflow, false, &err);
     if (status != HRF_OK) {
         int code = hrf_cli_fail(command->name, &err);
         return status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;

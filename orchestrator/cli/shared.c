@@ -48,7 +48,28 @@ static enum hrf_status model_misfit(const struct hrf_workflow *w, const char *sa
                          (int)strcspn(said, "\n"), said);
 }
 
-enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, struct hrf_error *err)
+/* The engine's command line: `fixed`, then --keep for each name that int8 is to leave alone (names
+ * beyond what it takes are looked at where they are used). Heap. */
+static const char **check_argv(const struct hrf_workflow *w, const char *const *fixed)
+{
+    struct hrf_text_list keep = w->calibrate.keep;
+    size_t n = 0;
+    if (keep.n_items > HRF_OPTION_LIST_MAX)
+        keep.n_items = HRF_OPTION_LIST_MAX;
+    while (fixed[n] != NULL)
+        n++;
+    const char **argv = hrf_calloc(n + 2 * keep.n_items + 1, sizeof *argv);
+    for (size_t i = 0; argv != NULL && i < n; i++)
+        argv[i] = fixed[i];
+    for (size_t i = 0; argv != NULL && i < keep.n_items; i++) {
+        argv[n + 2 * i] = "--keep";
+        argv[n + 2 * i + 1] = keep.items[i];
+    }
+    return argv;
+}
+
+enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_only,
+                                    struct hrf_error *err)
 {
     enum { PATIENCE_MS = 120000 };
     HRF_AUTO_FREE char *program = NULL;
@@ -64,20 +85,24 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, struct hrf_err
     snprintf(memory, sizeof memory, "%lld", (long long)w->engine.memory_bytes);
     /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
     const bool on_cpu = !whole && one_rank && w->engine.device != HRF_DEVICE_CUDA;
-    const char *const argv[] = { program,
-                                 "model",
-                                 "check",
-                                 w->model.file,
-                                 "--size",
-                                 size,
-                                 "--batch",
-                                 batch,
-                                 "--classes",
-                                 classes,
-                                 "--memory",
-                                 memory,
-                                 on_cpu ? NULL : "--shapes",
-                                 NULL };
+    const bool makes_ready = on_cpu && !shapes_only;
+    const char *const fixed[] = { program,
+                                  "model",
+                                  "check",
+                                  w->model.file,
+                                  "--size",
+                                  size,
+                                  "--batch",
+                                  batch,
+                                  "--classes",
+                                  classes,
+                                  "--memory",
+                                  memory,
+                                  makes_ready ? NULL : "--shapes",
+                                  NULL };
+    HRF_AUTO_FREE const char **argv = check_argv(w, fixed);
+    if (argv == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the model");
     struct hrf_strbuf said = HRF_STRBUF_INIT;
     struct hrf_process_result result;
     enum hrf_status status = hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said,

@@ -6,7 +6,7 @@ cd "$HRF_SOURCE_DIR/tests/golden/workflow" || exit 2
 passed=0 failed=0
 for file in *.yaml; do
     here=$(pwd)
-    text=$("$HRF_BIN_DIR/hires-flow" check "$file" 2>&1 | sed "s|$here/||g")
+    text=$("$HRF_BIN_DIR/hires-flow" check "$file" 2>&1 | sed "s|$here/||g; s|$HRF_SOURCE_DIR/||g")
     [ "${HRF_REFRESH_GOLDEN:-0}" = 0 ] || printf '%s\n' "$text" >"${file%.yaml}.expected"
     if [ "$text" = "$(cat "${file%.yaml}.expected")" ]; then
         passed=$((passed + 1))

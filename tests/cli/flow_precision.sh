@@ -51,8 +51,11 @@ expect_text "SQNR"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/kept" --set 'precision=[fp32, int8]' --set calibrate.min_sqnr=200
 expect_text "stays in float32: 8 bits hold it with"
 report "$scratch/kept" 'v["precisions"][1]["max_abs_difference"] == 0 and "200 dB are wanted" in v["calibration"]["kept_in_float32"][0]["reason"]'
-expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/nothing" --set 'precision=[fp32, int8]' --set 'calibrate.keep=[conv99]'
-expect_text "'conv99' is to stay in float32, but no node or tensor"
+for command in run calibrate; do
+    expect_code 2 "$flow" $command "$scratch/w.yaml" --out "$scratch/nothing" --set 'precision=[fp32, int8]' --set 'calibrate.keep=[/0/head/Gem]'
+    expect_text "'/0/head/Gem' is to stay in float32, but no node or tensor of 'torch_jit' as it runs (fused) has that name; did you mean '/0/head/Gemm'?"
+done
+[ ! -e "$scratch/nothing" ] || fail "a run was begun that cannot be"
 
 # A sample that breaks the model, or shows nothing: said, with the tensor's name.
 python3 - "$scratch" <<'END'

@@ -113,6 +113,13 @@ static void a_name_that_is_not_there_is_named(void **state)
         strstr(err.text, "'layer9.conv2' is to stay in float32, but no node or tensor"));
     assert_null(l.low);
     release(&l);
+    HRF_AUTO(hrf_graph) graph = make_graph();
+    HRF_AUTO_FREE char *near = hrf_format("%s2", convolution(graph, 1)->name);
+    const char *const misspelt[] = { convolution(graph, 0)->name, near };
+    assert_int_equal(hrf_lower_check_keep(graph, misspelt, 1, &err), HRF_OK);
+    assert_int_equal(hrf_lower_check_keep(graph, misspelt, 2, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "has that name; did you mean '"));
+    assert_non_null(strstr(err.text, convolution(graph, 1)->name));
 }
 
 /* All of it kept: INT8 by name, float32 by every bit. */
