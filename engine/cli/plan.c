@@ -106,7 +106,7 @@ static bool is_auto(const char *layout)
 
 static enum hrf_status predict_single(struct planning *p, struct hrf_error *err)
 {
-    const struct hrf_layout_plan single = { 1, 1, 1, 1, 1, false };
+    const struct hrf_layout_plan single = hrf_layout_single();
     HRF_AUTO(hrf_prediction) prediction = NULL;
     HRF_TRY(hrf_planner_predict(p->single_planner, &single, &prediction, err));
     p->single_seconds = prediction->seconds;

@@ -22,7 +22,7 @@ static bool make_layout(enum hrf_family family, int32_t n, int64_t batch,
                         struct hrf_layout_plan *out)
 {
     const int32_t microbatches = (int32_t)(batch < 1024 ? batch : 1024);
-    struct hrf_layout_plan l = { 1, 1, 1, 1, 1, false };
+    struct hrf_layout_plan l = hrf_layout_single();
     switch (family) {
     case HRF_FAMILY_SPATIAL:
         l.rows = n;

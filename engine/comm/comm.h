@@ -26,6 +26,12 @@ struct hrf_comm_ops {
     /* HRF_E_BUG when the message has another size. */
     enum hrf_status (*receive)(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
                                size_t n_bytes, struct hrf_error *err);
+    /* Optional (NULL: nothing is gained by it). A receive() of just these bytes will come, and the
+     * message may be put there from now on. */
+    enum hrf_status (*expect)(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                              size_t n_bytes, struct hrf_error *err);
+    /* Optional. Never waits; called now and then while messages are under way. */
+    enum hrf_status (*progress)(struct hrf_comm *comm, struct hrf_error *err);
     /* Ends the group for every rank; `why` is what they are told. */
     void (*abort)(struct hrf_comm *comm, const char *why);
 };

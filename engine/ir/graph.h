@@ -228,6 +228,10 @@ struct hrf_attributes {
     int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
     int32_t index;                  /* EXCHANGE, ALL_REDUCE: in the partition's table */
     int64_t offset; /* EXCHANGE: bytes into the output where all of the input stands; -1: nowhere */
+    /* Of a window whose input the EXCHANGE just before it gives: the rows [0], up to [1], of the
+     * output that need nothing of other ranks. They are computed while the exchange is under way,
+     * the others after it (plan.h). 0, 0: everything is computed at once. */
+    int64_t interior[2];
     /* SOFTMAX, LOG_SOFTMAX of opset < 13 work on all axes from `axis` on. Inference refuses
      * the cases in which that differs from working on `axis` alone. */
     bool legacy_axis;

@@ -10,11 +10,12 @@ enum { MOST_BANDS = 256 };
 enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_bands,
                                     struct hrf_partition **out, struct hrf_error *err)
 {
-    const struct hrf_layout_plan layout = { 1, n_bands, 1, 1, 1, false };
+    struct hrf_layout_plan layout = hrf_layout_single();
     HRF_AUTO(hrf_partition) p = NULL;
     HRF_AUTO_FREE bool *recompute = hrf_calloc((size_t)head->n_values + 1, sizeof *recompute);
     if (recompute == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    layout.rows = n_bands;
     for (int32_t v = 0; v < head->n_values; v++)
         recompute[v] = true;
     const struct hrf_partition_wishes wishes = { .recompute = recompute, .keep_outputs = true };

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const halos_names[] = { "auto", "plain", "overlap" };
+_Static_assert(sizeof halos_names / sizeof halos_names[0] == HRF_N_HALOS, "a name for each");
+
 static bool read_number(const char *text, int32_t *out, const char **end)
 {
     char *stop;
@@ -34,6 +37,11 @@ static bool read_part(const char *part, struct hrf_layout_plan *l)
         l->bidirectional = true;
         return true;
     }
+    for (int h = 0; h < HRF_N_HALOS && strncmp(part, "halos=", 6) == 0; h++)
+        if (strcmp(part + 6, halos_names[h]) == 0) {
+            l->halos = (enum hrf_halos)h;
+            return true;
+        }
     return false;
 }
 
@@ -60,7 +68,7 @@ static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
 enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
                                  struct hrf_error *err)
 {
-    struct hrf_layout_plan l = { 1, 1, 1, 1, 1, false };
+    struct hrf_layout_plan l = hrf_layout_single();
     if (text == NULL || strcmp(text, "single") == 0) {
         *out = l;
         return HRF_OK;
@@ -72,8 +80,9 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
         if (n >= sizeof part || !read_part(part, &l))
             return hrf_error_set(err, HRF_E_USER,
                                  "layout '%s': '%s' is not a part of one; parts are data=N, "
-                                 "spatial=R or spatial=RxC, stages=N, microbatches=N and "
-                                 "bidirectional, joined by commas, N from 1 to %d",
+                                 "spatial=R or spatial=RxC, stages=N, microbatches=N, "
+                                 "bidirectional and halos=auto, plain or overlap, joined by "
+                                 "commas, N from 1 to %d",
                                  text, part, HRF_MAX_RANKS);
         at += n + (at[n] == ',');
     }
@@ -123,6 +132,8 @@ void hrf_layout_text(const struct hrf_layout_plan *l, char out[96])
         n += (size_t)snprintf(out + n, 96 - n, ",microbatches=%d", l->microbatches);
     if (l->bidirectional)
         n += (size_t)snprintf(out + n, 96 - n, ",bidirectional");
+    if (l->halos != HRF_HALOS_AUTO)
+        n += (size_t)snprintf(out + n, 96 - n, ",halos=%s", halos_names[l->halos]);
     if (n == 0)
         snprintf(out, 96, "single");
     else

@@ -1,4 +1,5 @@
-/* layout.h - how ranks share the work: data=D,spatial=RxC,stages=S,microbatches=M,bidirectional.
+/* layout.h - how ranks share the work: data=D,spatial=RxC,stages=S,microbatches=M,bidirectional,
+ * halos=H.
  *
  * D groups each take a share of the batch; in a group S stages follow one another, and the ranks of
  * a stage, R x C of them, each own a part of every image. Ranks: D * S * R * C.
@@ -13,10 +14,22 @@
 
 enum { HRF_MAX_RANKS = 1024 };
 
+/* How the ranks of an image come by each other's rows. AUTO: what costs say is soonest (halos.h);
+ * without costs PLAIN. PLAIN: one exchange before each window. OVERLAP: that, while the window's
+ * interior is computed, wherever there is one. */
+enum hrf_halos { HRF_HALOS_AUTO, HRF_HALOS_PLAIN, HRF_HALOS_OVERLAP, HRF_N_HALOS };
+
 struct hrf_layout_plan {
     int32_t data, rows, columns, stages, microbatches;
     bool bidirectional; /* two mirrored pipelines, half of the micro-batches each */
+    enum hrf_halos halos;
 };
+static inline struct hrf_layout_plan hrf_layout_single(void)
+{
+    return (struct hrf_layout_plan){
+        .data = 1, .rows = 1, .columns = 1, .stages = 1, .microbatches = 1
+    };
+}
 
 /* "single" or NULL: one rank. HRF_E_USER names what is wrong and what would be right. */
 HRF_CHECKED enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,

@@ -14,6 +14,7 @@ void hrf_partition_destroy(struct hrf_partition *p)
     hrf_free(p->stage_of_node);
     hrf_free(p->is_split);
     hrf_free(p->is_recomputed);
+    hrf_free(p->is_overlapped);
     hrf_free(p->boxes);
     hrf_free(p->exchanges);
     hrf_free(p->reduces);
@@ -71,10 +72,16 @@ static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_
 
 /* ---- stages and splits ---- */
 
-static enum hrf_status cut_stages(struct hrf_partition *p, const struct hrf_stage_costs *costs,
-                                  struct hrf_error *err)
+static enum hrf_status cut_stages(struct hrf_partition *p,
+                                  const struct hrf_partition_wishes *wishes, struct hrf_error *err)
 {
     const struct hrf_graph *graph = p->graph;
+    const struct hrf_stage_costs *costs = wishes->costs;
+    if (wishes->stage_of_node != NULL) {
+        memcpy(p->stage_of_node, wishes->stage_of_node,
+               (size_t)graph->n_nodes * sizeof *p->stage_of_node);
+        return HRF_OK;
+    }
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *seconds);
     const struct hrf_stage_costs rough = { .seconds = seconds,
                                            .seconds_per_byte = HRF_STAGES_ROUGH_SECONDS_PER_BYTE };
@@ -347,6 +354,7 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->stage_of_node = hrf_calloc(n_nodes, sizeof *p->stage_of_node);
     p->is_split = hrf_calloc(n_values, sizeof *p->is_split);
     p->is_recomputed = hrf_calloc(n_values, sizeof *p->is_recomputed);
+    p->is_overlapped = hrf_calloc(n_nodes, sizeof *p->is_overlapped);
     p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
     p->exchanges = hrf_calloc(n_feeds + 1, sizeof *p->exchanges);
     p->reduces = hrf_calloc(n_nodes, sizeof *p->reduces);
@@ -355,8 +363,9 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->reduce_of = hrf_calloc(n_nodes, sizeof *p->reduce_of);
     p->output_feeds = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_feeds);
     if (p->stage_of_node == NULL || p->is_split == NULL || p->is_recomputed == NULL ||
-        p->boxes == NULL || p->exchanges == NULL || p->reduces == NULL || p->first_feed == NULL ||
-        p->feeds == NULL || p->reduce_of == NULL || p->output_feeds == NULL)
+        p->is_overlapped == NULL || p->boxes == NULL || p->exchanges == NULL ||
+        p->reduces == NULL || p->first_feed == NULL || p->feeds == NULL || p->reduce_of == NULL ||
+        p->output_feeds == NULL)
         return no_memory(err);
     int32_t at = 0;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
@@ -371,17 +380,21 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                      const struct hrf_partition_wishes *wishes,
                                      struct hrf_partition **out, struct hrf_error *err)
 {
+    static const struct hrf_partition_wishes none = { .costs = NULL };
     HRF_AUTO(hrf_partition) p = hrf_calloc(1, sizeof *p);
     if (p == NULL)
         return no_memory(err);
+    wishes = wishes != NULL ? wishes : &none;
     p->graph = graph;
     p->layout = *layout;
-    p->keeps_outputs = wishes != NULL && wishes->keep_outputs;
+    p->keeps_outputs = wishes->keep_outputs;
     p->n_ranks = hrf_layout_group_ranks(layout);
     p->output_rank = p->n_ranks - stage_ranks(p);
     HRF_TRY(allocate(p, err));
-    HRF_TRY(cut_stages(p, wishes != NULL ? wishes->costs : NULL, err));
-    find_splits(p, wishes != NULL ? wishes->recompute : NULL);
+    HRF_TRY(cut_stages(p, wishes, err));
+    find_splits(p, wishes->recompute);
+    if (wishes->overlap != NULL)
+        memcpy(p->is_overlapped, wishes->overlap, (size_t)graph->n_nodes * sizeof(bool));
     keep_shared(p);
     find_boxes(p);
     HRF_TRY(find_feeds(p, err));
@@ -414,4 +427,63 @@ int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *b
         return 0;
     return x->n_images * (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * x->channels *
            (int64_t)x->element_bytes;
+}
+
+int64_t hrf_exchange_place_of_own(const struct hrf_exchange *x, int32_t rank)
+{
+    const struct hrf_box *own = &x->local[rank], *need = &x->need[rank];
+    if (x->n_images != 1 || hrf_box_is_empty(own) || !hrf_box_contains(need, own) ||
+        own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
+        return -1;
+    return (own->lo[0] - need->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
+           (int64_t)x->element_bytes;
+}
+
+/* ---- what can be computed during an exchange ---- */
+
+/* The node's window alone reads what exchange `e` brings, and nobody before it. */
+static bool is_first_reader(const struct hrf_partition *p, int32_t n, int32_t e)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    for (int32_t i = 0; i < p->first_feed[n]; i++)
+        if (p->feeds[i] == e)
+            return false;
+    for (int32_t k = 1; k < node->n_inputs; k++)
+        if (p->feeds[p->first_feed[n] + k] == e || node->inputs[k] == node->inputs[0])
+            return false;
+    return true;
+}
+
+/* The first rows of `box`, in order, that need only what lies in `own`. */
+static void find_own_rows(const struct hrf_partition *p, const struct hrf_node *node,
+                          const struct hrf_box *own, const struct hrf_box *box, int64_t rows[2])
+{
+    rows[0] = rows[1] = box->hi[0];
+    for (int64_t y = box->lo[0]; y < box->hi[0]; y++) {
+        const struct hrf_box row = { { y, box->lo[1] }, { y + 1, box->hi[1] } };
+        const struct hrf_box need = hrf_region_needed(p->graph, node, 0, &row);
+        const bool is_own = !hrf_box_is_empty(&need) && hrf_box_contains(own, &need);
+        if (is_own && rows[0] == box->hi[0])
+            rows[0] = y;
+        if (!is_own && rows[0] < box->hi[0]) {
+            rows[1] = y;
+            return;
+        }
+    }
+}
+
+bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t rank, int64_t rows[2])
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
+    const int32_t e = p->feeds[p->first_feed[n]];
+    const bool is_window = node->op == HRF_OP_CONV || node->op == HRF_OP_MAX_POOL ||
+                           node->op == HRF_OP_AVERAGE_POOL;
+    if (!is_window || e == HRF_NO_EXCHANGE || hrf_box_is_empty(box) || !is_first_reader(p, n, e))
+        return false;
+    const struct hrf_exchange *x = &p->exchanges[e];
+    if (!hrf_exchange_takes(x, rank) || hrf_exchange_place_of_own(x, rank) < 0)
+        return false;
+    find_own_rows(p, node, &x->local[rank], box, rows);
+    return rows[0] < rows[1] && (rows[0] > box->lo[0] || rows[1] < box->hi[0]);
 }

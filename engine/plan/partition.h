@@ -11,6 +11,8 @@
  * Where a value is `recomputed` a rank computes all that it will need of it itself, more than its
  * own share, and nothing is exchanged: with every value recomputed the parts can be run one after
  * the other on one device (bands), with some of them a wider halo serves several convolutions.
+ * Where a node is `overlapped` it computes the rows that need nothing of others while its exchange
+ * is under way (plan.h). Which of both pays is halos.h's to say.
  */
 #ifndef HRF_ENGINE_PLAN_PARTITION_H
 #define HRF_ENGINE_PLAN_PARTITION_H
@@ -50,6 +52,7 @@ struct hrf_partition {
     int32_t *stage_of_node; /* [nodes] */
     bool *is_split;         /* [values] */
     bool *is_recomputed;    /* [values] */
+    bool *is_overlapped;    /* [nodes] what needs no other rank is computed during its exchange */
     struct hrf_box *boxes; /* [values][n_ranks] what each rank computes or is fed; empty: nothing */
     struct hrf_exchange *exchanges;
     int32_t n_exchanges;
@@ -64,7 +67,11 @@ struct hrf_partition {
 
 struct hrf_partition_wishes {
     const bool *recompute; /* [values] to recompute rather than exchange; NULL: none */
+    /* [nodes] windows whose interior is computed while what they wait for is under way, on ranks
+     * where the rows at hand stand in one piece in the tensor with the halo; NULL: none */
+    const bool *overlap;
     const struct hrf_stage_costs *costs; /* what stages are cut by; NULL: rough ones */
+    const int32_t *stage_of_node;        /* [nodes] stages that are cut already; NULL: not yet */
     bool keep_outputs;                   /* do not gather the outputs on one rank */
 };
 
@@ -88,6 +95,13 @@ HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *part
 HRF_CHECKED enum hrf_status hrf_partition_check(const struct hrf_partition *partition,
                                                 struct hrf_error *err);
 
+/* Rows [rows[0], rows[1]) of the rank's part of node n's output that need nothing but what the rank
+ * has of the value that the node's exchange brings. False: there are none, or all, or the node
+ * cannot compute them first: it is no window, others have waited for the exchange already, or what
+ * the rank has does not stand in one piece in what it needs. */
+bool hrf_partition_interior(const struct hrf_partition *partition, int32_t n, int32_t rank,
+                            int64_t rows[2]);
+
 static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition *p, int32_t value,
                                                       int32_t rank)
 {
@@ -96,6 +110,8 @@ static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition
 /* What rank `from` sends to rank `to`; may be empty. */
 struct hrf_box hrf_exchange_sent(const struct hrf_exchange *exchange, int32_t from, int32_t to);
 int64_t hrf_exchange_bytes(const struct hrf_exchange *exchange, const struct hrf_box *box);
+/* Bytes into what the rank needs at which all that it has stands in one piece; -1: it does not. */
+int64_t hrf_exchange_place_of_own(const struct hrf_exchange *exchange, int32_t rank);
 /* Whether the rank gets a value of its own from the exchange: what it has is not what it needs. */
 bool hrf_exchange_takes(const struct hrf_exchange *exchange, int32_t rank);
 

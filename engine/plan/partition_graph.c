@@ -54,18 +54,6 @@ static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
     return false;
 }
 
-/* Bytes into what is needed at which all that is there already stands in one piece; -1: it does
- * not. */
-static int64_t place_of_own(const struct hrf_exchange *x, int32_t rank)
-{
-    const struct hrf_box *own = &x->local[rank], *need = &x->need[rank];
-    if (x->n_images != 1 || hrf_box_is_empty(own) || !hrf_box_contains(need, own) ||
-        own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
-        return -1;
-    return (own->lo[0] - need->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
-           (int64_t)x->element_bytes;
-}
-
 static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_error *err)
 {
     const struct hrf_exchange *x = &b->p->exchanges[e];
@@ -84,7 +72,7 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
         return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
     attributes.index = e;
-    attributes.offset = takes ? place_of_own(x, b->rank) : -1;
+    attributes.offset = takes ? hrf_exchange_place_of_own(x, b->rank) : -1;
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
     if (takes)
@@ -189,6 +177,17 @@ static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct h
     return HRF_OK;
 }
 
+/* The exchange that the node was just given is begun before its interior and ended after it. */
+static void set_interior(const struct building *b, int32_t n, struct hrf_attributes *attributes)
+{
+    const int64_t first = hrf_partition_box(b->p, b->from->nodes[n].outputs[0], b->rank)->lo[0];
+    int64_t rows[2];
+    if (!b->p->is_overlapped[n] || !hrf_partition_interior(b->p, n, b->rank, rows))
+        return;
+    attributes->interior[0] = rows[0] - first;
+    attributes->interior[1] = rows[1] - first;
+}
+
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -198,9 +197,10 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     if (inputs == NULL)
         return no_memory(err);
     HRF_TRY(find_inputs(b, n, inputs, err));
-    const struct hrf_attributes attributes = b->p->is_split[value]
-                                                 ? hrf_region_attributes(b->from, node, box)
-                                                 : node->attributes;
+    struct hrf_attributes attributes = b->p->is_split[value]
+                                           ? hrf_region_attributes(b->from, node, box)
+                                           : node->attributes;
+    set_interior(b, n, &attributes);
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
     return hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs,
                               &b->values[value], 1, &attributes, err);
@@ -210,7 +210,7 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
 {
     for (int32_t n = 0; n < b->from->n_nodes; n++) {
         const struct hrf_node *node = &b->from->nodes[n];
-        for (int32_t k = 0; k < node->n_inputs; k++) {
+        for (int32_t k = node->n_inputs - 1; k >= 0; k--) { /* the window's last: set_interior() */
             const int32_t e = b->p->feeds[b->p->first_feed[n] + k];
             if (e != HRF_NO_EXCHANGE && !b->is_done[e])
                 HRF_TRY(add_exchange(b, e, err));

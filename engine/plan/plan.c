@@ -39,7 +39,7 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node
            hrf_dtype_size(x->dtype) == hrf_dtype_size(y->dtype);
 }
 
-/* When each value is written (-1: before the first step) and read last (n_steps: after the last,
+/* When each value is written (-1: before the first node) and read last (n_nodes: after the last,
  * which pins it), and what shares its buffer. */
 struct life {
     int32_t first, last;
@@ -239,6 +239,44 @@ static enum hrf_status check_shapes(const struct hrf_graph *graph, struct hrf_er
     return HRF_OK;
 }
 
+/* ---- steps ---- */
+
+enum { MOST_STEPS = 4 }; /* of a node and, before it, its exchange: five of two */
+
+static void add_step(struct hrf_plan *plan, enum hrf_step_kind kind, int32_t node,
+                     enum hrf_part part)
+{
+    plan->steps[plan->n_steps++] = (struct hrf_step){ kind, node, part };
+}
+
+/* Node n is an exchange, and the next one has an interior to be computed meanwhile. */
+static bool is_overlapped(const struct hrf_graph *graph, int32_t n)
+{
+    return graph->nodes[n].op == HRF_OP_EXCHANGE && n + 1 < graph->n_nodes &&
+           hrf_part_has_interior(&graph->nodes[n + 1]) &&
+           graph->nodes[n + 1].inputs[0] == graph->nodes[n].outputs[0];
+}
+
+static void add_steps(struct hrf_plan *plan, const struct hrf_graph *graph)
+{
+    static const enum hrf_part edges[] = { HRF_PART_FIRST, HRF_PART_LAST };
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        if (!is_overlapped(graph, n)) {
+            add_step(plan, HRF_STEP_KERNEL, n, HRF_PART_WHOLE);
+            continue;
+        }
+        add_step(plan, HRF_STEP_BEGIN, n, HRF_PART_WHOLE);
+        add_step(plan, HRF_STEP_KERNEL, n + 1, HRF_PART_INTERIOR);
+        add_step(plan, HRF_STEP_END, n, HRF_PART_WHOLE);
+        n++;
+        for (int i = 0; i < 2; i++) {
+            const struct hrf_box rows = hrf_part_box(graph, &graph->nodes[n], edges[i]);
+            if (!hrf_box_is_empty(&rows))
+                add_step(plan, HRF_STEP_KERNEL, n, edges[i]);
+        }
+    }
+}
+
 enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,
                                 struct hrf_error *err)
 {
@@ -248,7 +286,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     HRF_AUTO_FREE struct life *lives = hrf_alloc_array(n_values, sizeof *lives);
     if (plan == NULL || lives == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan");
-    plan->steps = hrf_calloc((size_t)graph->n_nodes, sizeof plan->steps[0]);
+    plan->steps = hrf_calloc(MOST_STEPS * (size_t)graph->n_nodes, sizeof plan->steps[0]);
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
     plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
@@ -256,9 +294,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
         plan->buffers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan of %d steps", graph->n_nodes);
     plan->n_values = graph->n_values;
-    plan->n_steps = graph->n_nodes;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        plan->steps[n] = (struct hrf_step){ .kind = HRF_STEP_KERNEL, .node = n };
+    add_steps(plan, graph);
     for (size_t v = 0; v < n_values; v++)
         plan->buffer_of[v] = HRF_NO_BUFFER;
     find_lives(graph, lives);
@@ -302,20 +338,45 @@ static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, 
            plan->place_of[b] < plan->place_of[a] + bytes_of(graph, a);
 }
 
-/* Plays the plan: is_there[v] says whether value v can be read at this step. */
-static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                                   int32_t step, const bool *is_there, struct hrf_error *err)
+/* What can be read of a value: of one whose exchange is under way, the rank's own rows. */
+enum presence { GONE, OWN_ROWS, THERE };
+
+/* The own rows of the exchange that makes `value`. */
+static bool reads_own_rows(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
+                           enum hrf_part part)
 {
-    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
-    for (int32_t k = 0; k < node->n_inputs; k++) {
+    const struct hrf_value *v = &graph->values[node->inputs[k]];
+    const struct hrf_node *exchange = &graph->nodes[v->producer];
+    if (part != HRF_PART_INTERIOR || exchange->n_inputs == 0 || exchange->attributes.offset < 0)
+        return false;
+    const struct hrf_box need = hrf_part_needs(graph, node, k, part);
+    const int64_t first = exchange->attributes.offset / hrf_part_offset(v, 1);
+    const int64_t n = graph->values[exchange->inputs[0]].shape.dims[2];
+    return first <= need.lo[0] && need.hi[0] <= first + n;
+}
+
+/* Plays the plan: presence[v] says what of value v can be read at this step. */
+static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                   int32_t step, const enum presence *presence,
+                                   struct hrf_error *err)
+{
+    const int32_t n = plan->steps[step].node;
+    const struct hrf_node *node = &graph->nodes[n];
+    const int32_t n_read = plan->steps[step].kind == HRF_STEP_END ? 0 : node->n_inputs;
+    for (int32_t k = 0; k < n_read; k++) {
         const int32_t value = node->inputs[k];
         if (value < 0 || graph->values[value].data != NULL)
             continue;
         const int32_t buffer = plan->buffer_of[value];
-        if (buffer < 0 || !is_there[value])
+        if (buffer < 0 || presence[value] == GONE)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) reads '%s', which is gone",
                                  step, node->name, graph->values[value].name);
-        if (plan->buffers[buffer].first > step || plan->buffers[buffer].last < step)
+        if (presence[value] == OWN_ROWS && !reads_own_rows(graph, node, k, plan->steps[step].part))
+            return hrf_error_set(err, HRF_E_BUG,
+                                 "plan: step %d (%s) reads rows of '%s' whose exchange is still "
+                                 "under way",
+                                 step, node->name, graph->values[value].name);
+        if (plan->buffers[buffer].first > n || plan->buffers[buffer].last < n)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
                                  graph->values[value].name);
         if (collide(plan, graph, value, node->outputs[0]) && node->op != HRF_OP_EXCHANGE &&
@@ -326,43 +387,75 @@ static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf
     return HRF_OK;
 }
 
-/* What is written wipes out what lay there; an exchange leaves its input as it is. */
-static void check_writes(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
-                         bool *is_there)
+/* Whether no further step belongs to the step's node. */
+static bool is_last_of_node(const struct hrf_plan *plan, int32_t step)
+{
+    for (int32_t i = step + 1; i < plan->n_steps && i < step + MOST_STEPS; i++)
+        if (plan->steps[i].node == plan->steps[step].node)
+            return false;
+    return true;
+}
+
+/* An exchange leaves its input as it is, and a node that is not done yet what it may overwrite: it
+ * goes row by row. */
+static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
+                      int32_t value)
 {
     const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
+    if (node->op == HRF_OP_EXCHANGE)
+        return node->n_inputs > 0 && value == node->inputs[0] &&
+               plan->place_of[value] == plan->place_of[node->outputs[0]] + node->attributes.offset;
+    if (is_last_of_node(plan, step))
+        return false;
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] == value && hrf_plan_may_overwrite(graph, node, k))
+            return true;
+    return false;
+}
+
+/* What is written wipes out what lay there. */
+static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                    int32_t step, enum presence *presence, struct hrf_error *err)
+{
+    const struct hrf_step *s = &plan->steps[step];
+    const struct hrf_node *node = &graph->nodes[s->node];
     for (int32_t k = 0; k < node->n_outputs; k++) {
         const int32_t value = node->outputs[k];
         if (value < 0 || plan->buffer_of[value] < 0)
             continue;
-        for (int32_t v = 0; v < graph->n_values; v++) {
-            const bool is_guest = node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 &&
-                                  v == node->inputs[0] &&
-                                  plan->place_of[v] ==
-                                      plan->place_of[value] + node->attributes.offset;
-            if (is_there[v] && !is_guest && collide(plan, graph, v, value))
-                is_there[v] = false;
-        }
-        is_there[value] = true;
+        if (s->kind == HRF_STEP_END && presence[value] != OWN_ROWS)
+            return hrf_error_set(err, HRF_E_BUG, "plan: step %d ends '%s', which is not under way",
+                                 step, node->name);
+        for (int32_t v = 0; v < graph->n_values; v++)
+            if (v != value && presence[v] != GONE && collide(plan, graph, v, value) &&
+                !is_spared(plan, graph, step, v))
+                presence[v] = GONE;
+        if (s->kind == HRF_STEP_BEGIN)
+            presence[value] = OWN_ROWS;
+        else if (is_last_of_node(plan, step))
+            presence[value] = THERE;
     }
+    return HRF_OK;
 }
 
 enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                struct hrf_error *err)
 {
     HRF_TRY(check_overlaps(plan, err));
-    HRF_AUTO_FREE bool *is_there = hrf_calloc((size_t)plan->n_values + 1, sizeof *is_there);
-    if (is_there == NULL)
+    HRF_AUTO_FREE enum presence *presence = hrf_calloc((size_t)plan->n_values + 1,
+                                                       sizeof *presence);
+    if (presence == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        is_there[graph->inputs[i]] = true;
+        presence[graph->inputs[i]] = THERE;
     for (int32_t step = 0; step < plan->n_steps; step++) {
-        HRF_TRY(check_reads(plan, graph, step, is_there, err));
-        check_writes(plan, graph, step, is_there);
+        HRF_TRY(check_reads(plan, graph, step, presence, err));
+        HRF_TRY(check_writes(plan, graph, step, presence, err));
     }
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         const int32_t value = graph->outputs[i];
-        if (graph->values[value].data == NULL && (plan->buffer_of[value] < 0 || !is_there[value]))
+        if (graph->values[value].data == NULL &&
+            (plan->buffer_of[value] < 0 || presence[value] != THERE))
             return hrf_error_set(err, HRF_E_BUG, "plan: output '%s' is gone at the end",
                                  graph->values[value].name);
     }

@@ -5,26 +5,32 @@
  * pointwise operator). Offsets come from one liveness allocator: greedy by size, lowest gap
  * that fits. Graph outputs are never shared with anything; inputs are free for others once they
  * were read last, so they are filled before every run. A checker proves a plan before it runs.
+ *
+ * Steps follow the nodes. Where a node has an interior (hrf_attributes.interior), it and the
+ * exchange before it become BEGIN, the interior, END and the edges.
  */
 #ifndef HRF_ENGINE_PLAN_PLAN_H
 #define HRF_ENGINE_PLAN_PLAN_H
 
-#include "engine/ir/graph.h"
+#include "engine/plan/parts.h"
 
 enum hrf_step_kind {
-    HRF_STEP_KERNEL /* run the kernel of `node` */
+    HRF_STEP_KERNEL, /* run the kernel of `node`, or let an exchange or reduction come and go */
+    HRF_STEP_BEGIN,  /* of an EXCHANGE: give, and have in place what is the rank's own */
+    HRF_STEP_END     /* of an EXCHANGE: take; may wait */
 };
 
 struct hrf_step {
     enum hrf_step_kind kind;
     int32_t node;
+    enum hrf_part part; /* KERNEL: of the node's output */
 };
 
 #define HRF_NO_BUFFER (-1)
 
 struct hrf_buffer {
     int64_t offset, n_bytes; /* in the arena; offset is a multiple of HRF_PLAN_ALIGNMENT */
-    int32_t first, last;     /* steps during which it is held; -1 = before, n_steps = after */
+    int32_t first, last;     /* nodes during which it is held; -1 = before, n_nodes = after */
 };
 
 enum { HRF_PLAN_ALIGNMENT = 64 };

@@ -82,21 +82,29 @@ static bool is_in_place(const struct hrf_graph *graph, const struct hrf_plan *pl
                hrf_plan_offset(plan, node->outputs[0]) + node->attributes.offset;
 }
 
-static enum hrf_status add_exchange(struct writer *w, const struct hrf_graph *graph,
-                                    const struct hrf_plan *plan, int32_t label,
-                                    struct hrf_error *err)
+static enum hrf_status begin_exchange(struct writer *w, const struct hrf_graph *graph,
+                                      const struct hrf_plan *plan, int32_t label,
+                                      struct hrf_error *err)
 {
     const int32_t e = graph->nodes[label].attributes.index;
     const struct hrf_exchange *x = &w->partition->exchanges[e];
     const int32_t n = w->partition->n_ranks;
     for (int32_t i = 1; i < n; i++)
         HRF_TRY(add_part(w, HRF_SIM_SEND, label, e, (w->me + i) % n, err));
-    if (!hrf_exchange_takes(x, w->me))
-        return HRF_OK;
     const struct hrf_box kept = hrf_box_intersect(&x->local[w->me], &x->need[w->me]);
-    if (!hrf_box_is_empty(&kept) && !is_in_place(graph, plan, label))
-        HRF_TRY(add_copy(w, label, (double)hrf_exchange_bytes(x, &kept), err));
-    for (int32_t q = 0; q < n; q++)
+    if (hrf_exchange_takes(x, w->me) && !hrf_box_is_empty(&kept) &&
+        !is_in_place(graph, plan, label))
+        return add_copy(w, label, (double)hrf_exchange_bytes(x, &kept), err);
+    return HRF_OK;
+}
+
+static enum hrf_status end_exchange(struct writer *w, const struct hrf_graph *graph, int32_t label,
+                                    struct hrf_error *err)
+{
+    const int32_t e = graph->nodes[label].attributes.index;
+    if (!hrf_exchange_takes(&w->partition->exchanges[e], w->me))
+        return HRF_OK;
+    for (int32_t q = 0; q < w->partition->n_ranks; q++)
         HRF_TRY(add_part(w, HRF_SIM_RECEIVE, label, e, q, err));
     return HRF_OK;
 }
@@ -128,36 +136,50 @@ static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_no
     return n_bytes;
 }
 
-static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *graph, int32_t n,
-                                  struct hrf_error *err)
+static enum hrf_status cost_of_part(const struct writer *w, const struct hrf_graph *graph,
+                                    const struct hrf_step *s, struct hrf_cost *cost,
+                                    struct hrf_error *err)
 {
-    const struct hrf_node *node = &graph->nodes[n];
+    HRF_AUTO(hrf_graph) part = NULL;
+    const struct hrf_box rows = hrf_part_box(graph, &graph->nodes[s->node], s->part);
+    if (s->part == HRF_PART_WHOLE)
+        return hrf_cost_of(w->costs, graph, &graph->nodes[s->node], cost, err);
+    HRF_TRY(hrf_part_graph(graph, &graph->nodes[s->node], &rows, &part, err));
+    return hrf_cost_of(w->costs, part, &part->nodes[0], cost, err);
+}
+
+static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *graph,
+                                  const struct hrf_step *s, struct hrf_error *err)
+{
+    const struct hrf_node *node = &graph->nodes[s->node];
     struct hrf_predicted_rank *facts = &w->place->facts;
     struct hrf_cost cost;
-    HRF_TRY(hrf_cost_of(w->costs, graph, node, &cost, err));
+    HRF_TRY(cost_of_part(w, graph, s, &cost, err));
     const struct hrf_sim_step step = { .kind = HRF_SIM_COMPUTE,
-                                       .label = n,
+                                       .label = s->node,
                                        .seconds = cost.seconds };
-    facts->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes : constant_bytes(graph, node);
+    const bool is_shared = s->part == HRF_PART_LAST && hrf_part_edges_are_alike(graph, node);
+    if (!is_shared) /* else the same kernel as FIRST's */
+        facts->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
+                                                      : constant_bytes(graph, node);
     if (cost.workspace_bytes > facts->workspace_bytes)
         facts->workspace_bytes = cost.workspace_bytes;
     w->place->computing[cost.origin] += cost.seconds;
     return hrf_sim_add(&w->place->program, &step, err);
 }
 
-static enum hrf_status add_nodes(struct writer *w, const struct hrf_graph *graph,
-                                 const struct hrf_plan *plan, struct hrf_error *err)
+static enum hrf_status add_step(struct writer *w, const struct hrf_graph *graph,
+                                const struct hrf_plan *plan, const struct hrf_step *s,
+                                struct hrf_error *err)
 {
-    for (int32_t n = 0; n < graph->n_nodes; n++) {
-        const struct hrf_node *node = &graph->nodes[n];
-        if (node->op == HRF_OP_EXCHANGE)
-            HRF_TRY(add_exchange(w, graph, plan, n, err));
-        else if (node->op == HRF_OP_ALL_REDUCE)
-            HRF_TRY(add_reduce(w, n, node->attributes.index, err));
-        else
-            HRF_TRY(add_kernel(w, graph, n, err));
-    }
-    return HRF_OK;
+    const struct hrf_node *node = &graph->nodes[s->node];
+    if (node->op == HRF_OP_ALL_REDUCE)
+        return add_reduce(w, s->node, node->attributes.index, err);
+    if (node->op != HRF_OP_EXCHANGE)
+        return add_kernel(w, graph, s, err);
+    if (s->kind != HRF_STEP_END)
+        HRF_TRY(begin_exchange(w, graph, plan, s->node, err));
+    return s->kind != HRF_STEP_BEGIN ? end_exchange(w, graph, s->node, err) : HRF_OK;
 }
 
 static int64_t value_bytes(const struct hrf_graph *graph, int32_t value)
@@ -190,7 +212,8 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
     HRF_TRY(hrf_plan_create(graph, &plan, err));
     for (int32_t i = 0; i < graph->n_inputs; i++)
         HRF_TRY(add_copy(&w, LABEL_FEED, (double)value_bytes(graph, graph->inputs[i]), err));
-    HRF_TRY(add_nodes(&w, graph, plan, err));
+    for (int32_t i = 0; i < plan->n_steps; i++)
+        HRF_TRY(add_step(&w, graph, plan, &plan->steps[i], err));
     place->facts.activation_bytes = plan->arena_bytes + w.largest_message;
     place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)

@@ -100,16 +100,16 @@ static bool reads_an_input(const struct hrf_graph *graph, const struct hrf_node 
     return false;
 }
 
-static enum hrf_status time_layer(struct hrf_session *session, int32_t n, double *seconds,
+static enum hrf_status time_layer(struct hrf_session *session, int32_t step, double *seconds,
                                   int64_t n_runs, struct hrf_bench_layer *out,
                                   struct hrf_error *err)
 {
-    const struct hrf_node *node = &session->graph->nodes[n];
+    const struct hrf_node *node = &session->graph->nodes[session->plan->steps[step].node];
     if (reads_an_input(session->graph, node))
         fill_inputs(session); /* a run uses them up */
     for (int64_t i = -1; i < n_runs; i++) {
         const double start = hrf_clock_seconds();
-        HRF_TRY(hrf_session_time_step(session, n, err));
+        HRF_TRY(hrf_session_time_step(session, step, err));
         if (i >= 0)
             seconds[i] = hrf_clock_seconds() - start;
     }
@@ -117,7 +117,7 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t n, double
     out->operations = hrf_node_operations(session->graph, node);
     out->alone = median(seconds, n_runs);
     out->name = hrf_strdup(node->name);
-    out->implementation = hrf_strdup(session->kernels[n]->implementation);
+    out->implementation = hrf_strdup(session->kernels[step]->implementation);
     if (out->name == NULL || out->implementation == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
     return HRF_OK;
@@ -135,7 +135,7 @@ static enum hrf_status time_in_network(struct hrf_session *session, int64_t n_ru
         fill_inputs(session);
         for (int32_t i = 0; i < bench->n_layers; i++) {
             const double start = hrf_clock_seconds();
-            HRF_TRY(hrf_session_time_step(session, session->plan->steps[i].node, err));
+            HRF_TRY(hrf_session_time_step(session, i, err));
             seconds[i * n_runs + r] = hrf_clock_seconds() - start;
         }
     }
@@ -152,7 +152,7 @@ static enum hrf_status time_layers(struct hrf_session *session, double *seconds,
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         struct hrf_bench_layer *layer = &bench->layers[bench->n_layers++];
-        HRF_TRY(time_layer(session, session->plan->steps[i].node, seconds, n_runs, layer, err));
+        HRF_TRY(time_layer(session, i, seconds, n_runs, layer, err));
         if (layer->op == HRF_OP_CONV)
             bench->convolutions += layer->alone;
     }

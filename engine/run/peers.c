@@ -90,14 +90,32 @@ static enum hrf_status receive_part(struct hrf_peers *peers, const struct pictur
     return HRF_OK;
 }
 
-enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange, const void *in,
-                                   void *out, struct hrf_error *err)
+/* Tells the comm early where what comes in one piece is to lie. */
+static enum hrf_status expect_parts(struct hrf_peers *peers, const struct picture *to, int64_t tag,
+                                    struct hrf_error *err)
+{
+    const struct hrf_exchange *x = to->exchange;
+    struct hrf_comm *comm = peers->comm;
+    for (int32_t q = 0; q < peers->partition->n_ranks; q++) {
+        const struct hrf_box part = hrf_exchange_sent(x, q, peers->rank);
+        if (!hrf_box_is_empty(&part) && is_in_one_piece(to, &part))
+            HRF_TRY(comm->ops->expect(comm, comm_rank(peers, q), tag,
+                                      pixel(to, 0, part.lo[0], part.lo[1]),
+                                      (size_t)hrf_exchange_bytes(x, &part), err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange, const void *in,
+                                void *out, struct hrf_error *err)
 {
     const struct hrf_exchange *x = &peers->partition->exchanges[exchange];
     const int32_t me = peers->rank, n = peers->partition->n_ranks;
     const struct picture from = { x, x->local[me], (char *)(uintptr_t)in };
     const struct picture to = { x, x->need[me], out };
     const int64_t tag = tag_of(peers, false, exchange);
+    if (peers->comm != NULL && peers->comm->ops->expect != NULL && hrf_exchange_takes(x, me))
+        HRF_TRY(expect_parts(peers, &to, tag, err));
     for (int32_t i = 1; i < n; i++) { /* not all to the same rank first */
         const int32_t q = (me + i) % n;
         const struct hrf_box part = hrf_exchange_sent(x, me, q);
@@ -109,12 +127,28 @@ enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange, co
     const struct hrf_box kept = hrf_box_intersect(&x->local[me], &x->need[me]);
     if (!hrf_box_is_empty(&kept))
         copy_part(&to, &from, &kept);
-    for (int32_t q = 0; q < n; q++) {
-        const struct hrf_box part = hrf_exchange_sent(x, q, me);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_peers_end(struct hrf_peers *peers, int32_t exchange, void *out,
+                              struct hrf_error *err)
+{
+    const struct hrf_exchange *x = &peers->partition->exchanges[exchange];
+    const struct picture to = { x, x->need[peers->rank], out };
+    const int64_t tag = tag_of(peers, false, exchange);
+    for (int32_t q = 0; q < peers->partition->n_ranks && hrf_exchange_takes(x, peers->rank); q++) {
+        const struct hrf_box part = hrf_exchange_sent(x, q, peers->rank);
         if (!hrf_box_is_empty(&part))
             HRF_TRY(receive_part(peers, &to, q, &part, tag, err));
     }
     return HRF_OK;
+}
+
+enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange, const void *in,
+                                   void *out, struct hrf_error *err)
+{
+    HRF_TRY(hrf_peers_begin(peers, exchange, in, out, err));
+    return hrf_peers_end(peers, exchange, out, err);
 }
 
 /* ---- reductions ---- */
@@ -228,8 +262,11 @@ void hrf_peers_release(struct hrf_peers *peers)
     peers->scratch = NULL;
 }
 
-void hrf_peers_tell_progress(struct hrf_peers *peers)
+enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *err)
 {
-    if (peers->comm != NULL)
-        atomic_fetch_add(&peers->comm->steps, 1);
+    struct hrf_comm *comm = peers->comm;
+    if (comm == NULL)
+        return HRF_OK;
+    atomic_fetch_add(&comm->steps, 1);
+    return comm->ops->progress != NULL ? comm->ops->progress(comm, err) : HRF_OK;
 }

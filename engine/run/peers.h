@@ -28,11 +28,19 @@ HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
                                            const struct hrf_partition *partition,
                                            struct hrf_comm *comm, int32_t rank, int32_t base,
                                            bool is_mirrored, struct hrf_error *err);
-/* One step further: those that wait for this rank need not give up yet. */
-void hrf_peers_tell_progress(struct hrf_peers *peers);
+/* One step further: those that wait for this rank need not give up yet, and what is under way gets
+ * on where the comm needs that. */
+HRF_CHECKED enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *err);
 void hrf_peers_release(struct hrf_peers *peers);
 /* `in`: the box that the rank has (NULL: none); `out`: the box that it needs (not touched when it
- * takes nothing). Memory order. `in` may be exactly the part of `out` that holds it. */
+ * takes nothing). Memory order. `in` may be exactly the part of `out` that holds it. begin() gives,
+ * and puts what the rank has itself into `out`; end() takes the rest. Between the two what is to
+ * come belongs to the comm. */
+HRF_CHECKED enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange,
+                                            const void *in, void *out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_peers_end(struct hrf_peers *peers, int32_t exchange, void *out,
+                                          struct hrf_error *err);
+/* Both at once. */
 HRF_CHECKED enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange,
                                                const void *in, void *out, struct hrf_error *err);
 /* `in`: the rank's part (NULL: none). */

@@ -43,9 +43,8 @@ static enum hrf_status time_steps(const struct copy *copy, double *seconds, stru
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        const int32_t node = session->plan->steps[i].node;
         const double start = now(copy);
-        HRF_TRY(hrf_session_time_step(session, node, err));
+        HRF_TRY(hrf_session_time_step(session, i, err));
         seconds[i] = now(copy) - start;
     }
     return HRF_OK;
@@ -119,7 +118,7 @@ static enum hrf_status keep_costs(const struct hrf_session *session, char **keys
     return HRF_OK;
 }
 
-/* Steps are nodes in the plan's order. */
+/* Steps are nodes in the plan's order: where there are no other ranks, nothing is in parts. */
 static enum hrf_status measure(const struct copy *copy, int64_t n_runs,
                                struct hrf_cost_table *table, struct hrf_error *err)
 {

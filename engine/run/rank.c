@@ -1,5 +1,6 @@
 #include "engine/run/rank.h"
 
+#include "engine/plan/halos.h"
 #include "engine/plan/schedule.h"
 
 #include <math.h>
@@ -59,10 +60,20 @@ static void set_link_costs(const struct hrf_machine *machine, const struct hrf_l
     costs->way_seconds_per_byte = fmax(large.transit - small.transit, 0) / LARGE;
 }
 
-enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
-                                   const struct hrf_layout_plan *layout,
-                                   const struct hrf_cutting *cutting, struct hrf_partition **out,
-                                   struct hrf_error *err)
+/* Where one rank does a stage alone there is nothing to choose, and no cost to do it by where costs
+ * are not known. */
+static enum hrf_status choose_halos(const struct hrf_cutting *cutting, struct hrf_partition **p,
+                                    struct hrf_error *err)
+{
+    if (cutting == NULL && (*p)->layout.halos == HRF_HALOS_AUTO)
+        return HRF_OK;
+    return hrf_halos_choose(cutting != NULL ? cutting->costs : NULL,
+                            cutting != NULL ? cutting->machine : NULL, p, err);
+}
+
+static enum hrf_status cut(const struct hrf_graph *prepared, const struct hrf_layout_plan *layout,
+                           const struct hrf_cutting *cutting, struct hrf_partition **out,
+                           struct hrf_error *err)
 {
     if (cutting == NULL || layout->stages == 1)
         return hrf_partition_create(prepared, layout, NULL, out, err);
@@ -78,6 +89,19 @@ enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
     set_link_costs(cutting->machine, layout, &costs);
     const struct hrf_partition_wishes wishes = { .costs = &costs };
     return hrf_partition_create(prepared, layout, &wishes, out, err);
+}
+
+enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
+                                   const struct hrf_layout_plan *layout,
+                                   const struct hrf_cutting *cutting, struct hrf_partition **out,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_partition) p = NULL;
+    HRF_TRY(cut(prepared, layout, cutting, &p, err));
+    HRF_TRY(choose_halos(cutting, &p, err));
+    *out = p;
+    p = NULL;
+    return HRF_OK;
 }
 
 static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_error *err)

@@ -41,19 +41,44 @@ static enum hrf_status check_inputs(const struct hrf_graph *graph, struct hrf_er
     return HRF_OK;
 }
 
+static enum hrf_status compile_part(struct hrf_session *session, const struct hrf_step *step,
+                                    struct hrf_kernel **out, struct hrf_error *err)
+{
+    const struct hrf_node *node = &session->graph->nodes[step->node];
+    HRF_AUTO(hrf_graph) part = NULL;
+    const struct hrf_box rows = hrf_part_box(session->graph, node, step->part);
+    if (step->part == HRF_PART_WHOLE)
+        return session->ops->compile(session->backend, session->graph, node, out, err);
+    HRF_TRY(hrf_part_graph(session->graph, node, &rows, &part, err));
+    return session->ops->compile(session->backend, part, &part->nodes[0], out, err);
+}
+
+/* The kernel of the step before, when it serves this one too. */
+static struct hrf_kernel *same_as_before(const struct hrf_session *session, int32_t i)
+{
+    const struct hrf_step *step = &session->plan->steps[i];
+    return step->part == HRF_PART_LAST && step[-1].part == HRF_PART_FIRST &&
+                   hrf_part_edges_are_alike(session->graph, &session->graph->nodes[step->node])
+               ? session->kernels[i - 1]
+               : NULL;
+}
+
 static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_error *err)
 {
-    const struct hrf_graph *graph = session->graph;
-    session->kernels = hrf_calloc((size_t)graph->n_nodes, sizeof(struct hrf_kernel *));
+    const struct hrf_plan *plan = session->plan;
+    session->kernels = hrf_calloc((size_t)plan->n_steps + 1, sizeof(struct hrf_kernel *));
     if (session->kernels == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d kernels", graph->n_nodes);
-    for (; session->n_kernels < graph->n_nodes; session->n_kernels++) {
-        struct hrf_kernel *kernel = NULL;
-        if (is_communication(&graph->nodes[session->n_kernels]))
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d kernels", plan->n_steps);
+    for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
+        const int32_t i = session->n_kernels;
+        struct hrf_kernel *kernel = same_as_before(session, i);
+        if (is_communication(&session->graph->nodes[plan->steps[i].node]))
             continue;
-        HRF_TRY(session->ops->compile(session->backend, graph, &graph->nodes[session->n_kernels],
-                                      &kernel, err));
-        session->kernels[session->n_kernels] = kernel;
+        session->kernels[i] = kernel;
+        if (kernel != NULL)
+            continue;
+        HRF_TRY(compile_part(session, &plan->steps[i], &kernel, err));
+        session->kernels[i] = kernel;
         session->memory.weight_bytes += (int64_t)kernel->weight_bytes;
         if ((int64_t)kernel->workspace_bytes > session->memory.workspace_bytes)
             session->memory.workspace_bytes = (int64_t)kernel->workspace_bytes;
@@ -86,15 +111,25 @@ void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
 
 static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_error *err)
 {
-    const struct hrf_graph *graph = session->graph;
+    const struct hrf_plan *plan = session->plan;
     size_t total = 0;
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        total += (size_t)graph->nodes[i].n_inputs;
+    for (int32_t i = 0; i < plan->n_steps; i++)
+        total += (size_t)session->graph->nodes[plan->steps[i].node].n_inputs;
     session->inputs = hrf_calloc(total + 1, sizeof(const void *));
-    session->calls = hrf_calloc((size_t)graph->n_nodes + 1, sizeof session->calls[0]);
+    session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
     if (session->inputs == NULL || session->calls == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", graph->n_nodes);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", plan->n_steps);
     return HRF_OK;
+}
+
+/* Where `rows` of a value lie, which a part of a node reads or writes. */
+static void *place_of_rows(const struct hrf_session *session, int32_t value,
+                           const struct hrf_box *rows, enum hrf_part part)
+{
+    char *all = hrf_session_buffer(session, value);
+    return part == HRF_PART_WHOLE
+               ? all
+               : all + hrf_part_offset(&session->graph->values[value], rows->lo[0]);
 }
 
 /* Puts every pointer of every call in place. */
@@ -102,15 +137,20 @@ static void bind_calls(struct hrf_session *session)
 {
     const struct hrf_graph *graph = session->graph;
     const void **at = session->inputs;
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        const struct hrf_node *node = &graph->nodes[i];
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        const enum hrf_part part = session->plan->steps[i].part;
+        const struct hrf_node *node = &graph->nodes[session->plan->steps[i].node];
+        const struct hrf_box rows = hrf_part_box(graph, node, part);
         session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
-                                                      .output = hrf_session_buffer(
-                                                          session, node->outputs[0]),
+                                                      .output = place_of_rows(
+                                                          session, node->outputs[0], &rows, part),
                                                       .workspace = session->workspace };
-        for (int32_t k = 0; k < node->n_inputs; k++, at++)
-            if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
-                *at = hrf_session_buffer(session, node->inputs[k]);
+        for (int32_t k = 0; k < node->n_inputs; k++, at++) {
+            if (node->inputs[k] < 0 || graph->values[node->inputs[k]].data != NULL)
+                continue;
+            const struct hrf_box need = hrf_part_needs(graph, node, k, part);
+            *at = place_of_rows(session, node->inputs[k], &need, part);
+        }
     }
 }
 
@@ -336,7 +376,8 @@ void hrf_session_destroy(struct hrf_session *session)
     if (session == NULL)
         return;
     for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks talk */
-        hrf_kernel_destroy(session->kernels[i]);
+        if (i == 0 || session->kernels[i] != session->kernels[i - 1])
+            hrf_kernel_destroy(session->kernels[i]);
     hrf_free(session->kernels);
     if (session->device.ops != NULL && session->backend != NULL) {
         hrf_session_device_release(session);
@@ -403,21 +444,42 @@ const char *hrf_session_notes(const struct hrf_session *session)
     return session->notes.text;
 }
 
-static enum hrf_status run_step(struct hrf_session *session, int32_t n, struct hrf_error *err)
+/* Kernels see host memory here: a device's exchange is all done at its beginning. */
+static enum hrf_status communicate(struct hrf_session *session, const struct hrf_step *step,
+                                   const struct hrf_kernel_call *call, struct hrf_error *err)
 {
-    const struct hrf_node *node = &session->graph->nodes[n];
-    const struct hrf_kernel_call *call = &session->calls[n];
-    struct hrf_kernel *kernel = session->kernels[n];
-    if (is_communication(node) && session->device.ops != NULL)
-        return hrf_session_device_communicate(session, n, err);
+    const struct hrf_node *node = &session->graph->nodes[step->node];
+    const int32_t index = node->attributes.index;
     const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
-    if (session->peers != NULL)
-        hrf_peers_tell_progress(session->peers);
-    if (node->op == HRF_OP_EXCHANGE)
-        return hrf_peers_exchange(session->peers, node->attributes.index, in, call->output, err);
     if (node->op == HRF_OP_ALL_REDUCE)
-        return hrf_peers_reduce(session->peers, node->attributes.index, in, call->output, err);
-    return kernel->run(kernel, call, err);
+        return hrf_peers_reduce(session->peers, index, in, call->output, err);
+    if (step->kind != HRF_STEP_END)
+        HRF_TRY(hrf_peers_begin(session->peers, index, in, call->output, err));
+    if (step->kind == HRF_STEP_BEGIN)
+        return HRF_OK;
+    return hrf_peers_end(session->peers, index, call->output, err);
+}
+
+static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct hrf_error *err)
+{
+    const struct hrf_step *step = &session->plan->steps[i];
+    struct hrf_kernel *kernel = session->kernels[i];
+    const bool talks = is_communication(&session->graph->nodes[step->node]);
+    if (talks && session->device.ops != NULL)
+        return step->kind == HRF_STEP_END ? HRF_OK
+                                          : hrf_session_device_communicate(session, i, err);
+    if (session->peers != NULL)
+        HRF_TRY(hrf_peers_progress(session->peers, err));
+    return talks ? communicate(session, step, &session->calls[i], err)
+                 : kernel->run(kernel, &session->calls[i], err);
+}
+
+/* No later step makes more of the step's node. */
+static bool is_done_after(const struct hrf_plan *plan, int32_t i)
+{
+    return plan->steps[i].kind == HRF_STEP_END ||
+           (plan->steps[i].kind == HRF_STEP_KERNEL && plan->steps[i].part != HRF_PART_INTERIOR &&
+            (i + 1 == plan->n_steps || plan->steps[i + 1].node != plan->steps[i].node));
 }
 
 enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
@@ -425,17 +487,18 @@ enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_er
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        const int32_t node = session->plan->steps[i].node;
-        HRF_TRY(run_step(session, node, err));
-        HRF_TRY(show(session, session->graph->nodes[node].outputs[0], err));
+        HRF_TRY(run_step(session, i, err));
+        const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
+        if (is_done_after(session->plan, i))
+            HRF_TRY(show(session, node->outputs[0], err));
     }
     return HRF_OK;
 }
 
-enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t node,
+enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                       struct hrf_error *err)
 {
-    HRF_TRY(run_step(session, node, err));
+    HRF_TRY(run_step(session, step, err));
     return session->device.ops != NULL ? hrf_session_device_wait(session, err) : HRF_OK;
 }
 

@@ -157,12 +157,12 @@ static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *
     return HRF_OK;
 }
 
-enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t n,
+enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t step,
                                                struct hrf_error *err)
 {
     struct hrf_session_device *d = &session->device;
-    const struct hrf_node *node = &session->graph->nodes[n];
-    const struct hrf_kernel_call *call = &session->calls[n];
+    const struct hrf_node *node = &session->graph->nodes[session->plan->steps[step].node];
+    const struct hrf_kernel_call *call = &session->calls[step];
     const bool has_input = node->n_inputs > 0 && call->inputs[0] != NULL;
     const size_t in = has_input ? bytes_of(session, node->inputs[0]) : 0;
     const size_t out = bytes_of(session, node->outputs[0]);

@@ -28,9 +28,9 @@ struct hrf_session {
     struct hrf_backend *backend;
     struct hrf_peers *peers; /* borrowed; NULL: it has none */
     struct hrf_plan *plan;
-    struct hrf_kernel **kernels; /* [n_nodes] */
+    struct hrf_kernel **kernels; /* [steps] NULL where ranks talk; neighbours may share one */
     int32_t n_kernels;
-    struct hrf_kernel_call *calls; /* [n_nodes], with every pointer in place */
+    struct hrf_kernel_call *calls; /* [steps], with every pointer in place */
     const void **inputs;           /* of all calls */
     unsigned char *arena;
     bool is_lent; /* arena and workspace are somebody else's */
@@ -52,8 +52,8 @@ void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
 /* Runs, or queues, every step once. */
 HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
                                                   struct hrf_error *err);
-/* One node with the buffers that it has, done when this returns. For those who time it. */
-HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t node,
+/* One step with the buffers that it has, done when this returns. For those who time it. */
+HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                                   struct hrf_error *err);
 
 /* session_device.c */
@@ -68,7 +68,7 @@ HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,
                                                     struct hrf_error *err);
 /* EXCHANGE or ALL_REDUCE by way of the host: device pointers never reach another process. */
 HRF_CHECKED enum hrf_status hrf_session_device_communicate(struct hrf_session *session,
-                                                           int32_t node, struct hrf_error *err);
+                                                           int32_t step, struct hrf_error *err);
 /* Value `value` (float32) copied to the host. */
 HRF_CHECKED enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,
                                                     const float **out, struct hrf_error *err);

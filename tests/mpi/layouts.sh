@@ -26,6 +26,7 @@ for precision in fp32 int8; do
     compare "$scratch/resnet.onnx" 4 spatial=2,stages=2,microbatches=2 $precision
     compare "$scratch/unet.onnx" 6 spatial=3,stages=2 $precision
     compare "$scratch/resnet.onnx" 4 data=2,stages=2 $precision
+    compare "$scratch/unet.onnx" 4 data=2,spatial=2,halos=overlap $precision
 done
 
 # The wrong number of ranks, and a rank that is killed: no hanging, and a word on why.

@@ -347,9 +347,12 @@ float *run_bands_in(const struct hrf_graph *graph, const char *device, const cha
 }
 
 float *run_layout_in(const struct hrf_graph *graph, const char *device, const char *precision,
-                     const char *layout, uint64_t seed, int64_t *count)
+                     const char *layout, const struct hrf_cutting *cutting, uint64_t seed,
+                     int64_t *count)
 {
-    struct hrf_session_config config = { .device = device, .precision = precision, .n_threads = 1 };
+    struct hrf_session_config config = {
+        .device = device, .precision = precision, .n_threads = 1, .cutting = cutting
+    };
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_layout_plan plan;
     struct ranges ranges;

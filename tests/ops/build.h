@@ -53,9 +53,12 @@ float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_th
  * node stayed in float32 (may be NULL). */
 float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
                     int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure);
-/* The same by the ranks of a layout ("spatial=2x2,stages=2"), for a graph with one input. */
+/* The same by the ranks of a layout ("spatial=2x2,stages=2"), for a graph with one input. `cutting`
+ * (NULL: rough costs) says what the layout is cut and its halos are chosen by. */
+struct hrf_cutting;
 float *run_layout_in(const struct hrf_graph *graph, const char *device, const char *precision,
-                     const char *layout, uint64_t seed, int64_t *count);
+                     const char *layout, const struct hrf_cutting *cutting, uint64_t seed,
+                     int64_t *count);
 /* The same in bands; NULL: the network cannot be run so. */
 float *run_bands_in(const struct hrf_graph *graph, const char *device, const char *precision,
                     int32_t n_bands, uint64_t seed, int64_t *count);

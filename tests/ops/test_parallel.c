@@ -8,6 +8,7 @@
 
 #include "engine/plan/layout.h"
 #include "engine/run/parallel.h"
+#include "engine/run/rank.h"
 #include "tests/ops/nets.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@
 enum { NETS = 40 };
 
 /* A layout that fits a batch of n images, of 16 ranks at most. */
-static void pick_layout(struct build *b, int64_t n_images, char out[128])
+static void pick_layout(struct build *b, int64_t n_images, const char *halos, char out[128])
 {
     const int64_t data = n_images > 1 && build_pick(b, 0, 3) == 0 ? 2 : 1;
     const int64_t rows = build_pick(b, 1, 5),
@@ -27,20 +28,38 @@ static void pick_layout(struct build *b, int64_t n_images, char out[128])
         stages--;
     stages = stages < 1 ? 1 : stages;
     const bool both_ways = stages > 1 && micro % 2 == 0 && build_pick(b, 0, 1) == 0;
-    snprintf(out, 128, "data=%d,spatial=%dx%d,stages=%d,microbatches=%d%s",
+    snprintf(out, 128, "data=%d,spatial=%dx%d,stages=%d,microbatches=%d%s,halos=%s",
              data * rows * columns > 16 ? 1 : (int)data, (int)rows, (int)columns, (int)stages,
-             (int)micro, both_ways ? ",bidirectional" : "");
+             (int)micro, both_ways ? ",bidirectional" : "", halos);
 }
 
+/* A machine on which a message takes so long that no arithmetic is too much to save one: halos are
+ * fused, and what is left of exchanges is overlapped. */
+static struct hrf_machine far_apart(void)
+{
+    struct hrf_machine m = { .name = "far apart",
+                             .ranks_per_node = 64,
+                             .ports_per_node = 1,
+                             .rates = { .operations = { 1e12, 1e12, 1e12, 1e12 }, .bytes = 1e12 } };
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, 1, 1e12);
+    return m;
+}
+
+/* Each network with one of three ways to come by halos. */
 static void check_net(uint64_t seed, const char *device, const char *precision, double limit)
 {
+    const struct hrf_machine machine = far_apart();
+    const struct hrf_cost_table costs = { .rates = machine.rates };
+    const struct hrf_cutting cutting = { &costs, &machine };
     struct hrf_graph *graph = make_net(seed);
     struct build b = { .random = hrf_random_init(seed * 7919) };
     int64_t n, n_ranks;
     char layout[128];
-    pick_layout(&b, graph->values[graph->inputs[0]].shape.dims[0], layout);
+    pick_layout(&b, graph->values[graph->inputs[0]].shape.dims[0],
+                seed % 3 == 1 ? "overlap" : "auto", layout);
     float *alone = run_graph_in(graph, device, precision, 1, seed, 1, &n, NULL);
-    float *together = run_layout_in(graph, device, precision, layout, seed, &n_ranks);
+    float *together = run_layout_in(graph, device, precision, layout,
+                                    seed % 3 == 2 ? &cutting : NULL, seed, &n_ranks);
     assert_int_equal(n, n_ranks);
     const double difference = relative_difference(together, alone, n);
     if (difference > limit)

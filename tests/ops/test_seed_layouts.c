@@ -55,7 +55,7 @@ static void check(const struct row *row, const char *precision)
     int64_t n, m;
     float *alone = run_graph_in(graph, "cpu", precision, 1, 1, 1, &n, NULL);
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-        float *together = run_layout_in(graph, "cpu", precision, layouts[i], 1, &m);
+        float *together = run_layout_in(graph, "cpu", precision, layouts[i], NULL, 1, &m);
         assert_int_equal(n, m);
         compare(row, precision, layouts[i], together, alone, n);
         hrf_free(together);

@@ -22,6 +22,14 @@ struct sent { /* a message on its way, kept until MPI has taken it */
     struct sent *next;
 };
 
+struct expected { /* a message that may be put in its place before it is received */
+    MPI_Request request;
+    int32_t from;
+    int64_t tag;
+    void *bytes;
+    struct expected *next;
+};
+
 struct peer {
     atomic_llong steps;   /* as it said last */
     atomic_llong seen_ns; /* when it said so, by our clock */
@@ -36,6 +44,7 @@ struct mpi_comm {
     struct world *world;
     int32_t *ranks; /* [n_ranks] in the world; NULL: this is the world */
     struct sent *on_their_way;
+    struct expected *expected; /* one of a sender and tag at most */
     MPI_Comm messages;
 };
 
@@ -235,15 +244,29 @@ static void rest(int64_t waited_ns)
         sched_yield();
 }
 
-static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag, MPI_Message *message,
-                                MPI_Status *status, struct hrf_error *err)
+/* One look: whether the message is there. An expected one is then in its place; another one is
+ * `message`'s. */
+static enum hrf_status look(struct mpi_comm *c, int32_t from, int64_t tag,
+                            struct expected *expected, MPI_Message *message, MPI_Status *status,
+                            int *there, struct hrf_error *err)
+{
+    if (expected != NULL)
+        TRY_MPI(MPI_Test(&expected->request, there, status), "cannot receive from another rank");
+    else
+        TRY_MPI(MPI_Improbe(from, (int)tag, c->messages, there, message, status),
+                "cannot receive from another rank");
+    return HRF_OK;
+}
+
+static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag,
+                                struct expected *expected, MPI_Message *message, MPI_Status *status,
+                                struct hrf_error *err)
 {
     const int64_t start = hrf_clock_ns();
     int64_t step_at = start;
     for (;;) {
         int there = 0;
-        TRY_MPI(MPI_Improbe(from, (int)tag, c->messages, &there, message, status),
-                "cannot receive from another rank");
+        HRF_TRY(look(c, from, tag, expected, message, status, &there, err));
         const int64_t now = hrf_clock_ns();
         if (there) {
             c->base.waited += (double)(now - start) * 1e-9;
@@ -266,6 +289,48 @@ static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag, M
     }
 }
 
+static struct expected **find_expected(struct mpi_comm *c, int32_t from, int64_t tag)
+{
+    struct expected **at = &c->expected;
+    while (*at != NULL && ((*at)->from != from || (*at)->tag != tag))
+        at = &(*at)->next;
+    return at;
+}
+
+/* A message that goes in parts is waited for in receive(). */
+static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                              size_t n_bytes, struct hrf_error *err)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    HRF_TRY(check_message(comm, from, tag, n_bytes, err));
+    if (part_after(c, 0, n_bytes) < n_bytes)
+        return HRF_OK;
+    struct expected *e = hrf_calloc(1, sizeof *e);
+    if (e == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message");
+    *e = (struct expected){ .from = from, .tag = tag, .bytes = bytes };
+    const int code = MPI_Irecv(bytes, (int)n_bytes, MPI_BYTE, from, (int)tag, c->messages,
+                               &e->request);
+    if (code != MPI_SUCCESS) {
+        hrf_free(e);
+        return fail(err, code, "cannot receive from another rank");
+    }
+    e->next = c->expected;
+    c->expected = e;
+    return HRF_OK;
+}
+
+/* Lets MPI do what it needs this rank for: most do nothing outside of calls. */
+static enum hrf_status progress(struct hrf_comm *comm, struct hrf_error *err)
+{
+    struct mpi_comm *c = mpi_of(comm);
+    int there = 0;
+    if (c->expected != NULL)
+        TRY_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, c->messages, &there, MPI_STATUS_IGNORE),
+                "cannot receive from other ranks");
+    return HRF_OK;
+}
+
 static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t tag, void *bytes,
                                     size_t n_bytes, struct hrf_error *err)
 {
@@ -273,14 +338,19 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
     MPI_Message message;
     MPI_Status status;
     int found = 0;
-    HRF_TRY(wait_for(c, from, tag, &message, &status, err != NULL ? err : &why));
+    struct expected **at = find_expected(c, from, tag);
+    HRF_AUTO_FREE struct expected *expected = *at;
+    if (expected != NULL)
+        *at = expected->next;
+    HRF_TRY(wait_for(c, from, tag, expected, &message, &status, err != NULL ? err : &why));
     TRY_MPI(MPI_Get_count(&status, MPI_BYTE, &found), "cannot size a message");
-    if (found != (int)n_bytes)
+    if (found != (int)n_bytes || (expected != NULL && expected->bytes != bytes))
         return hrf_error_set(
             err, HRF_E_BUG, "rank %d sent %d bytes of tag %lld where rank %d takes %zu",
             in_world(c, from), found, (long long)tag, c->world->all.base.rank, n_bytes);
-    TRY_MPI(MPI_Mrecv(bytes, found, MPI_BYTE, &message, MPI_STATUS_IGNORE),
-            "cannot receive from another rank");
+    if (expected == NULL)
+        TRY_MPI(MPI_Mrecv(bytes, found, MPI_BYTE, &message, MPI_STATUS_IGNORE),
+                "cannot receive from another rank");
     return HRF_OK;
 }
 
@@ -313,6 +383,8 @@ static const struct hrf_comm_ops ops = {
     .name = "mpi",
     .send = send,
     .receive = receive,
+    .expect = expect,
+    .progress = progress,
     .abort = end_group,
 };
 
@@ -378,6 +450,13 @@ static void end_messages(struct mpi_comm *c)
         c->on_their_way = s->next;
         hrf_free(s->bytes);
         hrf_free(s);
+    }
+    while (c->expected != NULL) { /* of a run that failed */
+        struct expected *e = c->expected;
+        MPI_Cancel(&e->request);
+        MPI_Request_free(&e->request);
+        c->expected = e->next;
+        hrf_free(e);
     }
     hrf_free(c->ranks);
 }

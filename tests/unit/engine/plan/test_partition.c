@@ -44,6 +44,11 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     assert_true(l.bidirectional && l.microbatches == 6);
     assert_int_equal(hrf_layout_parse("single", &l, NULL), HRF_OK);
     assert_int_equal(hrf_layout_ranks(&l), 1);
+    assert_int_equal(hrf_layout_parse("spatial=2,halos=overlap", &l, NULL), HRF_OK);
+    char text[96];
+    hrf_layout_text(&l, text);
+    assert_string_equal(text, "spatial=2,halos=overlap");
+    refused("halos=wide", "halos=auto, plain or overlap");
     refused("spatial=0", "'spatial=0' is not a part");
     refused("rows=2", "'rows=2' is not a part");
     refused("spatial=2x", "'spatial=2x' is not a part");
@@ -172,9 +177,10 @@ static void more_stages_than_nodes_are_refused_with_what_would_do(void **state)
 {
     (void)state;
     struct hrf_graph *graph = two_convolutions();
-    struct hrf_layout_plan layout = { 1, 1, 1, 9, 1, false };
+    struct hrf_layout_plan layout = hrf_layout_single();
     struct hrf_partition *p = NULL;
     struct hrf_error err = { .status = HRF_OK };
+    layout.stages = 9;
     assert_int_equal(hrf_partition_create(graph, &layout, NULL, &p, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "stages=3"));
     hrf_graph_destroy(graph);
@@ -185,8 +191,10 @@ static void more_stages_than_nodes_are_refused_with_what_would_do(void **state)
 static void both_directions_keep_both_ranks_busy(void **state)
 {
     (void)state;
-    const struct hrf_layout_plan both = { 1, 1, 1, 2, 4, true };
+    struct hrf_layout_plan both;
     struct hrf_turn turns[4];
+    assert_int_equal(hrf_layout_parse("stages=2,microbatches=4,bidirectional", &both, NULL),
+                     HRF_OK);
     assert_int_equal(hrf_schedule(&both, 0, turns, NULL), HRF_OK);
     int n_mirrored = 0;
     for (int i = 0; i < 4; i++)

@@ -98,6 +98,8 @@ static void what_ranks_hold_and_send_is_predicted_exactly(void **state)
     check("stages=2,microbatches=4,bidirectional", "fp32", 5);
     check("data=2,spatial=2,stages=2,microbatches=2", "fp32", 4);
     check("spatial=2", "int8", 1);
+    check("spatial=3,halos=overlap", "int8", 1);
+    check("spatial=2,stages=2,halos=overlap", "fp32", 1);
     check("spatial=2,stages=2", "int8", 1);
 }
 

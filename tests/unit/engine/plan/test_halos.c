@@ -1,0 +1,280 @@
+/* Halos by costs: where messages are dear they become fewer, where they are free nothing is
+ * computed twice, and where they merely take their time the interior is computed meanwhile. */
+#include "tests/unit/unit.h"
+
+#include "engine/plan/halos.h"
+#include "engine/plan/plan.h"
+#include "engine/plan/predict.h"
+#include "tests/ops/build.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CONVOLUTIONS = 5 };
+
+/* 3x3 convolutions one after the other, of `rows` rows. */
+static struct hrf_graph *chain(int64_t rows)
+{
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 3, rows, 16));
+    for (int i = 0; i < CONVOLUTIONS; i++)
+        y = build_plain_conv(&b, y, i == 0 ? 3 : 8, 8, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    return build_finish(&b, &y, 1);
+}
+
+/* 10 MFLOPS: a row of 16 px of a convolution from 8 to 8 channels takes about 1.8 ms. */
+static struct hrf_machine machine_of(double latency)
+{
+    struct hrf_machine m = {
+        .name = "m",
+        .ranks_per_node = 64,
+        .ports_per_node = 1,
+        .rates = { .operations = { 1e7, 1e7, 1e7, 1e7 }, .bytes = 1e12, .overhead = 1e-6 }
+    };
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, latency, 1e12);
+    return m;
+}
+
+static struct hrf_partition *cut(const struct hrf_graph *graph, const char *text,
+                                 const struct hrf_partition_wishes *wishes)
+{
+    struct hrf_layout_plan layout;
+    struct hrf_partition *p = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_layout_parse(text, &layout, NULL), HRF_OK);
+    if (hrf_partition_create(graph, &layout, wishes, &p, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return p;
+}
+
+static struct hrf_partition *choose(const struct hrf_graph *graph, const char *text, double latency)
+{
+    const struct hrf_machine machine = machine_of(latency);
+    const struct hrf_cost_table costs = { .rates = machine.rates };
+    struct hrf_partition *p = cut(graph, text, NULL);
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_halos_choose(&costs, &machine, &p, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return p;
+}
+
+static double seconds_of(const struct hrf_partition *p, double latency)
+{
+    const struct hrf_machine machine = machine_of(latency);
+    const struct hrf_cost_table costs = { .rates = machine.rates };
+    HRF_AUTO(hrf_prediction) prediction = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_predict(p, 1, &costs, &machine, &prediction, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return prediction->seconds;
+}
+
+static int32_t count(const bool *flags, int32_t n)
+{
+    int32_t sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += flags[i];
+    return sum;
+}
+
+/* Exchanges for which anybody sends anything: others only cut off what is too much. */
+static int32_t count_exchanges(const struct hrf_partition *p)
+{
+    int32_t sum = 0;
+    for (int32_t e = 0; e < p->n_exchanges; e++) {
+        bool sends = false;
+        for (int32_t i = 0; i < p->n_ranks * p->n_ranks; i++) {
+            const struct hrf_box part = hrf_exchange_sent(&p->exchanges[e], i / p->n_ranks,
+                                                          i % p->n_ranks);
+            sends |= !hrf_box_is_empty(&part);
+        }
+        sum += sends;
+    }
+    return sum;
+}
+
+static int32_t count_fused(const struct hrf_partition *p)
+{
+    return count(p->is_recomputed, p->graph->n_values) - p->graph->n_inputs;
+}
+
+static void free_messages_fuse_and_overlap_nothing(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = chain(64);
+    HRF_AUTO(hrf_partition) p = choose(graph, "spatial=4", 0);
+    assert_int_equal(count_exchanges(p),
+                     CONVOLUTIONS - 1); /* the first convolution is fed its halo */
+    assert_int_equal(count_fused(p), 0);
+    assert_int_equal(count(p->is_overlapped, graph->n_nodes), 0);
+    hrf_graph_destroy(graph);
+}
+
+static void dear_messages_become_fewer_and_then_none(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = chain(64);
+    int32_t n = CONVOLUTIONS - 1;
+    for (double latency = 1e-4; latency < 100; latency *= 4) {
+        HRF_AUTO(hrf_partition) p = choose(graph, "spatial=4", latency);
+        assert_true(count_exchanges(p) <= n);
+        n = count_exchanges(p);
+    }
+    assert_int_equal(n, 0);
+    hrf_graph_destroy(graph);
+}
+
+static void slow_messages_are_hidden_behind_the_interior(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = chain(64);
+    const double latency = 3e-3; /* less than two rows take */
+    HRF_AUTO(hrf_partition) p = choose(graph, "spatial=4", latency);
+    HRF_AUTO(hrf_partition) plain = cut(graph, "spatial=4", NULL);
+    assert_int_equal(count_fused(p), 0);
+    assert_int_equal(count(p->is_overlapped, graph->n_nodes), CONVOLUTIONS - 1);
+    /* All of the waits but those of the sum at the end. */
+    assert_true(seconds_of(plain, latency) - seconds_of(p, latency) >
+                0.99 * (CONVOLUTIONS - 1) * latency);
+    hrf_graph_destroy(graph);
+}
+
+/* Every set of values that could be computed twice, overlapped wherever there is an interior or
+ * nowhere: none is predicted to be sooner than what was chosen. */
+static void the_choice_is_as_good_as_the_best_of_all(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = chain(40);
+    bool recompute[64] = { false }, overlap[64];
+    assert_true(graph->n_values <= 64 && graph->n_nodes <= 64);
+    memset(overlap, true, sizeof overlap);
+    for (double latency = 1e-3; latency < 1; latency *= 3) {
+        HRF_AUTO(hrf_partition) chosen = choose(graph, "spatial=4", latency);
+        double best = INFINITY;
+        for (int set = 0; set < 1 << CONVOLUTIONS; set++) {
+            for (int i = 0; i < CONVOLUTIONS; i++)
+                recompute[graph->nodes[i].outputs[0]] = (set >> i & 1) != 0;
+            for (int with = 0; with < 2; with++) {
+                const struct hrf_partition_wishes wishes = { .recompute = recompute,
+                                                             .overlap = with ? overlap : NULL };
+                HRF_AUTO(hrf_partition) p = cut(graph, "spatial=4", &wishes);
+                best = fmin(best, seconds_of(p, latency));
+            }
+        }
+        assert_true(seconds_of(chosen, latency) <= 1.002 * best);
+    }
+    hrf_graph_destroy(graph);
+}
+
+/* Residual blocks are fused whole: what goes around them needs the wider halo too. */
+static void halos_serve_more_than_one_residual_block(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 8, 64, 16));
+    for (int i = 0; i < 3; i++) {
+        int32_t z = build_plain_conv(&b, y, 8, 8, 3, 1, true);
+        z = build_plain_conv(&b, z, 8, 8, 3, 1, true);
+        y = build_binary(&b, HRF_OP_ADD, z, y);
+    }
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    HRF_AUTO(hrf_partition) plain = cut(graph, "spatial=4", NULL);
+    HRF_AUTO(hrf_partition) near = choose(graph, "spatial=4", 0.032);
+    HRF_AUTO(hrf_partition) far = choose(graph, "spatial=4", 10);
+    assert_int_equal(count_exchanges(plain), 5);
+    assert_true(count_exchanges(near) < 5 && count_exchanges(near) > 0);
+    assert_int_equal(count_exchanges(far), 0);
+    hrf_graph_destroy(graph);
+}
+
+/* ---- plans ---- */
+
+/* Rank 1 of 4 of the chain, all of whose exchanges are overlapped. */
+static struct hrf_plan *plan_overlapped(struct hrf_graph *whole, struct hrf_graph **out)
+{
+    struct hrf_plan *plan = NULL;
+    HRF_AUTO(hrf_partition) p = cut(whole, "spatial=4,halos=overlap", NULL);
+    assert_int_equal(hrf_halos_choose(NULL, NULL, &p, NULL), HRF_OK);
+    assert_int_equal(hrf_partition_graph(p, 1, out, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(*out, &plan, NULL), HRF_OK);
+    return plan;
+}
+
+static void the_interior_comes_between_an_exchanges_begin_and_end(void **state)
+{
+    (void)state;
+    struct hrf_graph *whole = chain(64), *graph = NULL;
+    HRF_AUTO(hrf_plan) plan = plan_overlapped(whole, &graph);
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_plan_check(plan, graph, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    static const struct hrf_step want[] = {
+        { HRF_STEP_KERNEL, 0, HRF_PART_WHOLE },    { HRF_STEP_BEGIN, 1, HRF_PART_WHOLE },
+        { HRF_STEP_KERNEL, 2, HRF_PART_INTERIOR }, { HRF_STEP_END, 1, HRF_PART_WHOLE },
+        { HRF_STEP_KERNEL, 2, HRF_PART_FIRST },    { HRF_STEP_KERNEL, 2, HRF_PART_LAST }
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_int_equal(plan->steps[i].kind, want[i].kind);
+        assert_int_equal(plan->steps[i].node, want[i].node);
+        assert_int_equal(plan->steps[i].part, want[i].part);
+    }
+    const struct hrf_node *node = &graph->nodes[2]; /* 16 rows, one at each border waits */
+    assert_int_equal(node->attributes.interior[0], 1);
+    assert_int_equal(node->attributes.interior[1], 15);
+    const struct hrf_box last = hrf_part_needs(graph, node, 0, HRF_PART_LAST);
+    assert_int_equal(last.lo[0], 15); /* of 18: two own rows and the halo */
+    assert_int_equal(last.hi[0], 18);
+    assert_true(hrf_part_edges_are_alike(graph, node));
+    hrf_graph_destroy(graph);
+    hrf_graph_destroy(whole);
+}
+
+static void refuses(const struct hrf_plan *plan, const struct hrf_graph *graph, const char *said)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_plan_check(plan, graph, &err), HRF_E_BUG);
+    if (strstr(err.text, said) == NULL)
+        fail_msg("it says '%s'", err.text);
+}
+
+static void swap(struct hrf_plan *plan, int a, int b)
+{
+    const struct hrf_step step = plan->steps[a];
+    plan->steps[a] = plan->steps[b];
+    plan->steps[b] = step;
+}
+
+static void a_halo_that_is_read_before_its_exchange_ends_is_found(void **state)
+{
+    (void)state;
+    struct hrf_graph *whole = chain(64), *graph = NULL;
+    HRF_AUTO(hrf_plan) plan = plan_overlapped(whole, &graph);
+    swap(plan, 3, 4); /* an edge before the end */
+    refuses(plan, graph, "still under way");
+    swap(plan, 3, 4);
+    graph->nodes[2].attributes.interior[1]++; /* an interior one row too high */
+    refuses(plan, graph, "still under way");
+    graph->nodes[2].attributes.interior[1]--;
+    swap(plan, 1, 3); /* the end before the beginning */
+    refuses(plan, graph, "not under way");
+    swap(plan, 1, 3);
+    assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_OK);
+    hrf_graph_destroy(graph);
+    hrf_graph_destroy(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(free_messages_fuse_and_overlap_nothing),
+        cmocka_unit_test(dear_messages_become_fewer_and_then_none),
+        cmocka_unit_test(slow_messages_are_hidden_behind_the_interior),
+        cmocka_unit_test(the_choice_is_as_good_as_the_best_of_all),
+        cmocka_unit_test(halos_serve_more_than_one_residual_block),
+        cmocka_unit_test(the_interior_comes_between_an_exchanges_begin_and_end),
+        cmocka_unit_test(a_halo_that_is_read_before_its_exchange_ends_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
