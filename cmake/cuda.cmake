@@ -1,5 +1,5 @@
-# CUDA, cuDNN: found, or the sentence why not. Sets HRF_HAS_CUDA and, with it, the target hrf_cuda
-# (headers, cuDNN, the static run time) and the function hrf_compile_cuda(out source).
+# CUDA, cuBLASLt, cuDNN: found, or the sentence why not. Sets HRF_HAS_CUDA and, with it, the target hrf_cuda
+# (headers, cuBLASLt, cuDNN, the static run time) and the function hrf_compile_cuda(out source).
 set(HRF_WITH_CUDA AUTO CACHE STRING "The CUDA back end: AUTO (where toolkit and cuDNN 9 are), ON, OFF")
 set_property(CACHE HRF_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(HRF_HAS_CUDA OFF)
@@ -15,10 +15,16 @@ function(hrf_find_cuda)
     get_filename_component(root ${nvcc}/../.. ABSOLUTE)
     find_path(HRF_CUDA_INCLUDE cuda_runtime_api.h HINTS ${root}/include ${root}/targets/x86_64-linux/include)
     find_library(HRF_CUDART cudart_static HINTS ${root}/lib64 ${root}/lib ${root}/targets/x86_64-linux/lib)
+    find_path(HRF_CUBLAS_INCLUDE cublasLt.h HINTS ${root}/include ${root}/targets/x86_64-linux/include)
+    find_library(HRF_CUBLAS cublasLt HINTS ${root}/lib64 ${root}/lib ${root}/targets/x86_64-linux/lib)
     find_path(HRF_CUDNN_INCLUDE cudnn.h HINTS $ENV{CUDNN_PATH}/include ${root}/include)
     find_library(HRF_CUDNN cudnn HINTS $ENV{CUDNN_PATH}/lib ${root}/lib64 ${root}/lib)
     if(NOT HRF_CUDA_INCLUDE OR NOT HRF_CUDART)
         set(HRF_CUDA_MISSING "${root} has no headers or no libcudart_static.a" PARENT_SCOPE)
+        return()
+    endif()
+    if(NOT HRF_CUBLAS_INCLUDE OR NOT HRF_CUBLAS)
+        set(HRF_CUDA_MISSING "${root} has no cuBLASLt (cublasLt.h, libcublasLt.so)" PARENT_SCOPE)
         return()
     endif()
     if(NOT HRF_CUDNN_INCLUDE OR NOT HRF_CUDNN)
@@ -62,8 +68,8 @@ set(HRF_CUDA_ARCHITECTURES 80 90a 100 120 CACHE STRING "GPU generations that ker
 
 if(HRF_HAS_CUDA)
     add_library(hrf_cuda INTERFACE)
-    target_include_directories(hrf_cuda SYSTEM INTERFACE ${HRF_CUDA_INCLUDE} ${HRF_CUDNN_INCLUDE})
-    target_link_libraries(hrf_cuda INTERFACE ${HRF_CUDNN} ${HRF_CUDART} ${CMAKE_DL_LIBS} rt Threads::Threads)
+    target_include_directories(hrf_cuda SYSTEM INTERFACE ${HRF_CUDA_INCLUDE} ${HRF_CUBLAS_INCLUDE} ${HRF_CUDNN_INCLUDE})
+    target_link_libraries(hrf_cuda INTERFACE ${HRF_CUDNN} ${HRF_CUBLAS} ${HRF_CUDART} ${CMAKE_DL_LIBS} rt Threads::Threads)
     set(HRF_CUDA_FLAGS -std=c++17 -O3 -fmad=false -I${PROJECT_SOURCE_DIR}
         -Xcompiler=-fPIC,-Wall,-fno-exceptions,-fno-rtti)
     foreach(architecture ${HRF_CUDA_ARCHITECTURES})

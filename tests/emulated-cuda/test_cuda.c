@@ -8,6 +8,7 @@
 #include "engine/run/made_ranges.h"
 #include "engine/run/parallel.h"
 #include "engine/run/session.h"
+#include "engine/run/session_private.h"
 #include "tests/ops/cases.h"
 
 #include <dirent.h>
@@ -88,6 +89,49 @@ static void a_part_that_cuts_through_blocks_is_refused(void **state)
     assert_false(cuda->supports_op(graph, &graph->nodes[0], &err));
     assert_non_null(strstr(err.text, "multiples of 2"));
     hrf_graph_destroy(graph);
+}
+
+/* x times y: both made by the run, or y the model's. */
+static void check_product(struct hrf_shape x, struct hrf_shape y, bool is_constant,
+                          const char *precision, double limit)
+{
+    struct build b = build_start(3);
+    struct hrf_error err = { .text = "" };
+    b.between_products = strchr(precision, '1') != NULL; /* fp16, bf16 */
+    const int32_t one = build_input(&b, x);
+    const int32_t other = is_constant ? build_constant(&b, y, -1, 1) : build_input(&b, y);
+    const int32_t inputs[] = { one, other };
+    const int32_t output = build_node(&b, HRF_OP_MATMUL, inputs, 2, NULL);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    const struct hrf_session_config config = { .device = "cuda", .precision = precision };
+    struct hrf_session *session = NULL;
+    int64_t n, n_ref;
+    float *truth = run_graph(graph, "ref", 1, 3, 1, &n_ref);
+    float *ours = run_graph_in(graph, "cuda", precision, 1, 3, 3, &n, NULL);
+    assert_int_equal(n, n_ref);
+    const double difference = relative_difference(ours, truth, n);
+    assert_true(difference <= limit);
+    assert_int_equal(hrf_session_create(graph, &config, &session, &err), HRF_OK);
+    bool is_there = false;
+    for (int32_t i = 0; i < session->n_kernels; i++)
+        is_there |= session->kernels[i] != NULL &&
+                    strcmp(session->kernels[i]->implementation, "cublasLt") == 0;
+    assert_true(is_there);
+    hrf_session_destroy(session);
+    hrf_free(truth);
+    hrf_free(ours);
+    hrf_graph_destroy(graph);
+}
+
+static void products_of_values_go_to_cublas_however_they_lie(void **state)
+{
+    (void)state;
+    check_product(SHAPE(7, 5), SHAPE(5, 9), false, "fp32", 2e-5);
+    check_product(SHAPE(2, 3, 7, 5), SHAPE(2, 3, 5, 9), false, "fp32", 2e-5);
+    check_product(SHAPE(2, 3, 7, 5), SHAPE(5, 9), true, "fp32", 2e-5);
+    check_product(SHAPE(3, 7, 5), SHAPE(1, 5, 9), false, "tf32", 2e-5);
+    check_product(SHAPE(3, 7, 5), SHAPE(5, 9), true, "fp16", 0.003);
+    check_product(SHAPE(2, 3, 7, 5), SHAPE(2, 3, 5, 9), false, "bf16", 0.02);
 }
 
 /* A quotient by a number near zero is as far off as one likes. */
@@ -374,6 +418,7 @@ int main(void)
         cmocka_unit_test(networks_agree_with_the_reference),
         cmocka_unit_test(ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
+        cmocka_unit_test(products_of_values_go_to_cublas_however_they_lie),
         cmocka_unit_test(a_part_that_cuts_through_blocks_is_refused),
         cmocka_unit_test(int8_is_near_float32),
         cmocka_unit_test(bf16_is_near_float32),

@@ -49,10 +49,26 @@ struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes)
 
 /* ---- kernels ---- */
 
+static enum hrf_status run_product(const struct hrf_cuda_kernel *kernel,
+                                   const struct hrf_kernel_call *call, struct hrf_error *err)
+{
+    const void *inputs[HRF_CONV_N_INPUTS] = { NULL };
+    for (int32_t i = 0; i < HRF_CONV_N_INPUTS; i++)
+        if (hrf_spec_has(kernel->spec, i))
+            inputs[i] = kernel->constants[i] != NULL ? kernel->constants[i] : call->inputs[i];
+    const enum hrf_status status = hrf_cuda_product_run(kernel->product, inputs, call->output,
+                                                        call->workspace, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "node '%s'", kernel->spec->name);
+    return HRF_OK;
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
     const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
+    if (kernel->product != NULL)
+        return run_product(kernel, call, err);
     const cudaError_t status = kernel->launch(kernel, call);
     if (status != cudaSuccess) {
         (void)hrf_cuda_error(err, status, "starting a kernel");
@@ -67,6 +83,7 @@ static void destroy_kernel(struct hrf_kernel *base)
     if (kernel->constants != NULL)
         for (int32_t i = 0; i < kernel->spec->n_inputs; i++)
             hrf_cuda_release(kernel->constants[i]);
+    hrf_product_plan_destroy(kernel->product);
     hrf_cuda_release(kernel->tables[0]);
     hrf_cuda_release(kernel->tables[1]);
     hrf_free(kernel->constants);
@@ -146,6 +163,12 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     HRF_TRY(upload_constants(kernel, err));
     kernel->base.weight_bytes = kernel->constant_bytes;
     kernel->base.workspace_bytes = workspace_of(kernel->spec);
+    if (hrf_cuda_product_fits(graph, node))
+        HRF_TRY(hrf_cuda_product_plan(backend, kernel->spec, &kernel->product, err));
+    if (kernel->product != NULL) {
+        kernel->base.implementation = "cublasLt";
+        kernel->base.workspace_bytes = hrf_cuda_product_workspace(kernel->product);
+    }
     *out = owned;
     owned = NULL;
     return HRF_OK;
@@ -203,10 +226,13 @@ static void destroy(struct hrf_backend *backend)
     }
     hrf_plan_cache_destroy(backend->plans);
     hrf_cudnn_device_destroy(backend->properties);
+    if (backend->cublas != NULL)
+        (void)cublasLtDestroy(backend->cublas);
     if (backend->cudnn != NULL)
         (void)cudnnDestroy(backend->cudnn);
     hrf_cuda_device_destroy(backend->device);
     hrf_strbuf_release(&backend->notes);
+    hrf_strbuf_release(&backend->lines);
     hrf_free(backend);
 }
 
@@ -250,7 +276,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (backend == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
     backend->allow_tf32 = config->allow_tf32;
-    backend->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
     enum hrf_status status = hrf_cuda_device_open(-1, &backend->device, err);
     if (status == HRF_OK)
         status = make_events(backend, err);

@@ -7,7 +7,9 @@
 #include "engine/backend/cuda/device.h"
 #include "engine/backend/cuda/kernels.h"
 #include "engine/backend/cuda/plan_cache.h"
+#include "engine/backend/cuda/product.h"
 
+#include <cublasLt.h>
 #include <cudnn.h>
 
 /* Where pixels land on the device before they become floats. */
@@ -20,13 +22,14 @@ struct hrf_cuda_landing {
 struct hrf_backend {
     struct hrf_cuda_device *device;
     cudnnHandle_t cudnn;
+    cublasLtHandle_t cublas; /* NULL until a product asks for it */
     struct hrf_cudnn_device *properties;
     struct hrf_plan_cache *plans;
     struct hrf_cuda_landing landings[2];
     cudaEvent_t marks[2];
     bool allow_tf32;
     char description[512];
-    struct hrf_strbuf notes;
+    struct hrf_strbuf notes, lines; /* lines: for the next notes */
 };
 
 struct hrf_cuda_kernel;
@@ -43,6 +46,7 @@ struct hrf_cuda_kernel {
     /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns. */
     void *tables[2];
     size_t constant_bytes;
+    struct hrf_product_plan *product; /* in the place of `launch` */
 };
 
 /* An operand as a kernel takes it. */

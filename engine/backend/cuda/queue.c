@@ -141,6 +141,8 @@ static const char *notes(struct hrf_backend *backend)
 {
     hrf_strbuf_clear(&backend->notes);
     hrf_plan_cache_notes(backend->plans, &backend->notes);
+    hrf_strbuf_adds(&backend->notes, backend->lines.text);
+    hrf_strbuf_clear(&backend->lines);
     return backend->notes.text;
 }
 
