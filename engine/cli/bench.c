@@ -142,7 +142,8 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
         .comm = joined->comm,
         .n_bands = (int32_t)r->bands,
     };
-    enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, &layout, err);
+    enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, joined->comm,
+                                             &layout, err);
     if (status == HRF_OK)
         status = hrf_bench_run(graph, &config, r->runs, &result, err);
     char text[96];

@@ -30,10 +30,12 @@ static enum hrf_status open_comm(const char *name, const char *layout, struct hr
                              "--comm '%s' is not known; loop (threads of this process) and mpi "
                              "(started by mpirun or srun --mpi=pmix) are",
                              name);
-    if (layout == NULL || strcmp(layout, "auto") == 0)
+    if (layout == NULL)
         return hrf_error_set(err, HRF_E_USER,
                              "--comm mpi needs a --layout that says what each rank does, e.g. "
-                             "spatial=4");
+                             "spatial=4, or auto");
+    if (strcmp(layout, "auto") == 0)
+        return join(0, joined, err);
     HRF_TRY(hrf_layout_parse(layout, &plan, err));
     return join(hrf_layout_ranks(&plan), joined, err);
 }

@@ -110,7 +110,7 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
         config.session.memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30);
         config.layout = &layout.plan;
         config.comm = run->joined != NULL ? run->joined->comm : NULL;
-        status = hrf_layout_find(request->layout, copy, &config.session, &layout, err);
+        status = hrf_layout_find(request->layout, copy, &config.session, config.comm, &layout, err);
     }
     if (status == HRF_OK)
         status = hrf_network_create(copy, &config, &run->network, err);

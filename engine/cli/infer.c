@@ -81,10 +81,11 @@ static enum hrf_status do_job(struct hrf_worker *job, const char *spec_path, enu
     HRF_TRY(hrf_engine_check_device(engine->device, err));
     double start = hrf_clock_seconds();
     HRF_TRY(hrf_worker_load_model(job, err));
+    if (kind == HRF_JOB_INFER)
+        HRF_TRY(hrf_worker_form_groups(job, err));
     job->build_seconds = hrf_clock_seconds() - start;
     for (size_t i = 0; i < job->spec->n_tasks; i++) {
-        if (hrf_worker_is_stopping())
-            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+        HRF_TRY(hrf_worker_settle(job, HRF_OK, err));
         HRF_TRY(do_task(job, &job->spec->tasks[i], err));
     }
     return HRF_OK;

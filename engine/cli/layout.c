@@ -2,8 +2,10 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "engine/run/agree.h"
 #include "engine/run/planner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static enum hrf_status find_known(int32_t n_ranks, struct hrf_found_layout *found,
@@ -40,22 +42,112 @@ static enum hrf_status choose(const struct hrf_graph *graph,
     return HRF_OK;
 }
 
-enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
-                                struct hrf_session_config *config, struct hrf_found_layout *out,
-                                struct hrf_error *err)
+static enum hrf_status find(const char *text, const struct hrf_graph *graph, int32_t n_ranks,
+                            struct hrf_session_config *config, struct hrf_found_layout *out,
+                            struct hrf_error *err)
 {
     const bool is_auto = text != NULL && strcmp(text, "auto") == 0;
-    const int32_t n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count();
-    *out = (struct hrf_found_layout){ .is_chosen = false };
     HRF_TRY(hrf_layout_parse(is_auto ? NULL : text, &out->plan, err));
     if (!is_auto && out->plan.stages == 1)
         return HRF_OK;
-    HRF_TRY(find_known(is_auto ? n_threads : hrf_layout_ranks(&out->plan), out, err));
-    if (is_auto && n_threads > 1)
-        HRF_TRY(choose(graph, config, n_threads, out, err));
+    HRF_TRY(find_known(is_auto ? n_ranks : hrf_layout_ranks(&out->plan), out, err));
+    if (is_auto && n_ranks > 1)
+        HRF_TRY(choose(graph, config, n_ranks, out, err));
     if (out->plan.stages > 1)
         config->cutting = &out->cutting;
     return HRF_OK;
+}
+
+/* ---- what the first rank found, told to the others ---- */
+
+struct told {
+    struct hrf_vote outcome;
+    struct hrf_layout_plan plan;
+    struct hrf_machine machine;
+    struct hrf_cost_rates rates;
+    bool is_chosen, is_cut;
+    double predicted_seconds;
+    int64_t n_bytes; /* of the costs, as JSON */
+};
+
+static void take_told(const struct told *told, struct hrf_session_config *config,
+                      struct hrf_found_layout *out)
+{
+    out->plan = told->plan;
+    out->is_chosen = told->is_chosen;
+    out->predicted_seconds = told->predicted_seconds;
+    out->known.machine = told->machine;
+    out->known.costs.rates = told->rates;
+    out->cutting = (struct hrf_cutting){ &out->known.costs, &out->known.machine };
+    config->cutting = told->is_cut ? &out->cutting : NULL;
+}
+
+static enum hrf_status take_costs(struct hrf_comm *comm, int64_t n_bytes,
+                                  struct hrf_cost_table *costs, struct hrf_error *err)
+{
+    HRF_AUTO_JSON json = NULL;
+    HRF_AUTO_FREE char *text = hrf_alloc((size_t)n_bytes + 1);
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for measured costs");
+    HRF_TRY(hrf_tell_all(comm, text, (size_t)n_bytes, err));
+    HRF_TRY(hrf_json_parse(text, (size_t)n_bytes, "rank 0's costs", &json, err));
+    return hrf_cost_decode(json, "rank 0's costs", costs, err);
+}
+
+/* On rank 0. `status` and `err`: how finding went. */
+static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_config *config,
+                            const struct hrf_found_layout *found, enum hrf_status status,
+                            struct hrf_error *err)
+{
+    HRF_AUTO_JSON json = hrf_cost_encode(&found->known.costs);
+    HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
+    if (status == HRF_OK && text == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory to tell the ranks their layout");
+    struct told told = { .outcome = { .status = status },
+                         .plan = found->plan,
+                         .machine = found->known.machine,
+                         .rates = found->known.costs.rates,
+                         .is_chosen = found->is_chosen,
+                         .is_cut = config->cutting != NULL,
+                         .predicted_seconds = found->predicted_seconds,
+                         .n_bytes = text != NULL ? (int64_t)strlen(text) : 0 };
+    if (status != HRF_OK)
+        snprintf(told.outcome.text, sizeof told.outcome.text, "%.*s",
+                 (int)sizeof told.outcome.text - 1, err->text);
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status said = hrf_tell_all(comm, &told, sizeof told, &why);
+    if (said == HRF_OK && status == HRF_OK && told.is_cut)
+        said = hrf_tell_all(comm, text, (size_t)told.n_bytes, &why);
+    if (status != HRF_OK || said == HRF_OK)
+        return status;
+    *err = why;
+    return said;
+}
+
+enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
+                                struct hrf_session_config *config, struct hrf_comm *comm,
+                                struct hrf_found_layout *out, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    struct told told;
+    *out = (struct hrf_found_layout){ .is_chosen = false };
+    if (comm == NULL || comm->n_ranks == 1) {
+        const int32_t n_threads = config->n_threads > 0 ? config->n_threads
+                                                        : hrf_process_cpu_count();
+        return find(text, graph, n_threads, config, out, err);
+    }
+    if (comm->rank == 0) {
+        const enum hrf_status status = find(text, graph, comm->n_ranks, config, out, &why);
+        const enum hrf_status said = tell(comm, config, out, status, &why);
+        if (said != HRF_OK && err != NULL)
+            *err = why;
+        return said;
+    }
+    HRF_TRY(hrf_tell_all(comm, &told, sizeof told, err));
+    if (told.outcome.status != HRF_OK)
+        return hrf_error_set(err, told.outcome.status, "%s", told.outcome.text);
+    take_told(&told, config, out);
+    return told.is_cut ? take_costs(comm, told.n_bytes, &out->known.costs, err) : HRF_OK;
 }
 
 void hrf_found_layout_release(struct hrf_found_layout *found)

@@ -41,7 +41,7 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
     char *text = NULL;
     enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
     if (status == HRF_OK && !job->spec->engine.class_map)
-        status = hrf_worker_start_feed(job, task, NULL, &source, err);
+        status = hrf_worker_start_feed(job, task, &source, err);
     if (status == HRF_OK) {
         struct hrf_session *session = hrf_network_session(job->network);
         calibrator.batch = hrf_session_input_shape(session, 0)->dims[0];

@@ -14,10 +14,14 @@
 /* DEADLINE_MS: for a rank that shows no progress although another waits for it. STUCK_MS: for a
  * rank that was given a batch; a first batch of a large network on few cores takes minutes. */
 enum { DEADLINE_MS = 120000, STUCK_MS = 600000, EXIT_TRY_AGAIN = 75 };
+enum { ORDER_TAG = 1, FAREWELL_TAG = 2, NO_MORE = -1 };
 
 struct hrf_ranks {
     const struct hrf_mpi_module *mpi; /* NULL: one rank */
     struct hrf_comm *comm;
+    struct hrf_comm *group, *orders; /* NULL: a group of one; orders: of the feed's readers */
+    struct hrf_comm *leaders;        /* NULL: this rank is none, or there is one group */
+    bool orders_ended;               /* of this task */
     struct hrf_share *share;
     struct hrf_rank_record record;
     char *directory;
@@ -120,14 +124,7 @@ static enum hrf_status fill(struct hrf_ranks *ranks, const char *directory, int6
                                               .begin_ms = hrf_clock_wall_ms(),
                                               .state = HRF_RANK_RUNNING };
     hrf_process_host_name(ranks->record.host, sizeof ranks->record.host);
-    if (n_ranks > 1)
-        HRF_TRY(join(ranks, n_ranks, err));
-    const struct hrf_share_config config = {
-        .comm = ranks->comm,
-        .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,
-        .stuck_ms = milliseconds("HRF_RANK_STUCK_MS", STUCK_MS)
-    };
-    return hrf_share_create(&config, &ranks->share, err);
+    return n_ranks > 1 ? join(ranks, n_ranks, err) : HRF_OK;
 }
 
 enum hrf_status hrf_ranks_create(const char *directory, int64_t n_ranks, struct hrf_ranks **out,
@@ -147,11 +144,107 @@ enum hrf_status hrf_ranks_create(const char *directory, int64_t n_ranks, struct 
     return HRF_OK;
 }
 
+/* ---- groups ---- */
+
+static enum hrf_status make_groups(struct hrf_ranks *ranks, int32_t n_group, struct hrf_error *err)
+{
+    struct hrf_comm *all = ranks->comm;
+    const bool leads = all->rank % n_group == 0;
+    if (n_group == 1) {
+        ranks->leaders = all;
+        return HRF_OK;
+    }
+    HRF_TRY(ranks->mpi->group(all, all->rank / n_group, &ranks->group, err));
+    HRF_TRY(ranks->mpi->group(all, all->rank / n_group, &ranks->orders, err));
+    if (all->n_ranks == n_group)
+        return HRF_OK;
+    hrf_log_info("engine", "rank %d of group %d of %d", ranks->group->rank, all->rank / n_group,
+                 all->n_ranks / n_group);
+    return ranks->mpi->group(all, leads ? 0 : -1, &ranks->leaders, err);
+}
+
+enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group, struct hrf_error *err)
+{
+    if (ranks->comm != NULL)
+        HRF_TRY(make_groups(ranks, n_group, err));
+    const struct hrf_share_config config = {
+        .comm = ranks->leaders,
+        .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,
+        .stuck_ms = milliseconds("HRF_RANK_STUCK_MS", STUCK_MS)
+    };
+    return hrf_ranks_leads(ranks) ? hrf_share_create(&config, &ranks->share, err) : HRF_OK;
+}
+
+struct hrf_comm *hrf_ranks_all(const struct hrf_ranks *ranks)
+{
+    return ranks->comm;
+}
+
+struct hrf_comm *hrf_ranks_group(const struct hrf_ranks *ranks)
+{
+    return ranks->group;
+}
+
+bool hrf_ranks_leads(const struct hrf_ranks *ranks)
+{
+    return ranks->group == NULL || ranks->group->rank == 0;
+}
+
+/* A leader's word to its group, or what a member hears. */
+static enum hrf_status pass_on(struct hrf_comm *comm, int64_t tag, int64_t *word,
+                               struct hrf_error *err)
+{
+    if (comm->rank != 0)
+        return comm->ops->receive(comm, 0, tag, word, sizeof *word, err);
+    for (int32_t r = 1; r < comm->n_ranks; r++)
+        HRF_TRY(comm->ops->send(comm, r, tag, word, sizeof *word, err));
+    return HRF_OK;
+}
+
+int64_t hrf_ranks_next(void *context)
+{
+    struct hrf_ranks *ranks = context;
+    struct hrf_error err;
+    if (ranks->orders_ended)
+        return NO_MORE;
+    int64_t batch = ranks->share != NULL ? hrf_share_next(ranks->share) : NO_MORE;
+    if (ranks->group == NULL)
+        return batch;
+    if (pass_on(ranks->orders, ORDER_TAG, &batch, &err) != HRF_OK) {
+        hrf_ranks_abort(ranks, err.text);
+        batch = NO_MORE;
+    }
+    ranks->orders_ended = batch < 0;
+    return batch;
+}
+
+enum hrf_status hrf_ranks_end_task(struct hrf_ranks *ranks, struct hrf_error *err)
+{
+    int64_t batch = NO_MORE;
+    while (ranks->group != NULL && !ranks->orders_ended) {
+        HRF_TRY(pass_on(ranks->orders, ORDER_TAG, &batch, err));
+        ranks->orders_ended = batch < 0;
+    }
+    ranks->orders_ended = false;
+    return HRF_OK;
+}
+
+/* Ranks end MPI together, and waiting there has no end: a group stays until its leader may go,
+ * whose progress is seen meanwhile. */
+static void bid_farewell(struct hrf_ranks *ranks)
+{
+    struct hrf_error err;
+    int64_t word = 0;
+    if (ranks->orders != NULL && pass_on(ranks->orders, FAREWELL_TAG, &word, &err) != HRF_OK)
+        hrf_ranks_abort(ranks, err.text);
+}
+
 void hrf_ranks_destroy(struct hrf_ranks *ranks)
 {
     if (ranks == NULL)
         return;
     hrf_share_destroy(ranks->share);
+    bid_farewell(ranks);
     if (ranks->comm != NULL)
         ranks->mpi->destroy(ranks->comm);
     hrf_free(ranks->directory);
@@ -165,7 +258,7 @@ struct hrf_share *hrf_ranks_share(struct hrf_ranks *ranks)
 
 bool hrf_ranks_is_root(const struct hrf_ranks *ranks)
 {
-    return hrf_share_is_root(ranks->share);
+    return ranks->comm == NULL || ranks->comm->rank == 0;
 }
 
 void hrf_ranks_count_batch(struct hrf_ranks *ranks)

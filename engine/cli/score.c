@@ -151,34 +151,58 @@ static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *
     }
 }
 
-/* Scores the batches that this rank gets. */
-static enum hrf_status score_patches(struct hrf_worker *job, struct hrf_feed *feed,
-                                     struct hrf_error *err)
+/* The next batch of this rank's group. A rank that is fed nothing reads nothing. */
+static enum hrf_status next_batch(struct hrf_worker *job, const struct hrf_job_task *task,
+                                  struct hrf_feed *feed, struct hrf_feed_batch *batch,
+                                  struct hrf_error *err)
+{
+    const int64_t size = job->spec->engine.batch;
+    if (feed != NULL)
+        return hrf_feed_next(feed, batch, err);
+    *batch = (struct hrf_feed_batch){ .number = hrf_ranks_next(job->ranks) };
+    const int64_t left = task->n_patches - batch->number * size;
+    if (batch->number >= 0)
+        batch->n = left < size ? left : size;
+    return HRF_OK;
+}
+
+static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_source *source,
+                                   struct hrf_error *err)
+{
+    const struct hrf_feed_batch *batch = &source->batch;
+    const double start = hrf_clock_seconds();
+    HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, source, err));
+    hrf_ranks_count_batch(job->ranks);
+    if (!hrf_ranks_leads(job->ranks))
+        return HRF_OK;
+    const struct hrf_share_result result = { .batch = batch->number,
+                                             .n = batch->n,
+                                             .patches = batch->patches,
+                                             .values = hrf_network_output(job->network, 0),
+                                             .seconds = hrf_clock_seconds() - start };
+    HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+    hrf_crash_point("engine.batch");
+    return HRF_OK;
+}
+
+/* Scores the batches that this rank's group gets. */
+static enum hrf_status score_patches(struct hrf_worker *job, const struct hrf_job_task *task,
+                                     struct hrf_feed *feed, struct hrf_error *err)
 {
     double ticked = 0;
     if (hrf_worker_pixel_session(job) != NULL)
         return score_pixels(job, hrf_worker_pixel_session(job), feed, err);
     for (;;) {
         struct hrf_batch_source source = { .size = job->size };
-        struct hrf_feed_batch *batch = &source.batch;
-        HRF_TRY(hrf_feed_next(feed, batch, err));
-        if (hrf_worker_is_stopping())
-            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
-        if (batch->n == 0)
+        const enum hrf_status status = next_batch(job, task, feed, &source.batch, err);
+        HRF_TRY(hrf_worker_settle(job, status, err));
+        if (source.batch.n == 0)
             return HRF_OK;
-        const double start = hrf_clock_seconds();
-        HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
-        const struct hrf_share_result result = { .batch = batch->number,
-                                                 .n = batch->n,
-                                                 .patches = batch->patches,
-                                                 .values = hrf_network_output(job->network, 0),
-                                                 .seconds = hrf_clock_seconds() - start };
-        HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
-        hrf_ranks_count_batch(job->ranks);
-        hrf_crash_point("engine.batch");
-        if (start - ticked >= 0.5) {
+        HRF_TRY(score_batch(job, &source, err));
+        const double now = hrf_clock_seconds();
+        if (now - ticked >= 0.5) {
             hrf_energy_tick(&job->energy);
-            ticked = start;
+            ticked = now;
         }
     }
 }
@@ -191,6 +215,8 @@ static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_
     double start = hrf_clock_seconds();
     HRF_TRY(hrf_worker_run_slide(job, task, source, err));
     const double all = hrf_clock_seconds() - start;
+    if (scores == NULL)
+        return HRF_OK;
     scores->timing.compute = all - source->times.wait / hrf_network_n_ranks(job->network);
     memcpy(scores->probabilities, hrf_network_output(job->network, 0),
            (size_t)scores->n_classes * sizeof scores->probabilities[0]);
@@ -203,7 +229,6 @@ static void note_timing(struct hrf_worker *job, const struct hrf_task_source *so
 {
     struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
                                                        : source->times;
-    struct hrf_session_memory memory = hrf_network_memory(job->network);
     /* Added to what an earlier attempt left. */
     scores->timing.decode += times.decode;
     scores->timing.prepare += times.prepare;
@@ -211,7 +236,7 @@ static void note_timing(struct hrf_worker *job, const struct hrf_task_source *so
     scores->timing.build += job->build_seconds; /* counted once, on the task that needed it */
     job->build_seconds = 0;
     scores->timing.total += hrf_clock_seconds() - start;
-    scores->peak_memory_bytes = hrf_session_memory_total(&memory);
+    scores->peak_memory_bytes = job->peak_bytes;
     scores->peak_process_bytes = hrf_process_peak_memory();
     hrf_energy_tick(&job->energy);
     scores->energy_joules += job->energy.joules;
@@ -263,26 +288,55 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
     return HRF_OK;
 }
 
+/* Every leader begins the task, also one that cannot take part: they count tasks together. */
+static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_task_source *source,
+                                     struct gathering *g, bool **done, struct hrf_error *err)
+{
+    const int64_t batch = job->spec->engine.batch;
+    const int64_t n_batches = (g->task->n_patches + batch - 1) / batch;
+    if (!hrf_ranks_leads(job->ranks))
+        return HRF_OK;
+    if (g->scores != NULL)
+        HRF_TRY(take_part(source, batch, n_batches, g, done, err));
+    const struct hrf_share_task task = { .n_batches = n_batches,
+                                         .batch = batch,
+                                         .n_values = job->spec->engine.n_classes,
+                                         .done = *done,
+                                         .sink = take_result,
+                                         .context = g };
+    return hrf_share_begin(hrf_ranks_share(job->ranks), &task, err);
+}
+
+/* `status`: how it began. The ranks of a group start together, and end together: each forgets what
+ * it was still to run. */
+static enum hrf_status run_group(struct hrf_worker *job, const struct hrf_job_task *task,
+                                 struct hrf_task_source *source, enum hrf_status status,
+                                 struct hrf_error *err)
+{
+    if (status == HRF_OK && hrf_network_is_fed(job->network))
+        status = hrf_worker_start_feed(job, task, source, err);
+    status = hrf_worker_settle(job, status, err);
+    if (status == HRF_OK)
+        status = score_patches(job, task, source->feed, err);
+    if (status == HRF_OK)
+        return hrf_ranks_end_task(job->ranks, err);
+    hrf_feed_destroy(source->feed); /* its readers take orders no more */
+    source->feed = NULL;
+    struct hrf_error ignored; /* the first failure is the one to tell */
+    const enum hrf_status ended = hrf_ranks_end_task(job->ranks, &ignored);
+    return ended == HRF_E_AGAIN ? hrf_error_set(err, ended, "%s", ignored.text) : status;
+}
+
 /* Rank 0 waits for the others' batches too; with a signal it keeps what there is. */
 static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *source,
                               struct gathering *g, struct hrf_error *err)
 {
     struct hrf_share *share = hrf_ranks_share(job->ranks);
-    const int64_t batch = job->spec->engine.batch;
-    const int64_t n_batches = (g->task->n_patches + batch - 1) / batch;
     HRF_AUTO_FREE bool *done = NULL;
-    if (g->scores != NULL)
-        HRF_TRY(take_part(source, batch, n_batches, g, &done, err));
-    const struct hrf_share_task task = { .n_batches = n_batches,
-                                         .batch = batch,
-                                         .n_values = job->spec->engine.n_classes,
-                                         .done = done,
-                                         .sink = take_result,
-                                         .context = g };
-    HRF_TRY(hrf_share_begin(share, &task, err));
-    enum hrf_status status = hrf_worker_start_feed(job, g->task, share, source, err);
-    if (status == HRF_OK)
-        status = score_patches(job, source->feed, err);
+    enum hrf_status status = begin_sharing(job, source, g, &done, err);
+    status = run_group(job, g->task, source, status, err);
+    if (share == NULL)
+        return status;
     if (status == HRF_OK)
         return hrf_share_end(share, hrf_worker_is_stopping, err);
     if (status != HRF_E_AGAIN && err != NULL)
@@ -312,6 +366,21 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
     return status;
 }
 
+/* A group that cannot open the slide, or make the network, leaves the task to the others; where it
+ * is rank 0's the task fails for all. */
+static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
+                                 struct hrf_error *err)
+{
+    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    const struct hrf_share_task nothing = { .n_batches = 0,
+                                            .batch = job->spec->engine.batch,
+                                            .n_values = job->spec->engine.n_classes };
+    struct hrf_error why;
+    if (share != NULL && hrf_share_begin(share, &nothing, &why) != HRF_OK)
+        return hrf_error_set(err, why.status, "%s", why.text);
+    return status;
+}
+
 /* `record` stays empty on every rank but 0. */
 enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_task *task,
                                  struct hrf_bytes *record, struct hrf_error *err)
@@ -321,12 +390,13 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_ta
     struct hrf_task_source source = { .plan = NULL };
     hrf_energy_start(&job->energy, NULL);
     HRF_AUTO(hrf_scores) scores = NULL;
-    if (!is_root && is_image) /* one image: nothing to share */
-        return HRF_OK;
     enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
     if (status == HRF_OK && is_root)
         status = new_scores(job, task, source.plan, &scores, err);
-    if (status == HRF_OK)
+    status = hrf_worker_settle(job, status, err);
+    if (status != HRF_OK && !is_image)
+        status = leave_out(job, status, err);
+    else if (status == HRF_OK)
         status = is_image ? score_slide(job, task, &source, scores, err)
                           : score_shared(job, task, &source, scores, err);
     if (status == HRF_OK && is_root)

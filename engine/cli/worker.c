@@ -9,12 +9,13 @@
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/image.h"
-#include "engine/cli/layout.h"
 #include "engine/onnx/onnx.h"
+#include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/class_map.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BATCHES_AHEAD = 4 }; /* in the ring: two readers never wait for one batch */
@@ -34,8 +35,9 @@ void hrf_worker_stop(int signal_number)
 
 void hrf_worker_release(struct hrf_worker *job)
 {
-    hrf_ranks_destroy(job->ranks);
     hrf_network_destroy(job->network);
+    hrf_found_layout_release(&job->layout);
+    hrf_ranks_destroy(job->ranks);
     hrf_graph_destroy(job->graph);
     hrf_calibration_destroy(job->calibration);
     hrf_job_spec_destroy(job->spec);
@@ -123,7 +125,13 @@ struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job)
     return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
 }
 
-/* A calibration looks at every tensor of one session; scoring may be shared out. */
+/* A calibration looks at every tensor of one session; ranks that share the patches run it alone. */
+static bool is_alone(const struct hrf_worker *job)
+{
+    return job->spec->kind == HRF_JOB_CALIBRATE ||
+           (job->ranks != NULL && hrf_ranks_all(job->ranks) != NULL);
+}
+
 static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_graph *graph,
                                       const struct hrf_calibrated *calibrated,
                                       struct hrf_error *err)
@@ -142,10 +150,17 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
                                                       .keep_reasons = calibrated->keep_reasons,
                                                       .n_keep = calibrated->n_keep },
                                          .layout = &layout.plan };
-    enum hrf_status status = hrf_layout_find(is_observed ? NULL : engine->layout, graph,
-                                             &config.session, &layout, err);
+    enum hrf_status status = HRF_OK;
+    if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
+        config.layout = &job->layout.plan;
+        config.comm = hrf_ranks_group(job->ranks);
+        config.session.cutting = job->cutting;
+    } else {
+        status = hrf_layout_find(is_alone(job) ? NULL : engine->layout, graph, &config.session,
+                                 NULL, &layout, err);
+    }
     if (status == HRF_OK)
-        status = choose_pixels(job, &layout.plan, &form, &config.session, err);
+        status = choose_pixels(job, config.layout, &form, &config.session, err);
     if (status == HRF_OK)
         status = hrf_network_create(graph, &config, &job->network, err);
     hrf_found_layout_release(&layout);
@@ -198,6 +213,75 @@ static enum hrf_status read_tile_plan(const struct hrf_job_task *task, struct hr
     return HRF_OK;
 }
 
+/* ---- groups of ranks ---- */
+
+/* Ranks of a group, from the layout as it was asked for and found. */
+static enum hrf_status group_size(const struct hrf_worker *job, int32_t *n, struct hrf_error *err)
+{
+    const struct hrf_layout_plan *plan = &job->layout.plan;
+    const int32_t all = hrf_ranks_all(job->ranks)->n_ranks;
+    char text[96];
+    hrf_layout_text(plan, text);
+    *n = hrf_layout_group_ranks(plan);
+    if (job->spec->engine.class_map && *n != all)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a slide is one image, and layout '%s' shares it out over %d ranks "
+                             "where the job has %d: say a layout of %d, e.g. "
+                             "engine.parallel.spatial=%d",
+                             text, *n, all, all, all);
+    if (plan->data > 1 ? hrf_layout_ranks(plan) != all : all % *n != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "layout '%s' is for %d ranks, or without data= for any multiple of "
+                             "%d, and the job has %d",
+                             text, hrf_layout_ranks(plan), *n, all);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    struct hrf_comm *all = hrf_ranks_all(job->ranks);
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_session_config config = { .device = engine->device,
+                                         .precision = engine->precision,
+                                         .n_threads = (int32_t)engine->n_threads,
+                                         .memory_limit_bytes = engine->memory_bytes };
+    int32_t n_group;
+    if (all == NULL || job->spec->n_tasks == 0)
+        return hrf_ranks_form(job->ranks, 1, err);
+    HRF_TRY(read_tile_plan(&job->spec->tasks[0], &plan, err)); /* all tasks' patches are as large */
+    HRF_TRY(make_graph(job, plan->patch_size, &graph, err));
+    HRF_TRY(hrf_layout_find(engine->layout, graph, &config, all, &job->layout, err));
+    HRF_TRY(group_size(job, &n_group, err));
+    job->layout.plan.data = 1; /* groups share the patches as they come for more */
+    job->cutting = config.cutting;
+    return hrf_ranks_form(job->ranks, n_group, err);
+}
+
+enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status,
+                                  struct hrf_error *err)
+{
+    struct hrf_comm *group = job->ranks != NULL ? hrf_ranks_group(job->ranks) : NULL;
+    struct hrf_vote vote = { .status = status, .stops = hrf_worker_is_stopping() };
+    if (status != HRF_OK)
+        snprintf(vote.text, sizeof vote.text, "%.*s", (int)sizeof vote.text - 1, err->text);
+    if (job->network != NULL) {
+        const struct hrf_session_memory memory = hrf_network_memory(job->network);
+        vote.most = hrf_session_memory_total(&memory);
+    }
+    if (group != NULL)
+        HRF_TRY(hrf_agree(group, &vote, err));
+    job->peak_bytes = vote.most;
+    if (vote.status != HRF_OK)
+        return status == HRF_OK ? hrf_error_set(err, vote.status, "%s", vote.text) : status;
+    if (vote.stops) {
+        hrf_worker_stop(0);
+        return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_worker_read_batch(void *context, int32_t input, int64_t first, int64_t n,
                                       const struct hrf_box *box, float *out, struct hrf_error *err)
 {
@@ -231,10 +315,8 @@ enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_
     return HRF_OK;
 }
 
-/* share NULL: all batches are this process's. */
 enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct hrf_job_task *task,
-                                      struct hrf_share *share, struct hrf_task_source *source,
-                                      struct hrf_error *err)
+                                      struct hrf_task_source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     struct hrf_feed_config config = { .slide = source->slide,
@@ -245,11 +327,22 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct
                                       .raw = hrf_worker_pixel_session(job) != NULL,
                                       .n_readers = source->n_threads,
                                       .n_ahead = BATCHES_AHEAD,
-                                      .next = share != NULL ? hrf_share_next : NULL,
-                                      .context = share };
+                                      .next = job->ranks != NULL ? hrf_ranks_next : NULL,
+                                      .context = job->ranks };
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
     return hrf_feed_create(&config, &source->feed, err);
+}
+
+/* A rank that cannot read its part says so before the others wait for it. */
+static enum hrf_status run_image(struct hrf_worker *job, struct hrf_image *image,
+                                 struct hrf_error *err)
+{
+    if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
+        const enum hrf_status status = hrf_network_fill(job->network, hrf_image_read, image, err);
+        HRF_TRY(hrf_worker_settle(job, status, err));
+    }
+    return hrf_network_run(job->network, hrf_image_read, image, err);
 }
 
 /* The slide as one image, through the network. */
@@ -270,7 +363,7 @@ enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_jo
     memcpy(rows.mean, engine->mean, sizeof rows.mean);
     memcpy(rows.std, engine->std, sizeof rows.std);
     hrf_image_init(&image, &rows);
-    const enum hrf_status status = hrf_network_run(job->network, hrf_image_read, &image, err);
+    const enum hrf_status status = run_image(job, &image, err);
     source->times = image.times;
     hrf_image_release(&image);
     return status;

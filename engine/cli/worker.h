@@ -3,6 +3,7 @@
 #define HRF_ENGINE_CLI_WORKER_H
 
 #include "base/energy.h"
+#include "engine/cli/layout.h"
 #include "engine/cli/ranks.h"
 #include "engine/input/feed.h"
 #include "engine/run/network.h"
@@ -22,10 +23,20 @@ struct hrf_worker {
     struct hrf_energy_meter energy; /* of the present task */
     char host[128];
     struct hrf_ranks *ranks; /* infer only */
+    /* Of a group of ranks: how they share the network, and what the one that holds most holds. */
+    struct hrf_found_layout layout;
+    const struct hrf_cutting *cutting;
+    int64_t peak_bytes;
 };
 
 void hrf_worker_release(struct hrf_worker *job);
 HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err);
+/* Divides the job's ranks into groups by the layout that was asked for. */
+HRF_CHECKED enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error *err);
+/* What becomes of what this rank did last (`status` and `err`), which the ranks of its group decide
+ * together: all go on, or all fail alike. HRF_E_AGAIN when one of them was asked to stop. */
+HRF_CHECKED enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status,
+                                              struct hrf_error *err);
 /* A signal handler: the job ends after the present batch. */
 void hrf_worker_stop(int signal_number);
 bool hrf_worker_is_stopping(void);
@@ -46,10 +57,9 @@ HRF_CHECKED enum hrf_status hrf_worker_open_source(struct hrf_worker *job,
                                                    struct hrf_task_source *source,
                                                    struct hrf_error *err);
 void hrf_task_source_release(struct hrf_task_source *source);
-/* share NULL: all batches are this process's. */
+/* With job->ranks: of the batches that its group is given; else of all. */
 HRF_CHECKED enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
                                                   const struct hrf_job_task *task,
-                                                  struct hrf_share *share,
                                                   struct hrf_task_source *source,
                                                   struct hrf_error *err);
 /* The slide as one image, through the network. */

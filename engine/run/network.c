@@ -105,6 +105,17 @@ static enum hrf_status run_session(struct hrf_network *n, hrf_source *source, vo
     return hrf_session_run(n->session, err);
 }
 
+enum hrf_status hrf_network_fill(struct hrf_network *n, hrf_source *source, void *context,
+                                 struct hrf_error *err)
+{
+    return hrf_rank_fill(n->rank, source, context, err);
+}
+
+bool hrf_network_is_fed(const struct hrf_network *n)
+{
+    return n->rank == NULL || hrf_rank_is_fed(n->rank);
+}
+
 enum hrf_status hrf_network_run(struct hrf_network *n, hrf_source *source, void *context,
                                 struct hrf_error *err)
 {

@@ -26,6 +26,11 @@ HRF_CHECKED enum hrf_status hrf_network_create(const struct hrf_graph *graph,
                                                struct hrf_network **out, struct hrf_error *err);
 void hrf_network_destroy(struct hrf_network *network);
 HRF_DEFINE_AUTO(hrf_network)
+/* Of a network with a comm: as hrf_rank_fill(), for the hrf_network_run() that follows. */
+HRF_CHECKED enum hrf_status hrf_network_fill(struct hrf_network *network, hrf_source *source,
+                                             void *context, struct hrf_error *err);
+/* Whether this process is fed any part of the inputs. */
+bool hrf_network_is_fed(const struct hrf_network *network);
 HRF_CHECKED enum hrf_status hrf_network_run(struct hrf_network *network, hrf_source *source,
                                             void *context, struct hrf_error *err);
 int32_t hrf_network_n_outputs(const struct hrf_network *network);

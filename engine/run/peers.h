@@ -10,8 +10,9 @@
 #include "engine/comm/comm.h"
 #include "engine/plan/partition.h"
 
-/* Tags of exchanges and reductions lie between 0 and this; MPI promises 32767 of them. */
-enum { HRF_PEERS_MAX_TAG = 32764 };
+/* Tags of exchanges and reductions lie between 0 and this; the few above, of 32767 that MPI
+ * promises, are of rank.c and agree.c. */
+enum { HRF_PEERS_MAX_TAG = 32760 };
 
 struct hrf_peers {
     const struct hrf_partition *partition; /* borrowed */

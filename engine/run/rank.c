@@ -196,6 +196,7 @@ struct hrf_rank {
     struct part parts[2];
     int32_t n_parts;
     struct hrf_turn *turns; /* [microbatches] */
+    bool is_filled;         /* the first turn has its inputs already */
 };
 
 void hrf_rank_destroy(struct hrf_rank *rank)
@@ -354,14 +355,35 @@ static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, stru
     return HRF_OK;
 }
 
+bool hrf_rank_is_fed(const struct hrf_rank *rank)
+{
+    bool is_fed = false;
+    for (int32_t i = 0; i < rank->n_parts; i++)
+        is_fed |= rank->parts[i].n_inputs > 0;
+    return is_fed;
+}
+
+enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
+                              struct hrf_error *err)
+{
+    const struct hrf_turn *turn = &rank->turns[0];
+    const enum hrf_status status = fill_inputs(rank, &rank->parts[turn->is_mirrored],
+                                               turn->microbatch, source, context, err);
+    rank->is_filled = status == HRF_OK;
+    return status;
+}
+
 static enum hrf_status run(struct hrf_rank *rank, hrf_source *source, void *context,
                            float *const *outputs, struct hrf_error *err)
 {
     const struct hrf_work *work = rank->work;
+    const bool is_filled = rank->is_filled;
+    rank->is_filled = false;
     for (int32_t t = 0; t < work->layout.microbatches; t++) {
         const struct hrf_turn *turn = &rank->turns[t];
         struct part *part = &rank->parts[turn->is_mirrored];
-        HRF_TRY(fill_inputs(rank, part, turn->microbatch, source, context, err));
+        if (t > 0 || !is_filled)
+            HRF_TRY(fill_inputs(rank, part, turn->microbatch, source, context, err));
         HRF_TRY(hrf_session_run(part->session, err));
         if (part->peers.rank == work->partition->output_rank)
             HRF_TRY(give_outputs(rank, part, turn->microbatch, outputs, err));

@@ -60,6 +60,12 @@ HRF_CHECKED enum hrf_status hrf_rank_create(const struct hrf_work *work,
                                             struct hrf_error *err);
 void hrf_rank_destroy(struct hrf_rank *rank);
 HRF_DEFINE_AUTO(hrf_rank)
+/* Whether this rank is fed any part of the inputs. */
+bool hrf_rank_is_fed(const struct hrf_rank *rank);
+/* Reads what the next run begins with, so that ranks can agree that all of them have their inputs
+ * before any of them waits for another: a failure here is this rank's alone and ends no group. */
+HRF_CHECKED enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
+                                          struct hrf_error *err);
 /* The rank's part of one batch. outputs[i]: output i of all images, on rank 0 (NULL elsewhere). On
  * failure the group has been aborted. */
 HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *source, void *context,

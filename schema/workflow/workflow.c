@@ -322,6 +322,45 @@ static void check_model(struct hrf_reader *r)
     }
 }
 
+/* The key that says how many ranks a job has, as it stands in the file. */
+static const char *ranks_key(const struct hrf_reader *r)
+{
+    if (r->workflow->executor.type != HRF_EXECUTOR_SLURM)
+        return "executor.local.ranks";
+    return is_given(r, "executor.slurm.ranks_per_node") ? "executor.slurm.ranks_per_node"
+                                                        : "executor.slurm.nodes";
+}
+
+/* A job's processes, and what each copy of the network takes of them. */
+static void check_ranks(struct hrf_reader *r)
+{
+    const struct hrf_workflow *w = r->workflow;
+    const bool slurm = w->executor.type == HRF_EXECUTOR_SLURM;
+    const int64_t all = slurm ? w->executor.slurm.nodes * w->executor.slurm.ranks_per_node
+                              : w->executor.local.ranks;
+    const int64_t one = w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols *
+                        w->engine.parallel.stages;
+    const int64_t data = w->engine.parallel.data;
+    const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
+    const char *from = slurm ? "executor.slurm: nodes x ranks_per_node" : "executor.local.ranks";
+    char text[400] = "";
+    if (all == 1 || w->engine.parallel.is_auto)
+        return;
+    if (whole && one != all)
+        snprintf(text, sizeof text,
+                 "a slide is one image: 'engine.parallel' has to share it out over all %lld ranks "
+                 "of a job (%s), and multiplies to %lld; set e.g. engine.parallel.spatial to %lld",
+                 (long long)all, from, (long long)one, (long long)all);
+    else if (data > 1 ? data * one != all : all % one != 0)
+        snprintf(
+            text, sizeof text,
+            "'engine.parallel' multiplies to %lld, and a job has %lld ranks (%s); they have to "
+            "be the same, or without 'data' a multiple of %lld",
+            (long long)(data * one), (long long)all, from, (long long)one);
+    if (text[0] != '\0')
+        find_at(r, ranks_key(r), text);
+}
+
 static void check_combinations(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
@@ -348,6 +387,7 @@ static void check_combinations(struct hrf_reader *r)
         w->tiler.mode == HRF_TILER_PATCH && w->tiler.patch.size < w->engine.parallel.spatial_rows)
         find_at(r, "engine.parallel.spatial.rows",
                 "more spatial ranks than rows in a patch; use fewer");
+    check_ranks(r);
 }
 
 /* In file order; what has no place in the file comes last. */

@@ -104,6 +104,10 @@ struct hrf_workflow_executor {
     int64_t max_jobs;
     int64_t retries;
     struct {
+        int64_t ranks;                 /* processes of an infer job, joined by MPI */
+        struct hrf_text_list launcher; /* words before "-n RANKS"; none: mpirun with its options */
+    } local;
+    struct {
         char *profile; /* file with keys of this section, for those not given here; NULL = none */
         char *partition, *account, *qos, *constraint, *time;         /* NULL = not given */
         int64_t nodes, ranks_per_node, cpus_per_rank, gpus_per_rank; /* of an infer job */

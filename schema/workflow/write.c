@@ -295,12 +295,4 @@ void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *o
             hrf_strbuf_adds(out,
                             "precision: tf32 belongs to GPUs: set engine.device to cuda, or use "
                             "fp32, fp16, bf16 or int8\n");
-    const int64_t n_ranks = w->executor.slurm.nodes * w->executor.slurm.ranks_per_node;
-    HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
-    if (w->executor.type == HRF_EXECUTOR_SLURM && n_ranks > 1 && layout != NULL &&
-        strcmp(layout, "single") != 0)
-        hrf_strbuf_addf(out,
-                        "engine.parallel: %s within the %lld ranks of a Slurm job, which share the "
-                        "patches, is not in this build; leave it out, or ask for one rank a job\n",
-                        layout, (long long)n_ranks);
 }

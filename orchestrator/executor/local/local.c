@@ -4,12 +4,20 @@
 #include "orchestrator/executor/executor.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 struct local {
     struct hrf_executor base;
-    int64_t max_jobs;
+    const struct hrf_workflow_executor *settings; /* borrowed */
 };
+
+static bool has_many_ranks(const struct local *local, const char *kind)
+{
+    return local->settings->local.ranks > 1 && strcmp(kind, "infer") == 0;
+}
 
 static void destroy(struct hrf_executor *executor)
 {
@@ -24,10 +32,43 @@ static int64_t limit(struct hrf_executor *executor)
 
 static int64_t threads(const struct hrf_executor *executor, const char *kind, int64_t most_jobs)
 {
-    (void)kind;
-    const int64_t places = ((const struct local *)executor)->max_jobs;
-    const int64_t share = hrf_process_cpu_count() / (most_jobs < places ? most_jobs : places);
+    const struct local *local = (const struct local *)executor;
+    const int64_t places = local->settings->max_jobs;
+    const int64_t jobs = most_jobs < places ? most_jobs : places;
+    const int64_t n = has_many_ranks(local, kind) ? jobs * local->settings->local.ranks : jobs;
+    const int64_t share = hrf_process_cpu_count() / n;
     return share > 0 ? share : 1;
+}
+
+static int64_t ranks(const struct hrf_executor *executor, const char *kind)
+{
+    const struct local *local = (const struct local *)executor;
+    return has_many_ranks(local, kind) ? local->settings->local.ranks : 1;
+}
+
+/* Jobs share the machine, so ranks are not bound to cores, and there may be more of them than
+ * cores. A job that is asked to end has as long as ranks need to hand in what they have. */
+static const char *const mpirun[] = {
+    "mpirun", "--bind-to", "none", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "8"
+};
+
+static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
+                            struct hrf_text_list *out, struct hrf_error *err)
+{
+    const struct local *local = (const struct local *)executor;
+    const struct hrf_text_list *launcher = &local->settings->local.launcher;
+    char number[24];
+    if (!has_many_ranks(local, kind))
+        return HRF_OK;
+    for (size_t i = 0; i < launcher->n_items; i++)
+        HRF_TRY(hrf_words_add(out, launcher->items[i], err));
+    for (size_t i = 0; launcher->n_items == 0 && i < sizeof mpirun / sizeof mpirun[0]; i++)
+        HRF_TRY(hrf_words_add(out, mpirun[i], err));
+    if (launcher->n_items == 0 && geteuid() == 0) /* it asks that this be said */
+        HRF_TRY(hrf_words_add(out, "--allow-run-as-root", err));
+    snprintf(number, sizeof number, "%lld", (long long)local->settings->local.ranks);
+    HRF_TRY(hrf_words_add(out, "-n", err));
+    return hrf_words_add(out, number, err);
 }
 
 static enum hrf_status submit(struct hrf_executor *executor,
@@ -85,7 +126,9 @@ static const struct hrf_executor_ops ops = {
     .name = "local",
     .destroy = destroy,
     .limit = limit,
+    .wrap = wrap,
     .threads = threads,
+    .ranks = ranks,
     .submit = submit,
     .poll = poll_nothing,
     .look = look,
@@ -99,7 +142,7 @@ enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *se
     if (local == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the local executor");
     local->base = (struct hrf_executor){ .ops = &ops, .tick_ms = 25 };
-    local->max_jobs = settings->max_jobs;
+    local->settings = settings;
     *out = &local->base;
     return HRF_OK;
 }

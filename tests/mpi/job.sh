@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# A job whose ranks are processes, under the local executor: groups of ranks run the network
+# together and share the patches, or run a slide as one image, with the results of one rank; a rank
+# that cannot read a slide fails that slide alone.
+. "$(dirname "$0")/lib.sh"
+make_cohort
+make_workflow "$scratch/w.yaml"
+sed -i 's/patches_per_job: 20, max_jobs: 2/patches_per_job: 200, max_jobs: 1/' "$scratch/w.yaml"
+sed 's/^tiler:.*/tiler: {mode: slide, slide: {size: 512, mpp: 0.5}}/' "$scratch/w.yaml" >"$scratch/s.yaml"
+one() { # FILE DIR OPTION...: by one rank
+    file=$1 dir=$2
+    shift 2
+    expect_code 3 "$flow" run "$scratch/$file" --out "$scratch/$dir" "$@" # one slide is broken
+}
+many() { # FILE RANKS LAYOUT OPTION...
+    file=$1 number=$2 layout=$3
+    shift 3
+    rm -rf "${scratch:?}/many"
+    one "$file" many --set executor.local.ranks="$number" --set "engine.parallel.$layout" "$@"
+}
+same_scores() { # DIR: to 1e-5
+    /usr/bin/python3 - "$scratch/$1/labels.csv" "$scratch/many/results/labels.csv" <<'END' || fail "$number ranks, $layout: other scores"
+import csv, sys
+one, other = ([(r["slide"], r["label"], float(r["score"])) for r in csv.DictReader(open(f))] for f in sys.argv[1:])
+assert [r[:2] for r in one] == [r[:2] for r in other]
+assert all(abs(a[2] - b[2]) <= 1e-5 for a, b in zip(one, other)), (one, other)
+END
+}
+
+one w.yaml patches --set 'precision=[fp32, int8]'
+many w.yaml 4 spatial=2 --set 'precision=[fp32, int8]' # two groups of two
+same_scores patches/results
+diff -r "$scratch/patches/results/int8" "$scratch/many/results/int8" || fail "INT8 is not one rank's"
+for k in 0 1 2 3; do
+    grep -q '"state": "done"' "$scratch"/many/jobs/infer-*/rank-000$k.json || fail "no record of rank $k"
+done
+grep -q '"n_batches": [1-9]' "$scratch"/many/jobs/infer-*/rank-0003.json || fail "rank 3 did nothing"
+one s.yaml slides --set 'precision=[int8]'
+many s.yaml 4 'spatial={rows: 2, cols: 2}' --set 'precision=[int8]'
+diff -r "$scratch/slides/results" "$scratch/many/results" || fail "slides in INT8 are not one rank's"
+
+# One rank sees another file system: the slide fails, by name, and the others do not.
+cat >"$scratch/engine" <<END
+#!/bin/sh
+[ "\$1" = infer ] && [ "\$OMPI_COMM_WORLD_RANK" = 1 ] || exec "$engine" "\$@"
+spec=\$(dirname "\$2")/spec.rank1.json
+sed 's/test_002.tif/nothing.tif/' "\$2" >"\$spec"
+exec "$engine" infer "\$spec"
+END
+chmod +x "$scratch/engine"
+for file in w.yaml s.yaml; do
+    HRF_ENGINE=$scratch/engine many $file 2 spatial=2
+    expect_text "4 slides: 2 done, 2 failed"
+    expect_text "nothing.tif"
+done
+
+expect_code 2 "$flow" run "$scratch/s.yaml" --out "$scratch/bad" --set executor.local.ranks=4
+expect_text "a slide is one image: 'engine.parallel' has to share it out over all 4 ranks"
+expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/bad" --set executor.local.ranks=4 --set engine.parallel.spatial=3
+expect_text "'engine.parallel' multiplies to 3, and a job has 4 ranks"
+expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/bad" --set executor.local.ranks=4 --set engine.parallel.data=2
+expect_text "'engine.parallel' multiplies to 2, and a job has 4 ranks"

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Ranks that run a network together and lose one, or are asked to stop: the job ends with a message,
+# what was done is kept, and the next attempt gives one rank's bytes.
+. "$(dirname "$0")/lib.sh"
+make_cohort
+make_workflow "$scratch/w.yaml"
+sed -i 's/patches_per_job: 20, max_jobs: 2/patches_per_job: 200, max_jobs: 1/' "$scratch/w.yaml"
+export HRF_PART_MS=1 HRF_RANK_DEADLINE_MS=3000
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/one" --set 'precision=[int8]'
+
+# The first time that the engine runs, rank $victim gets signal $harm somewhere in its first second.
+cat >"$scratch/engine" <<END
+#!/bin/bash
+[ "\$1" = infer ] && [ "\$OMPI_COMM_WORLD_RANK" = "\$victim" ] && mkdir "$scratch/mark" 2>/dev/null &&
+    (sleep 0.\$delay; kill -\$harm \$\$) >/dev/null 2>&1 &
+exec "$engine" "\$@"
+END
+chmod +x "$scratch/engine"
+export HRF_ENGINE=$scratch/engine victim harm delay
+try() { # harm, victim, layout
+    harm=$1 victim=$2 delay=$((RANDOM % 9))5
+    rm -rf "${scratch:?}/run" "${scratch:?}/mark"
+    expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set 'precision=[int8]' \
+        --set executor.local.ranks=4 --set "engine.parallel=$3"
+    [ -d "$scratch/mark" ] || fail "nothing was harmed"
+    diff -r "$scratch/one/results" "$scratch/run/results" || fail "$3, $1 of rank $2: other bytes"
+    attempts=$(find "$scratch/run/jobs" -maxdepth 1 -name 'infer*' | wc -l)
+    echo "$3: rank $2, signal $1 after 0.$delay s: $attempts attempts"
+}
+for layout in '{spatial: 2}' '{stages: 2, microbatches: 2}' '{spatial: 2, stages: 2}'; do
+    for rank in 0 1 2 3; do
+        try KILL $rank "$layout"
+    done
+done
+try STOP 3 '{spatial: 4}'
+try STOP 0 '{spatial: 2}'
+
+# Asked to stop: all ranks of a group stop at the same batch, whichever of them hears it.
+for rank in 0 1 2 3; do
+    try TERM $rank '{spatial: 2}'
+done
