@@ -72,6 +72,11 @@ struct hrf_device_ops {
                               size_t n_bytes, struct hrf_error *err);
     enum hrf_status (*download)(struct hrf_backend *backend, void *to, const void *from,
                                 size_t n_bytes, struct hrf_error *err);
+    /* Rows of n_bytes from one place of the device to another, a pitch of bytes from each to the
+     * next. */
+    enum hrf_status (*copy_rows)(struct hrf_backend *backend, void *to, size_t to_pitch,
+                                 const void *from, size_t from_pitch, size_t n_bytes, size_t rows,
+                                 struct hrf_error *err);
     /* n_pixels RGB pixels to floats at `to`; crosses over as bytes, on a queue of its own beside
      * the kernels that were queued before. `slot` (0 or 1) names the device's landing place: that
      * of an earlier call is taken again when that call's pixels are done with. */

@@ -34,6 +34,10 @@ void hrf_banded_destroy(struct hrf_banded *b)
 {
     if (b == NULL)
         return;
+    if (b->n_kinds > 0) { /* whose they are */
+        hrf_session_free(b->kinds[0].session, b->arena);
+        hrf_session_free(b->kinds[0].session, b->workspace);
+    }
     for (int32_t i = 0; i < b->n_kinds; i++) {
         hrf_session_destroy(b->kinds[i].session);
         hrf_peers_release(&b->kinds[i].peers);
@@ -44,8 +48,6 @@ void hrf_banded_destroy(struct hrf_banded *b)
     hrf_session_destroy(b->tail);
     hrf_partition_destroy(b->partition);
     hrf_halves_release(&b->halves);
-    hrf_free(b->arena);
-    hrf_free(b->workspace);
     hrf_strbuf_release(&b->notes);
     hrf_free(b);
 }
@@ -121,11 +123,9 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
                                             err));
         take_memory(&b->memory, b->kinds[k].session);
     }
-    b->arena = hrf_alloc_aligned((size_t)b->memory.activation_bytes + 1, HRF_BUFFER_ALIGNMENT);
-    b->workspace = hrf_alloc_aligned((size_t)b->memory.workspace_bytes + 1, HRF_BUFFER_ALIGNMENT);
-    if (b->arena == NULL || b->workspace == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a band of %.2f GiB",
-                             (double)b->memory.activation_bytes / 0x1p30);
+    struct hrf_session *owner = b->kinds[0].session;
+    HRF_TRY(hrf_session_allocate(owner, b->memory.activation_bytes, &b->arena, err));
+    HRF_TRY(hrf_session_allocate(owner, b->memory.workspace_bytes, &b->workspace, err));
     for (int32_t k = 0; k < b->n_kinds; k++)
         hrf_session_lend(b->kinds[k].session, b->arena, b->workspace);
     return HRF_OK;

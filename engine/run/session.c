@@ -154,6 +154,25 @@ static void bind_calls(struct hrf_session *session)
     }
 }
 
+enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes, void **out,
+                                     struct hrf_error *err)
+{
+    if (session->device.ops != NULL)
+        return session->device.ops->allocate(session->backend, (size_t)n_bytes, out, err);
+    *out = hrf_alloc_aligned((size_t)n_bytes + 1, HRF_BUFFER_ALIGNMENT);
+    return *out != NULL ? HRF_OK
+                        : hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
+                                        (double)n_bytes / 0x1p30);
+}
+
+void hrf_session_free(struct hrf_session *session, void *memory)
+{
+    if (memory != NULL && session->device.ops != NULL)
+        session->device.ops->release(session->backend, memory);
+    else
+        hrf_free(memory);
+}
+
 void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 {
     session->arena = arena;
@@ -166,12 +185,13 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     session->memory.activation_bytes = session->plan->arena_bytes;
     HRF_TRY(check_limit(session, limit, err));
     HRF_TRY(allocate_calls(session, err));
-    if (session->is_lent)
-        return HRF_OK;
     size_t arena = (size_t)session->plan->arena_bytes;
     size_t workspace = (size_t)session->memory.workspace_bytes;
-    if (session->device.ops != NULL) {
+    if (session->device.ops != NULL)
         HRF_TRY(hrf_session_device_allocate(session, err));
+    if (session->is_lent)
+        return HRF_OK;
+    if (session->device.ops != NULL) {
         bind_calls(session);
         return HRF_OK;
     }
@@ -309,6 +329,10 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(prepare_outputs(session, err));
     HRF_TRY(check_pixels(session, err));
     HRF_TRY(check_supported(session, err));
+    /* A device's exchange is all done at its beginning: no part of a node has to wait for it. */
+    for (int32_t i = 0; i < session->graph->n_nodes && session->device.ops != NULL; i++)
+        memset(session->graph->nodes[i].attributes.interior, 0,
+               sizeof session->graph->nodes[i].attributes.interior);
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     HRF_TRY(session->ops->create(&backend, &session->backend, err));
@@ -337,12 +361,6 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
         session->pixel_form = *config->pixels;
     session->peers = peers;
     session->is_lent = config->is_lent;
-    if (session->is_lent && session->device.ops != NULL)
-        return hrf_error_set(
-            err, HRF_E_UNSUPPORTED,
-            "bands run in host memory: device %s does not have them; use a smaller "
-            "batch, more memory, or device cpu",
-            session->ops->name);
     session->graph = *prepared;
     const enum hrf_status status = build(session, config, err);
     if (status != HRF_OK)

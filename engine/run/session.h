@@ -68,6 +68,11 @@ HRF_CHECKED enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepa
                                                         struct hrf_session **out,
                                                         struct hrf_error *err);
 
+/* Memory of the session's device (the host's, where it has none), aligned to HRF_BUFFER_ALIGNMENT.
+ * hrf_session_free() it before that session goes. */
+HRF_CHECKED enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes,
+                                                 void **out, struct hrf_error *err);
+void hrf_session_free(struct hrf_session *session, void *memory);
 /* Memory for a session that was created to be lent it: activation_bytes and workspace_bytes of
  * hrf_session_memory(), aligned to HRF_BUFFER_ALIGNMENT. Other sessions may use it between runs;
  * inputs are filled after, and outputs read before. */

@@ -51,6 +51,8 @@ enum hrf_status hrf_session_device_allocate(struct hrf_session *session, struct 
 {
     const struct hrf_device_ops *ops = session->device.ops;
     void *arena = NULL;
+    if (session->is_lent)
+        return allocate_ends(session, err);
     HRF_TRY(ops->allocate(session->backend, (size_t)session->plan->arena_bytes, &arena, err));
     session->arena = arena;
     HRF_TRY(ops->allocate(session->backend, (size_t)session->memory.workspace_bytes,
@@ -74,6 +76,8 @@ void hrf_session_device_release(struct hrf_session *session)
     d->ops->release_host(session->backend, d->shown);
     d->ops->release_host(session->backend, d->staged[0]);
     d->ops->release_host(session->backend, d->staged[1]);
+    if (session->is_lent)
+        return;
     d->ops->release(session->backend, session->arena);
     d->ops->release(session->backend, session->workspace);
 }
@@ -109,7 +113,8 @@ static enum hrf_status queue_kernels(struct hrf_session *session, struct hrf_err
 {
     struct hrf_session_device *d = &session->device;
     const bool is_first = d->n_runs++ == 0;
-    if (is_first || session->observe != NULL || session->peers != NULL)
+    const bool talks = session->peers != NULL && session->peers->comm != NULL;
+    if (is_first || session->observe != NULL || talks)
         return hrf_session_run_steps(session, err);
     if (d->recording == NULL)
         HRF_TRY(record(session, err));
@@ -157,6 +162,31 @@ static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *
     return HRF_OK;
 }
 
+/* What a rank without others takes: of what it has, the part that it needs. */
+static enum hrf_status crop(struct hrf_session *session, const struct hrf_exchange *x,
+                            const struct hrf_kernel_call *call, struct hrf_error *err)
+{
+    const struct hrf_box *from = &x->local[session->peers->rank];
+    const struct hrf_box *to = &x->need[session->peers->rank];
+    const struct hrf_box kept = hrf_box_intersect(from, to);
+    const size_t pixel = (size_t)x->channels * x->element_bytes;
+    const size_t from_row = (size_t)(from->hi[1] - from->lo[1]) * pixel;
+    const size_t to_row = (size_t)(to->hi[1] - to->lo[1]) * pixel;
+    for (int64_t image = 0; image < x->n_images && !hrf_box_is_empty(&kept); image++) {
+        const int64_t in = image * (from->hi[0] - from->lo[0]) + kept.lo[0] - from->lo[0];
+        const int64_t out = image * (to->hi[0] - to->lo[0]) + kept.lo[0] - to->lo[0];
+        const char *source = (const char *)call->inputs[0] + (size_t)in * from_row +
+                             (size_t)(kept.lo[1] - from->lo[1]) * pixel;
+        char *target = (char *)call->output + (size_t)out * to_row +
+                       (size_t)(kept.lo[1] - to->lo[1]) * pixel;
+        if (target != source) /* else it was made in its place */
+            HRF_TRY(session->device.ops->copy_rows(
+                session->backend, target, to_row, source, from_row,
+                (size_t)(kept.hi[1] - kept.lo[1]) * pixel, (size_t)(kept.hi[0] - kept.lo[0]), err));
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t step,
                                                struct hrf_error *err)
 {
@@ -166,6 +196,13 @@ enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int3
     const bool has_input = node->n_inputs > 0 && call->inputs[0] != NULL;
     const size_t in = has_input ? bytes_of(session, node->inputs[0]) : 0;
     const size_t out = bytes_of(session, node->outputs[0]);
+    if (session->peers->comm == NULL) {
+        const struct hrf_exchange *x =
+            &session->peers->partition->exchanges[node->attributes.index];
+        return has_input && hrf_exchange_takes(x, session->peers->rank)
+                   ? crop(session, x, call, err)
+                   : HRF_OK;
+    }
     HRF_TRY(grow(session, &d->staged[0], &d->staged_bytes[0], in, err));
     HRF_TRY(grow(session, &d->staged[1], &d->staged_bytes[1], out, err));
     if (in > 0)

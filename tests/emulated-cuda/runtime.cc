@@ -325,9 +325,27 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
 {
     ALONE;
     const bool is_up = kind == cudaMemcpyHostToDevice;
-    if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, true))
+    if (kind == cudaMemcpyDeviceToDevice
+            ? !fits(to, n_bytes) || !fits(from, n_bytes)
+            : !may_copy(is_up ? to : from, is_up ? from : to, n_bytes, true))
         return cudaErrorInvalidValue;
     return hrf_emulated_queue(stream, [=] { memcpy(to, from, n_bytes); });
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t n_bytes, size_t rows, enum cudaMemcpyKind kind,
+                              cudaStream_t stream)
+{
+    ALONE;
+    if (kind != cudaMemcpyDeviceToDevice || rows == 0 || n_bytes > to_pitch ||
+        n_bytes > from_pitch || !fits(to, (rows - 1) * to_pitch + n_bytes) ||
+        !fits(from, (rows - 1) * from_pitch + n_bytes))
+        return cudaErrorInvalidValue;
+    return hrf_emulated_queue(stream, [=] {
+        for (size_t i = 0; i < rows; i++)
+            memcpy(static_cast<char *>(to) + i * to_pitch,
+                   static_cast<const char *>(from) + i * from_pitch, n_bytes);
+    });
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t n_bytes, cudaStream_t stream)

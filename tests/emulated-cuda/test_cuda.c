@@ -342,6 +342,26 @@ static void ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8(void **state)
     hrf_graph_destroy(graph);
 }
 
+/* ---- bands ---- */
+
+static void bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8(void **state)
+{
+    static const char *const names[] = { "resnet18", "unet:3,8" };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct hrf_graph *graph = make_network(names[i], 32, 1);
+        int64_t n, n_banded;
+        float *whole = run_graph_in(graph, "cuda", "int8", 1, 7, 1, &n, NULL);
+        float *banded = run_bands_in(graph, "cuda", "int8", 3, 7, &n_banded);
+        assert_non_null(banded);
+        assert_int_equal(n_banded, n);
+        assert_memory_equal(banded, whole, (size_t)n * sizeof *whole);
+        hrf_free(whole);
+        hrf_free(banded);
+        hrf_graph_destroy(graph);
+    }
+}
+
 /* ---- tuned plans on disk ---- */
 
 static struct hrf_session *open_small(struct hrf_graph **graph)
@@ -417,6 +437,7 @@ int main(void)
         cmocka_unit_test(pixels_become_the_floats_that_the_form_says),
         cmocka_unit_test(networks_agree_with_the_reference),
         cmocka_unit_test(ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8),
+        cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
         cmocka_unit_test(products_of_values_go_to_cublas_however_they_lie),
         cmocka_unit_test(a_part_that_cuts_through_blocks_is_refused),
