@@ -1,9 +1,11 @@
 #include "base/args.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -203,8 +205,29 @@ static void print_commands(const char *program, const char *summary,
     printf("\n'%s COMMAND --help' tells more of each.\n", program);
 }
 
-int hrf_args_main(const char *program, const char *summary,
-                  const struct hrf_command *const commands[], int argc, char **argv)
+/* A program may be started with 0, 1 or 2 closed; the next file opened would take that number, and
+ * what is printed would be written into it. */
+static void fill_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= 2);
+    if (fd > 2)
+        close(fd);
+}
+
+/* Results that did not reach their reader are no success. */
+static int finish_output(const char *program, int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "%s: the output cannot be written: %s\n", program, strerror(errno));
+    return code == 0 ? 1 : code;
+}
+
+static int run_command(const char *program, const char *summary,
+                       const struct hrf_command *const commands[], int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
@@ -230,4 +253,11 @@ int hrf_args_main(const char *program, const char *summary,
             near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
             near != NULL ? "'?" : "", program);
     return 2;
+}
+
+int hrf_args_main(const char *program, const char *summary,
+                  const struct hrf_command *const commands[], int argc, char **argv)
+{
+    fill_standard_files();
+    return finish_output(program, run_command(program, summary, commands, argc, argv));
 }

@@ -222,6 +222,39 @@ static enum hrf_status read_all(int fd, const char *path, char *bytes, size_t si
     return HRF_OK;
 }
 
+/* Until its end: a pipe, or a file of /proc, does not tell its size. */
+static enum hrf_status read_stream(int fd, const char *path, size_t limit, struct hrf_strbuf *out,
+                                   struct hrf_error *err)
+{
+    char block[16384];
+    size_t n = 0;
+    do {
+        HRF_TRY(read_all(fd, path, block, sizeof block, &n, err));
+        if (n > limit - out->length)
+            return hrf_error_set(err, HRF_E_USER, "'%s' has more bytes than the limit of %zu", path,
+                                 limit);
+        hrf_strbuf_add(out, block, n);
+        HRF_TRY(hrf_strbuf_status(out, err));
+    } while (n == sizeof block);
+    return HRF_OK;
+}
+
+static enum hrf_status take_stream(int fd, const char *path, size_t limit, char **out,
+                                   size_t *n_bytes, struct hrf_error *err)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    enum hrf_status status = read_stream(fd, path, limit, &text, err);
+    const size_t n = text.length;
+    char *bytes = status == HRF_OK ? hrf_strbuf_detach(&text) : NULL;
+    hrf_strbuf_release(&text);
+    HRF_TRY(status);
+    if (bytes == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the %zu bytes of '%s'", n, path);
+    *out = bytes;
+    *n_bytes = n;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t *n_bytes,
                               struct hrf_error *err)
 {
@@ -233,6 +266,8 @@ enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t
         return hrf_error_set_errno(err, errno, "cannot stat '%s'", path);
     if (S_ISDIR(st.st_mode))
         return hrf_error_set(err, HRF_E_USER, "'%s' is a directory, not a file", path);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return take_stream(fd, path, limit, out, n_bytes, err);
     if (st.st_size < 0 || (uintmax_t)st.st_size > limit)
         return hrf_error_set(err, HRF_E_USER, "'%s' has %jd bytes, more than the limit of %zu",
                              path, (intmax_t)st.st_size, limit);

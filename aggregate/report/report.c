@@ -5,24 +5,22 @@
 #include "aggregate/report/image.h"
 #include "aggregate/report/json.h"
 #include "aggregate/report/page.h"
+#include "aggregate/report/stale.h"
 #include "aggregate/report/tables.h"
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/path.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, N_FORMS };
-static const struct {
-    const char *folder, *suffix;
-} forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
-                     { "model-outputs-geojson", ".geojson.gz" },
-                     { "heatmaps", ".png" } };
+static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
+                                                      { "model-outputs-geojson", ".geojson.gz" },
+                                                      { "heatmaps", ".png" } };
 
 struct writer {
     const struct hrf_cohort *cohort;
@@ -41,64 +39,60 @@ static enum hrf_status no_memory(struct hrf_error *err)
 
 /* ---- folders ---- */
 
-/* "NAME.tmp.PID.N", as hrf_file_temporary() makes them. */
-static bool is_leftover(const char *name)
+static int compare_names(const void *a, const void *b)
 {
-    const char *at = name + strlen(name);
-    for (int i = 0; i < 2; i++) {
-        const char *end = at;
-        while (at > name && isdigit((unsigned char)at[-1]))
-            at--;
-        if (at == end || at == name || *--at != '.')
-            return false;
-    }
-    return at - name > 4 && strncmp(at - 4, ".tmp", 4) == 0;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static enum hrf_status remove_leftovers(const char *folder, struct hrf_error *err)
+/* The folders of one precision, without what slides of an earlier cohort left there. `names`: the
+ * cohort's files, sorted. */
+static enum hrf_status prepare_forms(const struct writer *w, size_t precision,
+                                     const char *const *names, struct hrf_error *err)
 {
-    DIR *directory = opendir(folder);
-    if (directory == NULL)
-        return hrf_error_set_errno(err, errno, "cannot open the directory '%s'", folder);
-    enum hrf_status status = HRF_OK;
-    const struct dirent *entry;
-    while (status == HRF_OK && (entry = readdir(directory)) != NULL) {
-        if (!is_leftover(entry->d_name))
+    for (size_t f = 0; f < N_FORMS; f++) {
+        HRF_AUTO_FREE char *path = hrf_format("%s/results/%s/%s", w->directory,
+                                              w->cohort->precisions[precision].name,
+                                              forms[f].folder);
+        if (path == NULL)
+            return no_memory(err);
+        if (w->wanted[f])
+            HRF_TRY(hrf_path_make_directories(path, err));
+        else if (!hrf_path_is_directory(path))
             continue;
-        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && errno != ENOENT)
-            status = hrf_error_set_errno(err, errno, "cannot remove '%s/%s'", folder,
-                                         entry->d_name);
+        HRF_TRY(hrf_stale_files_remove(path, forms[f].suffix, names, w->cohort->n_slides, err));
     }
-    closedir(directory);
-    return status;
+    return HRF_OK;
 }
 
-static enum hrf_status prepare_folder(const char *path, struct hrf_error *err)
+static enum hrf_status prepare_results(const struct writer *w, const char *results,
+                                       struct hrf_error *err)
 {
-    HRF_TRY(hrf_path_make_directories(path, err));
-    return remove_leftovers(path, err);
+    const struct hrf_cohort *c = w->cohort;
+    HRF_AUTO_FREE const char **files = hrf_calloc(c->n_slides + 1, sizeof *files);
+    HRF_AUTO_FREE const char **names = hrf_calloc(c->n_precisions + 1, sizeof *names);
+    if (files == NULL || names == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < c->n_slides; i++)
+        files[i] = c->slides[i].file_name;
+    qsort(files, c->n_slides, sizeof *files, compare_names);
+    for (size_t p = 0; p < c->n_precisions; p++) {
+        names[p] = c->precisions[p].name;
+        HRF_TRY(prepare_forms(w, p, files, err));
+    }
+    return hrf_stale_precisions_remove(results, forms, N_FORMS, names, c->n_precisions, err);
 }
 
 static enum hrf_status prepare_folders(const struct writer *w, struct hrf_error *err)
 {
-    static const char *const tops[] = { "results", "report" };
-    for (size_t i = 0; i < 2; i++) {
-        HRF_AUTO_FREE char *path = hrf_path_join(w->directory, tops[i]);
-        if (path == NULL)
-            return no_memory(err);
-        HRF_TRY(prepare_folder(path, err));
-    }
-    for (size_t p = 0; p < w->cohort->n_precisions; p++)
-        for (size_t f = 0; f < N_FORMS; f++) {
-            if (!w->wanted[f])
-                continue;
-            HRF_AUTO_FREE char *path = hrf_format("%s/results/%s/%s", w->directory,
-                                                  w->cohort->precisions[p].name, forms[f].folder);
-            if (path == NULL)
-                return no_memory(err);
-            HRF_TRY(prepare_folder(path, err));
-        }
-    return HRF_OK;
+    HRF_AUTO_FREE char *results = hrf_path_join(w->directory, "results");
+    HRF_AUTO_FREE char *report = hrf_path_join(w->directory, "report");
+    if (results == NULL || report == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_path_make_directories(results, err));
+    HRF_TRY(hrf_stale_temporaries_remove(results, err));
+    HRF_TRY(hrf_path_make_directories(report, err));
+    HRF_TRY(hrf_stale_temporaries_remove(report, err));
+    return prepare_results(w, results, err);
 }
 
 static char *slide_path(const struct writer *w, size_t slide, size_t precision, enum form f)
@@ -285,8 +279,11 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     hrf_crash_point("report.labels");
     HRF_TRY(hrf_report_json(w->cohort, json, err));
     hrf_crash_point("report.json");
-    if (!w->options->html)
+    if (!w->options->html) {
+        if (unlink(page) != 0 && errno != ENOENT)
+            return hrf_error_set_errno(err, errno, "cannot remove '%s'", page);
         return HRF_OK;
+    }
     char now[24];
     hrf_clock_iso8601(hrf_clock_wall_ms(), now);
     const char *made_at = w->options->made_at != NULL ? w->options->made_at : now;

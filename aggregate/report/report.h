@@ -33,8 +33,10 @@ struct hrf_report_options {
     void *on_slide_context;
 };
 
-/* An annotation or picture that cannot be read is a note on its slide, not a failure. Files of
- * slides that are no longer done, and temporary files of a writer that was killed, are removed. */
+/* An annotation or picture that cannot be read is a note on its slide, not a failure. Files of an
+ * earlier report that are not made again (slides that left the cohort or are no longer done, forms
+ * and precisions that are no longer asked for), and temporary files of a writer that was killed,
+ * are removed. */
 HRF_CHECKED enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
                                              const struct hrf_report_source *source,
                                              const struct hrf_report_options *options,

@@ -137,7 +137,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     char executor[64];
-    if (request.executor != NULL && request.set.n_items < HRF_OPTION_LIST_MAX) {
+    if (request.executor != NULL && request.set.n_items == HRF_OPTION_LIST_MAX) {
+        fprintf(stderr, "%s %s: at most %d --set, of which --executor is one\n", HRF_PROGRAM,
+                command->name, HRF_OPTION_LIST_MAX);
+        return HRF_EXIT_USAGE;
+    }
+    if (request.executor != NULL) {
         snprintf(executor, sizeof executor, "executor.type=%s", request.executor);
         request.set.items[request.set.n_items++] = executor;
     }

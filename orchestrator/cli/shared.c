@@ -22,6 +22,8 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, out, &findings, err);
     fputs(findings.text.text, stderr);
     hrf_findings_release(&findings);
+    if (status == HRF_E_EXTERNAL) /* a file that cannot be read is the user's to name right */
+        err->status = status = HRF_E_USER;
     return status;
 }
 
@@ -150,8 +152,11 @@ int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **
     int n = 0;
     if (find_engine(&program, &err) != HRF_OK)
         return hrf_cli_fail(command, &err);
-    if (argc > 60)
+    if (argc > 60) {
+        fprintf(stderr, "%s %s: %d arguments are more than the 60 that are taken\n", HRF_PROGRAM,
+                command, argc);
         return HRF_EXIT_USAGE;
+    }
     words[n++] = program;
     words[n++] = verb;
     for (int i = 0; i < argc; i++)

@@ -5,6 +5,8 @@
 #include "orchestrator/run/run_private.h"
 #include "schema/record/sentinel.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,11 +164,32 @@ static enum hrf_status recover_job(struct run *run, struct hrf_attempt_row *row,
     return run_end_job(run, job, "its start was never confirmed", err);
 }
 
+/* Folders of jobs may be newer than the store: it was removed, or an older copy was put back. What
+ * lies in them answers other tasks, so that their numbers are not given again. */
+static enum hrf_status number_jobs(struct run *run, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *jobs = hrf_path_join(run->directory, "jobs");
+    if (jobs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_store_last_job(run->store, &run->next_job, err));
+    DIR *stream = opendir(jobs);
+    if (stream == NULL && errno != ENOENT)
+        return hrf_error_set_errno(err, errno, "cannot open the directory '%s'", jobs);
+    for (const struct dirent *e; stream != NULL && (e = readdir(stream)) != NULL;) {
+        const char *number = strrchr(e->d_name, '-'); /* "infer-0003.a1" */
+        const int64_t n = number != NULL ? strtoll(number + 1, NULL, 10) : 0;
+        run->next_job = n > run->next_job && n < INT64_MAX ? n : run->next_job;
+    }
+    if (stream != NULL)
+        closedir(stream);
+    run->next_job++;
+    return HRF_OK;
+}
+
 enum hrf_status run_recover(struct run *run, struct hrf_error *err)
 {
     struct hrf_attempt_rows rows = { NULL, 0 };
-    HRF_TRY(hrf_store_count_attempts(run->store, &run->next_job, err));
-    run->next_job++;
+    HRF_TRY(number_jobs(run, err));
     HRF_TRY(hrf_store_get_attempts(run->store, true, &rows, err));
     enum hrf_status status = hrf_store_begin(run->store, err);
     for (size_t i = 0; i < rows.n_items && status == HRF_OK; i++)

@@ -294,10 +294,12 @@ enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
     return status;
 }
 
-enum hrf_status hrf_store_count_attempts(struct hrf_store *store, int64_t *out,
-                                         struct hrf_error *err)
+enum hrf_status hrf_store_last_job(struct hrf_store *store, int64_t *out, struct hrf_error *err)
 {
-    return hrf_store_number(store, "SELECT count(*) FROM attempt", out, err);
+    return hrf_store_number(store,
+                            "SELECT coalesce(max(CAST(substr(job_id, instr(job_id, '-') + 1) "
+                            "AS INTEGER)), 0) FROM attempt",
+                            out, err);
 }
 
 enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject, const char *text,

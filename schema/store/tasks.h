@@ -100,8 +100,9 @@ HRF_CHECKED enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool
                                                    struct hrf_attempt_rows *out,
                                                    struct hrf_error *err);
 
-HRF_CHECKED enum hrf_status hrf_store_count_attempts(struct hrf_store *store, int64_t *out,
-                                                     struct hrf_error *err);
+/* The highest number in an attempt's job_id, 0 when there is none. */
+HRF_CHECKED enum hrf_status hrf_store_last_job(struct hrf_store *store, int64_t *out,
+                                               struct hrf_error *err);
 
 /* What happened, for `why`. */
 struct hrf_event_row {

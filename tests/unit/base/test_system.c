@@ -216,6 +216,31 @@ static void a_crash_point_kills_at_the_pass_asked_for(void **state)
     hrf_free(text);
 }
 
+static void what_does_not_tell_its_size_is_read_to_its_end(void **state)
+{
+    (void)state;
+    char *text = NULL, path[32], block[1000];
+    size_t n = 0;
+    int ends[2];
+    struct hrf_error err;
+    memset(block, 'x', sizeof block);
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(write(ends[1], block, sizeof block), (ssize_t)sizeof block);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(hrf_file_read(path, 20000, &text, &n, &err), HRF_OK);
+    assert_int_equal(n, 20000);
+    assert_true(text[0] == 'x' && text[19999] == 'x' && text[20000] == '\0');
+    hrf_free(text);
+    close(ends[0]);
+    assert_int_equal(hrf_file_read("/proc/self/status", 1 << 20, &text, &n, &err), HRF_OK);
+    assert_true(n > 0 && strlen(text) == n);
+    hrf_free(text);
+    assert_int_equal(hrf_file_read("/dev/zero", 100000, &text, &n, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "limit of 100000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +254,7 @@ int main(void)
         cmocka_unit_test(hashes_know_where_a_field_ends),
         cmocka_unit_test(random_numbers_are_the_same_everywhere),
         cmocka_unit_test(a_crash_point_kills_at_the_pass_asked_for),
+        cmocka_unit_test(what_does_not_tell_its_size_is_read_to_its_end),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

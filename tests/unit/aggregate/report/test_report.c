@@ -174,6 +174,25 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     write_report(&g, &fewer);
     assert_false(hrf_path_exists(left));
     assert_int_equal(count_files(g.directory, "results"), 2 + 2 * 2 * 3);
+    /* A slide of an earlier cohort, a precision that is not asked for now; what is not ours stays.
+     */
+    HRF_AUTO_FREE char *gone = hrf_path_join(g.directory, "results/int8/heatmaps/gone.png");
+    HRF_AUTO_FREE char *tables = hrf_path_join(g.directory, "results/bf16/model-outputs-csv");
+    HRF_AUTO_FREE char *old = hrf_path_join(tables, "test_001.csv");
+    HRF_AUTO_FREE char *mine = hrf_path_join(g.directory, "results/int8/heatmaps/notes.txt");
+    assert_int_equal(hrf_path_make_directories(tables, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(gone, "x", 1, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(old, "x", 1, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(mine, "x", 1, NULL), HRF_OK);
+    fewer.html = false;
+    write_report(&g, &fewer);
+    assert_false(hrf_path_exists(gone));
+    assert_true(hrf_path_exists(mine));
+    HRF_AUTO_FREE char *precision = hrf_path_directory(tables);
+    assert_false(hrf_path_exists(precision));
+    HRF_AUTO_FREE char *page = hrf_path_join(g.directory, "report/index.html");
+    assert_false(hrf_path_exists(page));
+    assert_int_equal(count_files(g.directory, "results"), 2 + 2 * 2 * 3 + 1);
     fixture_release(&f);
     fixture_release(&g);
 }
