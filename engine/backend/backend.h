@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "engine/ir/graph.h"
+#include "engine/ir/resize.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -256,13 +257,7 @@ void hrf_matmul_seek(const struct hrf_matmul *view, int64_t m, int64_t offsets[3
 
 /* ---- images of other sizes ---- */
 
-/* RESIZE: output row r is the sum of weight[t] times input row index[t], t < n_taps; columns
- * likewise. */
-enum { HRF_RESIZE_TAPS = 4 };
-struct hrf_resize_tap {
-    int64_t index[HRF_RESIZE_TAPS];
-    double weight[HRF_RESIZE_TAPS];
-};
+/* RESIZE: see resize.h. */
 int32_t hrf_resize_n_taps(const struct hrf_spec *spec);
 /* One for each output row (axis 0) or column (1). */
 void hrf_resize_taps(const struct hrf_spec *spec, int axis, struct hrf_resize_tap *taps);

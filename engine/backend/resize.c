@@ -2,7 +2,6 @@
  * worked out once. Shared by the back ends of host memory. */
 #include "engine/backend/backend.h"
 
-#include <math.h>
 #include <string.h>
 
 struct resize_kernel {
@@ -11,83 +10,6 @@ struct resize_kernel {
     int n_taps;
     struct hrf_resize_tap *taps[2]; /* of each output row, of each output column */
 };
-
-/* Source: ONNX Resize, coordinate_transformation_mode. */
-static double origin_of(const struct hrf_resize *r, double scale, int64_t x, int64_t n_in,
-                        int64_t n_out)
-{
-    const double half = ((double)x + 0.5) / scale - 0.5;
-    switch (r->coordinates) {
-    case HRF_RESIZE_PYTORCH_HALF_PIXEL:
-        return n_out > 1 ? half : 0;
-    case HRF_RESIZE_ALIGN_CORNERS:
-        /* By its reference code the wanted length counts, not what is left of it as a whole. */
-        return n_out > 1 ? (double)x * (double)(n_in - 1) / ((double)n_in * scale - 1) : 0;
-    case HRF_RESIZE_ASYMMETRIC:
-        return (double)x / scale;
-    default:
-        return half;
-    }
-}
-
-static double nearest(enum hrf_resize_rounding rounding, double x)
-{
-    switch (rounding) {
-    case HRF_RESIZE_PREFER_CEIL:
-        return floor(x + 0.5);
-    case HRF_RESIZE_FLOOR:
-        return floor(x);
-    case HRF_RESIZE_CEIL:
-        return ceil(x);
-    default:
-        return ceil(x - 0.5);
-    }
-}
-
-/* Keys' cubic at distance x. */
-static double cubic(double a, double x)
-{
-    x = fabs(x);
-    if (x <= 1)
-        return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
-}
-
-static void place(struct hrf_resize_tap *tap, int i, double at, double weight, int64_t n_in)
-{
-    tap->index[i] = at < 0 ? 0 : at > (double)(n_in - 1) ? n_in - 1 : (int64_t)at;
-    tap->weight[i] = weight;
-}
-
-static struct hrf_resize_tap cubic_tap(const struct hrf_resize *r, double origin, int64_t n_in)
-{
-    struct hrf_resize_tap tap = { .weight = { 0 } };
-    double sum = 0;
-    for (int i = 0; i < HRF_RESIZE_TAPS; i++) {
-        const double at = floor(origin) - 1 + i;
-        const bool counts = !r->exclude_outside || (at >= 0 && at <= (double)(n_in - 1));
-        place(&tap, i, at, counts ? cubic((double)r->cubic_a, origin - at) : 0, n_in);
-        sum += tap.weight[i];
-    }
-    for (int i = 0; i < HRF_RESIZE_TAPS && r->exclude_outside; i++)
-        tap.weight[i] /= sum;
-    return tap;
-}
-
-static struct hrf_resize_tap tap_of(const struct hrf_resize *r, double origin, int64_t n_in)
-{
-    struct hrf_resize_tap tap = { .weight = { 0 } };
-    const double low = floor(origin);
-    if (r->mode == HRF_RESIZE_CUBIC)
-        return cubic_tap(r, origin, n_in);
-    if (r->mode == HRF_RESIZE_NEAREST) {
-        place(&tap, 0, nearest(r->rounding, origin), 1, n_in);
-        return tap;
-    }
-    place(&tap, 0, low, 1 - (origin - low), n_in);
-    place(&tap, 1, low + 1, origin - low, n_in);
-    return tap;
-}
 
 static void add_pixel(const float *x, float weight, int64_t n, float *y)
 {
@@ -136,19 +58,15 @@ static void destroy(struct hrf_kernel *base)
 
 int32_t hrf_resize_n_taps(const struct hrf_spec *spec)
 {
-    const enum hrf_resize_mode mode = spec->attributes.resize.mode;
-    return mode == HRF_RESIZE_NEAREST ? 1 : mode == HRF_RESIZE_LINEAR ? 2 : HRF_RESIZE_TAPS;
+    return hrf_resize_n(&spec->attributes.resize);
 }
 
 void hrf_resize_taps(const struct hrf_spec *spec, int axis, struct hrf_resize_tap *taps)
 {
-    const struct hrf_resize *r = &spec->attributes.resize;
     const int64_t n_in = spec->inputs[0].shape.dims[2 + axis];
     const int64_t n_out = spec->output.shape.dims[2 + axis];
-    const double scale = r->scales[0] > 0 ? (double)r->scales[2 + axis]
-                                          : (double)n_out / (double)n_in;
     for (int64_t i = 0; i < n_out; i++)
-        taps[i] = tap_of(r, origin_of(r, scale, i, n_in, n_out), n_in);
+        taps[i] = hrf_resize_tap_at(&spec->attributes.resize, axis, n_in, n_out, i);
 }
 
 enum hrf_status hrf_resize_compile(const struct hrf_graph *graph, const struct hrf_node *node,

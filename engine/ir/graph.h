@@ -180,14 +180,20 @@ enum hrf_resize_rounding {
     HRF_RESIZE_FLOOR,
     HRF_RESIZE_CEIL
 };
+/* One axis of a RESIZE of which only a part is computed. */
+struct hrf_resize_part {
+    int64_t n_in, n_out;         /* of the whole; n_in 0: this is the whole */
+    int64_t first_in, first_out; /* where the part's input and output begin in it */
+};
 struct hrf_resize {
     enum hrf_resize_mode mode;
     enum hrf_resize_coordinates coordinates;
     enum hrf_resize_rounding rounding; /* NEAREST */
     float cubic_a;
-    bool exclude_outside; /* CUBIC */
-    float scales[4];      /* of N, C, H, W; the first 0: the sizes say */
-    int64_t sizes[4];
+    bool exclude_outside;           /* CUBIC */
+    float scales[4];                /* of N, C, H, W; the first 0: the sizes say */
+    int64_t sizes[4];               /* 0 for N and C: as they are */
+    struct hrf_resize_part part[2]; /* rows, columns */
 };
 
 /* All attributes of all operators; a node uses those that its operator's table entry names. */

@@ -241,8 +241,10 @@ enum hrf_status hrf_infer_resize(struct hrf_inference *in)
         return hrf_infer_refuse(in, "works on N, C, H, W only");
     in->shape = *x;
     for (int32_t i = 0; i < 4; i++) {
-        const double size = r->scales[0] > 0 ? floor((double)x->dims[i] * (double)r->scales[i])
-                                             : (double)r->sizes[i];
+        const bool stays = r->scales[0] <= 0 && i < 2 && r->sizes[i] == 0;
+        const double size = stays              ? (double)x->dims[i]
+                            : r->scales[0] > 0 ? floor((double)x->dims[i] * (double)r->scales[i])
+                                               : (double)r->sizes[i];
         if (!(size >= 1 && size < 0x1p40))
             return hrf_infer_fail(in, "axis %d cannot be resized to %g", (int)i, size);
         in->shape.dims[i] = (int64_t)size;

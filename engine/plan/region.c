@@ -1,5 +1,7 @@
 #include "engine/plan/region.h"
 
+#include "engine/ir/resize.h"
+
 /* ---- boxes ---- */
 
 bool hrf_box_equal(const struct hrf_box *a, const struct hrf_box *b)
@@ -170,12 +172,49 @@ static void cut_spread(const struct hrf_graph *graph, const struct hrf_node *nod
     }
 }
 
+/* ---- resizing ---- */
+
+/* The input rows (or columns) that outputs [lo, hi) come from. */
+static void resize_from(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                        int64_t lo, int64_t hi, int64_t *first, int64_t *end)
+{
+    const struct hrf_resize *r = &node->attributes.resize;
+    const int64_t n_in = graph->values[node->inputs[0]].shape.dims[2 + axis];
+    const int64_t n_out = graph->values[node->outputs[0]].shape.dims[2 + axis];
+    const struct hrf_resize_tap low = hrf_resize_tap_at(r, axis, n_in, n_out, lo);
+    const struct hrf_resize_tap high = hrf_resize_tap_at(r, axis, n_in, n_out, hi - 1);
+    *first = low.index[0];
+    *end = high.index[0] + 1;
+    for (int t = 1; t < hrf_resize_n(r); t++) {
+        *first = smaller(*first, low.index[t]);
+        *end = larger(*end, high.index[t] + 1);
+    }
+}
+
+static void cut_resize(const struct hrf_graph *graph, const struct hrf_node *node,
+                       const struct hrf_box *out, struct hrf_resize *r)
+{
+    for (int i = 0; i < 2; i++) {
+        struct hrf_resize_part *part = &r->part[i];
+        int64_t first, end;
+        resize_from(graph, node, i, out->lo[i], out->hi[i], &first, &end);
+        if (part->n_in == 0) {
+            part->n_in = graph->values[node->inputs[0]].shape.dims[2 + i];
+            part->n_out = graph->values[node->outputs[0]].shape.dims[2 + i];
+        }
+        part->first_in += first;
+        part->first_out += out->lo[i];
+    }
+}
+
 struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
                                             const struct hrf_node *node, const struct hrf_box *out)
 {
     struct hrf_attributes a = node->attributes;
     if (spreads(node->op))
         cut_spread(graph, node, out, &a);
+    if (node->op == HRF_OP_RESIZE)
+        cut_resize(graph, node, out, &a.resize);
     for (int32_t i = 0; i < a.n_axes && node->op == HRF_OP_SLICE; i++)
         if (a.axes[i] > 1) { /* what it is fed begins where it is to begin */
             a.starts[i] = 0;
@@ -259,7 +298,7 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
         return false;
     if (node->op == HRF_OP_SLICE && !steps_forwards(&node->attributes))
         return false;
-    if (is_view(node->op) || spreads(node->op))
+    if (is_view(node->op) || spreads(node->op) || node->op == HRF_OP_RESIZE)
         return graph->values[node->inputs[0]].data == NULL;
     if (!keeps_pixels(node))
         return false;
@@ -293,6 +332,8 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
             need.hi[i] = smaller(end, v.size);
         } else if (spreads(node->op)) {
             spread_from(graph, node, i, out->lo[i], out->hi[i], &need.lo[i], &need.hi[i]);
+        } else if (node->op == HRF_OP_RESIZE) {
+            resize_from(graph, node, i, out->lo[i], out->hi[i], &need.lo[i], &need.hi[i]);
         } else if (x->dims[2 + i] > 1) { /* 1: read for every pixel */
             need.lo[i] = out->lo[i];
             need.hi[i] = out->hi[i];

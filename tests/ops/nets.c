@@ -159,6 +159,34 @@ static struct image up(struct build *b, struct image x)
     return x;
 }
 
+/* To another size, as U-Nets without transposed convolutions do. */
+static struct image other_size(struct build *b, struct image x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const bool by_scales = build_pick(b, 0, 1) == 0;
+    int64_t *const sizes[] = { &x.rows, &x.columns };
+    if (x.rows > 24 || x.columns > 24)
+        return x;
+    a.resize.mode = (enum hrf_resize_mode)build_pick(b, 0, 2);
+    a.resize.coordinates = (enum hrf_resize_coordinates)build_pick(b, 0, 3);
+    a.resize.rounding = (enum hrf_resize_rounding)build_pick(b, 0, 3);
+    a.resize.cubic_a = -0.75f;
+    a.resize.exclude_outside = build_pick(b, 0, 1) == 0;
+    for (int i = 0; i < 4; i++) {
+        int64_t *const size = i < 2 ? NULL : sizes[i - 2];
+        const float scale = 1 + 0.25f * (float)build_pick(b, 0, 5);
+        a.resize.scales[i] = !by_scales ? 0 : size == NULL ? 1 : scale;
+        if (size != NULL && by_scales)
+            *size = (int64_t)((float)*size * scale);
+        else if (size != NULL)
+            *size = build_pick(b, 3, 30);
+    }
+    a.resize.sizes[2] = x.rows;
+    a.resize.sizes[3] = x.columns;
+    x.value = build_node(b, HRF_OP_RESIZE, &x.value, 1, &a);
+    return x;
+}
+
 /* Blocks of pixels to channels and, after a convolution, back. */
 static struct image blocks(struct build *b, struct image x)
 {
@@ -238,7 +266,8 @@ static int32_t finish(struct build *b, struct image x, int64_t n_images)
 struct hrf_graph *make_net(uint64_t seed)
 {
     static struct image (*const parts[])(struct build *, struct image) = {
-        conv, conv, conv, pool, residual, branches, gate, preact, pad, up, blocks, slice, attention
+        conv,   conv, conv, pool,       residual, branches, gate,
+        preact, pad,  up,   other_size, blocks,   slice,    attention
     };
     struct build b = build_start(seed);
     const int64_t n_images = build_pick(&b, 1, 5);
