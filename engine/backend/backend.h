@@ -122,6 +122,10 @@ struct hrf_backend_ops {
     enum hrf_status (*compile)(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err);
+    /* Called once before a graph's nodes are compiled, for what is better done for all of them.
+     * Optional: NULL = nothing to do. */
+    enum hrf_status (*prepare)(struct hrf_backend *backend, const struct hrf_graph *graph,
+                               struct hrf_error *err);
     /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */
     void (*enter)(struct hrf_backend *backend);
 };

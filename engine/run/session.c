@@ -338,6 +338,8 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(session->ops->create(&backend, &session->backend, err));
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
+    if (session->ops->prepare != NULL)
+        HRF_TRY(session->ops->prepare(session->backend, session->graph, err));
     HRF_TRY(compile_kernels(session, err));
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));

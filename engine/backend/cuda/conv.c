@@ -369,6 +369,19 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
     return HRF_OK;
 }
 
+enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                       struct hrf_error *err)
+{
+    int32_t n = 0;
+    HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
+                                                                 sizeof *convs);
+    if (convs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d nodes", (int)graph->n_nodes);
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        n += hrf_cudnn_conv_describe(graph, &graph->nodes[i], backend->allow_tf32, &convs[n]);
+    return hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_threads, err);
+}
+
 /* GEMM's alpha goes into its weights. */
 static void fold_alpha(struct hrf_spec *spec)
 {

@@ -276,6 +276,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (backend == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
     backend->allow_tf32 = config->allow_tf32;
+    backend->n_threads = config->n_threads;
     backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
     enum hrf_status status = hrf_cuda_device_open(-1, &backend->device, err);
     if (status == HRF_OK)
@@ -315,5 +316,6 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .destroy = destroy,
     .supports_op = supports_op,
     .compile = compile,
+    .prepare = hrf_cuda_prepare_convs,
     .enter = enter,
 };

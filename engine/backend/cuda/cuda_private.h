@@ -28,6 +28,7 @@ struct hrf_backend {
     struct hrf_cuda_landing landings[2];
     cudaEvent_t marks[2];
     bool allow_tf32;
+    int32_t n_threads; /* that build plans */
     char description[512];
     struct hrf_strbuf notes, lines; /* lines: for the next notes */
 };
@@ -81,6 +82,10 @@ HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel,
                                                     struct hrf_error *err);
 
+/* Plans of all convolutions of a graph, several at a time. */
+HRF_CHECKED enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend,
+                                                   const struct hrf_graph *graph,
+                                                   struct hrf_error *err);
 /* CONV, and GEMM where it is a convolution of one pixel: by cuDNN where it has an engine, else by
  * an own kernel. */
 bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *node);

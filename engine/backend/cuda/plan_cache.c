@@ -11,13 +11,30 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 1, KEY_ROOM = 1024, MOST_BYTES = 1 << 24 };
+enum { FORMAT = 1, KEY_ROOM = 1024, MOST_THREADS = 16 };
 
 struct entry {
     char hash[HRF_HASH_HEX]; /* of the key */
     struct hrf_cudnn_conv conv;
     struct hrf_cudnn_plan plan;
     bool has_plan;
+};
+
+/* An entry on its way: read, or built and still to be timed. */
+struct job {
+    char key[KEY_ROOM];
+    struct entry *entry;
+    bool is_read;
+    struct hrf_candidates candidates;
+    struct hrf_strbuf lines;
+    enum hrf_status status;
+};
+
+/* A thread's own; plans may refer to the handle that they were built with, so they stay. */
+struct builder {
+    cudnnHandle_t cudnn;
+    const struct hrf_cudnn_device *properties;
+    struct hrf_cudnn_device *own; /* the same, where it is the builder's */
 };
 
 struct hrf_plan_cache {
@@ -31,6 +48,7 @@ struct hrf_plan_cache {
     int32_t n_read, n_tuned;
     double tuning_seconds;
     bool cannot_write;
+    struct builder builders[MOST_THREADS]; /* NULL where no thread has needed one yet */
 };
 
 void hrf_plan_cache_destroy(struct hrf_plan_cache *cache)
@@ -42,6 +60,11 @@ void hrf_plan_cache_destroy(struct hrf_plan_cache *cache)
         hrf_free(cache->entries[i]);
     }
     hrf_free(cache->entries);
+    for (int i = 0; i < MOST_THREADS; i++) {
+        hrf_cudnn_device_destroy(cache->builders[i].own);
+        if (cache->builders[i].cudnn != NULL)
+            (void)cudnnDestroy(cache->builders[i].cudnn);
+    }
     hrf_free(cache->directory);
     hrf_strbuf_release(&cache->lines);
     hrf_free(cache);
@@ -96,9 +119,8 @@ static enum hrf_status check_sum(const json_t *file, const char *plan, const cha
     return HRF_OK;
 }
 
-static enum hrf_status decode(const struct hrf_plan_cache *cache, const json_t *file,
-                              const char *path, const char *key, struct entry *entry,
-                              struct hrf_error *err)
+static enum hrf_status decode(cudnnHandle_t cudnn, const json_t *file, const char *path,
+                              const char *key, struct entry *entry, struct hrf_error *err)
 {
     const char *stored, *plan;
     int64_t in, out;
@@ -116,13 +138,14 @@ static enum hrf_status decode(const struct hrf_plan_cache *cache, const json_t *
         entry->conv.w[1] = in;
     entry->conv.x[1] = in;
     entry->conv.w[0] = entry->conv.y[1] = out;
-    HRF_TRY(hrf_cudnn_plan_parse(cache->cudnn, plan, &entry->plan, err));
+    HRF_TRY(hrf_cudnn_plan_parse(cudnn, plan, &entry->plan, err));
     return hrf_json_get_int(file, "engine", path, &entry->plan.engine, err);
 }
 
 /* HRF_OK with has_entry false: there is none. A failure: there is one and it is of no use. */
-static enum hrf_status read_entry(const struct hrf_plan_cache *cache, const char *key,
-                                  struct entry *entry, bool *has_entry, struct hrf_error *err)
+static enum hrf_status read_entry(const struct hrf_plan_cache *cache, cudnnHandle_t cudnn,
+                                  const char *key, struct entry *entry, bool *has_entry,
+                                  struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = path_of(cache, entry->hash);
     HRF_AUTO_JSON file = NULL;
@@ -130,7 +153,7 @@ static enum hrf_status read_entry(const struct hrf_plan_cache *cache, const char
     if (path == NULL || !hrf_path_exists(path))
         return HRF_OK;
     HRF_TRY(hrf_json_read_file(path, &file, err));
-    HRF_TRY(decode(cache, file, path, key, entry, err));
+    HRF_TRY(decode(cudnn, file, path, key, entry, err));
     *has_entry = true;
     return HRF_OK;
 }
@@ -170,43 +193,87 @@ static void keep(struct hrf_plan_cache *cache, const char *key, const struct ent
 
 /* ---- looking up ---- */
 
-static enum hrf_status tune(struct hrf_plan_cache *cache, struct entry *entry,
-                            struct hrf_error *err)
+static enum hrf_status build(const struct builder *builder, struct job *job, struct hrf_error *err)
 {
     struct hrf_cudnn_graph graph;
     struct hrf_cudnn_engines engines;
-    const double start = hrf_clock_seconds();
-    enum hrf_status status = hrf_cudnn_conv_choose(&entry->conv, cache->properties, &graph,
+    enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, builder->properties, &graph,
                                                    &engines, err);
     if (status == HRF_OK && engines.n_items > 0)
-        status = hrf_tune_conv(cache->device, cache->cudnn, cache->properties, &entry->conv,
-                               &engines, &entry->plan, &entry->has_plan, &cache->lines, err);
+        hrf_tune_build(builder->cudnn, builder->properties, &engines, &job->candidates,
+                       &job->lines);
     hrf_cudnn_engines_release(&engines);
     hrf_cudnn_graph_release(&graph);
-    cache->n_tuned++;
-    cache->tuning_seconds += hrf_clock_seconds() - start;
     return status;
 }
 
-static enum hrf_status fill_entry(struct hrf_plan_cache *cache, const char *key,
-                                  struct entry *entry, struct hrf_error *err)
+/* Touches nothing but the job and what is the builder's. */
+static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struct builder *builder,
+                                 struct job *job, struct hrf_error *err)
 {
-    const struct hrf_cudnn_conv asked = entry->conv;
+    const struct hrf_cudnn_conv asked = job->entry->conv;
     struct hrf_error why = { .status = HRF_OK };
-    bool has_entry = false;
-    if (read_entry(cache, key, entry, &has_entry, &why) != HRF_OK) {
-        hrf_strbuf_addf(&cache->lines, "a tuned plan is made anew: %s\n", why.text);
-        hrf_cudnn_plan_release(&entry->plan);
-        entry->conv = asked;
-        entry->has_plan = false;
+    if (read_entry(cache, builder->cudnn, job->key, job->entry, &job->is_read, &why) != HRF_OK) {
+        hrf_strbuf_addf(&job->lines, "a tuned plan is made anew: %s\n", why.text);
+        hrf_cudnn_plan_release(&job->entry->plan);
+        job->entry->conv = asked;
+        job->entry->has_plan = false;
     }
-    if (has_entry) {
-        cache->n_read++;
-        return HRF_OK;
+    return job->is_read ? HRF_OK : build(builder, job, err);
+}
+
+/* Times what was built, keeps the best and takes the entry over. */
+static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, struct hrf_error *err)
+{
+    struct entry *entry = job->entry;
+    void *entries = cache->entries;
+    const enum hrf_status status = hrf_array_reserve(
+        &entries, &cache->capacity, cache->n_entries + 1, sizeof(struct entry *), err);
+    cache->entries = entries;
+    HRF_TRY(status);
+    hrf_strbuf_adds(&cache->lines, job->lines.text);
+    cache->n_read += job->is_read;
+    cache->n_tuned += !job->is_read;
+    if (job->candidates.n > 0) {
+        entry->plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates);
+        entry->has_plan = true;
     }
-    HRF_TRY(tune(cache, entry, err));
-    keep(cache, key, entry);
+    if (!job->is_read)
+        keep(cache, job->key, entry);
+    cache->entries[cache->n_entries++] = entry;
+    job->entry = NULL;
     return HRF_OK;
+}
+
+static void release_job(struct job *job)
+{
+    hrf_candidates_release(&job->candidates);
+    hrf_strbuf_release(&job->lines);
+    if (job->entry != NULL)
+        hrf_cudnn_plan_release(&job->entry->plan);
+    hrf_free(job->entry);
+}
+
+static enum hrf_status init_job(const struct hrf_plan_cache *cache,
+                                const struct hrf_cudnn_conv *conv, struct job *job,
+                                struct hrf_error *err)
+{
+    *job = (struct job){ .lines = HRF_STRBUF_INIT };
+    write_key(cache, conv, job->key);
+    job->entry = hrf_calloc(1, sizeof *job->entry);
+    if (job->entry == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tuned plan");
+    job->entry->conv = *conv;
+    job->entry->plan.engine = -1;
+    return hrf_hash_buffer(job->key, strlen(job->key), job->entry->hash, err);
+}
+
+static const struct entry *find(const struct hrf_plan_cache *cache, const char *hash)
+{
+    for (size_t i = 0; i < cache->n_entries; i++)
+        if (strcmp(cache->entries[i]->hash, hash) == 0)
+            return cache->entries[i];
+    return NULL;
 }
 
 static void give(const struct entry *entry, struct hrf_planned_conv *out)
@@ -218,34 +285,98 @@ static void give(const struct entry *entry, struct hrf_planned_conv *out)
 enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache, const struct hrf_cudnn_conv *conv,
                                    struct hrf_planned_conv *out, struct hrf_error *err)
 {
-    char key[KEY_ROOM], hash[HRF_HASH_HEX];
-    write_key(cache, conv, key);
-    HRF_TRY(hrf_hash_buffer(key, strlen(key), hash, err));
-    for (size_t i = 0; i < cache->n_entries; i++)
-        if (strcmp(cache->entries[i]->hash, hash) == 0) {
-            give(cache->entries[i], out);
-            return HRF_OK;
-        }
-    void *entries = cache->entries;
-    enum hrf_status status = hrf_array_reserve(&entries, &cache->capacity, cache->n_entries + 1,
-                                               sizeof(struct entry *), err);
-    cache->entries = entries;
-    HRF_TRY(status);
-    struct entry *entry = hrf_calloc(1, sizeof *entry);
-    if (entry == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tuned plan");
-    memcpy(entry->hash, hash, sizeof entry->hash);
-    entry->conv = *conv;
-    entry->plan.engine = -1;
-    status = fill_entry(cache, key, entry, err);
-    if (status != HRF_OK) {
-        hrf_cudnn_plan_release(&entry->plan);
-        hrf_free(entry);
-        return status;
+    const struct builder builder = { .cudnn = cache->cudnn, .properties = cache->properties };
+    struct job job;
+    const double start = hrf_clock_seconds();
+    enum hrf_status status = init_job(cache, conv, &job, err);
+    const struct entry *known = status == HRF_OK ? find(cache, job.entry->hash) : NULL;
+    if (known != NULL) {
+        give(known, out);
+        release_job(&job);
+        return HRF_OK;
     }
-    cache->entries[cache->n_entries++] = entry;
-    give(entry, out);
+    const struct entry *entry = job.entry;
+    if (status == HRF_OK)
+        status = start_job(cache, &builder, &job, err);
+    if (status == HRF_OK)
+        status = end_job(cache, &job, err);
+    if (status == HRF_OK)
+        give(entry, out);
+    if (!job.is_read)
+        cache->tuning_seconds += hrf_clock_seconds() - start;
+    release_job(&job);
+    return status;
+}
+
+/* ---- many at once ---- */
+
+static enum hrf_status make_builder(const struct hrf_plan_cache *cache, struct builder *builder,
+                                    struct hrf_error *err)
+{
+    HRF_TRY(hrf_cuda_device_enter(cache->device, err));
+    if (builder->cudnn == NULL)
+        HRF_TRY_CUDNN(cudnnCreate(&builder->cudnn), "starting it");
+    if (builder->own == NULL)
+        HRF_TRY(hrf_cudnn_device_of(builder->cudnn, &builder->own, err));
+    builder->properties = builder->own;
     return HRF_OK;
+}
+
+static void start_all(struct hrf_plan_cache *cache, struct job *jobs, int32_t n, int32_t n_threads)
+{
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads)
+    for (int32_t t = 0; t < n_threads; t++) {
+        const enum hrf_status ready = make_builder(cache, &cache->builders[t], NULL);
+        for (int32_t i = t; i < n; i += n_threads)
+            jobs[i].status = ready == HRF_OK ? start_job(cache, &cache->builders[t], &jobs[i], NULL)
+                                             : ready;
+    }
+}
+
+/* The convolutions that are not known yet, each once. */
+static enum hrf_status find_new(const struct hrf_plan_cache *cache,
+                                const struct hrf_cudnn_conv *convs, int32_t n, struct job *jobs,
+                                int32_t *n_jobs, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < n; i++) {
+        struct job *job = &jobs[*n_jobs];
+        const enum hrf_status status = init_job(cache, &convs[i], job, err);
+        bool is_known = status != HRF_OK || find(cache, job->entry->hash) != NULL;
+        for (int32_t k = 0; k < *n_jobs && !is_known; k++)
+            is_known = strcmp(jobs[k].entry->hash, job->entry->hash) == 0;
+        if (is_known)
+            release_job(job);
+        else
+            ++*n_jobs;
+        HRF_TRY(status);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
+                                       const struct hrf_cudnn_conv *convs, int32_t n,
+                                       int32_t n_threads, struct hrf_error *err)
+{
+    int32_t n_jobs = 0;
+    const double start = hrf_clock_seconds();
+    HRF_AUTO_FREE struct job *jobs = hrf_calloc((size_t)n + 1, sizeof *jobs);
+    if (jobs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d convolutions", (int)n);
+    enum hrf_status status = find_new(cache, convs, n, jobs, &n_jobs, err);
+    if (n_threads > MOST_THREADS)
+        n_threads = MOST_THREADS;
+    if (n_threads > n_jobs)
+        n_threads = n_jobs;
+    if (status == HRF_OK && n_threads > 1)
+        start_all(cache, jobs, n_jobs, n_threads);
+    for (int32_t i = 0; i < n_jobs; i++) {
+        if (status == HRF_OK && n_threads > 1 && jobs[i].status == HRF_OK)
+            status = end_job(cache, &jobs[i], err);
+        release_job(&jobs[i]);
+    }
+    if (n_threads > 1)
+        cache->tuning_seconds += hrf_clock_seconds() - start;
+    return status;
 }
 
 void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes)

@@ -2,8 +2,8 @@
  *
  * A plan's key is the convolution, the library's version, the device and its driver: another one of
  * any of these tunes anew. An entry that cannot be read or used is replaced, with a line of notes.
- * Processes may share the directory: entries are written whole, and the last one stands. One thread
- * at a time.
+ * Processes may share the directory: entries are written whole, and the last one stands. Called by
+ * one thread at a time; uses several inside.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_PLAN_CACHE_H
 #define HRF_ENGINE_BACKEND_CUDA_PLAN_CACHE_H
@@ -32,6 +32,11 @@ struct hrf_planned_conv {
 HRF_CHECKED enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache,
                                                const struct hrf_cudnn_conv *conv,
                                                struct hrf_planned_conv *out, struct hrf_error *err);
+/* Reads or builds what `convs` need and is not known yet, several at a time: building one takes
+ * seconds of a core. What fails here is left to hrf_plan_cache_get(), which says why. */
+HRF_CHECKED enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
+                                                   const struct hrf_cudnn_conv *convs, int32_t n,
+                                                   int32_t n_threads, struct hrf_error *err);
 /* A few lines on what was read, tuned and replaced since the last call; "" when nothing. */
 void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes);
 

@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/* Building one engine takes up to 3 s (compiled at run time), running it micro- to milliseconds. */
-enum { MOST_CANDIDATES = 3, TIMED_RUNS = 5 };
+enum { TIMED_RUNS = 5 };
 
 /* Zeros in the place of every tensor. */
 struct scratch {
@@ -87,18 +86,13 @@ static enum hrf_status time_plan(const struct hrf_cuda_device *device, cudnnHand
     return HRF_OK;
 }
 
-struct candidates {
-    struct hrf_cudnn_plan plans[MOST_CANDIDATES];
-    int32_t n;
-};
-
-static void build_all(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
-                      struct hrf_cudnn_engines *engines, struct candidates *c,
-                      struct hrf_strbuf *lines)
+void hrf_tune_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
+                    struct hrf_cudnn_engines *engines, struct hrf_candidates *c,
+                    struct hrf_strbuf *lines)
 {
     struct hrf_error why = { .text = "" };
     c->n = 0;
-    for (int32_t i = 0; i < engines->n_items && c->n < MOST_CANDIDATES; i++)
+    for (int32_t i = 0; i < engines->n_items && c->n < HRF_TUNE_CANDIDATES; i++)
         if (hrf_cudnn_plan_build(cudnn, properties, &engines->items[i], &c->plans[c->n], &why) ==
             HRF_OK)
             c->n++;
@@ -109,8 +103,14 @@ static void build_all(cudnnHandle_t cudnn, const struct hrf_cudnn_device *proper
                         (int)engines->n_items, why.text);
 }
 
+void hrf_candidates_release(struct hrf_candidates *c)
+{
+    while (c->n > 0)
+        hrf_cudnn_plan_release(&c->plans[--c->n]);
+}
+
 static int32_t find_fastest(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
-                            const struct hrf_cudnn_conv *conv, const struct candidates *c)
+                            const struct hrf_cudnn_conv *conv, const struct hrf_candidates *c)
 {
     struct scratch scratch;
     cudaEvent_t begin = NULL, end = NULL;
@@ -141,22 +141,12 @@ static int32_t find_fastest(const struct hrf_cuda_device *device, cudnnHandle_t 
     return best;
 }
 
-enum hrf_status hrf_tune_conv(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
-                              const struct hrf_cudnn_device *properties,
-                              const struct hrf_cudnn_conv *conv, struct hrf_cudnn_engines *engines,
-                              struct hrf_cudnn_plan *out, bool *has_plan, struct hrf_strbuf *lines,
-                              struct hrf_error *err)
+struct hrf_cudnn_plan hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
+                                    const struct hrf_cudnn_conv *conv, struct hrf_candidates *c)
 {
-    struct candidates c;
-    HRF_TRY(hrf_cuda_device_enter(device, err));
-    build_all(cudnn, properties, engines, &c, lines);
-    *has_plan = c.n > 0;
-    if (c.n == 0)
-        return HRF_OK;
-    const int32_t best = find_fastest(device, cudnn, conv, &c);
-    for (int32_t i = 0; i < c.n; i++)
-        if (i != best)
-            hrf_cudnn_plan_release(&c.plans[i]);
-    *out = c.plans[best];
-    return HRF_OK;
+    const int32_t best = find_fastest(device, cudnn, conv, c);
+    const struct hrf_cudnn_plan plan = c->plans[best];
+    c->plans[best] = c->plans[--c->n];
+    hrf_candidates_release(c);
+    return plan;
 }

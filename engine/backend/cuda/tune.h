@@ -7,14 +7,24 @@
 #include "engine/backend/cuda/cudnn_plan.h"
 #include "engine/backend/cuda/device.h"
 
-/* Takes over the configurations of the engines that it builds. *has_plan false: none of the engines
- * could be built; `lines` gets the reason. Where there is no memory to run them in, the first that
- * can be built is taken untimed. */
-HRF_CHECKED enum hrf_status hrf_tune_conv(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
-                                          const struct hrf_cudnn_device *properties,
-                                          const struct hrf_cudnn_conv *conv,
-                                          struct hrf_cudnn_engines *engines,
-                                          struct hrf_cudnn_plan *out, bool *has_plan,
-                                          struct hrf_strbuf *lines, struct hrf_error *err);
+/* Building one engine takes up to 3 s of a core (compiled at run time), running it micro- to
+ * milliseconds. */
+enum { HRF_TUNE_CANDIDATES = 3 };
+struct hrf_candidates {
+    struct hrf_cudnn_plan plans[HRF_TUNE_CANDIDATES];
+    int32_t n;
+};
+
+/* The first engines that can be built; takes over their configurations. None could: `lines` gets
+ * the reason. Threads may do so side by side, each with a handle of its own. */
+void hrf_tune_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
+                    struct hrf_cudnn_engines *engines, struct hrf_candidates *out,
+                    struct hrf_strbuf *lines);
+void hrf_candidates_release(struct hrf_candidates *candidates);
+/* The fastest of them, taken over; the others are released. Where there is no memory to run them
+ * in, the first, untimed. `candidates` has one at least. */
+struct hrf_cudnn_plan hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
+                                    const struct hrf_cudnn_conv *conv,
+                                    struct hrf_candidates *candidates);
 
 #endif
