@@ -4,6 +4,8 @@
 #include "engine/cli/cli.h"
 #include "engine/cli/comm.h"
 #include "engine/cli/layout.h"
+#include "engine/cli/plan_print.h"
+#include "engine/run/planner.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +14,76 @@ struct request {
     const char *model, *precision, *device, *layout, *comm;
     int64_t size, batch, runs, threads, classes, bands;
     double memory_gib;
-    bool layers, json;
+    bool layers, predict, json;
 };
+
+/* What the simulator says of the same layout, by costs that were measured before. */
+struct forecast {
+    struct hrf_known known;
+    struct hrf_prediction *prediction; /* NULL: not asked for */
+};
+
+static void release_forecast(struct forecast *f)
+{
+    hrf_prediction_destroy(f->prediction);
+    hrf_known_release(&f->known);
+}
+
+static enum hrf_status forecast(const struct request *r, const struct hrf_graph *graph,
+                                const struct hrf_layout_plan *layout, struct forecast *out,
+                                struct hrf_error *err)
+{
+    const struct hrf_known_request request = { .device = "cpu",
+                                               .n_threads = 1,
+                                               .n_ranks = hrf_layout_ranks(layout) };
+    HRF_AUTO(hrf_planner) planner = NULL;
+    if (!r->predict)
+        return HRF_OK;
+    HRF_TRY(hrf_known_find(&request, &out->known, err));
+    const bool is_single = request.n_ranks == 1 && out->known.single.n_entries > 0;
+    const struct hrf_planner_config config = { .graph = graph,
+                                               .precision = r->precision,
+                                               .costs = is_single ? &out->known.single
+                                                                  : &out->known.costs,
+                                               .machine = &out->known.machine };
+    HRF_TRY(hrf_planner_create(&config, &planner, err));
+    return hrf_planner_predict(planner, layout, &out->prediction, err);
+}
+
+/* s that a rank is predicted to be busy in a batch: all but its waits. */
+static double busy_seconds(const struct hrf_prediction *prediction, int32_t rank)
+{
+    const struct hrf_sim_rank *sim = &prediction->simulation->ranks[rank];
+    double sum = 0;
+    for (int kind = 0; kind < HRF_SIM_N_KINDS; kind++)
+        sum += kind == HRF_SIM_WAIT ? 0 : sim->seconds[kind];
+    return sum;
+}
+
+static json_t *forecast_to_json(const struct forecast *f, const struct hrf_bench *b)
+{
+    HRF_AUTO_JSON busy = json_array();
+    const struct hrf_prediction *p = f->prediction;
+    for (int32_t i = 0; i < p->n_ranks; i++)
+        json_array_append_new(busy, hrf_json_number(busy_seconds(p, i)));
+    return json_pack("{sososososO}", "seconds", hrf_json_number(p->seconds), "images_per_second",
+                     hrf_json_number((double)p->n_images / p->seconds), "of_measured",
+                     hrf_json_number(p->seconds / b->median), "known", hrf_known_json(&f->known),
+                     "rank_busy_seconds", busy);
+}
+
+static void print_forecast(const struct forecast *f, const struct hrf_bench *b)
+{
+    const struct hrf_prediction *p = f->prediction;
+    printf("  predicted: %.2f images/s, %.3f of the time that it took; costs %s, machine %s\n",
+           (double)p->n_images / p->seconds, p->seconds / b->median, f->known.cost_source,
+           f->known.machine_source);
+    for (int32_t i = 0; i < p->n_ranks && b->ranks != NULL; i++) {
+        const double taken = b->ranks[i].processor / (double)b->n_turns;
+        printf("  rank %d: predicted to work %.1f ms a batch, %.3f of its processor time\n", i,
+               busy_seconds(p, i) * 1e3, busy_seconds(p, i) / taken);
+    }
+}
 
 static json_t *to_json(const struct request *r, const struct hrf_bench *b)
 {
@@ -64,16 +134,18 @@ static void print_layers(const struct hrf_bench *b)
 static json_t *ranks_to_json(const struct hrf_bench *b)
 {
     json_t *ranks = json_array();
+    const double n_turns = (double)b->n_turns;
     for (int32_t i = 0; i < b->n_ranks; i++) {
         const struct hrf_rank_facts *f = &b->ranks[i];
         json_array_append_new(
             ranks,
-            json_pack("{sI sI sI sI so so so}", "peak_memory_bytes",
+            json_pack("{sI sI sI sI so so so so}", "peak_memory_bytes",
                       (json_int_t)hrf_session_memory_total(&f->memory), "activation_bytes",
                       (json_int_t)f->memory.activation_bytes, "messages", (json_int_t)f->n_messages,
                       "sent_bytes", (json_int_t)f->sent_bytes, "waited_seconds",
                       hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy),
-                      "processor_seconds", hrf_json_number(f->processor)));
+                      "processor_seconds", hrf_json_number(f->processor),
+                      "processor_seconds_a_batch", hrf_json_number(f->processor / n_turns)));
     }
     return ranks;
 }
@@ -99,12 +171,14 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
 }
 
 static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
-                             struct hrf_error *err)
+                             const struct forecast *f, struct hrf_error *err)
 {
     if (!r->json) {
         if (r->layers)
             print_layers(b);
         print_text(r, b);
+        if (f->prediction != NULL)
+            print_forecast(f, b);
         return HRF_OK;
     }
     HRF_AUTO_JSON value = to_json(r, b);
@@ -116,6 +190,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         json_object_set_new(value, "layers", layers_to_json(b));
     if (value != NULL && b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
+    if (value != NULL && f->prediction != NULL)
+        json_object_set_new(value, "predicted", forecast_to_json(f, b));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     if (text == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
@@ -146,12 +222,16 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
                                              &layout, err);
     if (status == HRF_OK)
         status = hrf_bench_run(graph, &config, r->runs, &result, err);
+    struct forecast predicted = { .prediction = NULL };
+    if (status == HRF_OK)
+        status = forecast(r, graph, &layout.plan, &predicted, err);
     char text[96];
     struct request shown = *r; /* with the layout that "auto" came to */
     hrf_layout_text(&layout.plan, text);
     shown.layout = text;
     if (status == HRF_OK && hrf_joined_is_first(joined))
-        status = print(&shown, &result, err);
+        status = print(&shown, &result, &predicted, err);
+    release_forecast(&predicted);
     hrf_found_layout_release(&layout);
     hrf_bench_release(&result);
     return status;
@@ -179,6 +259,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
         { "layers", NULL, "each layer's implementation and time, too", HRF_OPTION_FLAG, &r.layers },
+        { "predict", NULL, "what 'plan' predicts for it beside it (tune-comm and profile first)",
+          HRF_OPTION_FLAG, &r.predict },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };

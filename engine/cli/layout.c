@@ -48,12 +48,13 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
 {
     const bool is_auto = text != NULL && strcmp(text, "auto") == 0;
     HRF_TRY(hrf_layout_parse(is_auto ? NULL : text, &out->plan, err));
-    if (!is_auto && out->plan.stages == 1)
+    if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1)
         return HRF_OK;
     HRF_TRY(find_known(is_auto ? n_ranks : hrf_layout_ranks(&out->plan), out, err));
     if (is_auto && n_ranks > 1)
         HRF_TRY(choose(graph, config, n_ranks, out, err));
-    if (out->plan.stages > 1)
+    /* Halos are not rearranged by costs that nobody measured. */
+    if (out->plan.stages > 1 || (hrf_layout_stage_ranks(&out->plan) > 1 && !out->known.is_assumed))
         config->cutting = &out->cutting;
     return HRF_OK;
 }

@@ -1,9 +1,9 @@
 /* layout.h - a layout as it was asked for, found for a network on this machine.
  *
  * "auto": the layout of as many ranks as there are threads that takes a batch soonest, predicted by
- * what is known of this machine. Stages of any layout are cut by the same costs. Where the ranks
- * are processes, the first one finds the layout and tells the others what it knew: machines that
- * were measured apart would cut the network apart.
+ * what is known of this machine. Stages of any layout are cut, and halos chosen, by the same costs.
+ * Where the ranks are processes, the first one finds the layout and tells the others what it knew:
+ * machines that were measured apart would cut the network apart.
  */
 #ifndef HRF_ENGINE_CLI_LAYOUT_H
 #define HRF_ENGINE_CLI_LAYOUT_H
@@ -22,7 +22,8 @@ struct hrf_found_layout {
 
 /* `text` NULL: one rank. `graph` with the shapes of the whole batch. `comm` NULL: ranks are
  * threads; else every rank of it calls this, and "auto" is for as many as it has. Sets
- * config->cutting where there are stages; *out stays where it is until it is released. */
+ * config->cutting where there are stages, or halos whose costs were measured; *out stays where it
+ * is until it is released. */
 HRF_CHECKED enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
                                             struct hrf_session_config *config,
                                             struct hrf_comm *comm, struct hrf_found_layout *out,

@@ -78,11 +78,15 @@ static enum hrf_status read_noise(void *context, int32_t input, int64_t first, i
     return HRF_OK;
 }
 
+static int64_t warm_up(int64_t n_runs)
+{
+    return n_runs > 1 ? 2 : 0;
+}
+
 static enum hrf_status time_runs(struct hrf_network *network, struct noise *noise, double *seconds,
                                  int64_t n_runs, struct hrf_error *err)
 {
-    const int64_t warm_up = n_runs > 1 ? 2 : 0;
-    for (int64_t i = -warm_up; i < n_runs; i++) {
+    for (int64_t i = -warm_up(n_runs); i < n_runs; i++) {
         const double start = hrf_clock_seconds();
         HRF_TRY(hrf_network_run(network, read_noise, noise, err));
         if (i >= 0)
@@ -241,7 +245,9 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_network_create(graph, config, &network, err));
-    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start, .n_runs = n_runs };
+    struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
+                               .n_runs = n_runs,
+                               .n_turns = n_runs + warm_up(n_runs) };
     HRF_TRY(time_runs(network, noise, seconds, n_runs, err));
     take_times(&bench, seconds);
     enum hrf_status status = HRF_OK;

@@ -20,6 +20,7 @@ struct hrf_bench {
     double operations;       /* of one run */
     struct hrf_session_memory memory;
     int64_t n_runs;
+    int64_t n_turns; /* n_runs and those that warmed up: what the ranks' facts are of */
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: one rank, alone */
     int32_t n_ranks;
     int32_t n_bands;   /* 1: none */

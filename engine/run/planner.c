@@ -183,7 +183,11 @@ static enum hrf_status try_microbatches(struct choice *c, struct hrf_layout_plan
     const int64_t useful = layout.stages > 1 ? 16 * (int64_t)layout.stages : 1;
     for (layout.microbatches = 1; layout.microbatches <= most && layout.microbatches <= useful;
          layout.microbatches *= 2)
-        HRF_TRY(try_layout(c, &layout, err));
+        for (int both = 0; both < 2; both++) {
+            layout.bidirectional = both;
+            if (!both || (layout.stages > 1 && layout.microbatches > 1))
+                HRF_TRY(try_layout(c, &layout, err));
+        }
     return HRF_OK;
 }
 

@@ -30,7 +30,8 @@ HRF_CHECKED enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
                                                 struct hrf_prediction **out, struct hrf_error *err);
 bool hrf_planner_fits(const struct hrf_planner *planner, const struct hrf_prediction *prediction);
 /* The layout of exactly n_ranks that takes the batch soonest and fits the memory: of every way to
- * share the ranks out to groups, stages and parts of images, with micro-batches by powers of two.
+ * share the ranks out to groups, stages and parts of images, with micro-batches by powers of two,
+ * through the stages one way or both.
  * HRF_E_USER when none fits: names the one that needs least. */
 HRF_CHECKED enum hrf_status hrf_planner_choose(struct hrf_planner *planner, int32_t n_ranks,
                                                struct hrf_prediction **out, struct hrf_error *err);

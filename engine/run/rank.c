@@ -123,6 +123,17 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
     return HRF_OK;
 }
 
+/* A device's messages go through the host, while its kernels wait: parts would only cost. */
+static enum hrf_status leave_devices_plain(const struct hrf_session_config *config,
+                                           struct hrf_layout_plan *layout, struct hrf_error *err)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_TRY(hrf_backend_choose(config->device, &ops, NULL, err));
+    if (ops->device != NULL && layout->halos == HRF_HALOS_AUTO)
+        layout->halos = HRF_HALOS_PLAIN;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_work_create(const struct hrf_graph *graph,
                                 const struct hrf_session_config *config,
                                 const struct hrf_layout_plan *layout, struct hrf_work **out,
@@ -139,7 +150,8 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
                              &work->notes, err));
     work->operations *= (double)work->shares.n_images / (double)work->shares.per_microbatch;
     HRF_TRY(check_outputs(work, err));
-    HRF_TRY(hrf_work_partition(work->graph, layout, config->cutting, &work->partition, err));
+    HRF_TRY(leave_devices_plain(config, &work->layout, err));
+    HRF_TRY(hrf_work_partition(work->graph, &work->layout, config->cutting, &work->partition, err));
     *out = work;
     work = NULL;
     return HRF_OK;
