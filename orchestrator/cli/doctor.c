@@ -1,6 +1,7 @@
 /* doctor.c - `hires-flow doctor`: what this machine has, and what each finding means for a run. */
 #include "orchestrator/cli/doctor.h"
 #include "base/clock.h"
+#include "base/file_system.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
@@ -68,31 +68,6 @@ static void look_at_engine(struct hrf_doctor *doctor)
     hrf_strbuf_release(&out);
 }
 
-/* What the file system of a directory is called; "another" for what is not known here. Numbers:
- * statfs(2), and each project's own headers. */
-static const char *file_system(const char *directory, bool *is_shared)
-{
-    static const struct {
-        unsigned long type;
-        const char *name;
-        bool is_shared;
-    } known[] = { { 0xEF53, "ext4", false },        { 0x58465342, "XFS", false },
-                  { 0x9123683E, "Btrfs", false },   { 0x01021994, "tmpfs", false },
-                  { 0x794C7630, "overlay", false }, { 0x2FC12FC1, "ZFS", false },
-                  { 0x6969, "NFS", true },          { 0x0BD00BD0, "Lustre", true },
-                  { 0x47504653, "GPFS", true },     { 0x19830326, "BeeGFS", true },
-                  { 0x00C36400, "Ceph", true },     { 0xFF534D42, "CIFS", true },
-                  { 0x01021997, "9p", true },       { 0x65735546, "FUSE", true } };
-    struct statfs fs;
-    *is_shared = false;
-    for (size_t i = 0; statfs(directory, &fs) == 0 && i < sizeof known / sizeof known[0]; i++)
-        if (((unsigned long)fs.f_type & 0xffffffffUL) == known[i].type) {
-            *is_shared = known[i].is_shared;
-            return known[i].name;
-        }
-    return "another";
-}
-
 /* Where runs would be written: room, and the renames that commits are made of. */
 static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
 {
@@ -112,7 +87,7 @@ static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
                     "%.1f GiB and %.0f files free in '%s'", free_bytes / 0x1p30,
                     (double)fs.f_favail, directory);
     bool is_shared;
-    const char *name = file_system(directory, &is_shared);
+    const char *name = hrf_file_system_of(directory, &is_shared);
     hrf_doctor_tell(doctor, HRF_GOOD, "file system",
                     is_shared ? "run.db keeps a rollback journal, which works across machines"
                               : "run.db keeps a write-ahead log; a cluster needs a shared one",

@@ -65,7 +65,8 @@ struct hrf_executor {
     const struct hrf_executor_ops *ops;
     /* quiet_ms: for how long answers without it must have come before a submission that is not
      * sure is given up; 0: nothing is ever unsure here, and nothing starts again by itself.
-     * grace_ms: how late a job's own word may come after its end. full_ms: the first wait when it
+     * grace_ms: how late a job's own word may come after its end (longer where files are seen
+     * late). full_ms: the first wait when it
      * is full. tick_ms: how long to sleep when nothing happens. submit_ms: between two submissions
      * in the long run; 0: any number. */
     int64_t quiet_ms, grace_ms, full_ms, tick_ms, submit_ms;

@@ -2,6 +2,7 @@
  * result go again, later or with more, or are given up. */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/file_system.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "orchestrator/run/run_private.h"
@@ -105,9 +106,17 @@ static enum hrf_status find_record(const struct run *run, const struct run_job *
     return found;
 }
 
-/* Collects one task. *ended: it has a result or failed by its own word. */
+/* Not there yet; or a part of it cannot be read now, which may pass while the job is open. */
+static bool is_to_come(enum hrf_status found, bool is_last)
+{
+    return found == HRF_E_AGAIN || (!is_last && found == HRF_E_EXTERNAL);
+}
+
+/* Collects one task. *ended: it has a result or failed by its own word. is_last: there is no other
+ * look at it. */
 static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t index,
-                                    struct hrf_task_row *task, bool *ended, struct hrf_error *err)
+                                    struct hrf_task_row *task, bool is_last, bool *ended,
+                                    struct hrf_error *err)
 {
     char id[24];
     struct hrf_task_status status;
@@ -117,7 +126,7 @@ static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t
     snprintf(id, sizeof id, "t%04zu", index);
     const enum hrf_status found = find_record(run, job, id, &status, &record, &n_bytes, &why);
     *ended = false;
-    if (found == HRF_E_AGAIN)
+    if (is_to_come(found, is_last))
         return HRF_OK;
     *ended = true;
     if (found != HRF_OK) /* a record that does not fit its hash: as if it had crashed */
@@ -142,7 +151,7 @@ static enum hrf_status collect(struct run *run, struct run_job *job, bool *chang
         struct hrf_task_row *task = run_find_task(run, job->task_ids[job->n_collected]);
         bool ended = true;
         if (task != NULL && task->state == HRF_TASK_RUNNING)
-            HRF_TRY(collect_task(run, job, job->n_collected, task, &ended, err));
+            HRF_TRY(collect_task(run, job, job->n_collected, task, false, &ended, err));
         if (!ended)
             return HRF_OK;
         *changed = true;
@@ -375,7 +384,7 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
         if (task == NULL || task->state != HRF_TASK_RUNNING)
             continue;
         /* Behind one that has none there may still be a result. */
-        HRF_TRY(collect_task(run, job, job->n_collected, task, &ended, err));
+        HRF_TRY(collect_task(run, job, job->n_collected, task, true, &ended, err));
         if (!ended) {
             const bool progress = take_part(run, job, job->n_collected, task) || job->n_results > 0;
             HRF_TRY(judge_task(run, task, is_short ? end_behind(verdict.end) : verdict.end,
@@ -425,20 +434,35 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
     return run_end_job(run, job, "it was never taken: the scheduler does not know it", err);
 }
 
+/* Whether all is here of which the job's last word tells. */
+static bool has_all(const struct run_job *job, const struct hrf_sentinel *done)
+{
+    const struct hrf_task_tally *t = &done->tasks;
+    return (int64_t)job->n_collected >= t->n_done + t->n_no_tissue + t->n_failed;
+}
+
 /* Whether nothing more will come. With a scheduler its word is waited for, since it may start the
- * job again, unless all is there; a job that ended may write its own word late. */
-static bool is_over(const struct run *run, struct run_job *job, bool has_word)
+ * job again, unless all is there; what a job wrote before it ended may be seen late. */
+static bool is_over(const struct run *run, struct run_job *job, const struct hrf_sentinel *done,
+                    bool has_word)
 {
     const bool ended = job->view.sight == HRF_JOB_ENDED || job->view.sight == HRF_JOB_GONE;
     if (run->executor->quiet_ms == 0)
         return has_word || job->view.sight == HRF_JOB_GONE;
     if (has_word && job->n_collected == job->n_tasks)
         return true;
-    if (!ended || has_word)
+    if (!ended || (has_word && has_all(job, done)))
         return ended;
     if (job->silent_since_ms == 0)
         job->silent_since_ms = run_now_ms();
     return run_now_ms() - job->silent_since_ms >= run->executor->grace_ms;
+}
+
+static void refresh(const struct run *run, const struct run_job *job)
+{
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    if (directory != NULL)
+        hrf_file_system_refresh(directory);
 }
 
 static enum hrf_status look_at(struct run *run, struct run_job *job, bool *changed,
@@ -454,9 +478,11 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
         HRF_TRY(settle_unsure(run, job, changed, err));
     if (job->has_ended || job->unsure_since_ms != 0)
         return HRF_OK;
+    if (job->silent_since_ms != 0)
+        refresh(run, job);
     const bool has_word = read_word(run, job, "done", &done);
     HRF_TRY(collect(run, job, changed, err));
-    if (!is_over(run, job, has_word))
+    if (!is_over(run, job, &done, has_word))
         return HRF_OK;
     *changed = true;
     return close_job(run, job, &done, has_word, err);

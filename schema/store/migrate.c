@@ -5,12 +5,12 @@
  */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/file_system.h"
 #include "base/path.h"
 #include "schema/store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/vfs.h>
 
 enum { APPLICATION_ID = 0x48524631 /* "HRF1" */ };
 
@@ -44,28 +44,14 @@ static const char *const steps[HRF_STORE_VERSION] = {
     "ALTER TABLE task ADD COLUMN memory_level INTEGER DEFAULT 0;",
 };
 
-bool hrf_store_is_network(unsigned long type)
-{
-    static const unsigned long types[] = {
-        /* statfs(2), and each project's own headers */
-        0x6969 /* NFS */,          0x0BD00BD0 /* Lustre */, 0x47504653 /* GPFS */,
-        0x19830326 /* BeeGFS */,   0xFF534D42 /* CIFS */,   0xFE534D42 /* SMB2 */,
-        0x517B /* SMB */,          0x00C36400 /* Ceph */,   0x5346414F /* AFS */,
-        0x20030528 /* OrangeFS */, 0x01021997 /* 9p */,     0x65735546 /* FUSE: unknown */
-    };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (type == types[i])
-            return true;
-    return false;
-}
-
 /* Write-ahead logging needs shared memory, which file systems of several machines do not give. */
 static bool is_on_network(const char *path)
 {
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    struct statfs fs;
-    return directory != NULL && statfs(directory, &fs) == 0 &&
-           hrf_store_is_network((unsigned long)fs.f_type & 0xffffffffUL);
+    bool is_shared = false;
+    if (directory != NULL)
+        hrf_file_system_of(directory, &is_shared);
+    return is_shared;
 }
 
 struct identity {
@@ -173,8 +159,9 @@ enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error 
     hrf_column_copy(s, 0, found, sizeof found);
     if (has_row && strcmp(found, "ok") == 0)
         return HRF_OK;
-    found[strcspn(found, "\n")] = '\0';
+    const char *line = strchr(found, '\n'); /* below "*** in database main ***" */
+    line = line != NULL ? line + 1 : found;
     return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", SQLITE_CORRUPT,
-                                 "'%s' is damaged (%s); move it away to start afresh", store->path,
-                                 found);
+                                 "'%s' is damaged (%.*s); move it away to start afresh",
+                                 store->path, (int)strcspn(line, "\n"), line);
 }

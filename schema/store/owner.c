@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,5 +37,7 @@ enum hrf_owner_life hrf_owner_life(const struct hrf_owner *owner, const struct h
                        hrf_process_start_time((pid_t)owner->pid) == owner->start_time
                    ? HRF_OWNER_LIVING
                    : HRF_OWNER_DEAD;
-    return me->beat_ms - owner->beat_ms < STALE_MS ? HRF_OWNER_LIVING : HRF_OWNER_SILENT;
+    const char *text = getenv("HRF_LEASE_STALE_MS"); /* for tests */
+    const int64_t stale_ms = text != NULL ? strtoll(text, NULL, 10) : STALE_MS;
+    return me->beat_ms - owner->beat_ms < stale_ms ? HRF_OWNER_LIVING : HRF_OWNER_SILENT;
 }

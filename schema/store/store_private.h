@@ -55,8 +55,6 @@ HRF_CHECKED enum hrf_status hrf_store_quick_check(struct hrf_store *store, struc
 HRF_CHECKED enum hrf_status hrf_store_open_reader(struct hrf_store *store, struct hrf_error *err);
 /* lease.c: HRF_E_AGAIN when it is another's by now. Within a transaction. */
 HRF_CHECKED enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error *err);
-/* Whether a file system (statfs f_type) is shared by machines. */
-bool hrf_store_is_network(unsigned long type);
 
 static inline void hrf_statement_cleanup(sqlite3_stmt **statement)
 {

@@ -1,7 +1,7 @@
 /* Files, processes, hashes, random numbers and crash points. */
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/file_system.h"
 #include "base/hash.h"
 #include "base/path.h"
 #include "base/process.h"
@@ -241,9 +241,32 @@ static void what_does_not_tell_its_size_is_read_to_its_end(void **state)
     assert_non_null(strstr(err.text, "limit of 100000"));
 }
 
+static void shared_file_systems_are_known_by_their_numbers(void **state)
+{
+    (void)state;
+    static const unsigned long shared[] = { 0x6969, 0x0BD00BD0, 0xFE534D42 }; /* NFS Lustre SMB2 */
+    static const unsigned long own[] = { 0xEF53, 0x58465342, 0x01021994, 0x1234 };
+    bool is_shared;
+    for (size_t i = 0; i < 3; i++) {
+        hrf_file_system_name(shared[i], &is_shared);
+        assert_true(is_shared);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        hrf_file_system_name(own[i], &is_shared);
+        assert_false(is_shared);
+    }
+    assert_string_equal(hrf_file_system_name(0x6969, &is_shared), "NFS");
+    assert_string_equal(hrf_file_system_name(0x1234, &is_shared), "another");
+    assert_string_equal(hrf_file_system_of("/proc/nowhere", &is_shared), "another");
+    assert_false(is_shared);
+    hrf_file_system_refresh("/proc/nowhere"); /* nothing to see: nothing happens */
+    hrf_file_system_refresh("/tmp");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_file_systems_are_known_by_their_numbers),
         cmocka_unit_test(paths_are_taken_apart_at_the_last_slash_and_dot),
         cmocka_unit_test(paths_are_tidied_but_not_past_links),
         cmocka_unit_test(an_atomic_write_leaves_the_old_file_when_it_fails),

@@ -312,17 +312,6 @@ static void a_log_left_by_a_crash_is_read_in_a_read_only_directory_too(void **st
     assert_int_equal(in_child(read_as_nobody), 0);
 }
 
-static void shared_file_systems_are_known_by_their_numbers(void **state)
-{
-    (void)state;
-    assert_true(hrf_store_is_network(0x6969));      /* NFS */
-    assert_true(hrf_store_is_network(0x0BD00BD0));  /* Lustre */
-    assert_true(hrf_store_is_network(0xFE534D42));  /* SMB2 */
-    assert_false(hrf_store_is_network(0xEF53));     /* ext4 */
-    assert_false(hrf_store_is_network(0x58465342)); /* XFS */
-    assert_false(hrf_store_is_network(0x01021994)); /* tmpfs */
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make, fixture_remove)
@@ -336,7 +325,6 @@ int main(void)
         TEST(a_full_disk_is_told_and_loses_nothing),
         TEST(a_read_only_directory_is_read_as_it_stands),
         TEST(a_log_left_by_a_crash_is_read_in_a_read_only_directory_too),
-        TEST(shared_file_systems_are_known_by_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
