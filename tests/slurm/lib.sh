@@ -137,5 +137,15 @@ END
 one_does() { echo "mkdir $gate/one 2>/dev/null && { $1; }" >"$gate/do"; }
 # The same, later: to the engine itself, somewhere in its first second.
 one_gets() { one_does "(sleep 0.\$((RANDOM % 9))5; kill -$1 \$\$) >/dev/null 2>&1 &"; }
+# The preloaded library of trouble.c, for processes called as $1: NAME=VALUE...
+trouble() {
+    local library=$HRF_BIN_DIR/../tests/hrf_trouble.so setting
+    [ -e "$library" ] || fail "no $library"
+    ! nm -D "$HRF_BIN_DIR/hires-flow" | grep -q __asan_init || { echo "not under sanitizers"; exit 77; }
+    export HRF_TROUBLE_FOR=$1 HRF_TROUBLE_PATH=$run LD_PRELOAD=$library
+    shift
+    for setting; do export "HRF_TROUBLE_$setting"; done
+}
+untrouble() { unset LD_PRELOAD HRF_TROUBLE_FOR; }
 ranks="--set executor.slurm.nodes=2 --set executor.slurm.ranks_per_node=2 --set executor.slurm.mem_per_node=1600M"
 attempts() { sqlite3 "$run/run.db" "SELECT count(*) FROM attempt WHERE job_id LIKE 'infer%'" ; }

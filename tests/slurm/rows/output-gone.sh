@@ -1,0 +1,12 @@
+# fault: the folder of a job's output is gone
+# how: removed while the jobs wait; Slurm cannot open the file (JobLaunchFailure, 0:53)
+# on: cluster
+# promise: the jobs go again, in folders that are there
+. "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+for node in n1 n2 n3 n4; do scontrol update NodeName=$node State=DRAIN Reason=test; done
+start
+until_true "jobs that wait" queue_has '^PENDING'
+rm -rf "$run"/jobs/array-*
+for node in n1 n2 n3 n4; do scontrol update NodeName=$node State=RESUME; done
+finish
+told 'JobLaunchFailure' || tell "it is not told why"
