@@ -1,5 +1,7 @@
 #include "base/args.h"
 
+#include "base/error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -222,7 +224,9 @@ static int finish_output(const char *program, int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    fprintf(stderr, "%s: the output cannot be written: %s\n", program, strerror(errno));
+    struct hrf_error err;
+    hrf_error_set_errno(&err, errno, "the output cannot be written");
+    fprintf(stderr, "%s: %s\n", program, err.text);
     return code == 0 ? 1 : code;
 }
 
