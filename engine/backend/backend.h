@@ -126,6 +126,9 @@ struct hrf_backend_ops {
      * Optional: NULL = nothing to do. */
     enum hrf_status (*prepare)(struct hrf_backend *backend, const struct hrf_graph *graph,
                                struct hrf_error *err);
+    /* Whether compile() takes this CONV (float, rank 4, without one so far) with a prologue, and
+     * gains by it. Optional: NULL = never. */
+    bool (*takes_prologue)(const struct hrf_graph *graph, const struct hrf_node *conv);
     /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */
     void (*enter)(struct hrf_backend *backend);
 };

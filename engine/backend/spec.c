@@ -128,6 +128,26 @@ enum hrf_node_form hrf_node_form(const struct hrf_graph *graph, const struct hrf
     return integer ? HRF_FORM_INTEGER : half ? HRF_FORM_HALF : HRF_FORM_FLOAT;
 }
 
+/* Prologues are for computing in floats: in 8 bits their result is what has a scale. */
+static enum hrf_status check_prologue(const struct hrf_graph *graph, const struct hrf_node *node,
+                                      struct hrf_error *err)
+{
+    if (!hrf_node_has_prologue(node))
+        return HRF_OK;
+    for (int32_t k = HRF_CONV_FACTORS; k <= HRF_CONV_SHIFTS; k++) {
+        const struct hrf_value *value = &graph->values[node->inputs[k]];
+        if (value->data == NULL || value->dtype != HRF_F32)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "node '%s' (%s): its prologue is not of constants in float32",
+                                 node->name, hrf_op_name(node->op));
+    }
+    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s' (%s): a prologue in 8-bit integers is not computed",
+                             node->name, hrf_op_name(node->op));
+    return HRF_OK;
+}
+
 static enum hrf_status check_types(const struct hrf_graph *graph, const struct hrf_node *node,
                                    struct hrf_error *err)
 {
@@ -196,6 +216,7 @@ enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struc
                                      node->name, hrf_op_name(node->op), i);
     HRF_TRY(check_types(graph, node, err));
     HRF_TRY(check_constants(graph, node, err));
+    HRF_TRY(check_prologue(graph, node, err));
     const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
     if (needs_rank_4(node->op) && x->rank != 4)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,

@@ -67,7 +67,9 @@ static enum hrf_status run_session(const struct hrf_graph *graph,
     HRF_AUTO(hrf_session) session = NULL;
     struct hrf_calibrator calibrator = { .observations = seen };
     HRF_AUTO_FREE float *last = NULL;
-    HRF_TRY(hrf_session_create(graph, config, &session, err));
+    struct hrf_session_config own = *config;
+    own.every_tensor = seen != NULL;
+    HRF_TRY(hrf_session_create(graph, &own, &session, err));
     if (seen != NULL)
         hrf_calibrator_watch(session, &calibrator);
     *n = hrf_shape_count(hrf_session_output_shape(session, 0));

@@ -81,6 +81,7 @@ static struct hrf_session_config session_config(const struct run *run)
         .device = request->device,
         .precision = run->precision,
         .n_threads = (int32_t)request->threads,
+        .every_tensor = run->calibrator != NULL || request->sqnr,
     };
     if (run->calibrated != NULL) {
         config.ranges = run->calibrated->ranges;

@@ -148,7 +148,8 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
                                                       .n_ranges = calibrated->n_ranges,
                                                       .keep = calibrated->keep,
                                                       .keep_reasons = calibrated->keep_reasons,
-                                                      .n_keep = calibrated->n_keep },
+                                                      .n_keep = calibrated->n_keep,
+                                                      .every_tensor = is_observed },
                                          .layout = &layout.plan };
     enum hrf_status status = HRF_OK;
     if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {

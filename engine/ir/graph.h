@@ -196,6 +196,15 @@ struct hrf_resize {
     struct hrf_resize_part part[2]; /* rows, columns */
 };
 
+/* What a CONV does to every number of its image as it reads it, before its window:
+ *   x' = act(x * factor[c] + shift[c])
+ * of channel c. What the pads add around the image stays zero. */
+struct hrf_prologue {
+    enum hrf_activation activation;
+    float low, high; /* CLIP */
+    float slope;     /* LEAKY_RELU */
+};
+
 /* All attributes of all operators; a node uses those that its operator's table entry names. */
 struct hrf_attributes {
     struct hrf_resize resize;
@@ -208,6 +217,7 @@ struct hrf_attributes {
     /* Fused into CONV and GEMM by the passes: y = act(conv(x) + bias + residual). */
     enum hrf_activation activation;
     float activation_min, activation_max; /* CLIP */
+    struct hrf_prologue prologue;         /* CONV with HRF_CONV_FACTORS */
     float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta;
                         * ELU's and SELU's alpha, SELU's gamma (beta); HARD_SIGMOID's both */
     float epsilon;     /* BATCH_NORM; PERFORMER: added to every feature */
@@ -260,9 +270,20 @@ struct hrf_node {
  * none. CONV_TRANSPOSE's: x, weights [C][M/group][kh][kw], bias or none. GEMM's: a, b, bias or
  * none, residual or none. Where x is S8 or U8 the weights are S8 (CONV_TRANSPOSE's in CONV's order)
  * and a fifth input gives their scales [M]; where x is F32 that input, if there, says that the
- * weights are whole multiples of it, from -128 to 127: a model that was quantised elsewhere. */
+ * weights are whole multiples of it, from -128 to 127: a model that was quantised elsewhere. CONV's
+ * sixth and seventh are the factors and shifts [C] of its prologue, where it has one. */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
-enum { HRF_CONV_SCALES = HRF_CONV_N_INPUTS };
+enum {
+    HRF_CONV_SCALES = HRF_CONV_N_INPUTS,
+    HRF_CONV_FACTORS,
+    HRF_CONV_SHIFTS,
+    HRF_CONV_MAX_INPUTS
+};
+static inline bool hrf_node_has_prologue(const struct hrf_node *node)
+{
+    return node->op == HRF_OP_CONV && node->n_inputs > HRF_CONV_SHIFTS &&
+           node->inputs[HRF_CONV_FACTORS] >= 0;
+}
 /* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
 enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
 

@@ -118,6 +118,13 @@ enum hrf_status hrf_infer_conv(struct hrf_inference *in)
     const struct hrf_value *residual = hrf_infer_input(in, HRF_CONV_RESIDUAL);
     if (residual != NULL && !hrf_shape_equal(&residual->shape, &in->shape))
         return hrf_infer_fail(in, "the residual does not have the result's shape");
+    for (int32_t k = HRF_CONV_FACTORS; k <= HRF_CONV_SHIFTS; k++) {
+        const struct hrf_value *of_channels = hrf_infer_input(in, k);
+        if (of_channels != NULL &&
+            (of_channels->shape.rank != 1 || of_channels->shape.dims[0] != x->dims[1]))
+            return hrf_infer_fail(in, "the prologue does not hold %lld numbers",
+                                  (long long)x->dims[1]);
+    }
     return HRF_OK;
 }
 

@@ -88,6 +88,12 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
     }
     if ((uses & HRF_USE_ALPHA) || a->activation == HRF_ACT_LEAKY_RELU)
         hrf_hash_double(hash, (double)a->alpha);
+    if (hrf_node_has_prologue(node)) {
+        hrf_hash_int(hash, a->prologue.activation);
+        hrf_hash_double(hash, (double)a->prologue.low);
+        hrf_hash_double(hash, (double)a->prologue.high);
+        hrf_hash_double(hash, (double)a->prologue.slope);
+    }
     if (uses & HRF_USE_BETA)
         hrf_hash_double(hash, (double)a->beta);
     if (uses & HRF_USE_EPSILON)

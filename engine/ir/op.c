@@ -7,11 +7,13 @@
 #define ROW(OP, NAME, MIN, MAX, OUT, USES, FIRST)                                                  \
     [HRF_OP_##OP] = { HRF_OP_##OP, NAME, MIN, MAX, OUT, USES, FIRST }
 
-/* CONV's and GEMM's last inputs are the residual and the weights' scales that passes add.
+/* CONV's and GEMM's last inputs are the residual, the weights' scales and (CONV) the prologue that
+ * passes add.
  * BATCH_NORM's and DROPOUT's further outputs exist in training only; MAX_POOL's indices are not
  * computed. */
 static const struct hrf_op_info table[] = {
-    ROW(CONV, "Conv", 2, 5, 1, HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
+    ROW(CONV, "Conv", 2, HRF_CONV_MAX_INPUTS, 1,
+        HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
     ROW(CONV_TRANSPOSE, "ConvTranspose", 2, 5, 1,
         HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION | HRF_USE_OUTPUT_SIZE, 0),
     ROW(GEMM, "Gemm", 2, 5, 1,

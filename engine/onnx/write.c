@@ -370,7 +370,7 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
     bool residual = (node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM) &&
                     node->n_inputs > HRF_CONV_RESIDUAL &&
                     node->inputs[HRF_CONV_RESIDUAL] != HRF_NO_VALUE;
-    if (node->attributes.activation != HRF_ACT_NONE || residual)
+    if (node->attributes.activation != HRF_ACT_NONE || residual || hrf_node_has_prologue(node))
         return cannot_write(w, node, "the passes have fused it; write the graph before them");
     if (hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && node->n_inputs > 1)
         return cannot_write(w, node, "its axes are not constant");

@@ -541,6 +541,10 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     HRF_AUTO_FREE bool *useful = hrf_calloc(n, sizeof *useful);
     if (forms == NULL || useful == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (hrf_node_has_prologue(&graph->nodes[i]))
+            return hrf_error_set(err, HRF_E_BUG, "node '%s' has a prologue before it is lowered",
+                                 graph->nodes[i].name);
     HRF_TRY(hrf_graph_create(graph->name, &to, err));
     struct lowering l = { .from = graph,
                           .how = how,

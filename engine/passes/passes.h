@@ -28,6 +28,13 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, stru
 /* Relu, Clip and LeakyRelu into CONV, CONV_TRANSPOSE, GEMM (not LeakyRelu) and BATCH_NORM. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
                                                      struct hrf_error *err);
+/* Whether a back end computes this CONV with a prologue (graph.h), and is not slower for it. */
+typedef bool hrf_takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv);
+/* BATCH_NORM (with its activation), Relu, Clip and LeakyRelu into all the CONVs that read them, as
+ * their prologue, where `takes` says yes for each: the result between is no tensor any more. For
+ * the graph as it will be computed, after lowering; not among hrf_passes_run(). */
+HRF_CHECKED enum hrf_status
+hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes, struct hrf_error *err);
 /* CONV_TRANSPOSE whose windows lie side by side (kernel = stride, no pads, one group) as a 1x1 CONV
  * and DEPTH_TO_SPACE: the same sums, by the fastest kernels there are and in every precision. */
 HRF_CHECKED enum hrf_status hrf_pass_split_conv_transpose(struct hrf_graph *graph,

@@ -77,6 +77,8 @@ static void add_fused(const struct hrf_node *node, struct hrf_strbuf *out)
                               node->inputs[HRF_CONV_RESIDUAL] >= 0;
     hrf_strbuf_adds(out, names[node->attributes.activation]);
     hrf_strbuf_adds(out, has_residual ? " residual" : "");
+    if (hrf_node_has_prologue(node))
+        hrf_strbuf_addf(out, " before:%s", names[node->attributes.prologue.activation]);
 }
 
 char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)

@@ -173,6 +173,7 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
     struct hrf_calibrator calibrator = { .observations = &seen };
     HRF_AUTO(hrf_session) session = NULL;
     full.precision = "fp32";
+    full.every_tensor = true;
     HRF_TRY(hrf_session_create(graph, &full, &session, err));
     hrf_calibrator_watch(session, &calibrator);
     fill_inputs(session);

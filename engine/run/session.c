@@ -302,6 +302,9 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
     HRF_TRY(hrf_passes_run(prepared, err));
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
+    if (ops->takes_prologue != NULL && !config->every_tensor &&
+        find_precision(config->precision)->type != HRF_S8)
+        HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
     *out = prepared;
     prepared = NULL;
     return HRF_OK;
@@ -453,8 +456,17 @@ static enum hrf_status show(struct hrf_session *session, int32_t value, struct h
     return session->observe(session->observer, v->name, &v->shape, data, err);
 }
 
+static inline bool has_every_tensor(const struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (hrf_node_has_prologue(&graph->nodes[i]))
+            return false;
+    return true;
+}
+
 void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context)
 {
+    assert(observe == NULL || has_every_tensor(session->graph)); /* config.every_tensor */
     session->observe = observe;
     session->observer = context;
 }

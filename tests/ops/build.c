@@ -196,7 +196,9 @@ static float *run_session(const struct hrf_graph *graph, const struct hrf_sessio
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_session *session = NULL;
     struct hrf_calibrator calibrator = { .observations = seen };
-    must(hrf_session_create(graph, config, &session, &err), &err);
+    struct hrf_session_config own = *config;
+    own.every_tensor = seen != NULL;
+    must(hrf_session_create(graph, &own, &session, &err), &err);
     if (seen != NULL)
         hrf_calibrator_watch(session, &calibrator);
     if (is_pure != NULL)

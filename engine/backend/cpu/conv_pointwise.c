@@ -5,10 +5,12 @@
  * columns instead, so that each weight is read by one thread only. Blocks are gathered into the
  * workspace first where pixels are strided, and where the pitch of a pixel's channels is a
  * multiple of 1 KiB: the rows of one tile would then compete for the same few lines of the
- * first-level cache (8 ways; with a pitch of 4 KiB all 14 rows fall into one set).
+ * first-level cache (8 ways; with a pitch of 4 KiB all 14 rows fall into one set). They are
+ * gathered, too, where there is a prologue, which is done on the way.
  */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/prologue.h"
 
 #include <omp.h>
 #include <string.h>
@@ -30,6 +32,7 @@ struct pointwise_kernel {
     bool gathers, has_residual;
     int64_t pitch; /* floats from one pixel of a gathered block to the next */
     struct hrf_epilogue epilogue;
+    struct hrf_cpu_prologue prologue;
     float *weights, *bias;
 };
 
@@ -38,16 +41,30 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Where output pixel i's input stands, in pixels. */
+static int64_t input_of(const struct pointwise_kernel *k, int64_t i)
+{
+    const int64_t column = i % k->out_columns, row = i / k->out_columns % k->out_rows;
+    const int64_t image = i / (k->out_columns * k->out_rows);
+    return (image * k->rows + row * k->stride[0]) * k->columns + column * k->stride[1];
+}
+
 static void gather(const struct pointwise_kernel *k, const float *x, int64_t first, int64_t n,
                    float *to)
 {
     const size_t n_bytes = (size_t)k->channels * sizeof(float);
+    const bool strided = k->stride[0] != 1 || k->stride[1] != 1;
+    const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
+    if (has_prologue && !strided) {
+        hrf_cpu_prologue_lines(&k->prologue, x + first * k->channels, to, k->pitch, k->channels, n);
+        return;
+    }
     for (int64_t i = first; i < first + n; i++, to += k->pitch) {
-        const int64_t column = i % k->out_columns, row = i / k->out_columns % k->out_rows;
-        const int64_t image = i / (k->out_columns * k->out_rows);
-        const int64_t pixel = (image * k->rows + row * k->stride[0]) * k->columns +
-                              column * k->stride[1];
-        memcpy(to, x + pixel * k->channels, n_bytes);
+        const float *pixel = x + input_of(k, i) * k->channels;
+        if (has_prologue)
+            hrf_cpu_prologue_lines(&k->prologue, pixel, to, k->pitch, k->channels, 1);
+        else
+            memcpy(to, pixel, n_bytes);
     }
 }
 
@@ -106,6 +123,7 @@ static void destroy(struct hrf_kernel *base)
     struct pointwise_kernel *k = (struct pointwise_kernel *)base;
     hrf_free(k->weights);
     hrf_free(k->bias);
+    hrf_cpu_prologue_release(&k->prologue);
     hrf_free(k);
 }
 
@@ -183,7 +201,9 @@ enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
     k->stride[0] = node->attributes.window.stride[0];
     k->stride[1] = node->attributes.window.stride[1];
     const bool bad_pitch = k->channels * (int64_t)sizeof(float) % BAD_PITCH == 0;
-    k->gathers = k->stride[0] != 1 || k->stride[1] != 1 || bad_pitch;
+    HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
+    k->gathers = k->stride[0] != 1 || k->stride[1] != 1 || bad_pitch ||
+                 hrf_cpu_prologue_is_there(&k->prologue);
     k->pitch = k->channels + (bad_pitch ? PITCH_SLACK : 0);
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
     choose_blocks(k);

@@ -6,6 +6,7 @@
  * step before the next, and a thread keeps to its products.
  */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/prologue.h"
 #include "engine/backend/cpu/winograd.h"
 
 #include <omp.h>
@@ -29,6 +30,7 @@ struct winograd_kernel {
     bool shared;
     struct hrf_epilogue epilogue;
     bool has_residual;
+    struct hrf_cpu_prologue prologue;
     float *weights; /* [36] packed products */
     size_t point_floats;
     float *bias, *zeros; /* zeros: one pixel outside the image */
@@ -77,13 +79,17 @@ static void read_tile(const struct winograd_kernel *k, const float *x, int64_t t
     const struct place at = place_of(k, tile);
     const float *pixels[HRF_WINOGRAD_POINTS];
     const float *image = x + at.image * k->rows * k->columns * k->channels;
+    const float *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : k->zeros;
     for (int64_t i = 0; i < HRF_WINOGRAD_POINTS; i++) {
         const int64_t y = at.row - k->pad[0] + i / HRF_WINOGRAD_IN;
         const int64_t u = at.column - k->pad[1] + i % HRF_WINOGRAD_IN;
         const bool inside = y >= 0 && y < k->rows && u >= 0 && u < k->columns;
-        pixels[i] = inside ? image + (y * k->columns + u) * k->channels : k->zeros;
+        pixels[i] = inside ? image + (y * k->columns + u) * k->channels : outside;
     }
-    hrf_winograd_input_avx512(pixels, k->channels, v, pitch);
+    if (outside == NULL)
+        hrf_winograd_prologue_avx512(pixels, k->channels, &k->prologue, v, pitch);
+    else
+        hrf_winograd_input_avx512(pixels, k->channels, v, pitch);
 }
 
 static void write_tile(const struct winograd_kernel *k, const float *m, int64_t pitch, int64_t tile,
@@ -202,6 +208,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k->weights);
     hrf_free(k->bias);
     hrf_free(k->zeros);
+    hrf_cpu_prologue_release(&k->prologue);
     hrf_free(k);
 }
 
@@ -273,6 +280,7 @@ static enum hrf_status prepare_constants(struct winograd_kernel *k, const struct
     if (point_major == NULL || k->weights == NULL || k->zeros == NULL || k->bias == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", node->name,
                              n_bytes);
+    HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
     pack_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, point_major);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     if (bias != NULL)

@@ -184,6 +184,21 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
     return HRF_OK;
 }
 
+/* One that has a prologue of its own. */
+static bool own_kernel_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
+                            const struct hrf_node *node)
+{
+    return hrf_node_form(graph, node) == HRF_FORM_FLOAT &&
+           (hrf_cpu_pointwise_fits(graph, node) || hrf_cpu_winograd_fits(backend, graph, node));
+}
+
+static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
+{
+    return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
+           hrf_cpu_comes_at_run_time(graph, conv) &&
+           hrf_cpu_constant(graph, conv, HRF_CONV_WEIGHTS) != NULL;
+}
+
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
@@ -199,6 +214,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_integer_compile(graph, node, out, err);
     if (hrf_op_is_move(node->op))
         return hrf_move_compile(graph, node, out, err);
+    if (hrf_node_has_prologue(node) && !own_kernel_fits(backend, graph, node))
+        return hrf_cpu_strips_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node))
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF)
@@ -235,5 +252,6 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .destroy = destroy,
     .supports_op = supports_op,
     .compile = compile,
+    .takes_prologue = takes_prologue,
     .enter = enter,
 };

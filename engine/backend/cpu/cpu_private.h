@@ -53,6 +53,11 @@ HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend 
                                                              const struct hrf_node *node,
                                                              struct hrf_kernel **out,
                                                              struct hrf_error *err);
+/* Any CONV with a prologue that the two above do not take. */
+HRF_CHECKED enum hrf_status hrf_cpu_strips_compile(struct hrf_backend *backend,
+                                                   const struct hrf_graph *graph,
+                                                   const struct hrf_node *node,
+                                                   struct hrf_kernel **out, struct hrf_error *err);
 /* Input i's numbers in ONNX order, NULL when it is absent. It must be a constant. */
 const float *hrf_cpu_constant(const struct hrf_graph *graph, const struct hrf_node *node,
                               int32_t i);

@@ -10,7 +10,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_WINOGRAD_H
 #define HRF_ENGINE_BACKEND_CPU_WINOGRAD_H
 
-#include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/prologue.h"
 
 enum {
     HRF_WINOGRAD_OUT = 4,                                    /* rows, columns of a tile */
@@ -26,6 +26,9 @@ void hrf_winograd_weights(const float kernel[9], double u[HRF_WINOGRAD_POINTS]);
  * result goes to v + p * pitch. */
 void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
                                float *v, int64_t pitch);
+/* The same of pixels that go through a prologue first; those outside the image are NULL. */
+void hrf_winograd_prologue_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
+                                  const struct hrf_cpu_prologue *prologue, float *v, int64_t pitch);
 /* Point p comes from m + p * pitch. outputs[16]: where each output's `channels` floats go, NULL
  * for those outside the image. */
 void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,

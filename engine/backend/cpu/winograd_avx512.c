@@ -1,5 +1,6 @@
 /* winograd_avx512.c - the transforms, 16 channels at a time. Compiled with -mavx512f. */
 #include "engine/backend/cpu/epilogue_avx512.h"
+#include "engine/backend/cpu/prologue_avx512.h"
 #include "engine/backend/cpu/winograd.h"
 
 #include <immintrin.h>
@@ -42,22 +43,61 @@ static inline void transform_output(const __m512 x[IN], __m512 y[], int step)
                                   _mm512_fmadd_ps(_mm512_set1_ps(HALF_3), difference1, x[5]));
 }
 
+static inline void transform_rows(const __m512 half[HRF_WINOGRAD_POINTS], float *v, int64_t pitch)
+{
+    __m512 done[IN];
+    for (int row = 0; row < IN; row++) {
+        transform_input(half + row * IN, done, 1);
+        for (int column = 0; column < IN; column++)
+            _mm512_storeu_ps(v + (row * IN + column) * pitch, done[column]);
+    }
+}
+
 void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
                                float *v, int64_t pitch)
 {
     for (int64_t c = 0; c < channels; c += LANES) {
-        __m512 half[HRF_WINOGRAD_POINTS], line[IN], done[IN];
+        __m512 half[HRF_WINOGRAD_POINTS], line[IN];
         for (int column = 0; column < IN; column++) {
             for (int row = 0; row < IN; row++)
                 line[row] = _mm512_loadu_ps(pixels[row * IN + column] + c);
             transform_input(line, half + column, IN);
         }
-        for (int row = 0; row < IN; row++) {
-            transform_input(half + row * IN, done, 1);
-            for (int column = 0; column < IN; column++)
-                _mm512_storeu_ps(v + (row * IN + column) * pitch + c, done[column]);
-        }
+        transform_rows(half, v + c, pitch);
     }
+}
+
+/* Inlined once for RELU, so that the usual case asks nothing of each pixel. */
+static inline void read_with_prologue(const float *const pixels[HRF_WINOGRAD_POINTS],
+                                      int64_t channels, const struct hrf_cpu_prologue *p,
+                                      const struct hrf_epilogue *activation, float *v,
+                                      int64_t pitch)
+{
+    for (int64_t c = 0; c < channels; c += LANES) {
+        __m512 half[HRF_WINOGRAD_POINTS], line[IN];
+        const __m512 factor = _mm512_loadu_ps(p->factors + c);
+        const __m512 shift = _mm512_loadu_ps(p->shifts + c);
+        for (int column = 0; column < IN; column++) {
+            for (int row = 0; row < IN; row++) {
+                const float *pixel = pixels[row * IN + column];
+                line[row] = pixel != NULL ? hrf_prologue_avx512(_mm512_loadu_ps(pixel + c), factor,
+                                                                shift, activation)
+                                          : _mm512_setzero_ps();
+            }
+            transform_input(line, half + column, IN);
+        }
+        transform_rows(half, v + c, pitch);
+    }
+}
+
+void hrf_winograd_prologue_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
+                                  const struct hrf_cpu_prologue *p, float *v, int64_t pitch)
+{
+    static const struct hrf_epilogue relu = { .activation = HRF_ACT_RELU };
+    if (p->activation.activation == HRF_ACT_RELU)
+        read_with_prologue(pixels, channels, p, &relu, v, pitch);
+    else
+        read_with_prologue(pixels, channels, p, &p->activation, v, pitch);
 }
 
 void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,

@@ -191,6 +191,14 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
+    if (hrf_node_has_prologue(node)) {
+        hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "node '%s' (Conv): a prologue has no CUDA kernel; plan for a device that does "
+            "not take it in (BatchNormalization by itself has one)",
+            node->name);
+        return false;
+    }
     if (node->op == HRF_OP_DEPTH_TO_SPACE && !has_whole_blocks(graph, node)) {
         hrf_error_set(err, HRF_E_UNSUPPORTED,
                       "node '%s': a part of DepthToSpace that cuts through its blocks has no CUDA "

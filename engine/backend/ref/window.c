@@ -3,20 +3,39 @@
 
 #include <math.h>
 
-double hrf_ref_activate(const struct hrf_attributes *attributes, double x)
+static double activate(enum hrf_activation activation, double low, double high, double slope,
+                       double x)
 {
-    switch (attributes->activation) {
+    switch (activation) {
     case HRF_ACT_RELU:
         return x > 0 ? x : 0;
     case HRF_ACT_CLIP:
-        x = x < attributes->activation_min ? attributes->activation_min : x;
-        return x > attributes->activation_max ? attributes->activation_max : x;
+        x = x < low ? low : x;
+        return x > high ? high : x;
     case HRF_ACT_LEAKY_RELU:
-        return x >= 0 ? x : attributes->alpha * x;
+        return x >= 0 ? x : slope * x;
     case HRF_ACT_NONE:
         break;
     }
     return x;
+}
+
+double hrf_ref_activate(const struct hrf_attributes *a, double x)
+{
+    return activate(a->activation, (double)a->activation_min, (double)a->activation_max,
+                    (double)a->alpha, x);
+}
+
+/* Channel c of the image as the convolution sees it. */
+static double seen(const struct hrf_spec *spec, double x, int64_t c)
+{
+    if (!hrf_spec_has(spec, HRF_CONV_FACTORS))
+        return x;
+    const struct hrf_prologue *p = &spec->attributes.prologue;
+    const float *factors = spec->inputs[HRF_CONV_FACTORS].constant;
+    const float *shifts = spec->inputs[HRF_CONV_SHIFTS].constant;
+    return activate(p->activation, (double)p->low, (double)p->high, (double)p->slope,
+                    x * (double)factors[c] + (double)shifts[c]);
 }
 
 /* Sum over the window and the group's channels for output (n, m, oy, ox). */
@@ -38,7 +57,8 @@ static double conv_at(const struct hrf_spec *spec, const float *x, const float *
             const float *pixel = x + ((n * in->dims[2] + y) * in->dims[3] + c) * in->dims[1] +
                                  first;
             for (int64_t k = 0; k < per_group; k++)
-                sum += (double)pixel[k] * (double)w[((m * per_group + k) * kh + ky) * kw + kx];
+                sum += seen(spec, (double)pixel[k], first + k) *
+                       (double)w[((m * per_group + k) * kh + ky) * kw + kx];
         }
     }
     return sum;

@@ -21,7 +21,8 @@ static const char *words(const struct hrf_graph *graph)
         const bool has_residual = (node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM) &&
                                   node->n_inputs > HRF_CONV_RESIDUAL &&
                                   node->inputs[HRF_CONV_RESIDUAL] >= 0;
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%s%s", i > 0 ? " " : "",
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%s%s%s", i > 0 ? " " : "",
+                               hrf_node_has_prologue(node) ? "prologue+" : "",
                                hrf_op_name(node->op), has_residual ? "+residual" : "",
                                activations[node->attributes.activation]);
     }
@@ -109,6 +110,96 @@ static void a_norm_before_the_convolution_is_not_folded(void **state)
     int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
     y = build_binary(&b, HRF_OP_ADD, conv(&b, y), x);
     assert_string_equal(passed(&b, &y, 1), "BatchNormalization+relu Conv+residual");
+}
+
+static bool takes_any(const struct hrf_graph *graph, const struct hrf_node *conv)
+{
+    (void)graph;
+    (void)conv;
+    return true;
+}
+
+static bool takes_pointwise(const struct hrf_graph *graph, const struct hrf_node *conv)
+{
+    return graph->values[conv->inputs[HRF_CONV_WEIGHTS]].shape.dims[2] == 1;
+}
+
+/* The passes, and then the prologues. */
+static const char *prefixed(struct build *b, int32_t y, hrf_takes_prologue *takes)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) graph = build_finish(b, &y, 1);
+    if (hrf_passes_run(graph, &err) != HRF_OK ||
+        hrf_pass_fuse_prologue(graph, takes, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(hrf_graph_check(graph, &err), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(graph, &err), HRF_OK);
+    return words(graph);
+}
+
+static void a_convolution_takes_in_what_stands_before_it(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x); /* a pre-activation block */
+    int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
+    y = build_binary(&b, HRF_OP_ADD, conv(&b, y), x);
+    assert_string_equal(prefixed(&b, y, takes_any), "prologue+Conv+residual");
+    b = start(&x); /* two that read it: its first and its shortcut */
+    y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
+    y = build_binary(&b, HRF_OP_ADD, conv(&b, y), conv(&b, y));
+    assert_string_equal(prefixed(&b, y, takes_any), "prologue+Conv prologue+Conv+residual");
+    b = start(&x); /* an activation alone */
+    y = conv(&b, build_unary(&b, HRF_OP_LEAKY_RELU, x));
+    assert_string_equal(prefixed(&b, y, takes_any), "prologue+Conv");
+    b = start(&x); /* one of each is enough: the sum's Relu stays a tensor for the last sum */
+    y = build_unary(&b, HRF_OP_RELU, build_binary(&b, HRF_OP_ADD, x, x));
+    y = build_binary(&b, HRF_OP_ADD, conv(&b, y), y);
+    assert_string_equal(prefixed(&b, y, takes_any), "Add Relu Conv+residual");
+}
+
+static void a_tensor_that_one_reader_needs_is_there_for_all(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x); /* one of two back ends' convolutions cannot */
+    int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
+    y = build_binary(&b, HRF_OP_ADD, conv(&b, y), build_plain_conv(&b, y, 4, 4, 1, 1, true));
+    assert_string_equal(prefixed(&b, y, takes_pointwise),
+                        "BatchNormalization+relu Conv Conv+residual");
+    b = start(&x); /* a pool, and the end */
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, build_batch_norm(&b, x, 4));
+    assert_string_equal(prefixed(&b, y, takes_any), "BatchNormalization GlobalAveragePool");
+    b = start(&x);
+    y = build_batch_norm(&b, x, 4);
+    assert_string_equal(prefixed(&b, y, takes_any), "BatchNormalization");
+}
+
+static void the_prologue_s_numbers_are_those_of_the_norm(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .status = HRF_OK };
+    const float scale[] = { 2, -1 }, bias[] = { 0.5F, 3 }, mean[] = { 1, -2 },
+                variance[] = { 3, 0 };
+    const float *const numbers[] = { scale, bias, mean, variance };
+    struct build b = build_start(1);
+    struct hrf_attributes a = hrf_attributes_default();
+    int32_t inputs[5] = { build_input(&b, SHAPE(1, 2, 3, 3)) };
+    for (int i = 0; i < 4; i++) {
+        inputs[1 + i] = build_constant(&b, SHAPE(2), 0, 1);
+        memcpy(b.graph->values[inputs[1 + i]].data, numbers[i], sizeof scale);
+    }
+    a.epsilon = 1;
+    const int32_t norm = build_node(&b, HRF_OP_BATCH_NORM, inputs, 5, &a);
+    const int32_t y = build_plain_conv(&b, norm, 2, 2, 1, 1, true);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    assert_int_equal(hrf_pass_fuse_prologue(graph, takes_any, &err), HRF_OK);
+    assert_int_equal(graph->n_nodes, 1);
+    const float *factors = graph->values[graph->nodes[0].inputs[HRF_CONV_FACTORS]].data;
+    const float *shifts = graph->values[graph->nodes[0].inputs[HRF_CONV_SHIFTS]].data;
+    assert_true(factors[0] == 1 && factors[1] == -1);  /* scale / sqrt(variance + 1) */
+    assert_true(shifts[0] == -0.5F && shifts[1] == 1); /* bias - mean * factor */
+    assert_int_equal(graph->nodes[0].attributes.prologue.activation, HRF_ACT_NONE);
 }
 
 static void what_others_read_is_kept(void **state)
@@ -287,7 +378,10 @@ static void random_graphs_compute_the_same_with_and_without(void **state)
         int64_t n, n_kept;
         float *without = run_graph(kept, "ref", 1, seed, 1, &n_kept);
         float *with = run_graph(fused, "ref", 1, seed, 1, &n);
+        float *on_cpu = run_graph(fused, "cpu", 1, seed, 1, &n); /* with prologues, too */
         const double difference = relative_difference(with, without, n);
+        assert_true(relative_difference(on_cpu, without, n) <= 1e-4);
+        hrf_free(on_cpu);
         if (!(difference <= 1e-5))
             fail_msg("seed %d: %g apart: %s", (int)seed, difference, words(fused));
         worst = fmax(worst, difference);
@@ -311,7 +405,9 @@ static void no_allocation_may_fail_unseen(void **state)
         struct hrf_error err = { .status = HRF_OK };
         struct hrf_graph *graph = random_graph(11, false);
         hrf_alloc_fail_after(n);
-        const enum hrf_status status = hrf_passes_run(graph, &err);
+        enum hrf_status status = hrf_passes_run(graph, &err);
+        if (status == HRF_OK)
+            status = hrf_pass_fuse_prologue(graph, takes_any, &err);
         const bool failed = hrf_alloc_count() >= n;
         hrf_alloc_fail_after(0);
         hrf_graph_destroy(graph);
@@ -369,6 +465,9 @@ int main(void)
         cmocka_unit_test(an_activation_before_the_sum_stays_before_it),
         cmocka_unit_test(of_two_convolutions_the_later_one_sums),
         cmocka_unit_test(a_norm_before_the_convolution_is_not_folded),
+        cmocka_unit_test(a_convolution_takes_in_what_stands_before_it),
+        cmocka_unit_test(a_tensor_that_one_reader_needs_is_there_for_all),
+        cmocka_unit_test(the_prologue_s_numbers_are_those_of_the_norm),
         cmocka_unit_test(what_others_read_is_kept),
         cmocka_unit_test(a_sum_that_stretches_a_side_is_no_residual),
         cmocka_unit_test(a_residual_is_taken_once),

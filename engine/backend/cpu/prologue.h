@@ -1,0 +1,35 @@
+/* prologue.h - what a convolution does to a pixel before its window: x * factor + shift, activated.
+ *
+ * Over one pixel's channels at a time (a "line"). Own kernels apply it where they read or gather
+ * their input anyway; for all others conv_strips.c does it to a few rows at a time.
+ */
+#ifndef HRF_ENGINE_BACKEND_CPU_PROLOGUE_H
+#define HRF_ENGINE_BACKEND_CPU_PROLOGUE_H
+
+#include "engine/backend/cpu/product.h"
+
+struct hrf_cpu_prologue {
+    float *factors, *shifts;        /* [channels], heap; NULL: there is no prologue */
+    struct hrf_epilogue activation; /* only what it says of the activation */
+};
+
+/* Copies the node's, if it has one. Release also after a failure. */
+HRF_CHECKED enum hrf_status hrf_cpu_prologue_init(struct hrf_cpu_prologue *prologue,
+                                                  const struct hrf_graph *graph,
+                                                  const struct hrf_node *node,
+                                                  struct hrf_error *err);
+void hrf_cpu_prologue_release(struct hrf_cpu_prologue *prologue);
+static inline bool hrf_cpu_prologue_is_there(const struct hrf_cpu_prologue *prologue)
+{
+    return prologue->factors != NULL;
+}
+
+/* n_lines of `channels` numbers, one after the other, to lines that begin `y_pitch` numbers apart;
+ * y may be x. Bits do not depend on how lines are shared out over calls. */
+void hrf_cpu_prologue_lines(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
+                            int64_t y_pitch, int64_t channels, int64_t n_lines);
+/* The same by AVX-512: what the function above calls where there is some. */
+void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
+                               int64_t y_pitch, int64_t channels, int64_t n_lines);
+
+#endif

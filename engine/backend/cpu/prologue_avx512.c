@@ -1,0 +1,25 @@
+/* prologue_avx512.c - lines of the prologue. Compiled with -mavx512f. */
+#include "engine/backend/cpu/prologue_avx512.h"
+
+#include <immintrin.h>
+
+enum { LANES = 16 };
+
+static void line(const struct hrf_cpu_prologue *p, const float *x, float *y, int64_t n)
+{
+    for (int64_t c = 0; c < n; c += LANES) {
+        const __mmask16 mask = n - c < LANES ? (__mmask16)((1U << (n - c)) - 1U) : 0xffff;
+        const __m512 factor = _mm512_maskz_loadu_ps(mask, p->factors + c);
+        const __m512 shift = _mm512_maskz_loadu_ps(mask, p->shifts + c);
+        _mm512_mask_storeu_ps(
+            y + c, mask,
+            hrf_prologue_avx512(_mm512_maskz_loadu_ps(mask, x + c), factor, shift, &p->activation));
+    }
+}
+
+void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *p, const float *x, float *y,
+                               int64_t y_pitch, int64_t channels, int64_t n_lines)
+{
+    for (int64_t i = 0; i < n_lines; i++)
+        line(p, x + i * channels, y + i * y_pitch, channels);
+}
