@@ -1,4 +1,7 @@
-/* half.c - 16-bit floats on a back end that computes in 32: widen, run, narrow. */
+/* half.c - 16-bit floats on a back end that computes in 32: widen, run, narrow.
+ *
+ * A few images at a time where the operator allows it: the wide copies of a whole batch would take
+ * more memory than 16-bit floats save, and leave the caches. */
 #include "engine/backend/backend.h"
 #include "engine/ir/number.h"
 
@@ -8,15 +11,19 @@ struct half_kernel {
     struct hrf_kernel base;
     struct hrf_kernel *inner; /* of the same node in float32; NULL for CAST */
     char implementation[64];
+    int64_t n_groups; /* of images, run one after the other */
     int32_t n_inputs;
     enum hrf_dtype *types; /* [n_inputs]: NONE where nothing comes at run time */
-    int64_t *counts;       /* [n_inputs] elements */
+    int64_t *counts;       /* [n_inputs] elements of a group */
     enum hrf_dtype out_type;
-    int64_t out_count;
+    int64_t out_count;     /* of a group */
     const void **pointers; /* [n_inputs], for the inner call */
 };
 
 enum { PIECE = 1 << 14 };
+
+/* Wide copies of a group: as much as a core's second cache holds, or two. */
+enum { GROUP_BYTES = 4 << 20 };
 
 static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype to_type, void *to,
                     int64_t n)
@@ -35,26 +42,39 @@ static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype t
     }
 }
 
-static size_t padded(int64_t n_floats)
+static size_t aligned(size_t n_bytes)
 {
-    const size_t bytes = (size_t)n_floats * sizeof(float);
-    return (bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
+    return (n_bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static size_t padded(int64_t n_floats)
 {
-    struct half_kernel *k = (struct half_kernel *)base;
-    char *at = (char *)call->workspace + (k->inner->workspace_bytes + HRF_BUFFER_ALIGNMENT - 1) /
-                                             HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
+    return aligned((size_t)n_floats * sizeof(float));
+}
+
+static bool is_half(enum hrf_dtype type)
+{
+    return type == HRF_F16 || type == HRF_B16;
+}
+
+static enum hrf_status run_group(struct half_kernel *k, const struct hrf_kernel_call *call,
+                                 int64_t group, struct hrf_error *err)
+{
+    char *at = (char *)call->workspace + aligned(k->inner->workspace_bytes);
+    char *out = (char *)call->output + group * k->out_count * (int64_t)hrf_dtype_size(k->out_type);
     struct hrf_kernel_call inner = { .inputs = k->pointers,
-                                     .output = call->output,
+                                     .output = out,
                                      .workspace = call->workspace };
     for (int32_t i = 0; i < k->n_inputs; i++) {
         k->pointers[i] = call->inputs[i];
-        if (k->types[i] != HRF_F16 && k->types[i] != HRF_B16)
+        if (k->types[i] == HRF_DTYPE_NONE)
             continue;
-        convert(k->types[i], call->inputs[i], HRF_F32, at, k->counts[i]);
+        const char *in = (const char *)call->inputs[i] +
+                         group * k->counts[i] * (int64_t)hrf_dtype_size(k->types[i]);
+        k->pointers[i] = in;
+        if (!is_half(k->types[i]))
+            continue;
+        convert(k->types[i], in, HRF_F32, at, k->counts[i]);
         k->pointers[i] = at;
         at += padded(k->counts[i]);
     }
@@ -62,7 +82,16 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
         inner.output = at;
     HRF_TRY(k->inner->run(k->inner, &inner, err));
     if (k->out_type != HRF_F32)
-        convert(HRF_F32, at, k->out_type, call->output, k->out_count);
+        convert(HRF_F32, at, k->out_type, out, k->out_count);
+    return HRF_OK;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    struct half_kernel *k = (struct half_kernel *)base;
+    for (int64_t group = 0; group < k->n_groups; group++)
+        HRF_TRY(run_group(k, call, group, err));
     return HRF_OK;
 }
 
@@ -85,9 +114,60 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* The node alone, its run-time values float32. */
+/* Each image's result depends on that image and the constants alone. */
+static bool works_by_image(enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_CONV:
+    case HRF_OP_CONV_TRANSPOSE:
+    case HRF_OP_BATCH_NORM:
+    case HRF_OP_ADD:
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+        return true;
+    default:
+        return hrf_op_is_unary(op);
+    }
+}
+
+static bool is_image(const struct hrf_value *value, int64_t n_images)
+{
+    return is_half(value->dtype) && value->shape.rank == 4 && value->shape.dims[0] == n_images;
+}
+
+/* How many images to widen at a time: a divisor of the batch. */
+static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const int64_t n_images = y->shape.rank > 0 ? y->shape.dims[0] : 1;
+    const bool adds = node->op == HRF_OP_ADD;
+    int64_t n_floats = hrf_shape_count(&y->shape);
+    if (!works_by_image(node->op) || !is_image(y, n_images))
+        return n_images;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0)
+            continue;
+        const struct hrf_value *x = &graph->values[node->inputs[i]];
+        const bool is_constant = x->data != NULL;
+        /* A constant image belongs to the batch as a whole. */
+        if (is_constant && (i == HRF_CONV_X || i == HRF_CONV_RESIDUAL || adds))
+            return n_images;
+        if (!is_constant && !is_image(x, n_images))
+            return n_images;
+        n_floats += is_constant ? 0 : hrf_shape_count(&x->shape);
+    }
+    int64_t most = n_images * GROUP_BYTES / (n_floats * (int64_t)sizeof(float) + 1);
+    most = most < 1 ? 1 : most > n_images ? n_images : most;
+    while (n_images % most != 0)
+        most--;
+    return most;
+}
+
+/* The node alone, its run-time values float32 and of n_images. */
 static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_node *node,
-                             struct hrf_graph **out, struct hrf_error *err)
+                             int64_t n_images, struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) wide = NULL;
     HRF_TRY(hrf_graph_create(node->name, &wide, err));
@@ -100,8 +180,11 @@ static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_nod
         if (index < 0)
             continue;
         const struct hrf_value *value = &graph->values[index];
+        struct hrf_shape shape = value->shape;
+        if (value->data == NULL && n_images > 0)
+            shape.dims[0] = n_images;
         HRF_TRY(hrf_graph_add_value(wide, value->name, value->data != NULL ? value->dtype : HRF_F32,
-                                    &value->shape, value->data, &inputs[i], err));
+                                    &shape, value->data, &inputs[i], err));
     }
     HRF_TRY(hrf_graph_add_node(wide, node->op, node->name, inputs, node->n_inputs,
                                &inputs[node->n_inputs], 1, &node->attributes, err));
@@ -118,13 +201,13 @@ static void note_inputs(const struct hrf_graph *graph, const struct hrf_node *no
             continue;
         const struct hrf_value *value = &graph->values[node->inputs[i]];
         k->types[i] = value->dtype;
-        k->counts[i] = hrf_shape_count(&value->shape);
+        k->counts[i] = hrf_shape_count(&value->shape) / k->n_groups;
         if (value->dtype != HRF_F32)
             k->base.workspace_bytes += padded(k->counts[i]);
     }
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     k->out_type = y->dtype;
-    k->out_count = hrf_shape_count(&y->shape);
+    k->out_count = hrf_shape_count(&y->shape) / k->n_groups;
     if (y->dtype != HRF_F32)
         k->base.workspace_bytes += padded(k->out_count);
 }
@@ -134,11 +217,11 @@ static enum hrf_status compile_inner(const struct hrf_backend_ops *ops, struct h
                                      struct half_kernel *k, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) wide = NULL;
-    HRF_TRY(widen(graph, node, &wide, err));
+    /* 0: all of a tensor, whatever its first dimension is. */
+    const int64_t n_images = k->n_groups > 1 ? images_at_once(graph, node) : 0;
+    HRF_TRY(widen(graph, node, n_images, &wide, err));
     HRF_TRY(ops->compile(backend, wide, &wide->nodes[0], &k->inner, err));
-    const size_t own = (k->inner->workspace_bytes + HRF_BUFFER_ALIGNMENT - 1) /
-                       HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
-    k->base.workspace_bytes += own;
+    k->base.workspace_bytes += aligned(k->inner->workspace_bytes);
     k->base.weight_bytes = k->inner->weight_bytes;
     const char *prefix = k->out_type == HRF_F16 ? "f16 in " : "bf16 in ";
     size_t n = strlen(prefix), m = strlen(k->inner->implementation);
@@ -164,6 +247,8 @@ enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops, struct hrf_b
     k->pointers = hrf_calloc((size_t)node->n_inputs, sizeof *k->pointers);
     if (k->types == NULL || k->counts == NULL || k->pointers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    k->n_groups = y->rank > 0 && y->dims[0] > 0 ? y->dims[0] / images_at_once(graph, node) : 1;
     note_inputs(graph, node, k);
     if (node->op == HRF_OP_CAST) {
         k->base.run = run_cast;

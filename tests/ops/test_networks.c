@@ -85,6 +85,23 @@ static void every_network_runs_in_every_precision(void **state)
         check(&networks[i]);
 }
 
+/* A processor without 16-bit floats widens a few images at a time: here 6 in two groups or more. */
+static void every_image_of_a_large_batch_is_computed(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = { "fp16", "bf16" };
+    static const double limits[] = { 0.005, 0.04 };
+    HRF_AUTO(hrf_graph) graph = make("unet:3,8", 128, 6);
+    int64_t n;
+    HRF_AUTO_FREE float *full = run_graph(graph, "cpu", 2, 5, 1, &n);
+    for (int i = 0; i < 2; i++) {
+        HRF_AUTO_FREE float *got = run_graph_in(graph, "cpu", precisions[i], 2, 5, 1, &n, NULL);
+        for (int64_t image = 0; image < 6; image++)
+            assert_true(relative_difference(got + image * n / 6, full + image * n / 6, n / 6) <=
+                        limits[i]);
+    }
+}
+
 /* Bytes of the plan's buffers, and of the constants. */
 static void measure(const struct hrf_graph *graph, int64_t *activations, int64_t *weights)
 {
@@ -138,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(int8_takes_a_quarter_of_the_memory),
+        cmocka_unit_test(every_image_of_a_large_batch_is_computed),
         cmocka_unit_test(every_network_runs_in_every_precision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
