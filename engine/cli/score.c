@@ -105,6 +105,18 @@ static void fill_pixels(struct hrf_session *session, const struct hrf_feed_batch
     memset(pixels + (size_t)batch->n * image, 0, all - (size_t)batch->n * image);
 }
 
+static void fill_narrow(struct hrf_session *session, const struct hrf_feed_batch *batch)
+{
+    struct hrf_quantization unused;
+    const struct hrf_shape *shape = hrf_session_input_shape(session, 0);
+    const size_t all = (size_t)hrf_shape_count(shape) *
+                       hrf_dtype_size(hrf_session_input_type(session, &unused));
+    const size_t there = all / (size_t)shape->dims[0] * (size_t)batch->n;
+    uint8_t *input = hrf_session_narrow_input(session);
+    memcpy(input, batch->bytes, there);
+    memset(input + there, 0, all - there);
+}
+
 /* The oldest batch that is under way comes out and is handed in. */
 static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *session,
                                     const struct hrf_feed_batch *batch, double *since,
@@ -171,7 +183,13 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
 {
     const struct hrf_feed_batch *batch = &source->batch;
     const double start = hrf_clock_seconds();
-    HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, source, err));
+    struct hrf_session *narrow = hrf_worker_narrow_session(job);
+    if (narrow != NULL) {
+        fill_narrow(narrow, batch);
+        HRF_TRY(hrf_session_run(narrow, err));
+    } else {
+        HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, source, err));
+    }
     hrf_ranks_count_batch(job->ranks);
     if (!hrf_ranks_leads(job->ranks))
         return HRF_OK;

@@ -103,19 +103,29 @@ static struct hrf_pixel_form pixel_form(const struct hrf_job_engine *engine)
     return form;
 }
 
-/* A device gets patches as bytes and normalises them itself: a quarter of the traffic. An observer
- * looks at floats, ranks are fed their parts, a slide that is one image is read into the input. */
-static enum hrf_status choose_pixels(const struct hrf_worker *job,
-                                     const struct hrf_layout_plan *layout,
-                                     const struct hrf_pixel_form *form,
-                                     struct hrf_session_config *session, struct hrf_error *err)
+/* A device gets patches as bytes and normalises them itself: a quarter of the traffic. In host
+ * memory the readers hand over what the network computes in. An observer looks at floats, ranks are
+ * fed their parts, a slide that is one image is read into the input. */
+static enum hrf_status choose_input(const struct hrf_worker *job,
+                                    const struct hrf_layout_plan *layout,
+                                    const struct hrf_pixel_form *form,
+                                    struct hrf_session_config *session, struct hrf_error *err)
 {
     const struct hrf_backend_ops *ops = NULL;
     HRF_TRY(hrf_backend_choose(session->device, &ops, NULL, err));
-    if (ops->device != NULL && job->spec->kind == HRF_JOB_INFER && !job->spec->engine.class_map &&
-        hrf_layout_ranks(layout) == 1)
-        session->pixels = form;
+    if (job->spec->kind != HRF_JOB_INFER || job->spec->engine.class_map ||
+        hrf_layout_ranks(layout) != 1)
+        return HRF_OK;
+    session->pixels = ops->device != NULL ? form : NULL;
+    session->narrow_input = ops->device == NULL;
     return HRF_OK;
+}
+
+struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job)
+{
+    struct hrf_session *session = hrf_network_session(job->network);
+    struct hrf_quantization unused;
+    return session != NULL && hrf_session_input_type(session, &unused) != HRF_F32 ? session : NULL;
 }
 
 /* The session that is fed bytes; NULL: the network is fed floats. */
@@ -161,7 +171,7 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
                                  NULL, &layout, err);
     }
     if (status == HRF_OK)
-        status = choose_pixels(job, config.layout, &form, &config.session, err);
+        status = choose_input(job, config.layout, &form, &config.session, err);
     if (status == HRF_OK)
         status = hrf_network_create(graph, &config, &job->network, err);
     hrf_found_layout_release(&layout);
@@ -330,6 +340,9 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct
                                       .n_ahead = BATCHES_AHEAD,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };
+    struct hrf_session *narrow = hrf_worker_narrow_session(job);
+    if (narrow != NULL)
+        config.type = hrf_session_input_type(narrow, &config.quantization);
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
     return hrf_feed_create(&config, &source->feed, err);

@@ -69,6 +69,8 @@ HRF_CHECKED enum hrf_status hrf_worker_run_slide(struct hrf_worker *job,
                                                  struct hrf_error *err);
 /* The session that is fed pixels as bytes; NULL: there is none. */
 struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job);
+/* The session that is fed numbers narrower than floats; NULL: there is none. */
+struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job);
 
 /* A batch of square patches as a source (hrf_source); the rest of a short one is zeros, whose
  * outputs are dropped. */

@@ -3,6 +3,7 @@
 #include "engine/input/feed.h"
 
 #include "base/clock.h"
+#include "engine/ir/number.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@ enum { CLAIM = 4 };
 enum { BLOCK_PX = 1024 };
 
 struct slot {
-    void *pixels;    /* floats, or bytes when raw */
+    void *pixels;    /* by config.type, or bytes when raw */
     int64_t batch;   /* that it holds, or will hold next: counted as they come */
     int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
     int64_t claimed; /* places given to readers */
@@ -25,9 +26,11 @@ struct slot {
 
 struct hrf_feed {
     struct hrf_feed_config config;
-    int64_t *order;      /* [n_patches]: visiting order -> patch */
-    int64_t n_batches;   /* that will come; INT64_MAX: not known yet */
-    float table[3][256]; /* per channel: byte -> normalised value */
+    int64_t *order;        /* [n_patches]: visiting order -> patch */
+    int64_t n_batches;     /* that will come; INT64_MAX: not known yet */
+    float table[3][256];   /* per channel: byte -> normalised value */
+    uint8_t bytes[3][256]; /* the same in 8 bits, or in 16 */
+    uint16_t halves[3][256];
     struct slot *slots;
     pthread_t *threads;
     int32_t n_threads;
@@ -133,14 +136,36 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
     }
 }
 
-static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, float *out)
+/* Bytes of a number in the ring. */
+static size_t number_bytes(const struct hrf_feed_config *config)
 {
-    int64_t n = feed->config.plan->patch_size * feed->config.plan->patch_size;
-    const float *red = feed->table[0], *green = feed->table[1], *blue = feed->table[2];
-    for (int64_t i = 0; i < n; i++) {
-        out[3 * i] = red[rgb[3 * i]];
-        out[3 * i + 1] = green[rgb[3 * i + 1]];
-        out[3 * i + 2] = blue[rgb[3 * i + 2]];
+    if (config->raw)
+        return 1;
+    return config->type == HRF_DTYPE_NONE ? sizeof(float) : hrf_dtype_size(config->type);
+}
+
+/* One patch; `out` as the tables have it. */
+static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, void *out)
+{
+    const int64_t n = feed->config.plan->patch_size * feed->config.plan->patch_size * 3;
+    float *floats = out;
+    uint8_t *bytes = out;
+    uint16_t *halves = out;
+    switch (number_bytes(&feed->config)) {
+    case 1:
+        for (int64_t i = 0; i < n; i += 3)
+            for (int c = 0; c < 3; c++)
+                bytes[i + c] = feed->bytes[c][rgb[i + c]];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i += 3)
+            for (int c = 0; c < 3; c++)
+                halves[i + c] = feed->halves[c][rgb[i + c]];
+        break;
+    default:
+        for (int64_t i = 0; i < n; i += 3)
+            for (int c = 0; c < 3; c++)
+                floats[i + c] = feed->table[c][rgb[i + c]];
     }
 }
 
@@ -156,11 +181,12 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct hrf_patch_reader
             &feed->config.plan->patches[feed->config.first_patch + index];
         HRF_TRY(hrf_patch_reader_read(reader, patch->x, patch->y, rgb, decode_ns, prepare_ns, err));
         int64_t start = hrf_clock_ns();
+        uint8_t *out = (uint8_t *)claim->slot->pixels +
+                       (size_t)(place * size * size * 3) * number_bytes(&feed->config);
         if (feed->config.raw)
-            memcpy((uint8_t *)claim->slot->pixels + place * size * size * 3, rgb,
-                   (size_t)(size * size * 3));
+            memcpy(out, rgb, (size_t)(size * size * 3));
         else
-            normalise(feed, rgb, (float *)claim->slot->pixels + place * size * size * 3);
+            normalise(feed, rgb, out);
         *prepare_ns += hrf_clock_ns() - start;
     }
     return HRF_OK;
@@ -231,7 +257,7 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
         feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch,
-                                                config->raw ? 1 : sizeof(float));
+                                                number_bytes(config));
         if (feed->slots[i].pixels == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d batches of %lld patches",
                                  config->n_ahead, (long long)config->batch);
@@ -239,11 +265,20 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     return make_order(feed, err);
 }
 
+/* The narrow ones are what the network would make of the floats. */
 static void make_tables(struct hrf_feed *feed)
 {
-    for (int c = 0; c < 3; c++)
+    const struct hrf_feed_config *config = &feed->config;
+    const enum hrf_dtype type = config->type;
+    for (int c = 0; c < 3; c++) {
         for (int v = 0; v < 256; v++)
-            feed->table[c][v] = (float)((v / 255.0 - feed->config.mean[c]) / feed->config.std[c]);
+            feed->table[c][v] = (float)((v / 255.0 - config->mean[c]) / config->std[c]);
+        if (type == HRF_F16 || type == HRF_B16)
+            hrf_floats_to(type, feed->table[c], feed->halves[c], 256);
+        for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)
+            feed->bytes[c][v] =
+                (uint8_t)(hrf_quantize(feed->table[c][v], type, &config->quantization) & 0xff);
+    }
 }
 
 enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,
@@ -327,8 +362,9 @@ enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batc
     while (feed->status == HRF_OK && feed->next_batch < feed->n_batches && !is_full(feed, slot))
         pthread_cond_wait(&feed->ready, &feed->lock);
     if (feed->status == HRF_OK && feed->next_batch < feed->n_batches) {
-        *batch = (struct hrf_feed_batch){ .pixels = feed->config.raw ? NULL : slot->pixels,
-                                          .bytes = feed->config.raw ? slot->pixels : NULL,
+        const bool is_float = number_bytes(&feed->config) == sizeof(float);
+        *batch = (struct hrf_feed_batch){ .pixels = is_float ? slot->pixels : NULL,
+                                          .bytes = is_float ? NULL : slot->pixels,
                                           .patches = feed->order +
                                                      slot->number * feed->config.batch,
                                           .n = batch_size(feed, slot->number),

@@ -1,15 +1,17 @@
 /* feed.h - patches of one slide, read ahead of compute.
  *
- * Reader threads decode, resample, normalise and lay out patches as dense float32 NHWC into a
- * ring of batches; one consumer takes the batches in order. Patches are visited block by block,
- * so that a compressed tile of the slide is decoded once for all patches that lie on it; which
- * patch stands where in which batch depends on the patches alone, never on the threads.
+ * Reader threads decode, resample, normalise and lay out patches as dense NHWC, in float32 or in
+ * the type that the network computes in, into a ring of batches; one consumer takes the batches in
+ * order. Patches are visited block by block, so that a compressed tile of the slide is decoded once
+ * for all patches that lie on it; which patch stands where in which batch depends on the patches
+ * alone, never on the threads.
  */
 #ifndef HRF_ENGINE_INPUT_FEED_H
 #define HRF_ENGINE_INPUT_FEED_H
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/ir/graph.h"
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
@@ -25,8 +27,10 @@ struct hrf_feed_config {
     int64_t batch;                    /* patches per batch */
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
     bool raw;                         /* bytes as they were read, for a device to normalise */
-    int32_t n_readers;                /* >= 1 */
-    int32_t n_ahead;                  /* batches in the ring, >= 2 */
+    enum hrf_dtype type;              /* of a number: F32 (or NONE, the same), F16, B16, S8, U8 */
+    struct hrf_quantization quantization; /* of S8 and U8 */
+    int32_t n_readers;                    /* >= 1 */
+    int32_t n_ahead;                      /* batches in the ring, >= 2 */
     /* Which batch of the visiting order to read next, -1 after the last; by one thread at a time.
      * NULL: all of them. What a batch holds is the same whoever reads it. */
     int64_t (*next)(void *context);
@@ -34,8 +38,8 @@ struct hrf_feed_config {
 };
 
 struct hrf_feed_batch {
-    const float *pixels;  /* [n][size][size][3]; valid until the next hrf_feed_next; NULL if raw */
-    const uint8_t *bytes; /* the same, raw; else NULL */
+    const float *pixels; /* [n][size][size][3]; valid until the next hrf_feed_next; NULL: not F32 */
+    const uint8_t *bytes; /* the same, raw or in a narrow type; else NULL */
     const int64_t
         *patches; /* [n]: which patch each is, counted from first_patch; lives as the feed */
     int64_t n;

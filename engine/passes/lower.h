@@ -46,6 +46,10 @@ HRF_CHECKED enum hrf_status hrf_pass_lower(const struct hrf_graph *graph,
                                            const struct hrf_lowering *how, struct hrf_graph **out,
                                            struct hrf_strbuf *notes, struct hrf_error *err);
 
+/* After lowering: where the graph's only input is read by nothing but its QUANTIZE or CAST to a
+ * narrow type, that becomes the input. Otherwise nothing changes. */
+HRF_CHECKED enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error *err);
+
 /* HRF_E_USER for a name that is neither a node's nor a value's of the fused graph, with the nearest
  * one: hrf_pass_lower()'s own check, for before there are ranges. */
 HRF_CHECKED enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph,

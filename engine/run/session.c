@@ -384,7 +384,11 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     HRF_AUTO(hrf_graph) prepared = NULL;
     double operations;
+    const struct hrf_backend_ops *ops = NULL;
     HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
+    HRF_TRY(check_config(config, &ops, NULL, err));
+    if (config->narrow_input && ops->device == NULL)
+        HRF_TRY(hrf_pass_narrow_input(prepared, err));
     HRF_TRY(hrf_session_create_prepared(&prepared, config, NULL, out, err));
     (*out)->operations = operations;
     hrf_strbuf_adds(&notes, (*out)->notes.text); /* what the device said, last */
@@ -589,6 +593,19 @@ uint8_t *hrf_session_pixels(struct hrf_session *session)
     return session->device.ops != NULL
                ? session->device.pixels[session->n_started % HRF_SESSION_SLOTS]
                : session->pixels;
+}
+
+enum hrf_dtype hrf_session_input_type(const struct hrf_session *session,
+                                      struct hrf_quantization *quantization)
+{
+    const struct hrf_value *x = &session->graph->values[session->graph->inputs[0]];
+    *quantization = x->quantization;
+    return x->dtype;
+}
+
+void *hrf_session_narrow_input(struct hrf_session *session)
+{
+    return hrf_session_buffer(session, session->graph->inputs[0]);
 }
 
 float *hrf_session_input(struct hrf_session *session, int32_t i)

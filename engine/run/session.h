@@ -37,6 +37,9 @@ struct hrf_session_config {
     /* Input 0 is fed as RGB bytes (hrf_session_pixels), which become floats by this form on the
      * device; NULL: as floats. Borrowed during creation. */
     const struct hrf_pixel_form *pixels;
+    /* Input 0 may be fed in the type that the network computes in (hrf_session_input_type), where
+     * kernels work in host memory. Of hrf_session_create() alone. */
+    bool narrow_input;
 };
 
 struct hrf_session_memory {
@@ -84,6 +87,11 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
  * Fill it before every run, which uses it up. It belongs to the session and keeps its address. */
 float *hrf_session_input(struct hrf_session *session, int32_t i);
+/* Input 0's type: F32, or with config.narrow_input F16, B16, S8 or U8 (by *quantization). Then
+ * hrf_session_narrow_input() is its buffer, and hrf_session_input() is not for it. */
+enum hrf_dtype hrf_session_input_type(const struct hrf_session *session,
+                                      struct hrf_quantization *quantization);
+void *hrf_session_narrow_input(struct hrf_session *session);
 /* [N][rows][columns][3], for the next start or run; only with config.pixels. A place of its own for
  * each batch that may be under way. */
 uint8_t *hrf_session_pixels(struct hrf_session *session);

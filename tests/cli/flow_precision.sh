@@ -11,7 +11,7 @@ report "$scratch/run" 'not v["calibration"]["cached"] and v["calibration"]["samp
 report "$scratch/run" '[p["precision"] for p in v["precisions"]] == ["fp32", "bf16", "fp16", "int8"]'
 report "$scratch/run" 'all(p["patch_agreement"] >= 0.98 and p["max_abs_difference"] < 0.05 for p in v["precisions"])'
 report "$scratch/run" 'all(p["peak_memory_bytes"] < v["precisions"][0]["peak_memory_bytes"] for p in v["precisions"][1:])'
-report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 2 < v["precisions"][0]["peak_memory_bytes"]'
+report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 4 < v["precisions"][0]["peak_memory_bytes"]'
 report "$scratch/run" 'all(p["energy_joules_per_patch"] or "RAPL" in p["energy_joules_per_patch_reason"] for p in v["precisions"])'
 report "$scratch/run" 'all(p["peak_process_bytes"] > p["peak_memory_bytes"] > 0 for p in v["precisions"])'
 report "$scratch/run" 'all(abs(p["slide_auc"] - v["precisions"][0]["slide_auc"]) <= 0.002 for p in v["precisions"])'

@@ -3,6 +3,7 @@
 #include "tests/unit/unit.h"
 
 #include "engine/input/feed.h"
+#include "engine/ir/number.h"
 #include "tests/unit/tiler/pyramid.h"
 
 #include <fcntl.h>
@@ -146,6 +147,47 @@ static void every_patch_comes_once_in_an_order_that_threads_do_not_change(void *
     }
 }
 
+/* Bytes are quantised (the scale's half for every step) or rounded as the network would. */
+static void patches_come_in_the_type_that_the_network_computes_in(void **state)
+{
+    (void)state;
+    static const struct hrf_quantization q = { .scale = 2, .zero_point = -3 };
+    static const enum hrf_dtype types[] = { HRF_S8, HRF_U8, HRF_F16, HRF_B16 };
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    for (int t = 0; t < 4; t++) {
+        HRF_AUTO(hrf_feed) feed = NULL;
+        HRF_AUTO(hrf_feed) floats = make_feed(slide, 10, 9, 4, 2, 2);
+        const struct hrf_feed_config config = { .slide = slide,
+                                                .plan = &plan,
+                                                .first_patch = 10,
+                                                .n_patches = 9,
+                                                .batch = 4,
+                                                .type = types[t],
+                                                .quantization = q,
+                                                .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
+                                                .n_readers = 2,
+                                                .n_ahead = 2 };
+        assert_int_equal(hrf_feed_create(&config, &feed, NULL), HRF_OK);
+        for (struct hrf_feed_batch a, b;;) {
+            assert_int_equal(hrf_feed_next(floats, &a, NULL), HRF_OK);
+            assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
+            assert_int_equal(a.n, b.n);
+            if (a.n == 0)
+                break;
+            assert_null(b.pixels);
+            for (int64_t i = 0; i < a.n * PATCH * PATCH * 3; i++) {
+                uint16_t half = 0;
+                if (t < 2)
+                    assert_int_equal(b.bytes[i], (uint8_t)hrf_quantize(a.pixels[i], types[t], &q));
+                else
+                    hrf_floats_to(types[t], &a.pixels[i], &half, 1);
+                if (t >= 2)
+                    assert_memory_equal(&half, b.bytes + 2 * i, 2);
+            }
+        }
+    }
+}
+
 /* Two neighbours in the order of visiting are near each other: the tiles between are decoded
  * once. The tile plan's own order would cross the whole slide for every row. */
 static void patches_are_visited_block_by_block(void **state)
@@ -271,6 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_patch_comes_once_in_an_order_that_threads_do_not_change),
+        cmocka_unit_test(patches_come_in_the_type_that_the_network_computes_in),
         cmocka_unit_test(patches_are_visited_block_by_block),
         cmocka_unit_test(a_place_that_cannot_be_read_ends_the_feed_and_is_named),
         cmocka_unit_test(a_feed_may_be_left_at_any_time),

@@ -2,6 +2,8 @@
  * anywhere is an error and leaves nothing behind. */
 #include "tests/unit/unit.h"
 
+#include "engine/ir/number.h"
+#include "engine/passes/passes.h"
 #include "engine/run/session.h"
 #include "tests/ops/build.h"
 
@@ -63,6 +65,60 @@ static void a_limit_is_kept_to_the_byte(void **state)
     hrf_session_destroy(session);
     config.memory_limit_bytes--;
     refused(graph, config, HRF_E_NOMEM, "engine.memory allows");
+    hrf_graph_destroy(graph);
+}
+
+/* One run on numbers that `config` narrows; *bytes: of activations. */
+static void run_once(const struct hrf_graph *graph, const struct hrf_session_config *config,
+                     float out[4], int64_t *bytes)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_session) session = NULL;
+    if (hrf_session_create(graph, config, &session, &err) != HRF_OK)
+        fail_msg("%s: %s", config->precision, err.text);
+    struct hrf_quantization q;
+    const enum hrf_dtype type = hrf_session_input_type(session, &q);
+    assert_int_equal(type == HRF_F32, !config->narrow_input);
+    for (int i = 0; i < 2 * 3 * 8 * 8; i++) {
+        const float x = (float)(i % 37) / 8 - 2;
+        if (type == HRF_F32)
+            hrf_session_input(session, 0)[i] = x;
+        else if (hrf_dtype_size(type) == 2)
+            hrf_floats_to(type, &x, (uint16_t *)hrf_session_narrow_input(session) + i, 1);
+        else
+            ((int8_t *)hrf_session_narrow_input(session))[i] = (int8_t)hrf_quantize(x, type, &q);
+    }
+    assert_int_equal(hrf_session_run(session, &err), HRF_OK);
+    memcpy(out, hrf_session_output(session, 0), 4 * sizeof *out);
+    *bytes = hrf_session_memory(session).activation_bytes;
+}
+
+static void an_input_in_the_networks_own_type_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = { "int8", "bf16", "fp16" };
+    struct hrf_range ranges[32];
+    struct hrf_graph *graph = small_net(), *fused = NULL;
+    assert_int_equal(hrf_graph_copy(graph, &fused, NULL), HRF_OK);
+    assert_int_equal(hrf_passes_run(fused, NULL), HRF_OK);
+    assert_true(fused->n_values <= 32);
+    for (int32_t v = 0; v < fused->n_values; v++)
+        ranges[v] = (struct hrf_range){ .value = fused->values[v].name, .low = -4, .high = 4 };
+    for (int i = 0; i < 3; i++) {
+        float wide[4], narrow[4];
+        int64_t wide_bytes, narrow_bytes;
+        struct hrf_session_config config = { .device = "cpu",
+                                             .precision = precisions[i],
+                                             .ranges = ranges,
+                                             .n_ranges = i == 0 ? fused->n_values : 0,
+                                             .n_threads = 1 };
+        run_once(graph, &config, wide, &wide_bytes);
+        config.narrow_input = true;
+        run_once(graph, &config, narrow, &narrow_bytes);
+        assert_memory_equal(wide, narrow, sizeof wide);
+        assert_true(narrow_bytes < wide_bytes);
+    }
+    hrf_graph_destroy(fused);
     hrf_graph_destroy(graph);
 }
 
@@ -208,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_this_build_lacks_is_named),
         cmocka_unit_test(a_limit_is_kept_to_the_byte),
+        cmocka_unit_test(an_input_in_the_networks_own_type_gives_the_same_bits),
         cmocka_unit_test(inputs_that_are_no_numbers_and_constant_outputs_are_refused),
         cmocka_unit_test(the_callers_graph_is_left_as_it_was),
         cmocka_unit_test(an_observer_sees_the_input_and_every_value_and_may_say_no),
