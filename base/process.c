@@ -320,6 +320,31 @@ int hrf_process_cpu_count(void)
     return n > 0 ? n : 1;
 }
 
+void hrf_process_cpu_list(char *out, size_t size)
+{
+    cpu_set_t set;
+    size_t n = 0;
+    out[0] = '\0';
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    for (size_t first = 0; first < CPU_SETSIZE; first++) {
+        size_t last = first;
+        char range[32];
+        if (!CPU_ISSET(first, &set))
+            continue;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
+            last++;
+        snprintf(range, sizeof range, last > first ? "%s%zu-%zu" : "%s%zu", n > 0 ? "," : "", first,
+                 last);
+        if (n + strlen(range) + sizeof "..." > size) {
+            snprintf(out + n, size - n, "...");
+            return;
+        }
+        n += (size_t)snprintf(out + n, size - n, "%s", range);
+        first = last;
+    }
+}
+
 enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
 {
     char path[4096];

@@ -84,9 +84,10 @@ static enum hrf_status check_layout(const struct hrf_ranks *ranks, struct hrf_er
                         "rank %lld may use %lld processors, not the %s it was given: "
                         "another rank may stand on them",
                         (long long)r->rank, (long long)r->n_cpus, cpus);
-    hrf_log_info("engine", "rank %lld of %lld on %s (node %s, place %s): %lld processors, GPU %s",
+    hrf_log_info("engine",
+                 "rank %lld of %lld on %s (node %s, place %s): %lld processors (%s), GPU %s",
                  (long long)r->rank, (long long)r->n_ranks, r->host, node != NULL ? node : "?",
-                 local != NULL ? local : "?", (long long)r->n_cpus,
+                 local != NULL ? local : "?", (long long)r->n_cpus, r->cpus,
                  getenv("CUDA_VISIBLE_DEVICES") != NULL ? getenv("CUDA_VISIBLE_DEVICES") : "none");
     return HRF_OK;
 }
@@ -123,6 +124,7 @@ static enum hrf_status fill(struct hrf_ranks *ranks, const char *directory, int6
                                               .n_cpus = hrf_process_cpu_count(),
                                               .begin_ms = hrf_clock_wall_ms(),
                                               .state = HRF_RANK_RUNNING };
+    hrf_process_cpu_list(ranks->record.cpus, sizeof ranks->record.cpus);
     hrf_process_host_name(ranks->record.host, sizeof ranks->record.host);
     return n_ranks > 1 ? join(ranks, n_ranks, err) : HRF_OK;
 }

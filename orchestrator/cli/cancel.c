@@ -107,6 +107,16 @@ static int end_jobs(struct hrf_store *store, const char *directory, int *left,
     return good ? n : -1;
 }
 
+/* Jobs that the store has as not ended. */
+static enum hrf_status count_open(struct hrf_store *store, int *out, struct hrf_error *err)
+{
+    struct hrf_attempt_rows open;
+    HRF_TRY(hrf_store_get_attempts(store, true, &open, err));
+    *out = (int)open.n_items;
+    hrf_attempt_rows_release(&open);
+    return HRF_OK;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false;
@@ -120,7 +130,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_store) store = NULL;
     int64_t pid = 0;
+    int before = 0;
     if (hrf_cli_open(args.operands[0], &store, &err) != HRF_OK ||
+        count_open(store, &before, &err) != HRF_OK ||
         hrf_store_lease_owner(store, &pid, &err) != HRF_OK ||
         (pid > 0 && cancel_driver(store, pid, &err) != HRF_OK))
         return hrf_cli_fail(command->name, &err);
@@ -128,12 +140,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const int n = end_jobs(store, args.operands[0], &left, &err);
     if (n < 0)
         return hrf_cli_fail(command->name, &err);
+    const int ended = (pid > 0 ? before : n) - left; /* a driver ends its jobs itself */
     if (json)
         printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
-               pid > 0 ? "true" : "false", n - left);
+               pid > 0 ? "true" : "false", ended);
     else
-        printf("cancelled: %s, %d jobs ended; run again to go on\n",
-               pid > 0 ? "the driver ended" : "no driver was there", n - left);
+        printf("cancelled: %s, %d job%s ended; run again to go on\n",
+               pid > 0 ? "the driver ended" : "no driver was there", ended, ended == 1 ? "" : "s");
     if (left > 0)
         fprintf(stderr,
                 "%s cancel: %d jobs were not seen to end; what they still do does not count\n",

@@ -90,8 +90,7 @@ static int try_submit(const struct hrf_workflow *w)
             printf("%s: Slurm would take it: %s\n", kinds[i], out.text);
         else
             printf("%s: %s: %s\n", kinds[i],
-                   status == HRF_E_USER ? "Slurm would refuse it" : "Slurm cannot be asked",
-                   err.text);
+                   status == HRF_E_USER ? "it would not run" : "Slurm cannot be asked", err.text);
         if (status != HRF_OK && code == 0)
             code = status == HRF_E_USER ? HRF_EXIT_USAGE : HRF_EXIT_LACKS;
         hrf_strbuf_release(&out);

@@ -79,8 +79,10 @@ static void tell_config(struct hrf_doctor *doctor, const struct hrf_slurm_limits
                     (long long)hrf_slurm_most(l), (long long)l->max_array_size,
                     (long long)l->max_job_count);
     hrf_doctor_tell(doctor, HRF_GOOD, "accounting",
-                    l->has_accounting ? "asked for jobs that the controller has forgotten"
-                                      : "not needed: a job's own record tells how it ended",
+                    l->has_accounting    ? "asked for jobs that the controller has forgotten"
+                    : l->has_completions ? "not needed; the log of ended jobs is asked for those "
+                                           "that the controller has forgotten"
+                                         : "not needed: a job's own record tells how it ended",
                     "%s, job completions: %s, ended jobs are shown for %lld s",
                     l->has_accounting ? "there" : "none",
                     l->completions[0] != '\0' ? l->completions : "none",
@@ -243,6 +245,10 @@ void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_execu
         return;
     }
     hrf_slurm_output_release(&out);
+    if (probe)
+        fputs("two short test jobs are run in this cluster's queue, for up to two minutes "
+              "(--no-probe: without)\n",
+              stderr);
     look_at_commands(doctor);
     look_at_controller(doctor);
     const int64_t n_nodes = look_at_config(doctor, settings->slurm.partition);

@@ -138,10 +138,12 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
                         const char *directory)
 {
     HRF_AUTO_FREE char *lines = sbatch_lines(w, preview, directory);
-    printf(
-        "slurm     an infer job is %lld ranks on %lld machines, %lld cores and %lld GPUs a rank\n",
-        (long long)hrf_slurm_ranks(&w->executor, "infer"), (long long)w->executor.slurm.nodes,
-        (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
+    const long long ranks = (long long)hrf_slurm_ranks(&w->executor, "infer");
+    const long long nodes = (long long)w->executor.slurm.nodes;
+    printf("slurm     an infer job is %lld rank%s on %lld machine%s, %lld cores and %lld GPUs a "
+           "rank\n",
+           ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
+           (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
     for (const char *at = lines != NULL ? lines : ""; *at != '\0';) {
         const size_t n = strcspn(at, "\n");
         printf("          %.*s\n", (int)n, at);

@@ -361,6 +361,7 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
     HRF_TRY(hrf_store_begin(run->store, err));
     HRF_TRY(settle_slides(run, err));
     HRF_TRY(record_phases(run, ingest_seconds, err));
+    HRF_TRY(hrf_store_set_fact(run->store, "queue", "", err)); /* no job is left there */
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.report.before");
     HRF_TRY(hrf_run_report(run->workflow, run->store, run->directory, true, err));

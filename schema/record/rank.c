@@ -20,11 +20,11 @@ enum hrf_status hrf_rank_write(const char *directory, const struct hrf_rank_reco
 {
     HRF_AUTO_FREE char *path = rank_path(directory, r->rank);
     HRF_AUTO_JSON value = json_pack(
-        "{sisIsIsIsIsIsIsIsIsssoso}", "version", VERSION, "rank", (json_int_t)r->rank, "n_ranks",
+        "{sisIsIsIsIsIsIsIsIsssssoso}", "version", VERSION, "rank", (json_int_t)r->rank, "n_ranks",
         (json_int_t)r->n_ranks, "pid", (json_int_t)r->pid, "n_cpus", (json_int_t)r->n_cpus,
         "begin_ms", (json_int_t)r->begin_ms, "end_ms", (json_int_t)r->end_ms, "n_batches",
         (json_int_t)r->n_batches, "exit_code", (json_int_t)r->exit_code, "state", names[r->state],
-        "host", hrf_json_string(r->host), "reason", hrf_json_string(r->reason));
+        "cpus", r->cpus, "host", hrf_json_string(r->host), "reason", hrf_json_string(r->reason));
     if (path == NULL || value == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the record of a rank");
     return hrf_json_write_file(path, value, err);
@@ -33,7 +33,7 @@ enum hrf_status hrf_rank_write(const char *directory, const struct hrf_rank_reco
 static enum hrf_status parse(const json_t *value, const char *where, struct hrf_rank_record *out,
                              struct hrf_error *err)
 {
-    const char *state, *host, *reason;
+    const char *state, *cpus, *host, *reason;
     int64_t version;
     HRF_TRY(hrf_json_get_int(value, "version", where, &version, err));
     if (version != VERSION)
@@ -48,8 +48,10 @@ static enum hrf_status parse(const json_t *value, const char *where, struct hrf_
     HRF_TRY(hrf_json_get_int(value, "n_batches", where, &out->n_batches, err));
     HRF_TRY(hrf_json_get_int(value, "exit_code", where, &out->exit_code, err));
     HRF_TRY(hrf_json_get_text(value, "state", where, &state, err));
+    HRF_TRY(hrf_json_get_text(value, "cpus", where, &cpus, err));
     HRF_TRY(hrf_json_get_text(value, "host", where, &host, err));
     HRF_TRY(hrf_json_get_text(value, "reason", where, &reason, err));
+    snprintf(out->cpus, sizeof out->cpus, "%s", cpus);
     snprintf(out->host, sizeof out->host, "%s", host);
     snprintf(out->reason, sizeof out->reason, "%s", reason);
     for (int i = 0; i < 4; i++) {

@@ -17,6 +17,7 @@ enum hrf_rank_state { HRF_RANK_RUNNING, HRF_RANK_DONE, HRF_RANK_STOPPED, HRF_RAN
 struct hrf_rank_record {
     int64_t rank, n_ranks, pid;
     int64_t n_cpus;           /* that it may use */
+    char cpus[128];           /* which they are, "0-3" */
     int64_t begin_ms, end_ms; /* wall, of its host; end 0 while it runs */
     int64_t n_batches;        /* that it scored */
     int64_t exit_code;

@@ -114,6 +114,37 @@ static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf 
     return hrf_error_set(err, judged == HRF_SLURM_REFUSED ? HRF_E_USER : HRF_E_AGAIN, "%s", line);
 }
 
+/* What sbatch takes although it would never run (unless EnforcePartLimits says otherwise). */
+static enum hrf_status check_partition(const struct hrf_workflow_executor *settings,
+                                       const char *kind, struct hrf_error *err)
+{
+    static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
+    const int64_t minutes = hrf_slurm_minutes(settings->slurm.time);
+    const int64_t nodes = hrf_slurm_ranks(settings, kind) > 1 ? settings->slurm.nodes : 1;
+    struct hrf_slurm_output out;
+    struct hrf_slurm_partition p;
+    if (!hrf_slurm_ask(partitions, &out))
+        return HRF_OK; /* sbatch said yes; more is not told */
+    const bool found = hrf_slurm_partition_parse(out.output.text, settings->slurm.partition, &p);
+    hrf_slurm_output_release(&out);
+    if (!found)
+        return HRF_OK;
+    if (strcmp(p.state, "UP") != 0)
+        return hrf_error_set(err, HRF_E_USER, "it would wait for ever: partition %s is %s", p.name,
+                             p.state);
+    if (p.max_minutes > 0 && minutes > p.max_minutes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "it would wait for ever: executor.slurm.time is %lld minutes, "
+                             "partition %s gives at most %lld",
+                             (long long)minutes, p.name, (long long)p.max_minutes);
+    if (p.n_nodes > 0 && nodes > p.n_nodes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "it would wait for ever: executor.slurm.nodes is %lld, partition %s "
+                             "has %lld",
+                             (long long)nodes, p.name, (long long)p.n_nodes);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, const char *kind,
                               struct hrf_strbuf *out, struct hrf_error *err)
 {
@@ -137,6 +168,8 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
         status = hrf_slurm_sbatch(&job, &words, err);
     if (status == HRF_OK)
         status = ask(&words, out, err);
+    if (status == HRF_OK)
+        status = check_partition(settings, kind, err);
     hrf_words_release(&words);
     struct hrf_error ignored;
     const enum hrf_status removed = hrf_path_remove_tree(directory, &ignored);

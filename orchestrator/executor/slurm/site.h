@@ -14,7 +14,7 @@ HRF_CHECKED enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executo
 /* Elements of one array on this site, as far as the controller tells; 1000 otherwise. */
 int64_t hrf_slurm_array_limit(void);
 /* `sbatch --test-only` of one job of a kind: *out says what Slurm would do with it. HRF_E_USER: it
- * would be refused; HRF_E_AGAIN: the controller does not answer. */
+ * would be refused, or taken and never run; HRF_E_AGAIN: the controller does not answer. */
 HRF_CHECKED enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings,
                                           const char *kind, struct hrf_strbuf *out,
                                           struct hrf_error *err);

@@ -433,29 +433,65 @@ static void scancel(const char *const ids[], size_t n, bool hard)
         hrf_slurm_output_release(&out);
 }
 
+/* Elements of arrays as few words: "12_[0-4,7]", each of which is one message to the controller. */
+struct cancel_list {
+    char words[CANCEL_BATCH][1024];
+    size_t n, length; /* of the last word, without its ']' */
+    int64_t id;       /* the last word's array */
+    bool hard;
+};
+
+static void send_cancels(struct cancel_list *list)
+{
+    const char *ids[CANCEL_BATCH];
+    for (size_t i = 0; i < list->n; i++)
+        ids[i] = list->words[i];
+    if (list->n > 0)
+        scancel(ids, list->n, list->hard);
+    list->n = 0;
+    list->id = 0;
+}
+
+static void end_word(struct cancel_list *list)
+{
+    if (list->n > 0)
+        snprintf(list->words[list->n - 1] + list->length, 2, "]");
+}
+
+static void add_cancel(struct cancel_list *list, int64_t id, int64_t place)
+{
+    enum { ROOM = 24 }; /* for one more element and the bracket */
+    if (list->n > 0 && id == list->id && list->length + ROOM < sizeof list->words[0]) {
+        char *word = list->words[list->n - 1];
+        list->length += (size_t)snprintf(word + list->length, ROOM, ",%lld", (long long)place);
+        return;
+    }
+    end_word(list);
+    if (list->n == CANCEL_BATCH)
+        send_cancels(list);
+    list->id = id;
+    list->length = (size_t)snprintf(list->words[list->n++], sizeof list->words[0], "%lld_[%lld",
+                                    (long long)id, (long long)place);
+}
+
 static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n,
                    bool hard)
 {
     struct slurm *s = slurm_of(executor);
-    char texts[CANCEL_BATCH][48];
-    const char *ids[CANCEL_BATCH];
-    size_t k = 0;
+    struct cancel_list *list = hrf_calloc(1, sizeof *list);
+    if (list == NULL)
+        return; /* seen not to end, and told so */
+    list->hard = hard;
     for (size_t i = 0; i < n; i++) {
         const struct hrf_slurm_entry *e = hrf_slurm_table_find(&s->table, handles[i].submission,
                                                                handles[i].place);
         const int64_t id = e != NULL ? e->id : handles[i].id;
-        if (id <= 0 || (e != NULL && e->sight == HRF_JOB_ENDED))
-            continue;
-        snprintf(texts[k], sizeof texts[k], "%lld_%lld", (long long)id,
-                 (long long)handles[i].place);
-        ids[k] = texts[k];
-        if (++k == CANCEL_BATCH) {
-            scancel(ids, k, hard);
-            k = 0;
-        }
+        if (id > 0 && (e == NULL || e->sight != HRF_JOB_ENDED))
+            add_cancel(list, id, handles[i].place);
     }
-    if (k > 0)
-        scancel(ids, k, hard);
+    end_word(list);
+    send_cancels(list);
+    hrf_free(list);
     s->next_ms = now_ms();
     s->busy_until_ms = now_ms() + scaled(FAST_FOR_MS);
 }

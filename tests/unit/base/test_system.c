@@ -263,9 +263,29 @@ static void shared_file_systems_are_known_by_their_numbers(void **state)
     hrf_file_system_refresh("/tmp");
 }
 
+static void the_processors_of_a_process_are_told_as_ranges(void **state)
+{
+    (void)state;
+    char list[256], tiny[6];
+    hrf_process_cpu_list(list, sizeof list);
+    int n = 0;
+    for (const char *at = list; *at != '\0'; at += *at == ',') {
+        char *end;
+        const long first = strtol(at, &end, 10);
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        assert_true(first >= 0 && last >= first && (*end == ',' || *end == '\0'));
+        n += (int)(last - first) + 1;
+        at = end;
+    }
+    assert_int_equal(n, hrf_process_cpu_count());
+    hrf_process_cpu_list(tiny, sizeof tiny);
+    assert_true(strlen(tiny) < sizeof tiny);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_processors_of_a_process_are_told_as_ranges),
         cmocka_unit_test(shared_file_systems_are_known_by_their_numbers),
         cmocka_unit_test(paths_are_taken_apart_at_the_last_slash_and_dot),
         cmocka_unit_test(paths_are_tidied_but_not_past_links),
