@@ -22,6 +22,13 @@ double hrf_clock_thread_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+double hrf_clock_process_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 int64_t hrf_clock_wall_ms(void)
 {
     struct timespec t;

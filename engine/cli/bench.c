@@ -7,6 +7,7 @@
 #include "engine/cli/plan_print.h"
 #include "engine/run/planner.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,19 +89,21 @@ static void print_forecast(const struct forecast *f, const struct hrf_bench *b)
 static json_t *to_json(const struct request *r, const struct hrf_bench *b)
 {
     double batch = (double)r->batch;
-    return json_pack(
-        "{sssIsIssssssss sosososososo sIsIsososI}", "model", r->model, "size", (json_int_t)r->size,
-        "batch", (json_int_t)r->batch, "precision", r->precision, "device", b->device,
-        "device_in_words", b->device_in_words, "layout", r->layout != NULL ? r->layout : "single",
-        "images_per_second", hrf_json_number(batch / b->median), "images_per_second_min",
-        hrf_json_number(batch / b->max), "images_per_second_max", hrf_json_number(batch / b->min),
-        "gop_per_image", hrf_json_number(b->operations / batch * 1e-9), "tops",
-        hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
-        hrf_json_number(b->build_seconds), "peak_memory_bytes",
-        (json_int_t)hrf_session_memory_total(&b->memory), "activation_bytes",
-        (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
-        hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
-        hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs);
+    return json_pack("{sssIsIssssssss sosososososo sIsIsososIso}", "model", r->model, "size",
+                     (json_int_t)r->size, "batch", (json_int_t)r->batch, "precision", r->precision,
+                     "device", b->device, "device_in_words", b->device_in_words, "layout",
+                     r->layout != NULL ? r->layout : "single", "images_per_second",
+                     hrf_json_number(batch / b->median), "images_per_second_min",
+                     hrf_json_number(batch / b->max), "images_per_second_max",
+                     hrf_json_number(batch / b->min), "gop_per_image",
+                     hrf_json_number(b->operations / batch * 1e-9), "tops",
+                     hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
+                     hrf_json_number(b->build_seconds), "peak_memory_bytes",
+                     (json_int_t)hrf_session_memory_total(&b->memory), "activation_bytes",
+                     (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
+                     hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
+                     hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs,
+                     "processor_seconds", hrf_json_number(b->processor));
 }
 
 static json_t *layers_to_json(const struct hrf_bench *b)
@@ -152,7 +155,7 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
 
 static void print_text(const struct request *r, const struct hrf_bench *b)
 {
-    printf("%s %lldx%lld px, batch %lld, %s: %.2f images/s (%.2f to %.2f), %.2f GOP/image, "
+    printf("%s %lldx%lld px, batch %lld, %s: %.3g images/s (%.3g to %.3g), %.2f GOP/image, "
            "%.1f GOPS, %.2f GiB",
            r->model, (long long)r->size, (long long)r->size, (long long)r->batch, r->precision,
            (double)r->batch / b->median, (double)r->batch / b->max, (double)r->batch / b->min,
@@ -160,7 +163,7 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
            (double)hrf_session_memory_total(&b->memory) / 0x1p30);
     if (b->n_bands > 1)
         printf(", in %d bands, %.1f %% computed twice", b->n_bands, 100 * (b->recomputed - 1));
-    else if (b->ranks == NULL)
+    else if (isfinite(b->convolutions))
         printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
     printf("\n");
     for (int32_t i = 0; i < b->n_ranks && b->ranks != NULL; i++)
@@ -174,7 +177,9 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
                              const struct forecast *f, struct hrf_error *err)
 {
     if (!r->json) {
-        if (r->layers)
+        if (r->layers && b->n_layers == 0)
+            fputs("layers are timed on one rank without bands only\n", stderr);
+        else if (r->layers)
             print_layers(b);
         print_text(r, b);
         if (f->prediction != NULL)
@@ -221,7 +226,7 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, joined->comm,
                                              &layout, err);
     if (status == HRF_OK)
-        status = hrf_bench_run(graph, &config, r->runs, &result, err);
+        status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
     struct forecast predicted = { .prediction = NULL };
     if (status == HRF_OK)
         status = forecast(r, graph, &layout.plan, &predicted, err);
@@ -258,7 +263,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
-        { "layers", NULL, "each layer's implementation and time, too", HRF_OPTION_FLAG, &r.layers },
+        { "layers", NULL,
+          "each layer's implementation and time, too, in the network and alone: three times the "
+          "runs",
+          HRF_OPTION_FLAG, &r.layers },
         { "predict", NULL, "what 'plan' predicts for it beside it (tune-comm and profile first)",
           HRF_OPTION_FLAG, &r.predict },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },

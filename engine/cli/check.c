@@ -171,7 +171,7 @@ static bool measure_speeds(const struct request *r, json_t *rows)
         enum { RUNS = 20 };
         enum hrf_status status = make_graph(speeds[i].model, SPEED_SIZE, SPEED_BATCH, &graph, &why);
         if (status == HRF_OK)
-            status = hrf_bench_run(graph, &config, RUNS, &b, &why);
+            status = hrf_bench_run(graph, &config, RUNS, false, &b, &why);
         good &= status == HRF_OK;
         const double speed = status == HRF_OK ? SPEED_BATCH / b.median : NAN;
         const int64_t memory = hrf_session_memory_total(&b.memory);

@@ -5,6 +5,7 @@
 #include "engine/run/calibrator.h"
 #include "engine/run/session_private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,15 +84,20 @@ static int64_t warm_up(int64_t n_runs)
     return n_runs > 1 ? 2 : 0;
 }
 
+/* *processor: seconds of all threads, a run. */
 static enum hrf_status time_runs(struct hrf_network *network, struct noise *noise, double *seconds,
-                                 int64_t n_runs, struct hrf_error *err)
+                                 int64_t n_runs, double *processor, struct hrf_error *err)
 {
+    double spent = 0;
     for (int64_t i = -warm_up(n_runs); i < n_runs; i++) {
         const double start = hrf_clock_seconds();
+        if (i == 0)
+            spent = hrf_clock_process_seconds();
         HRF_TRY(hrf_network_run(network, read_noise, noise, err));
         if (i >= 0)
             seconds[i] = hrf_clock_seconds() - start;
     }
+    *processor = (hrf_clock_process_seconds() - spent) / (double)n_runs;
     return HRF_OK;
 }
 
@@ -154,6 +160,7 @@ static enum hrf_status time_layers(struct hrf_session *session, double *seconds,
     bench->layers = hrf_calloc((size_t)session->plan->n_steps + 1, sizeof *bench->layers);
     if (bench->layers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
+    bench->convolutions = 0;
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         struct hrf_bench_layer *layer = &bench->layers[bench->n_layers++];
         HRF_TRY(time_layer(session, i, seconds, n_runs, layer, err));
@@ -237,8 +244,8 @@ void hrf_bench_release(struct hrf_bench *bench)
 }
 
 static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_network_config *config,
-                             struct noise *noise, int64_t n_runs, struct hrf_bench *out,
-                             struct hrf_error *err)
+                             struct noise *noise, int64_t n_runs, bool with_layers,
+                             struct hrf_bench *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_network) network = NULL;
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
@@ -247,12 +254,13 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_network_create(graph, config, &network, err));
     struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
+                               .convolutions = NAN,
                                .n_runs = n_runs,
                                .n_turns = n_runs + warm_up(n_runs) };
-    HRF_TRY(time_runs(network, noise, seconds, n_runs, err));
+    HRF_TRY(time_runs(network, noise, seconds, n_runs, &bench.processor, err));
     take_times(&bench, seconds);
     enum hrf_status status = HRF_OK;
-    if (hrf_network_session(network) != NULL)
+    if (with_layers && hrf_network_session(network) != NULL)
         status = time_layers(hrf_network_session(network), seconds, n_runs, &bench, err);
     if (status == HRF_OK)
         status = take_facts(&bench, network, config->layout, err);
@@ -266,7 +274,7 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
 
 enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
                               const struct hrf_network_config *config, int64_t n_runs,
-                              struct hrf_bench *out, struct hrf_error *err)
+                              bool with_layers, struct hrf_bench *out, struct hrf_error *err)
 {
     struct hrf_network_config whole = *config;
     struct hrf_calibrated calibrated = { .ranges = NULL };
@@ -281,7 +289,7 @@ enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
     }
     enum hrf_status status = noise_init(&graph->values[graph->inputs[0]].shape, &noise, err);
     if (status == HRF_OK)
-        status = bench(graph, &whole, &noise, n_runs, out, err);
+        status = bench(graph, &whole, &noise, n_runs, with_layers, out, err);
     hrf_free(noise.table);
     hrf_calibrated_release(&calibrated);
     return status;

@@ -16,8 +16,10 @@ struct hrf_bench_layer {
 struct hrf_bench {
     double build_seconds;
     double median, min, max; /* seconds of one run */
-    double convolutions;     /* seconds: sum over CONV steps of each one's median alone */
-    double operations;       /* of one run */
+    double processor;        /* seconds of all threads, a run, on average */
+    double
+        convolutions;  /* seconds: sum over CONV steps of each one's median alone; NaN: not timed */
+    double operations; /* of one run */
     struct hrf_session_memory memory;
     int64_t n_runs;
     int64_t n_turns; /* n_runs and those that warmed up: what the ranks' facts are of */
@@ -32,11 +34,13 @@ struct hrf_bench {
 };
 
 /* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up, unless only one is
- * asked for. Layers are timed on one rank without bands only; `memory` is that of the
- * rank which holds most. */
+ * asked for. `with_layers`: each layer is timed, too, alone and in the network, which takes twice
+ * the runs' time again; on one rank without bands only. `memory` is that of the rank which holds
+ * most. */
 HRF_CHECKED enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
                                           const struct hrf_network_config *config, int64_t n_runs,
-                                          struct hrf_bench *out, struct hrf_error *err);
+                                          bool with_layers, struct hrf_bench *out,
+                                          struct hrf_error *err);
 void hrf_bench_release(struct hrf_bench *bench);
 
 #endif

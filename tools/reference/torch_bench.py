@@ -36,7 +36,7 @@ def arguments():
 def ours(args):
     command = [args.engine, "bench", "--model", args.model, "--size", str(args.size),
                "--batch", str(args.batch), "--precision", args.precision, "--device", "cpu",
-               "--threads", str(args.threads), "--runs", str(args.runs), "--json"]
+               "--threads", str(args.threads), "--runs", str(args.runs), "--layers", "--json"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
