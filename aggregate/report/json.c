@@ -230,6 +230,33 @@ static void put_gains(json_t *object, const struct hrf_cohort_precision *p)
     put_figure(object, "energy_joules_per_patch", &p->energy);
 }
 
+static void put_traffic(json_t *object, const struct hrf_traffics *traffic)
+{
+    if (traffic->carrier[0] == '\0') {
+        put(object, "communication", json_null());
+        put_text(object, "communication_reason", "no network was shared out over ranks");
+        return;
+    }
+    json_t *operations = json_array();
+    for (int32_t i = 0; i < traffic->n_items; i++) {
+        const struct hrf_traffic *t = &traffic->items[i];
+        const double seconds = t->sending + t->receiving;
+        json_t *item = json_object();
+        put_text(item, "operation", t->operation);
+        put(item, "messages", json_integer(t->messages));
+        put(item, "bytes", json_integer(t->bytes));
+        put(item, "sending_seconds", hrf_json_number(t->sending));
+        put(item, "receiving_seconds", hrf_json_number(t->receiving));
+        put(item, "gb_per_s",
+            hrf_json_number(seconds > 0.0 ? (double)t->bytes / seconds * 1e-9 : NAN));
+        json_array_append_new(operations, item);
+    }
+    json_t *communication = json_object();
+    put_text(communication, "carrier", traffic->carrier);
+    put(communication, "operations", operations);
+    put(object, "communication", communication);
+}
+
 static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
 {
     const struct hrf_cohort_precision *p = &cohort->precisions[index];
@@ -243,6 +270,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put_gains(object, p);
     put_differences(object, cohort, p);
     put(object, "timing", timing_json(&p->timing));
+    put_traffic(object, &p->traffic);
     put_slide_figures(object, p);
     put(object, "slide_flips", flips_json(cohort, index));
     return object;

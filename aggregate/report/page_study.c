@@ -82,6 +82,53 @@ static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
 
+/* One operation of one precision; what it carried a second of the time that ranks spent on it. */
+static void traffic_row(struct hrf_out *out, const struct hrf_cohort_precision *p,
+                        const struct hrf_traffic *t)
+{
+    const double seconds = t->sending + t->receiving;
+    hrf_out_adds(out, "<tr><th>");
+    hrf_out_html(out, p->name);
+    hrf_out_adds(out, "</th><td>");
+    hrf_out_html(out, t->operation);
+    hrf_out_adds(out, "</td><td>");
+    hrf_out_html(out, p->traffic.carrier);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_count(out, t->messages);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_bytes(out, t->bytes);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_seconds(out, t->sending);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_page_seconds(out, t->receiving);
+    hrf_out_adds(out, "</td><td class=\"n\">");
+    if (seconds > 0.0)
+        hrf_out_addf(out, "%.3f", (double)t->bytes / seconds * 1e-9);
+    hrf_out_adds(out, "</td></tr>\n");
+}
+
+/* Nothing where no network was shared out over ranks. */
+static void traffic_table(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    int32_t n = 0;
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        n += cohort->precisions[i].traffic.n_items;
+    if (n == 0)
+        return;
+    hrf_out_adds(out,
+                 "<section><h2>Messages between ranks <small>all ranks together</small></h2><table>"
+                 "<thead><tr><th></th><th>for</th><th>by</th><th class=\"n\">messages</th>"
+                 "<th class=\"n\">sent</th><th class=\"n\">sending</th>"
+                 "<th class=\"n\" title=\"waiting for each other included\">receiving</th>"
+                 "<th class=\"n\">GB/s</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        for (int32_t k = 0; k < p->traffic.n_items; k++)
+            traffic_row(out, p, &p->traffic.items[k]);
+    }
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
 static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference)
 {
     row_head(out, p, is_reference);
@@ -398,6 +445,7 @@ void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const bool compares = cohort->n_precisions > 1;
     gain_table(out, cohort);
+    traffic_table(out, cohort);
     cost_table(out, cohort);
     if (compares || cohort->precisions[0].n_labelled > 0) {
         hrf_out_adds(out, "<div class=\"grid\">\n");

@@ -204,6 +204,7 @@ enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
     HRF_TRY(add_device(precision, scores->device, err));
     precision->n_patches += scores->n_patches;
     hrf_timing_add(&precision->timing, &scores->timing);
+    hrf_traffics_add(&precision->traffic, &scores->traffic);
     precision->energy_joules += scores->energy_joules;
     if (precision->peak_memory_bytes < scores->peak_memory_bytes)
         precision->peak_memory_bytes = scores->peak_memory_bytes;

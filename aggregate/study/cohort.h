@@ -92,12 +92,13 @@ struct hrf_cohort_slide {
 
 struct hrf_cohort_precision {
     char *name;
-    char *device;               /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
-    int64_t n_patches;          /* scored */
-    struct hrf_timing timing;   /* summed over tasks: seconds of jobs, not of the wall */
-    int64_t peak_memory_bytes;  /* the largest of any job, by the plan */
-    int64_t peak_process_bytes; /* the largest resident size of a job's process; 0 = not known */
-    double energy_joules;       /* NaN: not measured */
+    char *device;             /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
+    int64_t n_patches;        /* scored */
+    struct hrf_timing timing; /* summed over tasks: seconds of jobs, not of the wall */
+    struct hrf_traffics traffic; /* summed likewise */
+    int64_t peak_memory_bytes;   /* the largest of any job, by the plan */
+    int64_t peak_process_bytes;  /* the largest resident size of a job's process; 0 = not known */
+    double energy_joules;        /* NaN: not measured */
     int32_t n_threads, n_readers;
     struct hrf_difference difference; /* against the reference, over patches that both scored */
 

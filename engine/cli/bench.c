@@ -134,6 +134,25 @@ static void print_layers(const struct hrf_bench *b)
     }
 }
 
+static json_t *counts_to_json(const struct hrf_comm_count *counts)
+{
+    json_t *operations = json_array();
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        const struct hrf_comm_count *c = &counts[use];
+        const double seconds = c->sending + c->receiving;
+        if (c->messages == 0 && c->receiving <= 0)
+            continue;
+        json_array_append_new(
+            operations,
+            json_pack("{sssIsIsososo}", "operation", hrf_comm_use_name((enum hrf_comm_use)use),
+                      "messages", (json_int_t)c->messages, "bytes", (json_int_t)c->bytes,
+                      "sending_seconds", hrf_json_number(c->sending), "receiving_seconds",
+                      hrf_json_number(c->receiving), "gb_per_s",
+                      hrf_json_number(seconds > 0 ? (double)c->bytes / seconds * 1e-9 : NAN)));
+    }
+    return operations;
+}
+
 static json_t *ranks_to_json(const struct hrf_bench *b)
 {
     json_t *ranks = json_array();
@@ -142,13 +161,14 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
         const struct hrf_rank_facts *f = &b->ranks[i];
         json_array_append_new(
             ranks,
-            json_pack("{sI sI sI sI so so so so}", "peak_memory_bytes",
+            json_pack("{sI sI sI sI so so so so so}", "peak_memory_bytes",
                       (json_int_t)hrf_session_memory_total(&f->memory), "activation_bytes",
                       (json_int_t)f->memory.activation_bytes, "messages", (json_int_t)f->n_messages,
                       "sent_bytes", (json_int_t)f->sent_bytes, "waited_seconds",
                       hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy),
                       "processor_seconds", hrf_json_number(f->processor),
-                      "processor_seconds_a_batch", hrf_json_number(f->processor / n_turns)));
+                      "processor_seconds_a_batch", hrf_json_number(f->processor / n_turns),
+                      "operations", counts_to_json(f->counts)));
     }
     return ranks;
 }

@@ -13,6 +13,7 @@
 #include "schema/record/sentinel.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,9 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     scores->precision = hrf_strdup(engine->precision);
     scores->device = hrf_strdup(hrf_network_device_name(job->network));
     scores->host = hrf_strdup(job->host);
+    if (hrf_network_carrier(job->network) != NULL)
+        snprintf(scores->traffic.carrier, sizeof scores->traffic.carrier, "%s",
+                 hrf_network_carrier(job->network));
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;
     scores->n_classes = (int32_t)engine->n_classes;
@@ -78,6 +82,22 @@ static double part_seconds(void)
     return (text != NULL ? strtod(text, NULL) : PART_MS) / 1000;
 }
 
+static void add_counts(struct hrf_scores *scores, const struct hrf_comm_count *counts)
+{
+    struct hrf_traffics part = { .n_items = 0 };
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        struct hrf_traffic *t = &part.items[part.n_items];
+        *t = (struct hrf_traffic){ .messages = counts[use].messages,
+                                   .bytes = counts[use].bytes,
+                                   .sending = counts[use].sending,
+                                   .receiving = counts[use].receiving };
+        snprintf(t->operation, sizeof t->operation, "%s",
+                 hrf_comm_use_name((enum hrf_comm_use)use));
+        part.n_items += t->messages > 0;
+    }
+    hrf_traffics_add(&scores->traffic, &part);
+}
+
 static void take_result(void *context, const struct hrf_share_result *result)
 {
     struct gathering *g = context;
@@ -86,6 +106,8 @@ static void take_result(void *context, const struct hrf_share_result *result)
         memcpy(g->scores->probabilities + (size_t)result->patches[i] * n_values,
                result->values + (size_t)i * n_values, n_values * sizeof *result->values);
     g->scores->timing.compute += result->seconds;
+    if (result->counts != NULL)
+        add_counts(g->scores, result->counts);
     g->n_done += result->n;
     const double now = hrf_clock_seconds();
     if (now - g->shown >= 0.5) {
@@ -184,12 +206,14 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
     const struct hrf_feed_batch *batch = &source->batch;
     const double start = hrf_clock_seconds();
     struct hrf_session *narrow = hrf_worker_narrow_session(job);
+    struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
     if (narrow != NULL) {
         fill_narrow(narrow, batch);
         HRF_TRY(hrf_session_run(narrow, err));
     } else {
         HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, source, err));
     }
+    HRF_TRY(hrf_network_count(job->network, counts, err));
     hrf_ranks_count_batch(job->ranks);
     if (!hrf_ranks_leads(job->ranks))
         return HRF_OK;
@@ -197,7 +221,8 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
                                              .n = batch->n,
                                              .patches = batch->patches,
                                              .values = hrf_network_output(job->network, 0),
-                                             .seconds = hrf_clock_seconds() - start };
+                                             .seconds = hrf_clock_seconds() - start,
+                                             .counts = counts };
     HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
     hrf_crash_point("engine.batch");
     return HRF_OK;
@@ -233,8 +258,11 @@ static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_
     double start = hrf_clock_seconds();
     HRF_TRY(hrf_worker_run_slide(job, task, source, err));
     const double all = hrf_clock_seconds() - start;
+    struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
+    HRF_TRY(hrf_network_count(job->network, counts, err));
     if (scores == NULL)
         return HRF_OK;
+    add_counts(scores, counts);
     scores->timing.compute = all - source->times.wait / hrf_network_n_ranks(job->network);
     memcpy(scores->probabilities, hrf_network_output(job->network, 0),
            (size_t)scores->n_classes * sizeof scores->probabilities[0]);
@@ -300,6 +328,7 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
                    (size_t)n_classes * sizeof *part->probabilities);
     }
     g->scores->timing = part->timing;
+    g->scores->traffic = part->traffic;
     g->scores->energy_joules = part->energy_joules;
     hrf_log_info("engine", "%lld of %lld patches were scored by an earlier attempt",
                  (long long)g->n_done, (long long)task->n_patches);

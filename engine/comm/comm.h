@@ -36,6 +36,31 @@ struct hrf_comm_ops {
     void (*abort)(struct hrf_comm *comm, const char *why);
 };
 
+/* What messages are for; whoever sends or receives says so before. */
+enum hrf_comm_use {
+    HRF_COMM_CONTROL, /* what ranks decide together, batches that are handed out */
+    HRF_COMM_EXCHANGE,
+    HRF_COMM_REDUCE,
+    HRF_COMM_OUTPUT,
+    HRF_N_COMM_USES
+};
+static inline const char *hrf_comm_use_name(enum hrf_comm_use use)
+{
+    static const char *const names[] = { "control", "exchange", "reduce", "output" };
+    return names[use];
+}
+struct hrf_comm_count {
+    int64_t messages, bytes;   /* sent */
+    double sending, receiving; /* s, in send() and in receive(), waiting included */
+};
+static inline void hrf_comm_count_add(struct hrf_comm_count *sum, const struct hrf_comm_count *part)
+{
+    sum->messages += part->messages;
+    sum->bytes += part->bytes;
+    sum->sending += part->sending;
+    sum->receiving += part->receiving;
+}
+
 /* Each kind puts this first in a struct of its own. */
 struct hrf_comm {
     const struct hrf_comm_ops *ops;
@@ -44,6 +69,20 @@ struct hrf_comm {
     atomic_llong steps;             /* this rank's progress */
     int64_t n_messages, sent_bytes; /* so far */
     double waited;                  /* s, in receive */
+    enum hrf_comm_use use;
+    struct hrf_comm_count counts[HRF_N_COMM_USES]; /* so far */
 };
+/* For the kinds: a message of so many bytes was sent, one was received. */
+static inline void hrf_comm_count_sent(struct hrf_comm *comm, size_t n_bytes, double seconds)
+{
+    const struct hrf_comm_count one = { 1, (int64_t)n_bytes, seconds, 0 };
+    hrf_comm_count_add(&comm->counts[comm->use], &one);
+    comm->n_messages++;
+    comm->sent_bytes += (int64_t)n_bytes;
+}
+static inline void hrf_comm_count_received(struct hrf_comm *comm, double seconds)
+{
+    comm->counts[comm->use].receiving += seconds;
+}
 
 #endif

@@ -44,6 +44,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
                             size_t n_bytes, struct hrf_error *err)
 {
     struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
+    const double start = hrf_clock_seconds();
     struct message *m = hrf_alloc(sizeof *m + n_bytes);
     if (m == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message of %zu bytes", n_bytes);
@@ -52,8 +53,6 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     m->tag = tag;
     m->n_bytes = n_bytes;
     memcpy(m->bytes, bytes, n_bytes);
-    comm->n_messages++;
-    comm->sent_bytes += (int64_t)n_bytes;
     pthread_mutex_lock(&loop->mutex);
     struct mailbox *box = &loop->boxes[to];
     *box->last = m;
@@ -61,6 +60,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     pthread_cond_signal(&box->arrived);
     const enum hrf_status status = loop->is_aborted ? aborted(loop, err) : HRF_OK;
     pthread_mutex_unlock(&loop->mutex);
+    hrf_comm_count_sent(comm, n_bytes, hrf_clock_seconds() - start);
     return status;
 }
 
@@ -149,6 +149,7 @@ static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag,
     if (status == HRF_OK)
         memcpy(bytes, m->bytes, n_bytes);
     hrf_free(m);
+    hrf_comm_count_received(comm, hrf_clock_seconds() - start);
     return status;
 }
 

@@ -3,10 +3,12 @@
 #include "engine/run/peers.h"
 
 enum { VOTE_TAG = HRF_PEERS_MAX_TAG + 2, TELL_TAG = HRF_PEERS_MAX_TAG + 3 };
+enum { COUNT_TAG = HRF_PEERS_MAX_TAG + 4 };
 
 enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
                              struct hrf_error *err)
 {
+    comm->use = HRF_COMM_CONTROL;
     if (comm->rank != 0)
         return comm->ops->receive(comm, 0, TELL_TAG, bytes, n_bytes, err);
     for (int32_t r = 1; r < comm->n_ranks; r++)
@@ -27,6 +29,7 @@ static void add_vote(struct hrf_vote *sum, const struct hrf_vote *vote)
 
 enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct hrf_error *err)
 {
+    comm->use = HRF_COMM_CONTROL;
     if (comm->rank != 0)
         HRF_TRY(comm->ops->send(comm, 0, VOTE_TAG, vote, sizeof *vote, err));
     for (int32_t r = 1; r < comm->n_ranks && comm->rank == 0; r++) {
@@ -35,4 +38,33 @@ enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct h
         add_vote(vote, &other);
     }
     return hrf_tell_all(comm, vote, sizeof *vote, err);
+}
+
+static void take_new(struct hrf_comm *comm, struct hrf_comm_count *seen, struct hrf_comm_count *out)
+{
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        const struct hrf_comm_count *now = &comm->counts[use];
+        out[use] = (struct hrf_comm_count){ now->messages - seen[use].messages,
+                                            now->bytes - seen[use].bytes,
+                                            now->sending - seen[use].sending,
+                                            now->receiving - seen[use].receiving };
+        seen[use] = *now;
+    }
+}
+
+enum hrf_status hrf_count_all(struct hrf_comm *comm, struct hrf_comm_count *seen,
+                              struct hrf_comm_count *sum, struct hrf_error *err)
+{
+    struct hrf_comm_count part[HRF_N_COMM_USES];
+    comm->use = HRF_COMM_CONTROL;
+    take_new(comm, seen, part);
+    if (comm->rank != 0)
+        return comm->ops->send(comm, 0, COUNT_TAG, part, sizeof part, err);
+    for (int32_t r = 0; r < comm->n_ranks; r++) {
+        if (r > 0)
+            HRF_TRY(comm->ops->receive(comm, r, COUNT_TAG, part, sizeof part, err));
+        for (int use = 0; use < HRF_N_COMM_USES; use++)
+            hrf_comm_count_add(&sum[use], &part[use]);
+    }
+    return HRF_OK;
 }

@@ -19,6 +19,10 @@ struct hrf_vote {
 /* Every rank gives its vote and gets that of all. Fails only when the ranks cannot be reached. */
 HRF_CHECKED enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote,
                                       struct hrf_error *err);
+/* What all ranks have sent and received by it since the last time, on rank 0; the others get
+ * nothing. `seen` [HRF_N_COMM_USES]: each rank's own of the last time; `sum` is added to. */
+HRF_CHECKED enum hrf_status hrf_count_all(struct hrf_comm *comm, struct hrf_comm_count *seen,
+                                          struct hrf_comm_count *sum, struct hrf_error *err);
 /* Rank 0's bytes to every rank. */
 HRF_CHECKED enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
                                          struct hrf_error *err);

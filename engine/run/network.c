@@ -1,6 +1,7 @@
 #include "engine/run/network.h"
 
 #include "engine/backend/backend.h"
+#include "engine/run/agree.h"
 
 #include <string.h>
 
@@ -13,7 +14,9 @@ struct hrf_network {
     struct hrf_work *work;         /* of `rank` */
     float **outputs;               /* of `rank`, on rank 0: [graph outputs] */
     int32_t n_inputs, n_outputs;
-    const char *device; /* static: a back end's name */
+    const char *device;    /* static: a back end's name */
+    struct hrf_comm *comm; /* of `rank` */
+    struct hrf_comm_count seen[HRF_N_COMM_USES];
 };
 
 void hrf_network_destroy(struct hrf_network *n)
@@ -39,6 +42,8 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
                              config->comm->n_ranks);
     HRF_TRY(hrf_work_create(graph, &config->session, config->layout, &n->work, err));
     HRF_TRY(hrf_rank_create(n->work, &config->session, config->comm, &n->rank, err));
+    n->comm = config->comm;
+    memcpy(n->seen, n->comm->counts, sizeof n->seen);
     if (config->comm->rank == 0)
         n->outputs = hrf_work_create_outputs(n->work);
     if (config->comm->rank == 0 && n->outputs == NULL)
@@ -126,6 +131,40 @@ enum hrf_status hrf_network_run(struct hrf_network *n, hrf_source *source, void 
     if (n->parallel != NULL)
         return hrf_parallel_run(n->parallel, source, context, err);
     return hrf_rank_run(n->rank, source, context, n->outputs, err);
+}
+
+static void count_threads(struct hrf_network *n, struct hrf_comm_count *sum)
+{
+    struct hrf_comm_count now[HRF_N_COMM_USES] = { { 0 } };
+    for (int32_t i = 0; i < hrf_network_n_ranks(n); i++) {
+        const struct hrf_rank_facts facts = hrf_parallel_facts(n->parallel, i);
+        for (int use = 0; use < HRF_N_COMM_USES; use++)
+            hrf_comm_count_add(&now[use], &facts.counts[use]);
+    }
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        struct hrf_comm_count *seen = &n->seen[use];
+        const struct hrf_comm_count part = { now[use].messages - seen->messages,
+                                             now[use].bytes - seen->bytes,
+                                             now[use].sending - seen->sending,
+                                             now[use].receiving - seen->receiving };
+        hrf_comm_count_add(&sum[use], &part);
+        *seen = now[use];
+    }
+}
+
+enum hrf_status hrf_network_count(struct hrf_network *n, struct hrf_comm_count *sum,
+                                  struct hrf_error *err)
+{
+    if (n->comm != NULL)
+        return hrf_count_all(n->comm, n->seen, sum, err);
+    if (n->parallel != NULL)
+        count_threads(n, sum);
+    return HRF_OK;
+}
+
+const char *hrf_network_carrier(const struct hrf_network *n)
+{
+    return n->comm != NULL ? n->comm->ops->name : n->parallel != NULL ? "loop" : NULL;
 }
 
 int32_t hrf_network_n_outputs(const struct hrf_network *n)

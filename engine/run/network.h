@@ -38,6 +38,13 @@ struct hrf_shape hrf_network_output_shape(const struct hrf_network *network, int
 /* Dense float32, N, H, W, C for rank 4; valid until the next run. With a comm: on rank 0 only. */
 const float *hrf_network_output(const struct hrf_network *network, int32_t i);
 
+/* What messages its ranks have sent and received since the last time that this was asked, all ranks
+ * together; adds to `sum` [HRF_N_COMM_USES]. With a comm every rank of it asks, and rank 0 gets it.
+ */
+HRF_CHECKED enum hrf_status hrf_network_count(struct hrf_network *network,
+                                              struct hrf_comm_count *sum, struct hrf_error *err);
+/* What carries them: "loop", "mpi"; NULL: one rank, no messages. */
+const char *hrf_network_carrier(const struct hrf_network *network);
 /* Of the rank that holds most. */
 struct hrf_session_memory hrf_network_memory(const struct hrf_network *network);
 double hrf_network_operations(const struct hrf_network *network); /* 2 x multiply-adds of a run */

@@ -56,6 +56,7 @@ static enum hrf_status work_once(struct worker *w, int64_t turn)
     w->facts.n_messages = comm->n_messages;
     w->facts.sent_bytes = comm->sent_bytes;
     w->facts.waited = comm->waited;
+    memcpy(w->facts.counts, comm->counts, sizeof w->facts.counts);
     return status;
 }
 

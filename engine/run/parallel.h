@@ -32,6 +32,7 @@ struct hrf_rank_facts {
     struct hrf_session_memory memory;
     int64_t n_messages, sent_bytes;
     double waited, busy; /* s: in receives, and in runs altogether */
+    struct hrf_comm_count counts[HRF_N_COMM_USES];
     double processor; /* s of the rank's own thread in runs: what a busy machine leaves as it is */
 };
 struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *parallel, int32_t rank);

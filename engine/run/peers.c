@@ -90,6 +90,12 @@ static enum hrf_status receive_part(struct hrf_peers *peers, const struct pictur
     return HRF_OK;
 }
 
+static void set_use(struct hrf_peers *peers, enum hrf_comm_use use)
+{
+    if (peers->comm != NULL) /* bands have none */
+        peers->comm->use = use;
+}
+
 /* Tells the comm early where what comes in one piece is to lie. */
 static enum hrf_status expect_parts(struct hrf_peers *peers, const struct picture *to, int64_t tag,
                                     struct hrf_error *err)
@@ -114,6 +120,7 @@ enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange, const
     const struct picture from = { x, x->local[me], (char *)(uintptr_t)in };
     const struct picture to = { x, x->need[me], out };
     const int64_t tag = tag_of(peers, false, exchange);
+    set_use(peers, HRF_COMM_EXCHANGE);
     if (peers->comm != NULL && peers->comm->ops->expect != NULL && hrf_exchange_takes(x, me))
         HRF_TRY(expect_parts(peers, &to, tag, err));
     for (int32_t i = 1; i < n; i++) { /* not all to the same rank first */
@@ -136,6 +143,7 @@ enum hrf_status hrf_peers_end(struct hrf_peers *peers, int32_t exchange, void *o
     const struct hrf_exchange *x = &peers->partition->exchanges[exchange];
     const struct picture to = { x, x->need[peers->rank], out };
     const int64_t tag = tag_of(peers, false, exchange);
+    set_use(peers, HRF_COMM_EXCHANGE);
     for (int32_t q = 0; q < peers->partition->n_ranks && hrf_exchange_takes(x, peers->rank); q++) {
         const struct hrf_box part = hrf_exchange_sent(x, q, peers->rank);
         if (!hrf_box_is_empty(&part))
@@ -191,6 +199,7 @@ enum hrf_status hrf_peers_reduce(struct hrf_peers *peers, int32_t reduce, const 
     const size_t n_bytes = (size_t)r->count * hrf_dtype_size(r->dtype);
     const int64_t tag = tag_of(peers, true, reduce);
     bool is_first = true;
+    set_use(peers, HRF_COMM_REDUCE);
     for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++)
         if (q != peers->rank)
             HRF_TRY(

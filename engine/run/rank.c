@@ -331,6 +331,7 @@ static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *pa
     const struct hrf_work *work = rank->work;
     int64_t first;
     const int64_t n = hrf_shares_images(&work->shares, rank->group, microbatch, &first);
+    rank->comm->use = HRF_COMM_OUTPUT;
     for (int32_t i = 0; i < work->graph->n_outputs && n > 0; i++) {
         const size_t n_bytes = output_bytes(work, i, n);
         const float *from = hrf_session_output(part->session, i);
@@ -353,6 +354,7 @@ static int32_t giver_of(const struct hrf_work *work, int32_t group, int32_t micr
 static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, struct hrf_error *err)
 {
     const struct hrf_work *work = rank->work;
+    rank->comm->use = HRF_COMM_OUTPUT;
     for (int32_t group = 0; group < work->layout.data; group++)
         for (int32_t m = 0; m < work->layout.microbatches; m++) {
             int64_t first;

@@ -21,6 +21,7 @@ struct call {
     int64_t kind, task, batch, n;
     int64_t status; /* of CALL_FAIL */
     double seconds;
+    struct hrf_comm_count counts[HRF_N_COMM_USES];
 };
 
 struct rank_state {        /* as rank 0 knows it */
@@ -171,7 +172,8 @@ static enum hrf_status take_payload(struct hrf_share *share, int32_t rank, const
                                             .n = call->n,
                                             .patches = patches,
                                             .values = (const float *)(patches + call->n),
-                                            .seconds = call->seconds });
+                                            .seconds = call->seconds,
+                                            .counts = call->counts });
     return HRF_OK;
 }
 
@@ -279,11 +281,13 @@ static enum hrf_status call_root(struct hrf_share *share, const struct call *cal
 static enum hrf_status send_result(struct hrf_share *share, const struct hrf_share_result *result,
                                    struct hrf_error *err)
 {
-    const struct call call = { .kind = CALL_RESULT,
-                               .task = share->task_number,
-                               .batch = result->batch,
-                               .n = result->n,
-                               .seconds = result->seconds };
+    struct call call = { .kind = CALL_RESULT,
+                         .task = share->task_number,
+                         .batch = result->batch,
+                         .n = result->n,
+                         .seconds = result->seconds };
+    if (result->counts != NULL)
+        memcpy(call.counts, result->counts, sizeof call.counts);
     const size_t n_patches = (size_t)result->n * sizeof(int64_t);
     const size_t n_bytes = payload_bytes(&share->task, result->n);
     if (n_bytes > share->buffer_bytes)

@@ -34,6 +34,8 @@ struct hrf_share_result {
     const int64_t *patches; /* [n] */
     const float *values;    /* [n][values per patch] */
     double seconds;         /* it took */
+    /* Messages of the ranks that scored it, since the result before; NULL: there were none. */
+    const struct hrf_comm_count *counts; /* [HRF_N_COMM_USES] */
 };
 /* On rank 0, for every result, one at a time, from any thread. */
 typedef void hrf_share_sink(void *context, const struct hrf_share_result *result);

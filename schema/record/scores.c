@@ -3,6 +3,7 @@
 #include "schema/record/container.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KIND "scores"
@@ -33,6 +34,46 @@ void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
     sum->total += part->total;
 }
 
+void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part)
+{
+    if (sum->carrier[0] == '\0')
+        memcpy(sum->carrier, part->carrier, sizeof sum->carrier);
+    else if (part->carrier[0] != '\0' && strcmp(sum->carrier, part->carrier) != 0)
+        snprintf(sum->carrier, sizeof sum->carrier, "several");
+    for (int32_t i = 0; i < part->n_items; i++) {
+        const struct hrf_traffic *from = &part->items[i];
+        int32_t at = 0;
+        while (at < sum->n_items && strcmp(sum->items[at].operation, from->operation) != 0)
+            at++;
+        if (at == HRF_MAX_TRAFFIC)
+            return;
+        struct hrf_traffic *to = &sum->items[at];
+        if (at == sum->n_items) {
+            sum->n_items++;
+            *to = *from;
+            continue;
+        }
+        to->messages += from->messages;
+        to->bytes += from->bytes;
+        to->sending += from->sending;
+        to->receiving += from->receiving;
+    }
+}
+
+static json_t *traffic_json(const struct hrf_traffics *traffic)
+{
+    json_t *items = json_array();
+    for (int32_t i = 0; i < traffic->n_items; i++) {
+        const struct hrf_traffic *t = &traffic->items[i];
+        json_array_append_new(items,
+                              json_pack("{sssIsIsoso}", "operation", t->operation, "messages",
+                                        (json_int_t)t->messages, "bytes", (json_int_t)t->bytes,
+                                        "sending", hrf_json_number(t->sending), "receiving",
+                                        hrf_json_number(t->receiving)));
+    }
+    return json_pack("{ssso}", "carrier", traffic->carrier, "operations", items);
+}
+
 static json_t *timing_json(const struct hrf_timing *timing)
 {
     return json_pack("{sosososososo so}", "build", hrf_json_number(timing->build), "decode",
@@ -46,7 +87,7 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
                                   struct hrf_error *err)
 {
     HRF_AUTO_JSON header = json_pack(
-        "{sososososo sIsIsisIsIso sisi so}", "task_key", hrf_json_bytes(scores->task_key),
+        "{sososososo sIsIsisIsIso sisi soso}", "task_key", hrf_json_bytes(scores->task_key),
         "tile_plan", hrf_json_bytes(scores->tile_plan), "precision",
         hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device), "host",
         hrf_json_bytes(scores->host), "first_patch", (json_int_t)scores->first_patch, "n_patches",
@@ -54,7 +95,8 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
         (json_int_t)scores->peak_memory_bytes, "peak_process_bytes",
         (json_int_t)scores->peak_process_bytes, "energy_joules",
         hrf_json_number(scores->energy_joules), "n_threads", scores->n_threads, "n_readers",
-        scores->n_readers, "timing", timing_json(&scores->timing));
+        scores->n_readers, "timing", timing_json(&scores->timing), "traffic",
+        traffic_json(&scores->traffic));
     const struct hrf_class_map *map = &scores->class_map;
     const struct hrf_section sections[] = {
         { "probabilities", scores->probabilities,
@@ -127,6 +169,34 @@ static enum hrf_status read_class_map(const struct hrf_container *container, con
     return HRF_OK;
 }
 
+/* Records of earlier versions have none. */
+static enum hrf_status read_traffic(const json_t *header, const char *where,
+                                    struct hrf_traffics *traffic, struct hrf_error *err)
+{
+    const json_t *object = json_object_get(header, "traffic"), *item;
+    const char *text;
+    size_t i;
+    if (object == NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_json_get_text(object, "carrier", where, &text, err));
+    snprintf(traffic->carrier, sizeof traffic->carrier, "%s", text);
+    json_array_foreach(json_object_get(object, "operations"), i, item)
+    {
+        struct hrf_traffic *t = &traffic->items[i];
+        if (i == HRF_MAX_TRAFFIC)
+            return hrf_error_set(err, HRF_E_USER, "%s: more than %d kinds of messages", where,
+                                 HRF_MAX_TRAFFIC);
+        HRF_TRY(hrf_json_get_text(item, "operation", where, &text, err));
+        snprintf(t->operation, sizeof t->operation, "%s", text);
+        HRF_TRY(hrf_json_get_int(item, "messages", where, &t->messages, err));
+        HRF_TRY(hrf_json_get_int(item, "bytes", where, &t->bytes, err));
+        HRF_TRY(hrf_json_get_number(item, "sending", where, &t->sending, err));
+        HRF_TRY(hrf_json_get_number(item, "receiving", where, &t->receiving, err));
+        traffic->n_items = (int32_t)i + 1;
+    }
+    return HRF_OK;
+}
+
 /* What records of earlier versions lack. */
 static void read_meters(const json_t *header, struct hrf_scores *scores)
 {
@@ -151,6 +221,7 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
     HRF_TRY(hrf_json_get_int(header, "n_threads", where, &n_threads, err));
     HRF_TRY(hrf_json_get_int(header, "n_readers", where, &n_readers, err));
     HRF_TRY(read_timing(header, where, &scores->timing, err));
+    HRF_TRY(read_traffic(header, where, &scores->traffic, err));
     if (scores->first_patch < 0 || scores->n_patches < 0 || scores->n_patches > INT32_MAX ||
         n_classes < 1 || n_classes > 1 << 16)
         return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches of %lld classes", where,

@@ -31,6 +31,21 @@ struct hrf_class_map {
     float *values;         /* [rows][columns], heap; NULL: there is no map */
 };
 
+/* Messages between the ranks that run a network together, by what they are for; all ranks. */
+struct hrf_traffic {
+    char operation[16];        /* "exchange", "reduce", "output", "control" */
+    int64_t messages, bytes;   /* sent */
+    double sending, receiving; /* s, in sending and in receiving, waiting included */
+};
+enum { HRF_MAX_TRAFFIC = 8 };
+struct hrf_traffics {
+    char carrier[16]; /* "loop" (threads), "mpi"; "": one rank, no messages */
+    struct hrf_traffic items[HRF_MAX_TRAFFIC];
+    int32_t n_items;
+};
+/* Adds by operation; carriers that differ become "several". */
+void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part);
+
 struct hrf_scores {
     char *task_key;  /* content key of the task that this answers */
     char *tile_plan; /* hash of the tile plan */
@@ -42,6 +57,7 @@ struct hrf_scores {
     float *probabilities;           /* [n_patches][n_classes] */
     struct hrf_class_map class_map; /* of the only patch in slide mode; none otherwise */
     struct hrf_timing timing;
+    struct hrf_traffics traffic;
     int64_t peak_memory_bytes;  /* activations, weights and workspace, by the plan */
     int64_t peak_process_bytes; /* the largest resident size of the process so far; 0: not known */
     double energy_joules; /* of the machine's processors meanwhile, others' work included; NaN: not

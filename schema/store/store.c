@@ -197,6 +197,7 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
     w->probabilities = joined;
     w->n_patches += p->n_patches;
     hrf_timing_add(&w->timing, &p->timing);
+    hrf_traffics_add(&w->traffic, &p->traffic);
     w->energy_joules += p->energy_joules;
     if (p->peak_process_bytes > w->peak_process_bytes)
         w->peak_process_bytes = p->peak_process_bytes;

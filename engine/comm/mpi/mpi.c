@@ -221,6 +221,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
                             size_t n_bytes, struct hrf_error *err)
 {
     struct mpi_comm *c = mpi_of(comm);
+    const double start = hrf_clock_seconds();
     size_t at = 0;
     HRF_TRY(check_message(comm, to, tag, n_bytes, err));
     forget_sent(c);
@@ -229,8 +230,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
         HRF_TRY(send_part(c, to, tag, (const char *)bytes + at, n, err));
         at += n;
     } while (at < n_bytes);
-    comm->n_messages++;
-    comm->sent_bytes += (int64_t)n_bytes;
+    hrf_comm_count_sent(comm, n_bytes, hrf_clock_seconds() - start);
     atomic_fetch_add(&comm->steps, 1);
     return HRF_OK;
 }
@@ -357,6 +357,7 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
 static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
                                size_t n_bytes, struct hrf_error *err)
 {
+    const double start = hrf_clock_seconds();
     size_t at = 0;
     HRF_TRY(check_message(comm, from, tag, n_bytes, err));
     do { /* of one sender and tag, parts come in their order */
@@ -364,6 +365,7 @@ static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag,
         HRF_TRY(receive_part(mpi_of(comm), from, tag, (char *)bytes + at, n, err));
         at += n;
     } while (at < n_bytes);
+    hrf_comm_count_received(comm, hrf_clock_seconds() - start);
     atomic_fetch_add(&comm->steps, 1);
     return HRF_OK;
 }

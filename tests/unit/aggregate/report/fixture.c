@@ -140,6 +140,13 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
     scores->energy_joules = precision[0] == 'f' ? (double)n_patches * 0.75 : (double)NAN;
     scores->n_threads = 2;
     scores->n_readers = 1;
+    if (precision[0] == 'i') /* by two ranks */
+        scores->traffic = (struct hrf_traffics){
+            "mpi",
+            { { "control", n_patches, 640 * n_patches, 1e-6 * (double)n_patches, 0.25 },
+              { "exchange", 34 * n_patches, 1234567 * n_patches, 0.5, 1.5 } },
+            2
+        };
     double s = (double)n_patches * (precision[0] == 'f' ? 0.0275 : 0.0095);
     scores->timing = (struct hrf_timing){ .build = 0.4,
                                           .decode = 0.2 * s,

@@ -156,6 +156,7 @@ static struct hrf_scores example_scores(float probabilities[6])
                                 .peak_memory_bytes = 1LL << 40,
                                 .peak_process_bytes = 1LL << 41,
                                 .energy_joules = 12.5,
+                                .traffic = { "mpi", { { "exchange", 12, 3456, 0.25, 0.5 } }, 1 },
                                 .n_threads = 2,
                                 .n_readers = 1 };
 }
@@ -178,6 +179,12 @@ static void scores_come_back_as_they_were(void **state)
     assert_true(back->peak_memory_bytes == 1LL << 40 && back->n_threads == 2 &&
                 back->n_readers == 1);
     assert_true(back->peak_process_bytes == 1LL << 41 && back->energy_joules == 12.5);
+    hrf_traffics_add(&back->traffic, &back->traffic);
+    assert_string_equal(back->traffic.carrier, "mpi");
+    assert_int_equal(back->traffic.n_items, 1);
+    assert_string_equal(back->traffic.items[0].operation, "exchange");
+    assert_true(back->traffic.items[0].messages == 24 && back->traffic.items[0].bytes == 6912 &&
+                back->traffic.items[0].sending == 0.5 && back->traffic.items[0].receiving == 1);
     assert_null(back->class_map.values);
     hrf_scores_destroy(back);
     hrf_bytes_release(&bytes);
