@@ -6,6 +6,7 @@
 trouble "hires-flow run" ERROR=EROFS WHILE="$scratch/read-only"
 echo ': >"$mark"' >"$gate/do"
 export mark=$scratch/read-only
+other_jobs=yes
 start --set executor.patches_per_job=8
 until_true "the run's end" driver_gone
 wait "$driver" && tell "it ended well where nothing can be written"
@@ -13,4 +14,4 @@ driver=
 says 'Read-only' || tell "it is not named"
 rm -f "$gate/do" "$mark"
 untrouble
-again
+again --set executor.patches_per_job=8
