@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,5 +264,6 @@ int hrf_args_main(const char *program, const char *summary,
                   const struct hrf_command *const commands[], int argc, char **argv)
 {
     fill_standard_files();
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     return finish_output(program, run_command(program, summary, commands, argc, argv));
 }

@@ -10,6 +10,7 @@ static enum hrf_status status_of_errno(int native)
     switch (native) {
     case ENOMEM:
         return HRF_E_NOMEM;
+    case EFBIG: /* a limit of the process or the file system; see RLIMIT_FSIZE */
     case ENOSPC:
     case EDQUOT:
         return HRF_E_NOSPACE;

@@ -81,7 +81,9 @@ char *hrf_cache_directory(const char *cache)
         return hrf_strdup(cache);
     if (xdg != NULL && xdg[0] == '/')
         return hrf_format("%s/hires-flow", xdg);
-    return hrf_format("%s/.cache/hires-flow", home != NULL ? home : "/tmp");
+    if (home != NULL && home[0] == '/')
+        return hrf_format("%s/.cache/hires-flow", home);
+    return hrf_format("/tmp/hires-flow-%lu", (unsigned long)geteuid()); /* not another user's */
 }
 
 /* Whether ".." after path[0, end) only takes its last part back. */

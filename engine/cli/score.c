@@ -428,6 +428,28 @@ static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
     return status;
 }
 
+/* A number that is no probability would make every figure of the cohort one that is none; the slide
+ * fails by name instead. */
+static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
+                                    struct hrf_error *err)
+{
+    for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
+        const double p = (double)s->probabilities[i];
+        if (p >= 0.0 && p <= 1.0)
+            continue;
+        char text[32] = "NaN"; /* printf knows -nan too */
+        if (!isnan(p))
+            snprintf(text, sizeof text, "%g", p);
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model gives patch %lld the probability %s of class %lld in "
+                             "%s; does it end in softmax or sigmoid, and is %s precise enough "
+                             "for it?",
+                             (long long)(task->first_patch + i / s->n_classes), text,
+                             (long long)(i % s->n_classes), s->precision, s->precision);
+    }
+    return HRF_OK;
+}
+
 /* `record` stays empty on every rank but 0. */
 enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_task *task,
                                  struct hrf_bytes *record, struct hrf_error *err)
@@ -450,5 +472,8 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_ta
         note_timing(job, &source, start, scores);
     hrf_task_source_release(&source);
     HRF_TRY(status);
-    return is_root ? hrf_scores_encode(scores, record, err) : HRF_OK;
+    if (!is_root)
+        return HRF_OK;
+    HRF_TRY(check_scores(task, scores, err));
+    return hrf_scores_encode(scores, record, err);
 }

@@ -48,7 +48,7 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
     if (file == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     HRF_TRY(hrf_store_get_fact(store, "run_id", &run_id, err));
-    enum hrf_status status = hrf_workflow_load(file, NULL, 0, workflow, &findings, err);
+    enum hrf_status status = hrf_workflow_load_of_run(file, NULL, 0, workflow, &findings, err);
     hrf_findings_release(&findings);
     HRF_TRY(status);
     const struct hrf_workflow_executor *settings = &(*workflow)->executor;

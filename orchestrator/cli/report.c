@@ -21,6 +21,17 @@ static void print_figures(const char *directory, bool json)
         hrf_cli_print_figures(report);
 }
 
+static enum hrf_status load_of_run(const char *file, const struct hrf_option_list *set,
+                                   struct hrf_workflow **out, struct hrf_error *err)
+{
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    enum hrf_status status = hrf_workflow_load_of_run(file, set->items, set->n_items, out,
+                                                      &findings, err);
+    fputs(findings.text.text, stderr);
+    hrf_findings_release(&findings);
+    return status;
+}
+
 static enum hrf_status write_again(const char *directory, const struct hrf_option_list *set,
                                    struct hrf_error *err)
 {
@@ -32,7 +43,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (!hrf_path_exists(db))
         return hrf_error_set(err, HRF_E_USER, "no run stands in '%s'", directory);
-    HRF_TRY(hrf_cli_load(file, set, &workflow, err));
+    HRF_TRY(load_of_run(file, set, &workflow, err));
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
     enum hrf_status status = hrf_run_report(workflow, store, directory, true, err);

@@ -22,11 +22,23 @@ struct params {
     struct hrf_calibration *calibration; /* owned */
 };
 
-static enum hrf_status fill_params(const struct hrf_workflow *w, struct params *p,
-                                   struct hrf_error *err)
+/* Of the model that scored: the file may be gone, or be another one by now. */
+static enum hrf_status find_model(const struct hrf_workflow *w, struct hrf_store *store,
+                                  struct params *p, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *sha256 = NULL;
+    HRF_TRY(hrf_store_get_fact(store, "model_sha256", &sha256, err));
+    if (sha256 == NULL) /* a run from before this was kept */
+        return hrf_hash_file(w->model.file, p->model_sha256, err);
+    snprintf(p->model_sha256, sizeof p->model_sha256, "%s", sha256);
+    return HRF_OK;
+}
+
+static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_store *store,
+                                   struct params *p, struct hrf_error *err)
 {
     struct hrf_aggregate_params *a = &p->aggregate;
-    HRF_TRY(hrf_hash_file(w->model.file, p->model_sha256, err));
+    HRF_TRY(find_model(w, store, p, err));
     hrf_process_host_name(p->host, sizeof p->host);
     hrf_run_params_fill(w, p->precisions, a);
     p->provenance[0] = (struct hrf_named_text){ "hires-flow", HRF_VERSION };
@@ -55,7 +67,10 @@ static enum hrf_status aggregate(struct hrf_store *store, const struct params *p
             struct hrf_slide_score score;
             status = hrf_aggregate_slide(store, &p->aggregate, slides.items[i].id, p->precisions[k],
                                          &score, err);
-            if (status == HRF_OK)
+            if (status != HRF_OK)
+                status = hrf_error_wrap(err, status, "slide '%s' in %s", slides.items[i].name,
+                                        p->precisions[k]);
+            else
                 status = hrf_store_put_slide_score(store, &score, err);
         }
     }
@@ -123,7 +138,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
                                     struct params *params, struct hrf_error *err)
 {
     double start = hrf_clock_seconds();
-    HRF_TRY(fill_params(workflow, params, err));
+    HRF_TRY(fill_params(workflow, store, params, err));
     HRF_TRY(fill_calibration(workflow, store, directory, params, err));
     if (aggregate_again) {
         HRF_TRY(hrf_store_begin(store, err));

@@ -91,7 +91,7 @@ static void tell_differences(const struct hrf_workflow *workflow, const char *la
     struct hrf_findings findings = HRF_FINDINGS_INIT;
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     if (hrf_path_exists(last) &&
-        hrf_workflow_load(last, NULL, 0, &before, &findings, NULL) == HRF_OK)
+        hrf_workflow_load_of_run(last, NULL, 0, &before, &findings, NULL) == HRF_OK)
         hrf_workflow_differences(workflow, before, &text);
     for (const char *at = text.text; *at != '\0'; at += strcspn(at, "\n") + 1)
         hrf_log_info("run", "changed since the last run here: %.*s", (int)strcspn(at, "\n"), at);
@@ -138,7 +138,8 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     if (is_shared) /* what another machine wrote is seen when its client asks anew: up to a minute
                     */
         run->executor->grace_ms *= SHARED_PATIENCE;
-    return hrf_hash_file(run->workflow->model.file, run->model_sha256, err);
+    HRF_TRY(hrf_hash_file(run->workflow->model.file, run->model_sha256, err));
+    return hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err);
 }
 
 /* Where each slide stands, from its tasks; every slide ends in exactly one state. */

@@ -9,6 +9,7 @@ struct hrf_reader {
     struct hrf_workflow *workflow;
     const char *where;    /* the file, or "--set KEY" while an override is read */
     const char *anchor;   /* directory that relative paths are relative to */
+    bool is_of_a_run;     /* a run stands: files that it names may be gone by now */
     bool is_override;     /* what is read is the text of a --set: its lines are not the file's */
     int *lines, *columns; /* [hrf_n_keys]: where a key was given; 0 = default, -1 = by --set */
     struct hrf_finding *findings;

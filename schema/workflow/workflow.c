@@ -297,7 +297,7 @@ static void check_model(struct hrf_reader *r)
     if (m->file == NULL) {
         if (!is_given(r, "model.file"))
             hrf_reader_find(r, 0, 0, "'model.file' is missing; name an ONNX file");
-    } else if (!hrf_path_exists(m->file)) {
+    } else if (!r->is_of_a_run && !hrf_path_exists(m->file)) {
         HRF_AUTO_FREE char *shown = hrf_text_printable(m->file);
         snprintf(text, sizeof text, "the model file '%s' does not exist", shown);
         find_at(r, "model.file", text);
@@ -515,10 +515,10 @@ static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n
     return HRF_OK;
 }
 
-enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char *path,
-                                   const char *const overrides[], size_t n_overrides,
-                                   struct hrf_workflow **out, struct hrf_findings *findings,
-                                   struct hrf_error *err)
+static enum hrf_status parse(const char *text, size_t n_bytes, const char *path,
+                             const char *const overrides[], size_t n_overrides, bool is_of_a_run,
+                             struct hrf_workflow **out, struct hrf_findings *findings,
+                             struct hrf_error *err)
 {
     HRF_AUTO(hrf_workflow) workflow = hrf_calloc(1, sizeof *workflow);
     HRF_AUTO_FREE char *absolute = NULL, *anchor = NULL;
@@ -532,6 +532,7 @@ enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char 
     struct hrf_reader reader = { .workflow = workflow,
                                  .where = path,
                                  .anchor = anchor,
+                                 .is_of_a_run = is_of_a_run,
                                  .lines = lines,
                                  .columns = lines + hrf_n_keys };
     enum hrf_status status = read_all(&reader, text, n_bytes, path, overrides, n_overrides, err);
@@ -543,12 +544,34 @@ enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char 
     return HRF_OK;
 }
 
-enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
-                                  size_t n_overrides, struct hrf_workflow **out,
-                                  struct hrf_findings *findings, struct hrf_error *err)
+enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char *path,
+                                   const char *const overrides[], size_t n_overrides,
+                                   struct hrf_workflow **out, struct hrf_findings *findings,
+                                   struct hrf_error *err)
+{
+    return parse(text, n_bytes, path, overrides, n_overrides, false, out, findings, err);
+}
+
+static enum hrf_status load(const char *path, const char *const overrides[], size_t n_overrides,
+                            bool is_of_a_run, struct hrf_workflow **out,
+                            struct hrf_findings *findings, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = NULL;
     size_t n_bytes = 0;
     HRF_TRY(hrf_file_read(path, HRF_YAML_MAX_BYTES, &text, &n_bytes, err));
-    return hrf_workflow_parse(text, n_bytes, path, overrides, n_overrides, out, findings, err);
+    return parse(text, n_bytes, path, overrides, n_overrides, is_of_a_run, out, findings, err);
+}
+
+enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
+                                  size_t n_overrides, struct hrf_workflow **out,
+                                  struct hrf_findings *findings, struct hrf_error *err)
+{
+    return load(path, overrides, n_overrides, false, out, findings, err);
+}
+
+enum hrf_status hrf_workflow_load_of_run(const char *path, const char *const overrides[],
+                                         size_t n_overrides, struct hrf_workflow **out,
+                                         struct hrf_findings *findings, struct hrf_error *err)
+{
+    return load(path, overrides, n_overrides, true, out, findings, err);
 }

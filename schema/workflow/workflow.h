@@ -171,7 +171,13 @@ void hrf_findings_release(struct hrf_findings *findings);
 HRF_CHECKED enum hrf_status hrf_workflow_load(const char *path, const char *const overrides[],
                                               size_t n_overrides, struct hrf_workflow **out,
                                               struct hrf_findings *findings, struct hrf_error *err);
-/* The same from memory; `path` names the text in messages and anchors relative paths. */
+/* The workflow.yaml of a run that stands: the model that it names may be gone by now. */
+HRF_CHECKED enum hrf_status hrf_workflow_load_of_run(const char *path,
+                                                     const char *const overrides[],
+                                                     size_t n_overrides, struct hrf_workflow **out,
+                                                     struct hrf_findings *findings,
+                                                     struct hrf_error *err);
+/* hrf_workflow_load() from memory; `path` names the text in messages and anchors relative paths. */
 HRF_CHECKED enum hrf_status hrf_workflow_parse(const char *text, size_t n_bytes, const char *path,
                                                const char *const overrides[], size_t n_overrides,
                                                struct hrf_workflow **out,

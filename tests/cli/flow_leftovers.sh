@@ -26,6 +26,29 @@ mv "$images/test_001.tif" "$scratch/"
 expect_code 0 run 100 again
 [ -z "$(find "$scratch/again/results" -name 'test_001*')" ] || fail "results of a slide that is gone"
 
+# A model that gives no numbers fails slides by name; the report is made all the same.
+model=$scratch/model.onnx
+cp "$HRF_SOURCE_DIR/models/demo.onnx" "$model"
+at=$(LC_ALL=C grep -abo 'head\.biasJ' "$model" | tail -1 | cut -d: -f1)
+printf '\377\377\377\377' | dd of="$model" bs=1 seek=$((at + 11)) conv=notrunc 2>/dev/null
+expect_code 3 "$flow" run "$scratch/w.yaml" --set model.file="$model" --out "$scratch/broken"
+expect_text "test_002: the model gives patch 0 the probability NaN"
+[ -e "$scratch/broken/report/report.json" ] || fail "no report beside a slide that failed"
+
+# A report tells of the model that scored, also when its file is another one by now, or gone.
+cp "$HRF_SOURCE_DIR/models/demo.onnx" "$model"
+sum=$(sha256sum "$model" | cut -d' ' -f1)
+expect_code 0 "$flow" run "$scratch/w.yaml" --set model.file="$model" --out "$scratch/again"
+for change in "truncate -s 5 $model" "rm $model"; do
+    $change
+    expect_code 0 "$flow" report "$scratch/again" --json
+    expect_text "$sum"
+    expect_code 0 "$flow" cancel "$scratch/again"
+done
+
+# A limit on files is told like a full disk.
+(ulimit -f 60 && expect_code 1 "$flow" run "$scratch/w.yaml" --out "$scratch/limited")
+
 # Output that reaches nobody is no success; closed standard files are no harm.
 if [ -e /dev/full ]; then
     code=0

@@ -282,6 +282,29 @@ static void the_processors_of_a_process_are_told_as_ranges(void **state)
     assert_true(strlen(tiny) < sizeof tiny);
 }
 
+static void without_a_home_the_cache_is_the_users_own(void **state)
+{
+    (void)state;
+    static const char *const homes[] = { NULL, "", "relative" };
+    char own[64];
+    snprintf(own, sizeof own, "/tmp/hires-flow-%lu", (unsigned long)geteuid());
+    HRF_AUTO_FREE char *before = hrf_strdup(getenv("HOME"));
+    unsetenv("XDG_CACHE_HOME");
+    for (size_t i = 0; i < sizeof homes / sizeof homes[0]; i++) {
+        if (homes[i] != NULL)
+            setenv("HOME", homes[i], 1);
+        else
+            unsetenv("HOME");
+        HRF_AUTO_FREE char *cache = hrf_cache_directory(NULL);
+        assert_string_equal(cache, own);
+    }
+    setenv("HOME", "/home/x", 1);
+    HRF_AUTO_FREE char *cache = hrf_cache_directory(NULL);
+    assert_string_equal(cache, "/home/x/.cache/hires-flow");
+    if (before != NULL)
+        setenv("HOME", before, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +321,7 @@ int main(void)
         cmocka_unit_test(random_numbers_are_the_same_everywhere),
         cmocka_unit_test(a_crash_point_kills_at_the_pass_asked_for),
         cmocka_unit_test(what_does_not_tell_its_size_is_read_to_its_end),
+        cmocka_unit_test(without_a_home_the_cache_is_the_users_own),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
