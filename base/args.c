@@ -1,7 +1,5 @@
 #include "base/args.h"
 
-#include "base/error.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -223,11 +221,14 @@ static void fill_standard_files(void)
 /* Results that did not reach their reader are no success. */
 static int finish_output(const char *program, int code)
 {
+    errno = 0; /* an error that printf() met leaves nothing to flush, and its number is lost */
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    struct hrf_error err;
-    hrf_error_set_errno(&err, errno, "the output cannot be written");
-    fprintf(stderr, "%s: %s\n", program, err.text);
+    char reason[128] = "";
+    if (errno != 0 && strerror_r(errno, reason, sizeof reason) != 0)
+        reason[0] = '\0';
+    fprintf(stderr, "%s: the output cannot be written%s%s\n", program,
+            reason[0] != '\0' ? ": " : "", reason);
     return code == 0 ? 1 : code;
 }
 
