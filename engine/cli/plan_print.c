@@ -38,6 +38,12 @@ static void print_nodes(const struct hrf_outlook *o, const struct hrf_predicted_
 
 void hrf_outlook_print_ranks(const struct hrf_outlook *o, FILE *out)
 {
+    const struct hrf_predicted_halos *h = &o->prediction->halos;
+    if (h->n_exchanges > 0)
+        fprintf(out,
+                "exchanges %d of parts of values, %d of them while an interior is computed; %d "
+                "values computed on wider parts to save more\n",
+                h->n_exchanges, h->n_overlapped, h->n_fused);
     fprintf(out, "%5s %5s  %-24s %8s %8s %8s %8s %8s %8s %9s %6s  %s\n", "rank", "stage",
             "is fed rows x columns", "GiB", "weights", "compute", "copy", "messages", "wait",
             "sends MB", "in", "computes");
@@ -114,6 +120,11 @@ json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
         hrf_json_number(hrf_outlook_efficiency(o)), "peak_memory_bytes",
         (json_int_t)hrf_prediction_peak_bytes(p), "fits", (int)o->fits, "tops",
         hrf_json_number(o->operations / p->seconds * 1e-12), "cost_origins", origins_json(p));
+    const struct hrf_predicted_halos *h = &p->halos;
+    if (json != NULL)
+        json_object_set_new(json, "halos",
+                            json_pack("{sisisi}", "exchanges", h->n_exchanges, "overlapped",
+                                      h->n_overlapped, "fused_values", h->n_fused));
     if (!with_ranks || json == NULL)
         return json;
     json_t *ranks = json_array();

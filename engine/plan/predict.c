@@ -339,6 +339,38 @@ static enum hrf_status make_ranks(const struct maker *m, struct hrf_error *err)
     return add_gathering(m, err);
 }
 
+static bool has_message(const struct hrf_partition *p, int32_t e)
+{
+    for (int32_t to = 0; to < p->n_ranks; to++)
+        for (int32_t from = 0; from < p->n_ranks; from++) {
+            const struct hrf_box part = hrf_exchange_sent(&p->exchanges[e], from, to);
+            if (!hrf_box_is_empty(&part))
+                return true;
+        }
+    return false;
+}
+
+static bool has_interior(const struct hrf_partition *p, int32_t n)
+{
+    int64_t rows[2];
+    for (int32_t r = 0; r < p->n_ranks; r++)
+        if (hrf_partition_interior(p, n, r, rows))
+            return true;
+    return false;
+}
+
+static struct hrf_predicted_halos count_halos(const struct hrf_partition *p)
+{
+    struct hrf_predicted_halos halos = { .n_exchanges = 0 };
+    for (int32_t e = 0; e < p->n_exchanges; e++)
+        halos.n_exchanges += has_message(p, e);
+    for (int32_t n = 0; n < p->graph->n_nodes; n++) {
+        halos.n_overlapped += p->is_overlapped[n] && has_interior(p, n);
+        halos.n_fused += p->is_recomputed[p->graph->nodes[n].outputs[0]];
+    }
+    return halos;
+}
+
 static enum hrf_status check_machine(const struct hrf_machine *machine, int32_t n_ranks,
                                      struct hrf_error *err)
 {
@@ -359,6 +391,7 @@ static enum hrf_status predict(struct maker *m, const struct hrf_cost_table *cos
     HRF_TRY(hrf_simulate(m->programs, m->prediction->n_ranks, machine, &m->prediction->simulation,
                          err));
     m->prediction->seconds = m->prediction->simulation->seconds;
+    m->prediction->halos = count_halos(m->partition);
     return HRF_OK;
 }
 

@@ -19,13 +19,21 @@ struct hrf_predicted_rank {
     int64_t weight_bytes, workspace_bytes;
 };
 
+/* How the ranks of an image come by each other's rows (halos.h). */
+struct hrf_predicted_halos {
+    int32_t n_exchanges;  /* with a message, in a micro-batch; stage boundaries too */
+    int32_t n_overlapped; /* of them with an interior to compute meanwhile */
+    int32_t n_fused;      /* values of which ranks compute more than their share instead */
+};
+
 struct hrf_prediction {
     struct hrf_layout_plan layout;
     int64_t n_images; /* of a batch */
     int32_t n_ranks;
     struct hrf_predicted_rank *ranks;
     struct hrf_simulation *simulation;
-    double seconds;                       /* of a batch */
+    double seconds; /* of a batch */
+    struct hrf_predicted_halos halos;
     double computing[HRF_COST_N_ORIGINS]; /* s over all ranks, by where the cost is from */
 };
 

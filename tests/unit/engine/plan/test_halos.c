@@ -59,6 +59,15 @@ static struct hrf_partition *choose(const struct hrf_graph *graph, const char *t
     return p;
 }
 
+static struct hrf_predicted_halos halos_of(const struct hrf_partition *p)
+{
+    const struct hrf_machine machine = machine_of(0);
+    const struct hrf_cost_table costs = { .rates = machine.rates };
+    HRF_AUTO(hrf_prediction) prediction = NULL;
+    assert_int_equal(hrf_predict(p, 1, &costs, &machine, &prediction, NULL), HRF_OK);
+    return prediction->halos;
+}
+
 static double seconds_of(const struct hrf_partition *p, double latency)
 {
     const struct hrf_machine machine = machine_of(latency);
@@ -70,33 +79,9 @@ static double seconds_of(const struct hrf_partition *p, double latency)
     return prediction->seconds;
 }
 
-static int32_t count(const bool *flags, int32_t n)
-{
-    int32_t sum = 0;
-    for (int32_t i = 0; i < n; i++)
-        sum += flags[i];
-    return sum;
-}
-
-/* Exchanges for which anybody sends anything: others only cut off what is too much. */
 static int32_t count_exchanges(const struct hrf_partition *p)
 {
-    int32_t sum = 0;
-    for (int32_t e = 0; e < p->n_exchanges; e++) {
-        bool sends = false;
-        for (int32_t i = 0; i < p->n_ranks * p->n_ranks; i++) {
-            const struct hrf_box part = hrf_exchange_sent(&p->exchanges[e], i / p->n_ranks,
-                                                          i % p->n_ranks);
-            sends |= !hrf_box_is_empty(&part);
-        }
-        sum += sends;
-    }
-    return sum;
-}
-
-static int32_t count_fused(const struct hrf_partition *p)
-{
-    return count(p->is_recomputed, p->graph->n_values) - p->graph->n_inputs;
+    return halos_of(p).n_exchanges;
 }
 
 static void free_messages_fuse_and_overlap_nothing(void **state)
@@ -106,8 +91,8 @@ static void free_messages_fuse_and_overlap_nothing(void **state)
     HRF_AUTO(hrf_partition) p = choose(graph, "spatial=4", 0);
     assert_int_equal(count_exchanges(p),
                      CONVOLUTIONS - 1); /* the first convolution is fed its halo */
-    assert_int_equal(count_fused(p), 0);
-    assert_int_equal(count(p->is_overlapped, graph->n_nodes), 0);
+    assert_int_equal(halos_of(p).n_fused, 0);
+    assert_int_equal(halos_of(p).n_overlapped, 0);
     hrf_graph_destroy(graph);
 }
 
@@ -132,8 +117,8 @@ static void slow_messages_are_hidden_behind_the_interior(void **state)
     const double latency = 3e-3; /* less than two rows take */
     HRF_AUTO(hrf_partition) p = choose(graph, "spatial=4", latency);
     HRF_AUTO(hrf_partition) plain = cut(graph, "spatial=4", NULL);
-    assert_int_equal(count_fused(p), 0);
-    assert_int_equal(count(p->is_overlapped, graph->n_nodes), CONVOLUTIONS - 1);
+    assert_int_equal(halos_of(p).n_fused, 0);
+    assert_int_equal(halos_of(p).n_overlapped, CONVOLUTIONS - 1);
     /* All of the waits but those of the sum at the end. */
     assert_true(seconds_of(plain, latency) - seconds_of(p, latency) >
                 0.99 * (CONVOLUTIONS - 1) * latency);

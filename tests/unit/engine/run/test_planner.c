@@ -132,6 +132,9 @@ static void free_messages_give_the_speed_up_that_arithmetic_allows(void **state)
     /* Halves of equal cost do not exist; the cut is within a node of it. */
     const double pipeline = one / seconds_of(planner, "stages=2,microbatches=8");
     assert_true(pipeline > 1.6 && pipeline < 16.0 / 9);
+    /* Both ways, no rank waits for the first micro-batch. */
+    assert_true(seconds_of(planner, "stages=2,microbatches=2,bidirectional") <
+                0.85 * seconds_of(planner, "stages=2,microbatches=2"));
 }
 
 static void the_fastest_layout_that_fits_is_chosen(void **state)

@@ -182,7 +182,8 @@ static void every_fault_at_every_message_ends_every_rank(void **state)
     struct hrf_random random = hrf_random_init(3);
     for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
         images[i] = (float)hrf_random_unit(&random);
-    assert_int_equal(hrf_layout_parse("spatial=2,stages=2,microbatches=2", &layout, NULL), HRF_OK);
+    assert_int_equal(
+        hrf_layout_parse("spatial=2,stages=2,microbatches=2,halos=overlap", &layout, NULL), HRF_OK);
     assert_int_equal(hrf_work_create(graph, &config, &layout, &work, NULL), HRF_OK);
     int64_t n_messages[RANKS];
     for (int rank = 0; rank < RANKS; rank++) {
