@@ -28,6 +28,8 @@ struct hrf_backend; /* each back end's own */
 
 struct hrf_backend_config {
     int32_t n_threads; /* >= 1 */
+    int32_t place;     /* of several devices: this one (modulo their number); -1: as the starter of
+                          the ranks says */
     bool allow_tf32;   /* float32 products by tensor cores, with 10 bits of mantissa */
 };
 
@@ -57,6 +59,29 @@ struct hrf_pixel_form {
     float scale[3], shift[3];
 };
 
+/* n_images x n_rows runs of row_bytes each; distances in bytes. */
+struct hrf_device_box {
+    void *to;
+    const void *from;
+    int64_t n_images, n_rows, row_bytes;
+    int64_t to_image, to_row, from_image, from_row;
+};
+
+/* Parts of `count` numbers each, one after the other, to be joined in this order. Sums: F64, S32;
+ * maxima: any type. */
+struct hrf_device_join {
+    enum hrf_dtype dtype;
+    bool is_max;
+    int32_t n_parts;
+    int64_t count;
+};
+
+/* Lets another back end of this node use memory or a signal of this one: a pointer within a
+ * process, what CUDA IPC has between processes. */
+struct hrf_device_handle {
+    unsigned char bytes[64];
+};
+
 /* The memory and the queue of a device that works behind its caller's back. All calls but wait()
  * and the allocations return once the work is queued; it is done in the order in which it was
  * queued, kernels included, and what failed is told by wait(). */
@@ -73,11 +98,6 @@ struct hrf_device_ops {
                               size_t n_bytes, struct hrf_error *err);
     enum hrf_status (*download)(struct hrf_backend *backend, void *to, const void *from,
                                 size_t n_bytes, struct hrf_error *err);
-    /* Rows of n_bytes from one place of the device to another, a pitch of bytes from each to the
-     * next. */
-    enum hrf_status (*copy_rows)(struct hrf_backend *backend, void *to, size_t to_pitch,
-                                 const void *from, size_t from_pitch, size_t n_bytes, size_t rows,
-                                 struct hrf_error *err);
     /* n_pixels RGB pixels to floats at `to`; crosses over as bytes, on a queue of its own beside
      * the kernels that were queued before. `slot` (0 or 1) names the device's landing place: that
      * of an earlier call is taken again when that call's pixels are done with. */
@@ -100,6 +120,35 @@ struct hrf_device_ops {
     const char *(*notes)(struct hrf_backend *backend);
     /* "NVIDIA H200, compute capability 9.0, driver 13.0, cuDNN 9.19"; lives as the back end. */
     const char *(*describe)(const struct hrf_backend *backend);
+    /* Queued; may be recorded. `from` may be memory of another device that open() gave. */
+    enum hrf_status (*copy_box)(struct hrf_backend *backend, const struct hrf_device_box *box,
+                                struct hrf_error *err);
+    enum hrf_status (*join)(struct hrf_backend *backend, const struct hrf_device_join *join,
+                            void *out, const void *parts, struct hrf_error *err);
+    /* What names the device on its node ("0000:3b:00.0"); lives as the back end. */
+    const char *(*address)(const struct hrf_backend *backend);
+    /* The queue itself, for a library that puts work into it (cudaStream_t). */
+    void *(*queue)(struct hrf_backend *backend);
+    /* Memory of allocate(), whole, for others. `is_far`: for another process. */
+    enum hrf_status (*share)(struct hrf_backend *backend, void *memory, bool is_far,
+                             struct hrf_device_handle *out, struct hrf_error *err);
+    /* Memory that the device at `address` shared. HRF_E_UNSUPPORTED with the reason when this one
+     * cannot reach it. Ended by close() before its owner releases it. */
+    enum hrf_status (*open)(struct hrf_backend *backend, const struct hrf_device_handle *handle,
+                            const char *address, bool is_far, void **out, struct hrf_error *err);
+    void (*close)(struct hrf_backend *backend, void *memory, bool is_far);
+    /* A signal is set at its place in its owner's queue; wait_signal() lets this queue wait until
+     * the last signal_set() that was called before it has come about. */
+    enum hrf_status (*signal_create)(struct hrf_backend *backend, bool is_far, void **out,
+                                     struct hrf_device_handle *handle, struct hrf_error *err);
+    enum hrf_status (*signal_open)(struct hrf_backend *backend,
+                                   const struct hrf_device_handle *handle, bool is_far, void **out,
+                                   struct hrf_error *err);
+    /* Of create(), or of open() between processes. */
+    void (*signal_destroy)(struct hrf_backend *backend, void *signal);
+    enum hrf_status (*signal_set)(struct hrf_backend *backend, void *signal, struct hrf_error *err);
+    enum hrf_status (*signal_wait)(struct hrf_backend *backend, void *signal,
+                                   struct hrf_error *err);
 };
 
 struct hrf_backend_ops {

@@ -3,6 +3,7 @@
 #include "base/module.h"
 #include "engine/plan/layout.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEADLINE_MS = 600000 }; /* of a kernel on the largest images */
@@ -18,22 +19,58 @@ static enum hrf_status join(int32_t n_ranks, struct hrf_joined *joined, struct h
     return joined->mpi->create(&config, &joined->comm, err);
 }
 
+/* Whether mpirun or srun --mpi=pmix started this process beside others. */
+static bool has_starter(void)
+{
+    const char *const numbers[] = { getenv("OMPI_COMM_WORLD_SIZE"),
+                                    getenv("SLURM_STEP_NUM_TASKS") };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i] != NULL && strtol(numbers[i], NULL, 10) > 1)
+            return true;
+    return false;
+}
+
+static const struct way {
+    const char *name;
+    bool is_processes;
+    enum hrf_carrier carrier;
+} ways[] = {
+    { "loop", false, HRF_CARRIER_AUTO },
+    { "mpi", true, HRF_CARRIER_HOST },
+    { "ipc", true, HRF_CARRIER_IPC },
+    { "auto", true, HRF_CARRIER_AUTO },
+};
+
+static const struct way *find_way(const char *name)
+{
+    if (name == NULL || (strcmp(name, "auto") == 0 && !has_starter()))
+        return &ways[0];
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (strcmp(ways[i].name, name) == 0)
+            return &ways[i];
+    return NULL;
+}
+
 static enum hrf_status open_comm(const char *name, const char *layout, struct hrf_joined *joined,
                                  struct hrf_error *err)
 {
+    const struct way *way = find_way(name);
     struct hrf_layout_plan plan;
     *joined = (struct hrf_joined){ .mpi = NULL };
-    if (name == NULL || strcmp(name, "loop") == 0)
-        return HRF_OK;
-    if (strcmp(name, "mpi") != 0)
+    if (way == NULL)
         return hrf_error_set(err, HRF_E_USER,
-                             "--comm '%s' is not known; loop (threads of this process) and mpi "
-                             "(started by mpirun or srun --mpi=pmix) are",
+                             "--comm '%s' is not known; loop (threads of this process), mpi "
+                             "(processes, started by mpirun or srun --mpi=pmix), ipc (the same, "
+                             "with GPUs of one node) and auto are",
                              name);
+    joined->carrier = way->carrier;
+    if (!way->is_processes)
+        return HRF_OK;
     if (layout == NULL)
         return hrf_error_set(err, HRF_E_USER,
-                             "--comm mpi needs a --layout that says what each rank does, e.g. "
-                             "spatial=4, or auto");
+                             "--comm %s needs a --layout that says what each rank does, e.g. "
+                             "spatial=4, or auto",
+                             name);
     if (strcmp(layout, "auto") == 0)
         return join(0, joined, err);
     HRF_TRY(hrf_layout_parse(layout, &plan, err));

@@ -111,6 +111,8 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
         config.session.memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30);
         config.layout = &layout.plan;
         config.comm = run->joined != NULL ? run->joined->comm : NULL;
+        if (run->joined != NULL)
+            config.session.carrier = run->joined->carrier;
         status = hrf_layout_find(request->layout, copy, &config.session, config.comm, &layout, err);
     }
     if (status == HRF_OK)
@@ -304,8 +306,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "layout", "L",
           "how the ranks share the work: spatial=4, stages=2,microbatches=4, auto ...",
           HRF_OPTION_TEXT, &request.layout },
-        { "comm", "C", "ranks are threads (loop, default) or processes under mpirun (mpi)",
-          HRF_OPTION_TEXT, &request.comm },
+        { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &request.comm },
         { "bands", "N", "run the image in N bands of rows", HRF_OPTION_INT, &request.bands },
         { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL,
           &request.memory_gib },

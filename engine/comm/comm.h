@@ -14,6 +14,7 @@
 #include "base/error.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ struct hrf_comm_ops {
                               size_t n_bytes, struct hrf_error *err);
     /* Optional. Never waits; called now and then while messages are under way. */
     enum hrf_status (*progress)(struct hrf_comm *comm, struct hrf_error *err);
+    /* A rank of which a message of this tag waits, -1: there is none. */
+    int32_t (*waiting)(struct hrf_comm *comm, int64_t tag);
     /* Ends the group for every rank; `why` is what they are told. */
     void (*abort)(struct hrf_comm *comm, const char *why);
 };
@@ -65,6 +68,7 @@ static inline void hrf_comm_count_add(struct hrf_comm_count *sum, const struct h
 struct hrf_comm {
     const struct hrf_comm_ops *ops;
     int32_t rank, n_ranks;
+    bool is_one_process;            /* ranks are threads: they see each other's pointers */
     int64_t deadline_ms;            /* without progress of the sender */
     atomic_llong steps;             /* this rank's progress */
     int64_t n_messages, sent_bytes; /* so far */

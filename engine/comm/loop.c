@@ -166,7 +166,11 @@ static void stop(struct hrf_comm *comm, const char *why)
 }
 
 static const struct hrf_comm_ops ops = {
-    .name = "loop", .send = send, .receive = receive, .abort = stop
+    .name = "loop",
+    .send = send,
+    .receive = receive,
+    .waiting = hrf_loop_waiting,
+    .abort = stop,
 };
 
 static void empty(struct mailbox *box)
@@ -218,10 +222,12 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
     for (int32_t i = 0; i < n_ranks; i++) {
         pthread_cond_init(&loop->boxes[i].arrived, &monotonic);
         loop->boxes[i].last = &loop->boxes[i].first;
-        loop->comms[i] = (struct loop_comm){
-            .base = { .ops = &ops, .rank = i, .n_ranks = n_ranks, .deadline_ms = deadline_ms },
-            .loop = loop
-        };
+        loop->comms[i] = (struct loop_comm){ .base = { .ops = &ops,
+                                                       .rank = i,
+                                                       .n_ranks = n_ranks,
+                                                       .is_one_process = true,
+                                                       .deadline_ms = deadline_ms },
+                                             .loop = loop };
     }
     loop->n_ranks = n_ranks;
     pthread_condattr_destroy(&monotonic);

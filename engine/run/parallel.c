@@ -47,6 +47,8 @@ static enum hrf_status work_once(struct worker *w, int64_t turn)
                                                        &w->err);
         if (status == HRF_OK)
             w->facts.memory = hrf_rank_memory(w->rank);
+        else
+            comm->ops->abort(comm, w->err.text); /* ranks of devices meet while they are made */
         return status;
     }
     const enum hrf_status status = hrf_rank_run(w->rank, p->source, p->context,

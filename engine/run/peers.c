@@ -6,7 +6,7 @@
 
 /* ---- who is who ---- */
 
-static int32_t comm_rank(const struct hrf_peers *peers, int32_t rank)
+int32_t hrf_peers_comm_rank(const struct hrf_peers *peers, int32_t rank)
 {
     const struct hrf_layout_plan *l = &peers->partition->layout;
     const int32_t n = hrf_layout_stage_ranks(l);
@@ -17,7 +17,7 @@ static int32_t comm_rank(const struct hrf_peers *peers, int32_t rank)
 
 /* One direction's exchanges and reductions have tags of their own. Messages of one tag arrive in
  * order, so micro-batches need not be told apart. */
-static int64_t tag_of(const struct hrf_peers *peers, bool is_reduce, int32_t index)
+int64_t hrf_peers_tag(const struct hrf_peers *peers, bool is_reduce, int32_t index)
 {
     return ((int64_t)index * 2 + is_reduce) * 2 + peers->is_mirrored;
 }
@@ -73,7 +73,7 @@ static enum hrf_status send_part(struct hrf_peers *peers, const struct picture *
         copy_part(&packed, from, part);
         bytes = peers->scratch;
     }
-    return peers->comm->ops->send(peers->comm, comm_rank(peers, to), tag, bytes, n, err);
+    return peers->comm->ops->send(peers->comm, hrf_peers_comm_rank(peers, to), tag, bytes, n, err);
 }
 
 static enum hrf_status receive_part(struct hrf_peers *peers, const struct picture *to, int32_t from,
@@ -82,7 +82,8 @@ static enum hrf_status receive_part(struct hrf_peers *peers, const struct pictur
     const size_t n = (size_t)hrf_exchange_bytes(to->exchange, part);
     const bool direct = is_in_one_piece(to, part);
     void *bytes = direct ? pixel(to, 0, part->lo[0], part->lo[1]) : peers->scratch;
-    HRF_TRY(peers->comm->ops->receive(peers->comm, comm_rank(peers, from), tag, bytes, n, err));
+    HRF_TRY(peers->comm->ops->receive(peers->comm, hrf_peers_comm_rank(peers, from), tag, bytes, n,
+                                      err));
     if (!direct) {
         const struct picture packed = { to->exchange, *part, peers->scratch };
         copy_part(to, &packed, part);
@@ -105,7 +106,7 @@ static enum hrf_status expect_parts(struct hrf_peers *peers, const struct pictur
     for (int32_t q = 0; q < peers->partition->n_ranks; q++) {
         const struct hrf_box part = hrf_exchange_sent(x, q, peers->rank);
         if (!hrf_box_is_empty(&part) && is_in_one_piece(to, &part))
-            HRF_TRY(comm->ops->expect(comm, comm_rank(peers, q), tag,
+            HRF_TRY(comm->ops->expect(comm, hrf_peers_comm_rank(peers, q), tag,
                                       pixel(to, 0, part.lo[0], part.lo[1]),
                                       (size_t)hrf_exchange_bytes(x, &part), err));
     }
@@ -119,7 +120,7 @@ enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange, const
     const int32_t me = peers->rank, n = peers->partition->n_ranks;
     const struct picture from = { x, x->local[me], (char *)(uintptr_t)in };
     const struct picture to = { x, x->need[me], out };
-    const int64_t tag = tag_of(peers, false, exchange);
+    const int64_t tag = hrf_peers_tag(peers, false, exchange);
     set_use(peers, HRF_COMM_EXCHANGE);
     if (peers->comm != NULL && peers->comm->ops->expect != NULL && hrf_exchange_takes(x, me))
         HRF_TRY(expect_parts(peers, &to, tag, err));
@@ -142,7 +143,7 @@ enum hrf_status hrf_peers_end(struct hrf_peers *peers, int32_t exchange, void *o
 {
     const struct hrf_exchange *x = &peers->partition->exchanges[exchange];
     const struct picture to = { x, x->need[peers->rank], out };
-    const int64_t tag = tag_of(peers, false, exchange);
+    const int64_t tag = hrf_peers_tag(peers, false, exchange);
     set_use(peers, HRF_COMM_EXCHANGE);
     for (int32_t q = 0; q < peers->partition->n_ranks && hrf_exchange_takes(x, peers->rank); q++) {
         const struct hrf_box part = hrf_exchange_sent(x, q, peers->rank);
@@ -197,20 +198,20 @@ enum hrf_status hrf_peers_reduce(struct hrf_peers *peers, int32_t reduce, const 
 {
     const struct hrf_reduce *r = &peers->partition->reduces[reduce];
     const size_t n_bytes = (size_t)r->count * hrf_dtype_size(r->dtype);
-    const int64_t tag = tag_of(peers, true, reduce);
+    const int64_t tag = hrf_peers_tag(peers, true, reduce);
     bool is_first = true;
     set_use(peers, HRF_COMM_REDUCE);
     for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++)
         if (q != peers->rank)
-            HRF_TRY(
-                peers->comm->ops->send(peers->comm, comm_rank(peers, q), tag, in, n_bytes, err));
+            HRF_TRY(peers->comm->ops->send(peers->comm, hrf_peers_comm_rank(peers, q), tag, in,
+                                           n_bytes, err));
     for (int32_t q = r->first; q < r->first + r->n; q++) {
         const void *part = in;
         if (!r->gives[q])
             continue;
         if (q != peers->rank) {
-            HRF_TRY(peers->comm->ops->receive(peers->comm, comm_rank(peers, q), tag, peers->scratch,
-                                              n_bytes, err));
+            HRF_TRY(peers->comm->ops->receive(peers->comm, hrf_peers_comm_rank(peers, q), tag,
+                                              peers->scratch, n_bytes, err));
             part = peers->scratch;
         }
         if (is_first)

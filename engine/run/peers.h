@@ -11,7 +11,8 @@
 #include "engine/plan/partition.h"
 
 /* Tags of exchanges and reductions lie between 0 and this; the few above, of 32767 that MPI
- * promises, are of rank.c and agree.c. */
+ * promises, are of rank.c, agree.c and
+ * device_shared.c. */
 enum { HRF_PEERS_MAX_TAG = 32760 };
 
 struct hrf_peers {
@@ -47,5 +48,9 @@ HRF_CHECKED enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t 
 /* `in`: the rank's part (NULL: none). */
 HRF_CHECKED enum hrf_status hrf_peers_reduce(struct hrf_peers *peers, int32_t reduce,
                                              const void *in, void *out, struct hrf_error *err);
+
+/* The comm's name of a rank of the partition, and the tag of a row's messages. */
+int32_t hrf_peers_comm_rank(const struct hrf_peers *peers, int32_t rank);
+int64_t hrf_peers_tag(const struct hrf_peers *peers, bool is_reduce, int32_t index);
 
 #endif

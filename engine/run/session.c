@@ -183,6 +183,8 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
 {
     session->memory.activation_bytes = session->plan->arena_bytes;
+    if (session->device.peers != NULL)
+        session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
     HRF_TRY(check_limit(session, limit, err));
     HRF_TRY(allocate_calls(session, err));
     size_t arena = (size_t)session->plan->arena_bytes;
@@ -322,32 +324,53 @@ static enum hrf_status check_pixels(const struct hrf_session *session, struct hr
     return HRF_OK;
 }
 
+/* The back end, and what it has to agree on with the other ranks' before anything takes each rank
+ * its own time. */
+static enum hrf_status start(struct hrf_session *session, const struct hrf_session_config *config,
+                             struct hrf_error *err)
+{
+    const struct hrf_comm *comm = session->peers != NULL ? session->peers->comm : NULL;
+    const struct hrf_backend_config backend = {
+        .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
+        .place = comm != NULL && comm->is_one_process ? comm->rank : -1,
+        .allow_tf32 = strcmp(config->precision, "tf32") == 0,
+    };
+    if (comm != NULL && config->carrier == HRF_CARRIER_IPC && session->device.ops == NULL)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--comm ipc carries what lies on GPUs; on device %s use --comm mpi",
+                             session->ops->name);
+    HRF_TRY(session->ops->create(&backend, &session->backend, err));
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    if (session->device.ops != NULL && session->peers != NULL)
+        HRF_TRY(hrf_device_peers_create(session->peers, session->device.ops, session->backend,
+                                        config->carrier, &session->device.peers, err));
+    return session->ops->prepare != NULL
+               ? session->ops->prepare(session->backend, session->graph, err)
+               : HRF_OK;
+}
+
 static enum hrf_status build(struct hrf_session *session, const struct hrf_session_config *config,
                              struct hrf_error *err)
 {
-    struct hrf_backend_config backend = {
-        .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
-        .allow_tf32 = strcmp(config->precision, "tf32") == 0,
-    };
     HRF_TRY(prepare_outputs(session, err));
     HRF_TRY(check_pixels(session, err));
     HRF_TRY(check_supported(session, err));
-    /* A device's exchange is all done at its beginning: no part of a node has to wait for it. */
+    /* A device computes a node as a whole: kernels of a few rows would leave most of it idle. */
     for (int32_t i = 0; i < session->graph->n_nodes && session->device.ops != NULL; i++)
         memset(session->graph->nodes[i].attributes.interior, 0,
                sizeof session->graph->nodes[i].attributes.interior);
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
-    HRF_TRY(session->ops->create(&backend, &session->backend, err));
-    if (session->ops->enter != NULL)
-        session->ops->enter(session->backend);
-    if (session->ops->prepare != NULL)
-        HRF_TRY(session->ops->prepare(session->backend, session->graph, err));
+    HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, err));
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
     HRF_TRY(hrf_strbuf_status(&session->notes, err));
-    return allocate(session, config->memory_limit_bytes, err);
+    HRF_TRY(allocate(session, config->memory_limit_bytes, err));
+    if (session->device.peers != NULL)
+        hrf_device_peers_ready(session->device.peers);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
@@ -480,7 +503,7 @@ const char *hrf_session_notes(const struct hrf_session *session)
     return session->notes.text;
 }
 
-/* Kernels see host memory here: a device's exchange is all done at its beginning. */
+/* Kernels see host memory here. */
 static enum hrf_status communicate(struct hrf_session *session, const struct hrf_step *step,
                                    const struct hrf_kernel_call *call, struct hrf_error *err)
 {
@@ -501,11 +524,10 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct h
     const struct hrf_step *step = &session->plan->steps[i];
     struct hrf_kernel *kernel = session->kernels[i];
     const bool talks = is_communication(&session->graph->nodes[step->node]);
-    if (talks && session->device.ops != NULL)
-        return step->kind == HRF_STEP_END ? HRF_OK
-                                          : hrf_session_device_communicate(session, i, err);
     if (session->peers != NULL)
         HRF_TRY(hrf_peers_progress(session->peers, err));
+    if (talks && session->device.ops != NULL)
+        return hrf_session_device_communicate(session, i, err);
     return talks ? communicate(session, step, &session->calls[i], err)
                  : kernel->run(kernel, &session->calls[i], err);
 }

@@ -11,7 +11,7 @@
 #include "engine/backend/backend.h"
 #include "engine/ir/graph.h"
 #include "engine/passes/lower.h"
-#include "engine/run/peers.h"
+#include "engine/run/device_peers.h"
 
 #include <stdint.h>
 
@@ -40,6 +40,7 @@ struct hrf_session_config {
     /* Input 0 may be fed in the type that the network computes in (hrf_session_input_type), where
      * kernels work in host memory. Of hrf_session_create() alone. */
     bool narrow_input;
+    enum hrf_carrier carrier; /* of messages between devices */
 };
 
 struct hrf_session_memory {

@@ -63,6 +63,7 @@ enum hrf_status hrf_session_device_allocate(struct hrf_session *session, struct 
 void hrf_session_device_release(struct hrf_session *session)
 {
     struct hrf_session_device *d = &session->device;
+    hrf_device_peers_destroy(d->peers);
     d->ops->record_destroy(session->backend, d->recording);
     for (int32_t i = 0; d->inputs != NULL && i < session->graph->n_inputs; i++)
         d->ops->release_host(session->backend, d->inputs[i]);
@@ -74,8 +75,6 @@ void hrf_session_device_release(struct hrf_session *session)
         d->ops->release_host(session->backend, d->pixels[slot]);
     }
     d->ops->release_host(session->backend, d->shown);
-    d->ops->release_host(session->backend, d->staged[0]);
-    d->ops->release_host(session->backend, d->staged[1]);
     if (session->is_lent)
         return;
     d->ops->release(session->backend, session->arena);
@@ -162,64 +161,22 @@ static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *
     return HRF_OK;
 }
 
-/* What a rank without others takes: of what it has, the part that it needs. */
-static enum hrf_status crop(struct hrf_session *session, const struct hrf_exchange *x,
-                            const struct hrf_kernel_call *call, struct hrf_error *err)
-{
-    const struct hrf_box *from = &x->local[session->peers->rank];
-    const struct hrf_box *to = &x->need[session->peers->rank];
-    const struct hrf_box kept = hrf_box_intersect(from, to);
-    const size_t pixel = (size_t)x->channels * x->element_bytes;
-    const size_t from_row = (size_t)(from->hi[1] - from->lo[1]) * pixel;
-    const size_t to_row = (size_t)(to->hi[1] - to->lo[1]) * pixel;
-    for (int64_t image = 0; image < x->n_images && !hrf_box_is_empty(&kept); image++) {
-        const int64_t in = image * (from->hi[0] - from->lo[0]) + kept.lo[0] - from->lo[0];
-        const int64_t out = image * (to->hi[0] - to->lo[0]) + kept.lo[0] - to->lo[0];
-        const char *source = (const char *)call->inputs[0] + (size_t)in * from_row +
-                             (size_t)(kept.lo[1] - from->lo[1]) * pixel;
-        char *target = (char *)call->output + (size_t)out * to_row +
-                       (size_t)(kept.lo[1] - to->lo[1]) * pixel;
-        if (target != source) /* else it was made in its place */
-            HRF_TRY(session->device.ops->copy_rows(
-                session->backend, target, to_row, source, from_row,
-                (size_t)(kept.hi[1] - kept.lo[1]) * pixel, (size_t)(kept.hi[0] - kept.lo[0]), err));
-    }
-    return HRF_OK;
-}
-
-enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t step,
+enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t i,
                                                struct hrf_error *err)
 {
-    struct hrf_session_device *d = &session->device;
-    const struct hrf_node *node = &session->graph->nodes[session->plan->steps[step].node];
-    const struct hrf_kernel_call *call = &session->calls[step];
-    const bool has_input = node->n_inputs > 0 && call->inputs[0] != NULL;
-    const size_t in = has_input ? bytes_of(session, node->inputs[0]) : 0;
-    const size_t out = bytes_of(session, node->outputs[0]);
-    if (session->peers->comm == NULL) {
-        const struct hrf_exchange *x =
-            &session->peers->partition->exchanges[node->attributes.index];
-        return has_input && hrf_exchange_takes(x, session->peers->rank)
-                   ? crop(session, x, call, err)
-                   : HRF_OK;
-    }
-    HRF_TRY(grow(session, &d->staged[0], &d->staged_bytes[0], in, err));
-    HRF_TRY(grow(session, &d->staged[1], &d->staged_bytes[1], out, err));
-    if (in > 0)
-        HRF_TRY(d->ops->download(session->backend, d->staged[0], call->inputs[0], in, err));
-    HRF_TRY(hrf_session_device_wait(session, err));
-    const void *from = has_input ? d->staged[0] : NULL;
-    if (node->op == HRF_OP_EXCHANGE)
-        HRF_TRY(
-            hrf_peers_exchange(session->peers, node->attributes.index, from, d->staged[1], err));
-    else
-        HRF_TRY(hrf_peers_reduce(session->peers, node->attributes.index, from, d->staged[1], err));
-    if (node->op == HRF_OP_EXCHANGE &&
-        !hrf_exchange_takes(&session->peers->partition->exchanges[node->attributes.index],
-                            session->peers->rank))
-        return HRF_OK; /* the output holds already what it should */
-    return out > 0 ? d->ops->upload(session->backend, call->output, d->staged[1], out, err)
-                   : HRF_OK;
+    struct hrf_device_peers *peers = session->device.peers;
+    const struct hrf_step *step = &session->plan->steps[i];
+    const struct hrf_node *node = &session->graph->nodes[step->node];
+    const struct hrf_kernel_call *call = &session->calls[i];
+    const int32_t index = node->attributes.index;
+    const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
+    if (node->op == HRF_OP_ALL_REDUCE)
+        return hrf_device_peers_reduce(peers, index, in, call->output, err);
+    if (step->kind != HRF_STEP_END)
+        HRF_TRY(hrf_device_peers_begin(peers, index, in, call->output, err));
+    if (step->kind == HRF_STEP_BEGIN)
+        return HRF_OK;
+    return hrf_device_peers_end(peers, index, call->output, err);
 }
 
 enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,

@@ -4,6 +4,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/plan/plan.h"
+#include "engine/run/device_peers.h"
 #include "engine/run/session.h"
 
 enum { HRF_SESSION_SLOTS = 2 }; /* batches under way on a device: one crosses over, one computes */
@@ -18,8 +19,7 @@ struct hrf_session_device {
     int64_t n_runs;
     float *shown; /* what the observer sees */
     size_t shown_bytes;
-    void *staged[2]; /* what goes to other ranks, and what comes from them */
-    size_t staged_bytes[2];
+    struct hrf_device_peers *peers; /* NULL: it has none */
 };
 
 struct hrf_session {
@@ -66,7 +66,7 @@ HRF_CHECKED enum hrf_status hrf_session_device_finish(struct hrf_session *sessio
                                                       struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,
                                                     struct hrf_error *err);
-/* EXCHANGE or ALL_REDUCE by way of the host: device pointers never reach another process. */
+/* A step of EXCHANGE or ALL_REDUCE. */
 HRF_CHECKED enum hrf_status hrf_session_device_communicate(struct hrf_session *session,
                                                            int32_t step, struct hrf_error *err);
 /* Value `value` (float32) copied to the host. */

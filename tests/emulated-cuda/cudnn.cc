@@ -31,7 +31,7 @@ struct tensor {
 
 struct step {
     bool is_conv = false;
-    long mode = 0; /* of a pointwise step */
+    long mode = 0;  /* of a pointwise step */
     tensor x, b, y; /* b: weights of a convolution; id 0: none */
     long pads[4] = {}, stride[2] = {}, dilation[2] = {};
     double lower = 0, upper = INFINITY, slope = 0;
@@ -261,9 +261,8 @@ void run_step(const step &s, places &at)
                         v = convolve(s, image.data(), weights.data(), n, c, h, w);
                     else
                         v = apply(s, load(at[s.x.id], s.x.type, offset(s.x, n, c, h, w)),
-                                  s.b.id != 0
-                                      ? load(at[s.b.id], s.b.type, offset(s.b, n, c, h, w))
-                                      : 0);
+                                  s.b.id != 0 ? load(at[s.b.id], s.b.type, offset(s.b, n, c, h, w))
+                                              : 0);
                     store(at[s.y.id], s.y.type, offset(s.y, n, c, h, w), v);
                 }
 }
@@ -359,14 +358,14 @@ cudnnStatus_t finalize(emulated_descriptor *d)
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         d->code = std::make_shared<program>();
         for (auto *o : list<emulated_descriptor *>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS))
-            d->code->steps.push_back(
-                o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
-                    ? conv_step(o)
-                    : pointwise_step(o));
+            d->code->steps.push_back(o->type ==
+                                             CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+                                         ? conv_step(o)
+                                         : pointwise_step(o));
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-        d->code = one<emulated_descriptor *>(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, nullptr)
-                      ->code;
+        d->code =
+            one<emulated_descriptor *>(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, nullptr)->code;
         if (one<int32_t>(d, CUDNN_ATTR_ENGINEHEUR_MODE, 0) != CUDNN_HEUR_MODE_A ||
             engines_for(*d->code).empty())
             return CUDNN_STATUS_NOT_SUPPORTED;
@@ -377,8 +376,8 @@ cudnnStatus_t finalize(emulated_descriptor *d)
             d->code = std::make_shared<program>();
             return from_text(text.data(), *d->code) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
         }
-        const auto *config = one<emulated_descriptor *>(
-            d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, nullptr);
+        const auto *config = one<emulated_descriptor *>(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                                        nullptr);
         d->code = std::make_shared<program>(*config->code);
         return CUDNN_STATUS_SUCCESS;
     }

@@ -5,8 +5,6 @@
 
 #include "base/path.h"
 #include "engine/model/model.h"
-#include "engine/run/made_ranges.h"
-#include "engine/run/parallel.h"
 #include "engine/run/session.h"
 #include "engine/run/session_private.h"
 #include "tests/ops/cases.h"
@@ -301,47 +299,6 @@ static void pixels_become_the_floats_that_the_form_says(void **state)
     hrf_graph_destroy(graph);
 }
 
-/* ---- ranks ---- */
-
-static void ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8(void **state)
-{
-    static const char *const layouts[] = { "spatial=3", "spatial=2x2,microbatches=2", "stages=2" };
-    struct hrf_graph *graph = make_network("resnet18", 32, 2);
-    struct hrf_made_ranges made;
-    struct hrf_error err = { .text = "" };
-    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
-    const int64_t n = hrf_shape_count(&source.shape);
-    struct hrf_random random = hrf_random_init(3);
-    float *images = hrf_alloc_array((size_t)n, sizeof *images), one[6] = { 0 };
-    (void)state;
-    assert_non_null(images);
-    for (int64_t i = 0; i < n; i++)
-        images[i] = (float)(hrf_random_unit(&random) * 4 - 2);
-    source.data = images;
-    assert_int_equal(hrf_made_ranges_init(graph, &made, &err), HRF_OK);
-    const struct hrf_session_config config = { .device = "cuda",
-                                               .precision = "int8",
-                                               .n_threads = 1,
-                                               .ranges = made.ranges,
-                                               .n_ranges = made.n_ranges };
-    for (size_t i = 0; i <= sizeof layouts / sizeof layouts[0]; i++) {
-        struct hrf_layout_plan layout;
-        struct hrf_parallel *parallel = NULL;
-        assert_int_equal(hrf_layout_parse(i > 0 ? layouts[i - 1] : NULL, &layout, &err), HRF_OK);
-        if (hrf_parallel_create(graph, &config, &layout, 600000, &parallel, &err) != HRF_OK ||
-            hrf_parallel_run(parallel, hrf_read_array, &source, &err) != HRF_OK)
-            fail_msg("%s: %s", i > 0 ? layouts[i - 1] : "single", err.text);
-        const float *output = hrf_parallel_output(parallel, 0);
-        if (i == 0)
-            memcpy(one, output, sizeof one);
-        assert_memory_equal(output, one, sizeof one);
-        hrf_parallel_destroy(parallel);
-    }
-    hrf_made_ranges_release(&made);
-    hrf_free(images);
-    hrf_graph_destroy(graph);
-}
-
 /* ---- bands ---- */
 
 static void bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8(void **state)
@@ -436,7 +393,6 @@ int main(void)
         cmocka_unit_test(a_tuned_plan_is_read_again_and_a_damaged_one_made_anew),
         cmocka_unit_test(pixels_become_the_floats_that_the_form_says),
         cmocka_unit_test(networks_agree_with_the_reference),
-        cmocka_unit_test(ranks_on_one_gpu_give_the_bytes_of_one_rank_in_int8),
         cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
         cmocka_unit_test(products_of_values_go_to_cublas_however_they_lie),

@@ -286,7 +286,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     backend->allow_tf32 = config->allow_tf32;
     backend->n_threads = config->n_threads;
     backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
-    enum hrf_status status = hrf_cuda_device_open(-1, &backend->device, err);
+    enum hrf_status status = hrf_cuda_device_open(config->place, &backend->device, err);
     if (status == HRF_OK)
         status = make_events(backend, err);
     if (status == HRF_OK)

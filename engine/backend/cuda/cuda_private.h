@@ -33,6 +33,29 @@ struct hrf_backend {
     struct hrf_strbuf notes, lines; /* lines: for the next notes */
 };
 
+/* share.c: what the queue (struct hrf_device_ops) has for ranks. */
+enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_device_box *box,
+                                  struct hrf_error *err);
+enum hrf_status hrf_cuda_join(struct hrf_backend *backend, const struct hrf_device_join *join,
+                              void *out, const void *parts, struct hrf_error *err);
+const char *hrf_cuda_address(const struct hrf_backend *backend);
+void *hrf_cuda_stream(struct hrf_backend *backend);
+enum hrf_status hrf_cuda_share(struct hrf_backend *backend, void *memory, bool is_far,
+                               struct hrf_device_handle *out, struct hrf_error *err);
+enum hrf_status hrf_cuda_open(struct hrf_backend *backend, const struct hrf_device_handle *handle,
+                              const char *address, bool is_far, void **out, struct hrf_error *err);
+void hrf_cuda_close(struct hrf_backend *backend, void *memory, bool is_far);
+enum hrf_status hrf_cuda_signal_create(struct hrf_backend *backend, bool is_far, void **out,
+                                       struct hrf_device_handle *handle, struct hrf_error *err);
+enum hrf_status hrf_cuda_signal_open(struct hrf_backend *backend,
+                                     const struct hrf_device_handle *handle, bool is_far,
+                                     void **out, struct hrf_error *err);
+void hrf_cuda_signal_destroy(struct hrf_backend *backend, void *signal);
+enum hrf_status hrf_cuda_signal_set(struct hrf_backend *backend, void *signal,
+                                    struct hrf_error *err);
+enum hrf_status hrf_cuda_signal_wait(struct hrf_backend *backend, void *signal,
+                                     struct hrf_error *err);
+
 struct hrf_cuda_kernel;
 typedef cudaError_t hrf_cuda_launch(const struct hrf_cuda_kernel *kernel,
                                     const struct hrf_kernel_call *call);

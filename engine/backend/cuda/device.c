@@ -62,7 +62,7 @@ static enum hrf_status describe(struct hrf_cuda_device *device, struct hrf_error
 
 /* Ranks of one node share out the GPUs that they all see; where each sees its own alone, that one.
  */
-static int index_of_rank(int n_devices)
+static int place_of_rank(void)
 {
     static const char *const names[] = { "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
                                          "PMIX_LOCAL_RANK" };
@@ -71,12 +71,12 @@ static int index_of_rank(int n_devices)
         char *end = NULL;
         const long rank = text != NULL ? strtol(text, &end, 10) : -1;
         if (text != NULL && end != text && *end == '\0' && rank >= 0)
-            return (int)(rank % n_devices);
+            return (int)rank;
     }
     return 0;
 }
 
-enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out, struct hrf_error *err)
+enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = hrf_calloc(1, sizeof *device);
     int n_devices = 0;
@@ -88,16 +88,15 @@ enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out, st
     cudaError_t status = cudaGetDeviceCount(&n_devices);
     if (status != cudaSuccess || n_devices == 0)
         return explain_start(status, device->driver, device->runtime, err);
-    device->index = index < 0 ? index_of_rank(n_devices) : index;
-    if (device->index >= n_devices)
-        return hrf_error_set(err, HRF_E_USER, "GPU %d was asked for; this machine shows %d",
-                             device->index, n_devices);
+    device->index = (place < 0 ? place_of_rank() : place) % n_devices;
     HRF_TRY(describe(device, err));
     HRF_TRY_CUDA(cudaSetDevice(device->index), "starting the GPU");
     HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking),
                  "starting the GPU");
     HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->copies, cudaStreamNonBlocking),
                  "starting the GPU");
+    HRF_TRY_CUDA(cudaDeviceGetPCIBusId(device->address, sizeof device->address, device->index),
+                 "asking the GPU where it is");
     *out = device;
     device = NULL;
     return HRF_OK;

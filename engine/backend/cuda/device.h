@@ -24,6 +24,7 @@ enum hrf_status hrf_cuda_error(struct hrf_error *err, cudaError_t status, const 
 struct hrf_cuda_device {
     int index;
     char name[256];
+    char address[32];     /* on the PCI bus */
     int major, minor;     /* compute capability */
     int driver, runtime;  /* CUDA versions, 1000 * major + 10 * minor */
     int64_t memory_bytes; /* in all */
@@ -31,10 +32,11 @@ struct hrf_cuda_device {
     cudaStream_t copies;  /* of transfers */
 };
 
-/* index -1: the visible one of this rank's number on its node, the first when it has none.
+/* `place`: that one of the visible devices, modulo their number; -1: by this rank's number on its
+ * node, the first when it has none.
  * HRF_E_UNSUPPORTED, with the reason and the way out: no driver, a driver that is too old, no
  * device, a device that is too old. */
-HRF_CHECKED enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out,
+HRF_CHECKED enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out,
                                                  struct hrf_error *err);
 void hrf_cuda_device_destroy(struct hrf_cuda_device *device);
 HRF_DEFINE_AUTO(hrf_cuda_device)

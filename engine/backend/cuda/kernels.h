@@ -196,6 +196,25 @@ cudaError_t hrf_k_convolve(struct hrf_k_array y, struct hrf_k_array x, const voi
                            struct hrf_k_array residual, const struct hrf_k_convolution *convolution,
                            cudaStream_t stream);
 
+/* ---- what ranks exchange (boxes.cu) ---- */
+
+/* n_images x n_rows runs of row_bytes each; distances in bytes. Between memory of this device, of
+ * another that it reaches, and host memory that it reaches. */
+struct hrf_k_box {
+    void *to;
+    const void *from;
+    int64_t n_images, n_rows, row_bytes;
+    int64_t to_image, to_row, from_image, from_row;
+};
+cudaError_t hrf_k_copy_box(const struct hrf_k_box *box, cudaStream_t stream);
+/* y[i] = parts[0][i] + parts[1][i] + ..., in this order; likewise the largest. */
+cudaError_t hrf_k_sum_doubles(double *y, const double *parts, int32_t n_parts, int64_t count,
+                              cudaStream_t stream);
+cudaError_t hrf_k_sum_integers(int32_t *y, const int32_t *parts, int32_t n_parts, int64_t count,
+                               cudaStream_t stream);
+cudaError_t hrf_k_largest(const struct hrf_k_array *y, const struct hrf_k_array *parts,
+                          int32_t n_parts, int64_t count, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -53,22 +53,6 @@ static enum hrf_status download(struct hrf_backend *backend, void *to, const voi
     return HRF_OK;
 }
 
-static enum hrf_status copy_rows(struct hrf_backend *backend, void *to, size_t to_pitch,
-                                 const void *from, size_t from_pitch, size_t n_bytes, size_t rows,
-                                 struct hrf_error *err)
-{
-    static const char what[] = "copying rows on the GPU";
-    const cudaStream_t stream = backend->device->stream;
-    if (to_pitch == n_bytes && from_pitch == n_bytes)
-        HRF_TRY_CUDA(cudaMemcpyAsync(to, from, n_bytes * rows, cudaMemcpyDeviceToDevice, stream),
-                     what);
-    else
-        HRF_TRY_CUDA(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, n_bytes, rows,
-                                       cudaMemcpyDeviceToDevice, stream),
-                     what);
-    return HRF_OK;
-}
-
 /* Room for the pixels: made by the first batch, which is the largest of a session. */
 static enum hrf_status make_room(struct hrf_backend *backend, struct hrf_cuda_landing *landing,
                                  size_t n_bytes, struct hrf_error *err)
@@ -174,7 +158,6 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .release_host = release_host,
     .upload = upload,
     .download = download,
-    .copy_rows = copy_rows,
     .upload_pixels = upload_pixels,
     .mark = mark,
     .wait = wait,
@@ -184,4 +167,16 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .record_destroy = record_destroy,
     .notes = notes,
     .describe = describe,
+    .copy_box = hrf_cuda_copy_box,
+    .join = hrf_cuda_join,
+    .address = hrf_cuda_address,
+    .queue = hrf_cuda_stream,
+    .share = hrf_cuda_share,
+    .open = hrf_cuda_open,
+    .close = hrf_cuda_close,
+    .signal_create = hrf_cuda_signal_create,
+    .signal_open = hrf_cuda_signal_open,
+    .signal_destroy = hrf_cuda_signal_destroy,
+    .signal_set = hrf_cuda_signal_set,
+    .signal_wait = hrf_cuda_signal_wait,
 };

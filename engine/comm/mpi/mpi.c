@@ -387,6 +387,7 @@ static const struct hrf_comm_ops ops = {
     .receive = receive,
     .expect = expect,
     .progress = progress,
+    .waiting = waiting,
     .abort = end_group,
 };
 

@@ -1,0 +1,422 @@
+#include "engine/run/device_peers.h"
+
+#include "engine/ir/number.h"
+#include "engine/run/device_peers_private.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 256 }; /* bytes: of parts in packed memory */
+
+/* Packed parts on their way through the host: on the device and in host memory that it reaches. */
+struct staging {
+    char *device, *host;
+    size_t n_bytes;
+};
+
+struct hrf_device_peers {
+    struct hrf_peers *peers;
+    const struct hrf_device_ops *ops;
+    struct hrf_backend *backend;
+    struct hrf_shared *shared;
+    struct staging out, in;
+    bool host_is_read; /* copies out of in.host may be under way */
+    char *gathered;    /* all ranks' parts of a reduction */
+    size_t gathered_bytes;
+    struct hrf_part *sent, *received; /* [n_ranks] of the exchange at hand */
+    bool is_ready, has_failed;
+};
+
+/* ---- areas ---- */
+
+struct hrf_area hrf_area_packed(const struct hrf_area *of, void *at)
+{
+    return (struct hrf_area){ .at = at,
+                              .n_images = of->n_images,
+                              .n_rows = of->n_rows,
+                              .row_bytes = of->row_bytes,
+                              .image = of->n_rows * of->row_bytes,
+                              .row = of->row_bytes };
+}
+
+bool hrf_area_is_packed(const struct hrf_area *a)
+{
+    return (a->n_rows == 1 || a->row == a->row_bytes) &&
+           (a->n_images == 1 || a->image == a->n_rows * a->row_bytes);
+}
+
+enum hrf_status hrf_device_copy(const struct hrf_device_ops *ops, struct hrf_backend *backend,
+                                const struct hrf_area *to, const struct hrf_area *from,
+                                struct hrf_error *err)
+{
+    struct hrf_device_box box = { .to = to->at,
+                                  .from = from->at,
+                                  .n_images = to->n_images,
+                                  .n_rows = to->n_rows,
+                                  .row_bytes = to->row_bytes,
+                                  .to_image = to->image,
+                                  .to_row = to->row,
+                                  .from_image = from->image,
+                                  .from_row = from->row };
+    if (to->at == from->at)
+        return HRF_OK;                                              /* it lies where it should */
+    if (to->row == to->row_bytes && from->row == from->row_bytes) { /* rows in one run */
+        box.row_bytes *= box.n_rows;
+        box.n_rows = 1;
+        box.to_row = box.from_row = box.row_bytes;
+    }
+    return ops->copy_box(backend, &box, err);
+}
+
+/* Part `part` of a tensor that holds box `held` of the exchanged value. */
+static struct hrf_area area_of(const struct hrf_exchange *x, const struct hrf_box *held,
+                               const void *pixels, const struct hrf_box *part)
+{
+    const int64_t pixel = x->channels * (int64_t)x->element_bytes;
+    const int64_t row = (held->hi[1] - held->lo[1]) * pixel;
+    struct hrf_area area = { .n_images = x->n_images,
+                             .n_rows = part->hi[0] - part->lo[0],
+                             .row_bytes = (part->hi[1] - part->lo[1]) * pixel,
+                             .image = (held->hi[0] - held->lo[0]) * row,
+                             .row = row };
+    area.at = (char *)(uintptr_t)pixels + (part->lo[0] - held->lo[0]) * row +
+              (part->lo[1] - held->lo[1]) * pixel;
+    return area;
+}
+
+static struct hrf_area run_of(void *at, size_t n_bytes)
+{
+    const int64_t n = (int64_t)n_bytes;
+    return (struct hrf_area){ at, 1, 1, n, n, n };
+}
+
+static size_t room_of(const struct hrf_part *part)
+{
+    return (hrf_area_bytes(&part->area) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* ---- through the host ---- */
+
+static enum hrf_status wait(struct hrf_device_peers *d, struct hrf_error *err)
+{
+    HRF_TRY(d->ops->mark(d->backend, 0, err));
+    d->host_is_read = false;
+    return d->ops->wait(d->backend, 0, err);
+}
+
+static bool is_staged(const struct hrf_device_peers *d, const struct hrf_part *part)
+{
+    return !hrf_shared_reaches(d->shared, part->peer);
+}
+
+/* All parts cross over while the thread waits once. */
+static enum hrf_status send_staged(struct hrf_device_peers *d, int32_t n, struct hrf_error *err)
+{
+    size_t at = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct hrf_part *part = &d->sent[i];
+        if (!is_staged(d, part))
+            continue;
+        struct hrf_area packed = part->area;
+        if (!hrf_area_is_packed(&part->area)) {
+            packed = hrf_area_packed(&part->area, d->out.device + at);
+            HRF_TRY(hrf_device_copy(d->ops, d->backend, &packed, &part->area, err));
+        }
+        HRF_TRY(d->ops->download(d->backend, d->out.host + at, packed.at, hrf_area_bytes(&packed),
+                                 err));
+        at += room_of(part);
+    }
+    if (at > 0)
+        HRF_TRY(wait(d, err));
+    at = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct hrf_part *part = &d->sent[i];
+        if (!is_staged(d, part))
+            continue;
+        HRF_TRY(d->peers->comm->ops->send(d->peers->comm, hrf_peers_comm_rank(d->peers, part->peer),
+                                          part->tag, d->out.host + at, hrf_area_bytes(&part->area),
+                                          err));
+        at += room_of(part);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status receive_staged(struct hrf_device_peers *d, const struct hrf_part *part,
+                                      size_t at, struct hrf_error *err)
+{
+    const size_t n_bytes = hrf_area_bytes(&part->area);
+    const bool is_direct = hrf_area_is_packed(&part->area);
+    const struct hrf_area packed = hrf_area_packed(&part->area, d->in.device + at);
+    HRF_TRY(d->peers->comm->ops->receive(d->peers->comm, hrf_peers_comm_rank(d->peers, part->peer),
+                                         part->tag, d->in.host + at, n_bytes, err));
+    d->host_is_read = true;
+    HRF_TRY(d->ops->upload(d->backend, is_direct ? part->area.at : packed.at, d->in.host + at,
+                           n_bytes, err));
+    return is_direct ? HRF_OK : hrf_device_copy(d->ops, d->backend, &part->area, &packed, err);
+}
+
+/* ---- all of an exchange's parts ---- */
+
+static enum hrf_status send_all(struct hrf_device_peers *d, int32_t n, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!is_staged(d, &d->sent[i]))
+            HRF_TRY(hrf_shared_send(d->shared, &d->sent[i], err));
+    return send_staged(d, n, err);
+}
+
+static enum hrf_status receive_all(struct hrf_device_peers *d, int32_t n, struct hrf_error *err)
+{
+    size_t at = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct hrf_part *part = &d->received[i];
+        if (!is_staged(d, part)) {
+            HRF_TRY(hrf_shared_receive(d->shared, part, err));
+            continue;
+        }
+        if (at == 0 && d->host_is_read)
+            HRF_TRY(wait(d, err));
+        HRF_TRY(receive_staged(d, part, at, err));
+        at += room_of(part);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status begin(struct hrf_device_peers *d, int32_t e, const void *in, void *out,
+                             struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const struct hrf_exchange *x = &p->exchanges[e];
+    const int32_t me = d->peers->rank, n = p->n_ranks;
+    const int64_t tag = hrf_peers_tag(d->peers, false, e);
+    int32_t n_sent = 0;
+    for (int32_t i = 1; i < n; i++) { /* not all to the same rank first */
+        const int32_t q = (me + i) % n;
+        const struct hrf_box part = hrf_exchange_sent(x, me, q);
+        if (!hrf_box_is_empty(&part))
+            d->sent[n_sent++] = (struct hrf_part){ q, e, tag,
+                                                   area_of(x, &x->local[me], in, &part) };
+    }
+    HRF_TRY(send_all(d, n_sent, err));
+    const struct hrf_box kept = hrf_box_intersect(&x->local[me], &x->need[me]);
+    if (!hrf_exchange_takes(x, me) || hrf_box_is_empty(&kept))
+        return HRF_OK;
+    const struct hrf_area from = area_of(x, &x->local[me], in, &kept);
+    const struct hrf_area to = area_of(x, &x->need[me], out, &kept);
+    return hrf_device_copy(d->ops, d->backend, &to, &from, err);
+}
+
+static enum hrf_status end(struct hrf_device_peers *d, int32_t e, void *out, struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const struct hrf_exchange *x = &p->exchanges[e];
+    const int32_t me = d->peers->rank;
+    const int64_t tag = hrf_peers_tag(d->peers, false, e);
+    int32_t n_received = 0;
+    for (int32_t q = 0; q < p->n_ranks && hrf_exchange_takes(x, me); q++) {
+        const struct hrf_box part = hrf_exchange_sent(x, q, me);
+        if (!hrf_box_is_empty(&part))
+            d->received[n_received++] = (struct hrf_part){ q, e, tag,
+                                                           area_of(x, &x->need[me], out, &part) };
+    }
+    return receive_all(d, n_received, err);
+}
+
+static enum hrf_status reduce(struct hrf_device_peers *d, int32_t index, const void *in, void *out,
+                              struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const struct hrf_reduce *r = &p->reduces[index];
+    const size_t n_bytes = (size_t)r->count * hrf_dtype_size(r->dtype);
+    const int64_t tag = hrf_peers_tag(d->peers, true, index);
+    const int32_t row = p->n_exchanges + index, me = d->peers->rank;
+    struct hrf_device_join join = { r->dtype, r->is_max, 0, r->count };
+    int32_t n_sent = 0, n_received = 0;
+    const struct hrf_area own = run_of((void *)(uintptr_t)in, n_bytes);
+    for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++)
+        if (q != me)
+            d->sent[n_sent++] = (struct hrf_part){ q, row, tag, own };
+    HRF_TRY(send_all(d, n_sent, err));
+    for (int32_t q = r->first; q < r->first + r->n; q++) {
+        const struct hrf_area place = run_of(d->gathered + (size_t)join.n_parts * n_bytes, n_bytes);
+        if (!r->gives[q])
+            continue;
+        if (q == me)
+            HRF_TRY(hrf_device_copy(d->ops, d->backend, &place, &own, err));
+        else
+            d->received[n_received++] = (struct hrf_part){ q, row, tag, place };
+        join.n_parts++;
+    }
+    HRF_TRY(receive_all(d, n_received, err));
+    return join.n_parts > 0 ? d->ops->join(d->backend, &join, out, d->gathered, err) : HRF_OK;
+}
+
+static void set_use(struct hrf_device_peers *d, enum hrf_comm_use use)
+{
+    if (d->peers->comm != NULL)
+        d->peers->comm->use = use;
+}
+
+static enum hrf_status note(struct hrf_device_peers *d, enum hrf_status status)
+{
+    d->has_failed |= status != HRF_OK;
+    return status;
+}
+
+enum hrf_status hrf_device_peers_begin(struct hrf_device_peers *d, int32_t e, const void *in,
+                                       void *out, struct hrf_error *err)
+{
+    set_use(d, HRF_COMM_EXCHANGE);
+    return note(d, begin(d, e, in, out, err));
+}
+
+enum hrf_status hrf_device_peers_end(struct hrf_device_peers *d, int32_t e, void *out,
+                                     struct hrf_error *err)
+{
+    set_use(d, HRF_COMM_EXCHANGE);
+    return note(d, end(d, e, out, err));
+}
+
+enum hrf_status hrf_device_peers_reduce(struct hrf_device_peers *d, int32_t index, const void *in,
+                                        void *out, struct hrf_error *err)
+{
+    set_use(d, HRF_COMM_REDUCE);
+    return note(d, reduce(d, index, in, out, err));
+}
+
+/* ---- making one ---- */
+
+/* Bytes of every message of rank `from` to rank `to`. */
+static int64_t message_bytes(const struct hrf_partition *p, int32_t row, int32_t from, int32_t to)
+{
+    if (row < p->n_exchanges) {
+        const struct hrf_box part = hrf_exchange_sent(&p->exchanges[row], from, to);
+        return from != to ? hrf_exchange_bytes(&p->exchanges[row], &part) : 0;
+    }
+    const struct hrf_reduce *r = &p->reduces[row - p->n_exchanges];
+    const bool is_sent = from != to && r->gives[from] && from >= r->first &&
+                         from < r->first + r->n && to >= r->first && to < r->first + r->n;
+    return is_sent ? r->count * (int64_t)hrf_dtype_size(r->dtype) : 0;
+}
+
+/* Room for the staged parts of the largest exchange. */
+static enum hrf_status make_staging(struct hrf_device_peers *d, struct staging *s, bool is_out,
+                                    struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const int32_t me = d->peers->rank;
+    void *host = NULL, *device = NULL;
+    for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
+        size_t sum = 0;
+        for (int32_t q = 0; q < p->n_ranks; q++) {
+            const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
+            if (!hrf_shared_reaches(d->shared, q))
+                sum += (size_t)(n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        }
+        s->n_bytes = sum > s->n_bytes ? sum : s->n_bytes;
+    }
+    if (s->n_bytes == 0)
+        return HRF_OK;
+    HRF_TRY(d->ops->allocate(d->backend, s->n_bytes, &device, err));
+    s->device = device;
+    HRF_TRY(d->ops->allocate_host(d->backend, s->n_bytes, &host, err));
+    s->host = host;
+    return HRF_OK;
+}
+
+static enum hrf_status make_gathered(struct hrf_device_peers *d, struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    void *memory = NULL;
+    for (int32_t i = 0; i < p->n_reduces; i++) {
+        const struct hrf_reduce *r = &p->reduces[i];
+        const size_t n = (size_t)r->n * (size_t)r->count * hrf_dtype_size(r->dtype);
+        d->gathered_bytes = n > d->gathered_bytes ? n : d->gathered_bytes;
+    }
+    if (d->gathered_bytes > 0)
+        HRF_TRY(d->ops->allocate(d->backend, d->gathered_bytes, &memory, err));
+    d->gathered = memory;
+    return HRF_OK;
+}
+
+static enum hrf_status make_shared(struct hrf_device_peers *d, enum hrf_carrier carrier,
+                                   struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const int32_t n_rows = p->n_exchanges + p->n_reduces;
+    HRF_AUTO_FREE int64_t *sizes = hrf_calloc((size_t)n_rows * (size_t)p->n_ranks + 1,
+                                              sizeof *sizes);
+    if (sizes == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d exchanges", n_rows);
+    for (int32_t row = 0; row < n_rows; row++)
+        for (int32_t q = 0; q < p->n_ranks; q++)
+            sizes[row * p->n_ranks + q] = message_bytes(p, row, d->peers->rank, q);
+    const struct hrf_shared_config config = {
+        d->peers, d->ops, d->backend, carrier, sizes, n_rows
+    };
+    return hrf_shared_create(&config, &d->shared, err);
+}
+
+static enum hrf_status build(struct hrf_device_peers *d, enum hrf_carrier carrier,
+                             struct hrf_error *err)
+{
+    const size_t n = (size_t)d->peers->partition->n_ranks;
+    d->sent = hrf_calloc(n, sizeof *d->sent);
+    d->received = hrf_calloc(n, sizeof *d->received);
+    if (d->sent == NULL || d->received == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
+    if (d->peers->comm != NULL)
+        HRF_TRY(make_shared(d, carrier, err));
+    HRF_TRY(make_staging(d, &d->out, true, err));
+    HRF_TRY(make_staging(d, &d->in, false, err));
+    return make_gathered(d, err);
+}
+
+enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
+                                        struct hrf_backend *backend, enum hrf_carrier carrier,
+                                        struct hrf_device_peers **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_device_peers) d = hrf_calloc(1, sizeof *d);
+    if (d == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the messages of a rank");
+    d->peers = peers;
+    d->ops = ops;
+    d->backend = backend;
+    HRF_TRY(build(d, carrier, err));
+    *out = d;
+    d = NULL;
+    return HRF_OK;
+}
+
+void hrf_device_peers_ready(struct hrf_device_peers *d)
+{
+    d->is_ready = true;
+}
+
+void hrf_device_peers_destroy(struct hrf_device_peers *d)
+{
+    if (d == NULL)
+        return;
+    const bool together = d->shared != NULL && d->is_ready && !d->has_failed &&
+                          wait(d, NULL) == HRF_OK;
+    hrf_shared_destroy(d->shared, together);
+    struct staging *const both[] = { &d->out, &d->in };
+    for (int i = 0; i < 2; i++) {
+        d->ops->release(d->backend, both[i]->device);
+        d->ops->release_host(d->backend, both[i]->host);
+    }
+    d->ops->release(d->backend, d->gathered);
+    hrf_free(d->sent);
+    hrf_free(d->received);
+    hrf_free(d);
+}
+
+int64_t hrf_device_peers_bytes(const struct hrf_device_peers *d)
+{
+    return hrf_shared_bytes(d->shared) +
+           (int64_t)(d->out.n_bytes + d->in.n_bytes + d->gathered_bytes);
+}
+
+const char *hrf_device_peers_carrier(const struct hrf_device_peers *d, int32_t rank)
+{
+    return hrf_shared_reaches(d->shared, rank) ? "ipc" : d->peers->comm->ops->name;
+}

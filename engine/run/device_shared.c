@@ -1,0 +1,522 @@
+/* device_shared.c - parts of tensors taken straight out of another rank's device memory.
+ *
+ * A rank packs a part into a slot of its own memory, sets the slot's `ready` signal and sends a
+ * word on where it lies; the receiver, whose queue waits for the signal, unpacks from there, sets a
+ * `taken` signal of its own and sends a word on that. The slot is used again after the word, with
+ * the sender's queue waiting for the signal. Every row of exchanges and receiver has one slot at
+ * first, all in one block of memory, and another whenever none is free.
+ *
+ * Words of one network and direction on a comm have a tag of their own: first each rank's block and
+ * each pair's verdict, then what was taken, at last that a rank has closed all that it had open.
+ */
+#include "engine/run/device_peers_private.h"
+
+#include "base/process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD_TAG = HRF_PEERS_MAX_TAG + 4, ALIGNMENT = 256, CLOSED = -1, MOST_SLOTS = 1024 };
+
+/* A block of this rank's memory that others may open. */
+struct block {
+    void *memory;
+    size_t n_bytes;
+    struct hrf_device_handle handle;
+};
+
+struct slot { /* of a sender */
+    int32_t block;
+    size_t offset;
+    void *ready;
+    struct hrf_device_handle ready_handle;
+    void *taken; /* the receiver's; NULL: it has not said */
+    bool is_full;
+};
+
+struct seen { /* a slot as its receiver sees it */
+    char *at;
+    void *ready; /* the sender's */
+    void *taken;
+    struct hrf_device_handle taken_handle;
+};
+
+/* One row's messages between this rank and another, in one direction. */
+struct lane {
+    struct slot *slots;
+    struct seen *seen;
+    int32_t n_slots, n_seen;
+};
+
+struct neighbour {
+    bool is_reached;
+    char address[32];
+    void **blocks; /* [n_blocks] opened; NULL: not yet */
+    int32_t n_blocks;
+};
+
+struct hrf_shared {
+    struct hrf_shared_config config;
+    int32_t n_ranks, me;
+    bool is_far, is_ending;
+    struct block *blocks;
+    int32_t n_blocks;
+    int64_t n_bytes;
+    struct lane *lanes;           /* [rows][ranks] */
+    struct neighbour *neighbours; /* [ranks] */
+};
+
+/* ---- words ---- */
+
+struct greeting {
+    char host[64], address[32];
+    struct hrf_device_handle block;
+    bool has_block;
+    char why[160]; /* it has none */
+};
+
+struct verdict {
+    bool is_reached;
+    char why[400];
+};
+
+struct full_word {
+    int32_t slot, block;
+    uint64_t offset;
+    struct hrf_device_handle memory, ready;
+};
+
+struct taken_word {
+    int32_t row, slot; /* row CLOSED: no more will come, nothing is open */
+    struct hrf_device_handle taken;
+};
+
+static int64_t word_tag(const struct hrf_shared *s)
+{
+    return WORD_TAG + s->config.peers->is_mirrored;
+}
+
+static enum hrf_status send_word(struct hrf_shared *s, int32_t to, int64_t tag, const void *word,
+                                 size_t n_bytes, struct hrf_error *err)
+{
+    struct hrf_comm *comm = s->config.peers->comm;
+    return comm->ops->send(comm, hrf_peers_comm_rank(s->config.peers, to), tag, word, n_bytes, err);
+}
+
+static enum hrf_status receive_word(struct hrf_shared *s, int32_t from, int64_t tag, void *word,
+                                    size_t n_bytes, struct hrf_error *err)
+{
+    struct hrf_comm *comm = s->config.peers->comm;
+    return comm->ops->receive(comm, hrf_peers_comm_rank(s->config.peers, from), tag, word, n_bytes,
+                              err);
+}
+
+/* ---- slots of a sender ---- */
+
+static struct lane *lane_of(struct hrf_shared *s, int32_t row, int32_t peer)
+{
+    return &s->lanes[row * s->n_ranks + peer];
+}
+
+static enum hrf_status add_block(struct hrf_shared *s, size_t n_bytes, struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct block *blocks = hrf_realloc_array(s->blocks, (size_t)s->n_blocks + 1, sizeof *blocks);
+    if (blocks == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+    s->blocks = blocks;
+    struct block *b = &blocks[s->n_blocks];
+    *b = (struct block){ .n_bytes = n_bytes };
+    HRF_TRY(c->ops->allocate(c->backend, n_bytes, &b->memory, err));
+    s->n_blocks++;
+    s->n_bytes += (int64_t)n_bytes;
+    return c->ops->share(c->backend, b->memory, s->is_far, &b->handle, err);
+}
+
+static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t block,
+                                size_t offset, struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct slot *slots = hrf_realloc_array(lane->slots, (size_t)lane->n_slots + 1, sizeof *slots);
+    if (slots == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+    lane->slots = slots;
+    slots[lane->n_slots] = (struct slot){ .block = block, .offset = offset };
+    HRF_TRY(c->ops->signal_create(c->backend, s->is_far, &slots[lane->n_slots].ready,
+                                  &slots[lane->n_slots].ready_handle, err));
+    lane->n_slots++;
+    return HRF_OK;
+}
+
+static size_t room_of(int64_t n_bytes)
+{
+    return (size_t)(n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* One slot for each lane, in one block: at least something, so that all ranks are alike. */
+static enum hrf_status add_first_slots(struct hrf_shared *s, struct hrf_error *err)
+{
+    const int32_t n = s->config.n_rows * s->n_ranks;
+    size_t at = 0, all = ALIGNMENT;
+    for (int32_t i = 0; i < n; i++)
+        all += room_of(s->config.part_bytes[i]);
+    HRF_TRY(add_block(s, all, err));
+    for (int32_t i = 0; i < n; i++) {
+        if (s->config.part_bytes[i] == 0)
+            continue;
+        HRF_TRY(add_slot(s, &s->lanes[i], 0, at, err));
+        at += room_of(s->config.part_bytes[i]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, bool *is_closed,
+                                  struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct taken_word word;
+    HRF_TRY(receive_word(s, peer, word_tag(s), &word, sizeof word, err));
+    *is_closed = word.row == CLOSED;
+    if (*is_closed)
+        return HRF_OK;
+    if (word.row < 0 || word.row >= c->n_rows || word.slot < 0 ||
+        word.slot >= lane_of(s, word.row, peer)->n_slots)
+        return hrf_error_set(err, HRF_E_BUG, "rank %d took slot %d of row %d, which there is not",
+                             peer, word.slot, word.row);
+    struct slot *slot = &lane_of(s, word.row, peer)->slots[word.slot];
+    if (slot->taken == NULL && !s->is_ending)
+        HRF_TRY(c->ops->signal_open(c->backend, &word.taken, s->is_far, &slot->taken, err));
+    slot->is_full = false;
+    return HRF_OK;
+}
+
+/* What has been said so far, of every rank of this partition. */
+static enum hrf_status hear_all(struct hrf_shared *s, struct hrf_error *err)
+{
+    const struct hrf_peers *peers = s->config.peers;
+    bool is_closed;
+    int32_t from;
+    while ((from = peers->comm->ops->waiting(peers->comm, word_tag(s))) >= 0) {
+        int32_t peer = 0;
+        while (peer < s->n_ranks && hrf_peers_comm_rank(peers, peer) != from)
+            peer++;
+        if (peer == s->n_ranks)
+            return hrf_error_set(err, HRF_E_BUG, "rank %d, of another group, took a part", from);
+        HRF_TRY(hear_taken(s, peer, &is_closed, err));
+    }
+    return HRF_OK;
+}
+
+static int32_t find_empty(const struct lane *lane)
+{
+    for (int32_t i = 0; i < lane->n_slots; i++)
+        if (!lane->slots[i].is_full)
+            return i;
+    return -1;
+}
+
+static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, size_t n_bytes,
+                                 int32_t *out, struct hrf_error *err)
+{
+    int32_t i = find_empty(lane);
+    if (i < 0) {
+        HRF_TRY(hear_all(s, err));
+        i = find_empty(lane);
+    }
+    if (i < 0 && lane->n_slots == MOST_SLOTS)
+        return hrf_error_set(err, HRF_E_BUG, "%d parts of one kind that nobody takes", MOST_SLOTS);
+    if (i < 0) {
+        HRF_TRY(add_block(s, room_of((int64_t)n_bytes), err));
+        HRF_TRY(add_slot(s, lane, s->n_blocks - 1, 0, err));
+        i = lane->n_slots - 1;
+    }
+    *out = i;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_part *part,
+                                struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct lane *lane = lane_of(s, part->exchange, part->peer);
+    int32_t i = 0;
+    HRF_TRY(take_slot(s, lane, hrf_area_bytes(&part->area), &i, err));
+    struct slot *slot = &lane->slots[i];
+    const struct block *block = &s->blocks[slot->block];
+    const struct hrf_area packed = hrf_area_packed(&part->area,
+                                                   (char *)block->memory + slot->offset);
+    if (slot->taken != NULL)
+        HRF_TRY(c->ops->signal_wait(c->backend, slot->taken, err));
+    HRF_TRY(hrf_device_copy(c->ops, c->backend, &packed, &part->area, err));
+    HRF_TRY(c->ops->signal_set(c->backend, slot->ready, err));
+    slot->is_full = true;
+    const struct full_word word = { .slot = i,
+                                    .block = slot->block,
+                                    .offset = slot->offset,
+                                    .memory = block->handle,
+                                    .ready = slot->ready_handle };
+    HRF_TRY(send_word(s, part->peer, part->tag, &word, sizeof word, err));
+    struct hrf_comm *comm = c->peers->comm;
+    const int64_t beyond = (int64_t)hrf_area_bytes(&part->area) - (int64_t)sizeof word;
+    comm->sent_bytes += beyond; /* what was carried, not what was said of it */
+    comm->counts[comm->use].bytes += beyond;
+    return HRF_OK;
+}
+
+/* ---- slots of a receiver ---- */
+
+static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t block,
+                                  const struct hrf_device_handle *handle, void **out,
+                                  struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct neighbour *n = &s->neighbours[peer];
+    if (block >= n->n_blocks) {
+        void **blocks = hrf_realloc_array(n->blocks, (size_t)block + 1, sizeof *blocks);
+        if (blocks == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+        n->blocks = blocks;
+        for (; n->n_blocks <= block; n->n_blocks++)
+            blocks[n->n_blocks] = NULL;
+    }
+    if (n->blocks[block] == NULL)
+        HRF_TRY(c->ops->open(c->backend, handle, n->address, s->is_far, &n->blocks[block], err));
+    *out = n->blocks[block];
+    return HRF_OK;
+}
+
+/* The slot of a word, opened when it is its first. */
+static enum hrf_status see(struct hrf_shared *s, const struct hrf_part *part,
+                           const struct full_word *word, struct seen **out, struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct lane *lane = lane_of(s, part->exchange, part->peer);
+    void *block = NULL;
+    if (word->slot < 0 || word->slot > lane->n_seen || word->slot >= MOST_SLOTS || word->block < 0)
+        return hrf_error_set(err, HRF_E_BUG, "rank %d filled slot %d after %d of them", part->peer,
+                             word->slot, lane->n_seen);
+    if (word->slot == lane->n_seen) {
+        struct seen *seen = hrf_realloc_array(lane->seen, (size_t)lane->n_seen + 1, sizeof *seen);
+        if (seen == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+        lane->seen = seen;
+        struct seen *fresh = &seen[lane->n_seen++];
+        *fresh = (struct seen){ .at = NULL };
+        HRF_TRY(open_block(s, part->peer, word->block, &word->memory, &block, err));
+        HRF_TRY(c->ops->signal_open(c->backend, &word->ready, s->is_far, &fresh->ready, err));
+        HRF_TRY(
+            c->ops->signal_create(c->backend, s->is_far, &fresh->taken, &fresh->taken_handle, err));
+        fresh->at = (char *)block + word->offset;
+    }
+    *out = &lane->seen[word->slot];
+    return HRF_OK;
+}
+
+enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_part *part,
+                                   struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct full_word word;
+    struct seen *seen = NULL;
+    HRF_TRY(receive_word(s, part->peer, part->tag, &word, sizeof word, err));
+    HRF_TRY(see(s, part, &word, &seen, err));
+    const struct hrf_area packed = hrf_area_packed(&part->area, seen->at);
+    HRF_TRY(c->ops->signal_wait(c->backend, seen->ready, err));
+    HRF_TRY(hrf_device_copy(c->ops, c->backend, &part->area, &packed, err));
+    HRF_TRY(c->ops->signal_set(c->backend, seen->taken, err));
+    const struct taken_word taken = { part->exchange, word.slot, seen->taken_handle };
+    return send_word(s, part->peer, word_tag(s), &taken, sizeof taken, err);
+}
+
+/* ---- who reaches whom ---- */
+
+static void greet(struct hrf_shared *s, struct greeting *word)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct hrf_error why = { .text = "" };
+    *word = (struct greeting){ .has_block = false };
+    hrf_process_host_name(word->host, sizeof word->host);
+    snprintf(word->address, sizeof word->address, "%s", c->ops->address(c->backend));
+    if (c->carrier == HRF_CARRIER_HOST)
+        return;
+    word->has_block = add_first_slots(s, &why) == HRF_OK;
+    if (word->has_block)
+        word->block = s->blocks[0].handle;
+    else
+        snprintf(word->why, sizeof word->why, "%.*s", (int)sizeof word->why - 1, why.text);
+}
+
+static struct verdict judge(struct hrf_shared *s, int32_t peer, const struct greeting *own,
+                            const struct greeting *other)
+{
+    struct verdict v = { .is_reached = false };
+    struct hrf_error why = { .text = "" };
+    void *block = NULL;
+    if (s->config.carrier == HRF_CARRIER_HOST)
+        return v;
+    if (strcmp(own->host, other->host) != 0)
+        snprintf(v.why, sizeof v.why, "they stand on two nodes, %s and %s", own->host, other->host);
+    else if (!own->has_block || !other->has_block)
+        snprintf(v.why, sizeof v.why, "%s", own->has_block ? other->why : own->why);
+    else if (open_block(s, peer, 0, &other->block, &block, &why) != HRF_OK)
+        snprintf(v.why, sizeof v.why, "%.*s", (int)sizeof v.why - 1, why.text);
+    v.is_reached = block != NULL;
+    return v;
+}
+
+static bool is_needed(struct hrf_shared *s, int32_t peer)
+{
+    for (int32_t row = 0; row < s->config.n_rows; row++)
+        if (s->config.part_bytes[row * s->n_ranks + peer] > 0)
+            return true;
+    return false;
+}
+
+static enum hrf_status hear_verdict(struct hrf_shared *s, int32_t peer, const struct verdict *own,
+                                    struct hrf_error *err)
+{
+    struct verdict other;
+    HRF_TRY(receive_word(s, peer, word_tag(s), &other, sizeof other, err));
+    s->neighbours[peer].is_reached = own->is_reached && other.is_reached;
+    if (s->neighbours[peer].is_reached || s->config.carrier != HRF_CARRIER_IPC ||
+        !is_needed(s, peer))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                         "--comm ipc cannot carry messages of rank %d to rank %d: %s; use --comm "
+                         "mpi, or auto",
+                         s->me, peer, own->is_reached ? other.why : own->why);
+}
+
+/* Each rank's block to all, then what came of opening it: all words before any is waited for. */
+static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
+{
+    struct greeting own, other;
+    HRF_AUTO_FREE struct verdict *verdicts = hrf_calloc((size_t)s->n_ranks, sizeof *verdicts);
+    if (verdicts == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the words of %d ranks", s->n_ranks);
+    greet(s, &own);
+    for (int32_t q = 0; q < s->n_ranks; q++)
+        if (q != s->me)
+            HRF_TRY(send_word(s, q, word_tag(s), &own, sizeof own, err));
+    for (int32_t q = 0; q < s->n_ranks; q++) {
+        if (q == s->me)
+            continue;
+        HRF_TRY(receive_word(s, q, word_tag(s), &other, sizeof other, err));
+        memcpy(s->neighbours[q].address, other.address, sizeof other.address);
+        verdicts[q] = judge(s, q, &own, &other);
+    }
+    for (int32_t q = 0; q < s->n_ranks; q++)
+        if (q != s->me)
+            HRF_TRY(send_word(s, q, word_tag(s), &verdicts[q], sizeof verdicts[q], err));
+    for (int32_t q = 0; q < s->n_ranks; q++)
+        if (q != s->me)
+            HRF_TRY(hear_verdict(s, q, &verdicts[q], err));
+    return HRF_OK;
+}
+
+static enum hrf_status build(struct hrf_shared *s, struct hrf_error *err)
+{
+    s->lanes = hrf_calloc((size_t)s->config.n_rows * (size_t)s->n_ranks + 1, sizeof *s->lanes);
+    s->neighbours = hrf_calloc((size_t)s->n_ranks, sizeof *s->neighbours);
+    if (s->lanes == NULL || s->neighbours == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %d ranks", s->n_ranks);
+    return s->n_ranks > 1 ? meet(s, err) : HRF_OK;
+}
+
+enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct hrf_shared **out,
+                                  struct hrf_error *err)
+{
+    struct hrf_shared *s = hrf_calloc(1, sizeof *s);
+    if (s == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+    s->config = *config;
+    s->n_ranks = config->peers->partition->n_ranks;
+    s->me = config->peers->rank;
+    s->is_far = !config->peers->comm->is_one_process;
+    const enum hrf_status status = build(s, err);
+    s->config.part_bytes = NULL; /* lent for this call */
+    if (status != HRF_OK) {
+        hrf_shared_destroy(s, false);
+        return status;
+    }
+    *out = s;
+    return HRF_OK;
+}
+
+/* ---- the end ---- */
+
+/* What is others'. */
+static void close_all(struct hrf_shared *s)
+{
+    const struct hrf_shared_config *c = &s->config;
+    s->is_ending = true;
+    for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
+        for (int32_t i = 0; i < s->neighbours[q].n_blocks; i++)
+            c->ops->close(c->backend, s->neighbours[q].blocks[i], s->is_far);
+    for (int32_t i = 0; s->lanes != NULL && s->is_far && i < c->n_rows * s->n_ranks; i++) {
+        for (int32_t k = 0; k < s->lanes[i].n_seen; k++)
+            c->ops->signal_destroy(c->backend, s->lanes[i].seen[k].ready);
+        for (int32_t k = 0; k < s->lanes[i].n_slots; k++)
+            c->ops->signal_destroy(c->backend, s->lanes[i].slots[k].taken);
+    }
+}
+
+/* What is this rank's. */
+static void release_own(struct hrf_shared *s)
+{
+    const struct hrf_shared_config *c = &s->config;
+    for (int32_t i = 0; s->lanes != NULL && i < c->n_rows * s->n_ranks; i++) {
+        struct lane *lane = &s->lanes[i];
+        for (int32_t k = 0; k < lane->n_slots; k++)
+            c->ops->signal_destroy(c->backend, lane->slots[k].ready);
+        for (int32_t k = 0; k < lane->n_seen; k++)
+            c->ops->signal_destroy(c->backend, lane->seen[k].taken);
+        hrf_free(lane->slots);
+        hrf_free(lane->seen);
+        *lane = (struct lane){ .n_slots = 0 };
+    }
+    for (int32_t i = 0; i < s->n_blocks; i++)
+        c->ops->release(c->backend, s->blocks[i].memory);
+    s->n_blocks = 0;
+    s->n_bytes = 0;
+}
+
+/* Hears every word up to the last one of each rank that was reached. */
+static void part_from_all(struct hrf_shared *s)
+{
+    const struct taken_word last = { .row = CLOSED };
+    for (int32_t q = 0; q < s->n_ranks; q++)
+        if (s->neighbours[q].is_reached &&
+            send_word(s, q, word_tag(s), &last, sizeof last, NULL) != HRF_OK)
+            return;
+    for (int32_t q = 0; q < s->n_ranks; q++)
+        for (bool is_closed = !s->neighbours[q].is_reached; !is_closed;)
+            if (hear_taken(s, q, &is_closed, NULL) != HRF_OK)
+                return; /* the ranks were stopped */
+}
+
+void hrf_shared_destroy(struct hrf_shared *s, bool together)
+{
+    if (s == NULL)
+        return;
+    close_all(s);
+    if (together)
+        part_from_all(s);
+    release_own(s);
+    for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
+        hrf_free(s->neighbours[q].blocks);
+    hrf_free(s->blocks);
+    hrf_free(s->lanes);
+    hrf_free(s->neighbours);
+    hrf_free(s);
+}
+
+bool hrf_shared_reaches(const struct hrf_shared *s, int32_t rank)
+{
+    return s != NULL && s->neighbours[rank].is_reached;
+}
+
+int64_t hrf_shared_bytes(const struct hrf_shared *s)
+{
+    return s != NULL ? s->n_bytes : 0;
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Ranks that are processes, their tensors on emulated GPUs: taken out of each other's memory (CUDA
+# IPC) or through host memory and MPI they give the bytes of one rank in INT8; what cannot be
+# carried is told with the reason and the way out.
+. "$HRF_SOURCE_DIR/tests/mpi/lib.sh"
+modules=$HRF_BIN_DIR/../tests/emulated-cuda
+[ -e "$modules/hrf_cuda.so" ] || { echo "no emulated GPU in this build"; exit 77; }
+mkdir "$scratch/modules"
+ln -s "$(realpath "$modules")"/hrf_*.so "$HRF_BIN_DIR/../lib/hires-flow/hrf_mpi.so" "$scratch/modules/"
+export HRF_MODULE_DIR=$scratch/modules
+images=$HRF_SOURCE_DIR/tests/golden/qdq/trained.x.npy # 2 of 3 x 16 x 16
+evaluate() { # output, arguments...
+    out=$1
+    shift
+    "${starter[@]}" "$engine" eval "$scratch/model.onnx" --input "$images" --output "$out" --threads 1 \
+        --device cuda "$@"
+}
+
+"$engine" model make unet:2,8 --size 16 --classes 3 --output "$scratch/model.onnx" >/dev/null
+starter=()
+evaluate "$scratch/alone.npy" --precision int8
+while read -r ranks layout way; do
+    starter=(ranks "$ranks")
+    rm -f "$scratch/y.npy"
+    evaluate "$scratch/y.npy" --precision int8 --layout "$layout" --comm "$way"
+    cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "$layout by $way: not one rank's bytes"
+    echo "$layout by $way, $ranks processes: one rank's bytes"
+done <<END
+2 spatial=2 mpi
+2 spatial=2 ipc
+4 spatial=2x2 ipc
+4 spatial=2,stages=2,microbatches=2 ipc
+2 stages=2,microbatches=2,bidirectional ipc
+3 spatial=3 auto
+END
+
+# What cannot be: said by a rank, with the way out.
+starter=(ranks 2)
+if HRF_EMULATED_CUDA=no-ipc evaluate "$scratch/y.npy" --precision fp32 --layout spatial=2 --comm ipc \
+    >"$scratch/out" 2>"$scratch/err"; then fail "a GPU without IPC carried messages by it"; fi
+expect_text "cannot be shared with another (CUDA IPC)"
+expect_text "use --comm mpi"
+if "${starter[@]}" "$engine" eval "$scratch/model.onnx" --input "$images" --output "$scratch/y.npy" \
+    --layout spatial=2 --comm ipc >"$scratch/out" 2>"$scratch/err"; then fail "ipc on processors"; fi
+expect_text "on device cpu use --comm mpi"
+expect_code 2 "$engine" eval "$scratch/model.onnx" --input "$images" --output "$scratch/y.npy" --comm pigeon
+expect_text "ipc"

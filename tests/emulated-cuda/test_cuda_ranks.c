@@ -1,0 +1,210 @@
+/* Ranks whose tensors lie on emulated GPUs: threads of this process on one or several of them. */
+#include "tests/unit/unit.h"
+
+#include "base/path.h"
+#include "base/random.h"
+#include "engine/run/made_ranges.h"
+#include "engine/run/parallel.h"
+#include "tests/ops/build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int put_it_in_place(void **state)
+{
+    const char *bin = getenv("HRF_BIN_DIR");
+    static char directory[4096];
+    static char cache[] = "/tmp/hrf-cuda-ranks-XXXXXX";
+    if (bin == NULL || mkdtemp(cache) == NULL)
+        return -1;
+    snprintf(directory, sizeof directory, "%s/../tests/emulated-cuda", bin);
+    *state = cache;
+    return setenv("HRF_MODULE_DIR", directory, 1) + setenv("XDG_CACHE_HOME", cache, 1);
+}
+
+static int tidy_up(void **state)
+{
+    return hrf_path_remove_tree(*state, NULL) == HRF_OK ? 0 : -1;
+}
+
+/* A network, a batch of images and what calibrating it gave. */
+struct work {
+    struct hrf_graph *graph;
+    struct hrf_made_ranges made;
+    struct hrf_array_source source;
+    float *images;
+};
+
+enum { BATCH = 4 };
+
+/* What exchanges and reductions come in, as small as can be: windows with and without stride, a
+ * residual, a pool, an output of its own size, a global pool and a product. */
+static struct hrf_graph *make_graph(void)
+{
+    struct build b = build_start(11);
+    struct hrf_attributes pool = hrf_attributes_default();
+    for (int i = 0; i < 2; i++) {
+        pool.window.kernel[i] = 3;
+        pool.window.stride[i] = 2;
+        pool.window.pad_begin[i] = pool.window.pad_end[i] = 1;
+    }
+    int32_t x = build_input(&b, SHAPE(BATCH, 3, 22, 18));
+    x = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, x, 3, 8, 5, 1, true));
+    x = build_node(&b, HRF_OP_MAX_POOL, &x, 1, &pool);
+    const int32_t y = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, x, 8, 8, 3, 1, true));
+    x = build_binary(&b, HRF_OP_ADD, build_plain_conv(&b, y, 8, 8, 3, 1, true), x);
+    x = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, x, 8, 16, 3, 2, true));
+    const int32_t pooled = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, x);
+    const int32_t outputs[] = { pooled, build_plain_conv(&b, x, 16, 4, 1, 1, true) };
+    return build_finish(&b, outputs, 2);
+}
+
+static struct work make_work(void)
+{
+    struct work w = { .graph = make_graph() };
+    struct hrf_error err = { .text = "" };
+    struct hrf_random random = hrf_random_init(3);
+    w.source.shape = w.graph->values[w.graph->inputs[0]].shape;
+    assert_int_equal(hrf_made_ranges_init(w.graph, &w.made, &err), HRF_OK);
+    const int64_t n = hrf_shape_count(&w.source.shape);
+    w.images = hrf_alloc_array((size_t)n, sizeof *w.images);
+    assert_non_null(w.images);
+    for (int64_t i = 0; i < n; i++)
+        w.images[i] = (float)(hrf_random_unit(&random) * 4 - 2);
+    w.source.data = w.images;
+    return w;
+}
+
+static void release_work(struct work *w)
+{
+    hrf_made_ranges_release(&w->made);
+    hrf_free(w->images);
+    hrf_graph_destroy(w->graph);
+}
+
+static struct hrf_parallel *start(struct work *w, const char *precision, const char *layout,
+                                  enum hrf_carrier carrier, struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = "cuda",
+                                               .precision = precision,
+                                               .n_threads = 1,
+                                               .ranges = w->made.ranges,
+                                               .n_ranges = w->made.n_ranges,
+                                               .carrier = carrier };
+    struct hrf_layout_plan plan;
+    struct hrf_parallel *parallel = NULL;
+    if (hrf_layout_parse(layout, &plan, err) != HRF_OK ||
+        hrf_parallel_create(w->graph, &config, &plan, 600000, &parallel, err) != HRF_OK)
+        return NULL;
+    return parallel;
+}
+
+/* Both outputs after the third batch: slots are used again, nothing is left of earlier ones. Heap.
+ */
+static float *result_of(struct work *w, const char *precision, const char *layout,
+                        enum hrf_carrier carrier, int64_t *n)
+{
+    struct hrf_error err = { .text = "" };
+    struct hrf_parallel *parallel = start(w, precision, layout, carrier, &err);
+    for (int i = 0; i < 3; i++)
+        if (parallel == NULL ||
+            hrf_parallel_run(parallel, hrf_read_array, &w->source, &err) != HRF_OK)
+            fail_msg("%s: %s", layout != NULL ? layout : "one rank", err.text);
+    float *out = NULL;
+    *n = 0;
+    for (int32_t i = 0; i < 2; i++) {
+        const struct hrf_shape shape = hrf_work_output_shape(hrf_parallel_work(parallel), i);
+        const int64_t count = hrf_shape_count(&shape);
+        out = hrf_realloc_array(out, (size_t)(*n + count), sizeof *out);
+        assert_non_null(out);
+        memcpy(out + *n, hrf_parallel_output(parallel, i), (size_t)count * sizeof *out);
+        *n += count;
+    }
+    hrf_parallel_destroy(parallel);
+    return out;
+}
+
+static void check_layouts(struct work *w, const char *const *layouts, size_t n_layouts,
+                          enum hrf_carrier carrier)
+{
+    int64_t n = 0, n_one = 0;
+    float *one_int8 = result_of(w, "int8", NULL, carrier, &n_one);
+    float *one_fp32 = result_of(w, "fp32", NULL, carrier, &n_one);
+    double largest = 0;
+    for (int64_t i = 0; i < n_one; i++)
+        largest = fmax(largest, fabs((double)one_fp32[i]));
+    for (size_t k = 0; k < n_layouts; k++) {
+        float *int8 = result_of(w, "int8", layouts[k], carrier, &n);
+        assert_int_equal(n, n_one);
+        if (memcmp(int8, one_int8, (size_t)n * sizeof *int8) != 0)
+            fail_msg("%s: not one rank's bytes in int8", layouts[k]);
+        float *fp32 = result_of(w, "fp32", layouts[k], carrier, &n);
+        for (int64_t i = 0; i < n; i++)
+            if (fabs((double)(fp32[i] - one_fp32[i])) > 1e-5 * largest)
+                fail_msg("%s: %g instead of %g", layouts[k], (double)fp32[i], (double)one_fp32[i]);
+        hrf_free(int8);
+        hrf_free(fp32);
+    }
+    hrf_free(one_int8);
+    hrf_free(one_fp32);
+}
+
+static const char *const layouts[] = { "spatial=3", "spatial=2x2,microbatches=2",
+                                       "data=2,stages=2,microbatches=2",
+                                       "stages=2,microbatches=4,bidirectional" };
+enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+static void parts_taken_from_another_ranks_memory_give_one_ranks_results(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    check_layouts(&w, layouts, N_LAYOUTS, HRF_CARRIER_IPC);
+    release_work(&w);
+}
+
+static void parts_that_go_through_the_host_give_one_ranks_results(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    check_layouts(&w, layouts, N_LAYOUTS, HRF_CARRIER_HOST);
+    release_work(&w);
+}
+
+static void ranks_share_out_the_gpus_of_a_machine(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "devices=2", 1), 0);
+    check_layouts(&w, layouts, 1, HRF_CARRIER_IPC);
+    unsetenv("HRF_EMULATED_CUDA");
+    release_work(&w);
+}
+
+static void gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_the_host(void **state)
+{
+    struct work w = make_work();
+    struct hrf_error err = { .text = "" };
+    (void)state;
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "no-peer", 1), 0);
+    assert_null(start(&w, "fp32", "spatial=2", HRF_CARRIER_IPC, &err));
+    if (err.status != HRF_E_UNSUPPORTED || strstr(err.text, "no peer access") == NULL ||
+        strstr(err.text, "use --comm mpi") == NULL)
+        fail_msg("'%s'", err.text);
+    check_layouts(&w, layouts, 1, HRF_CARRIER_AUTO);
+    unsetenv("HRF_EMULATED_CUDA");
+    release_work(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_taken_from_another_ranks_memory_give_one_ranks_results),
+        cmocka_unit_test(parts_that_go_through_the_host_give_one_ranks_results),
+        cmocka_unit_test(ranks_share_out_the_gpus_of_a_machine),
+        cmocka_unit_test(
+            gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_the_host),
+    };
+    return cmocka_run_group_tests(tests, put_it_in_place, tidy_up);
+}
