@@ -8,7 +8,7 @@ enum { LANES = 16 };
 static void line(const struct hrf_cpu_prologue *p, const float *x, float *y, int64_t n)
 {
     for (int64_t c = 0; c < n; c += LANES) {
-        const __mmask16 mask = n - c < LANES ? (__mmask16)((1U << (n - c)) - 1U) : 0xffff;
+        const __mmask16 mask = (__mmask16)(n - c < LANES ? (1U << (n - c)) - 1U : 0xffffU);
         const __m512 factor = _mm512_maskz_loadu_ps(mask, p->factors + c);
         const __m512 shift = _mm512_maskz_loadu_ps(mask, p->shifts + c);
         _mm512_mask_storeu_ps(
