@@ -161,8 +161,15 @@ static enum hrf_status write_timeline(const struct planning *p, const struct hrf
 static enum hrf_status show(struct planning *p, const struct hrf_prediction *prediction,
                             struct hrf_error *err)
 {
-    const struct hrf_outlook outlook = outlook_of(p, prediction);
+    struct hrf_outlook outlook = outlook_of(p, prediction);
+    struct hrf_bands_prediction bands;
+    struct hrf_error why = { .text = "" };
     const bool is_only = p->n_counts == 1;
+    if (prediction->n_ranks == 1 && !outlook.fits) {
+        const bool helps = hrf_planner_predict_bands(p->single_planner, &bands, &why) == HRF_OK;
+        outlook.bands = helps ? &bands : NULL;
+        outlook.bands_refusal = helps ? NULL : why.text;
+    }
     if (p->request->timeline != NULL)
         HRF_TRY(write_timeline(p, &outlook, err));
     if (p->request->json)

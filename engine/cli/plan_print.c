@@ -67,15 +67,35 @@ void hrf_outlook_print_head(FILE *out)
             "images/s", "speed-up", "efficiency", "GiB a rank");
 }
 
+static int64_t bands_bytes(const struct hrf_bands_prediction *b)
+{
+    return b->activation_bytes + b->weight_bytes + b->workspace_bytes;
+}
+
+static void print_bands(const struct hrf_outlook *o, FILE *out)
+{
+    char layout[96];
+    const struct hrf_bands_prediction *b = o->bands;
+    snprintf(layout, sizeof layout, "in %d bands, %.1f %% computed twice", b->plan.n_bands,
+             100 * (b->plan.recomputed - 1));
+    fprintf(out, "%5d  %-44s %10.2f %10.3g %8.2f %8.0f %% %10.3f\n", 1, layout, b->seconds * 1e3,
+            (double)o->prediction->n_images / b->seconds, o->single_seconds / b->seconds,
+            100 * o->single_seconds / b->seconds, (double)bands_bytes(b) / 0x1p30);
+}
+
 void hrf_outlook_print_line(const struct hrf_outlook *o, FILE *out)
 {
     char layout[96];
     const struct hrf_prediction *p = o->prediction;
     hrf_layout_text(&p->layout, layout);
-    fprintf(out, "%5d  %-44s %10.2f %10.2f %8.2f %8.0f %% %10.3f%s\n", p->n_ranks, layout,
+    fprintf(out, "%5d  %-44s %10.2f %10.3g %8.2f %8.0f %% %10.3f%s\n", p->n_ranks, layout,
             p->seconds * 1e3, images_per_second(o), o->single_seconds / p->seconds,
             100 * hrf_outlook_efficiency(o), (double)hrf_prediction_peak_bytes(p) / 0x1p30,
             o->fits ? "" : "  does not fit");
+    if (o->bands != NULL)
+        print_bands(o, out);
+    else if (o->bands_refusal != NULL)
+        fprintf(out, "       nor in bands: %s\n", o->bands_refusal);
 }
 
 static json_t *rank_json(const struct hrf_outlook *o, int32_t r)
@@ -108,6 +128,19 @@ static json_t *origins_json(const struct hrf_prediction *p)
                      hrf_json_number(p->computing[HRF_COST_MODELLED] / all));
 }
 
+static json_t *bands_json(const struct hrf_outlook *o)
+{
+    const struct hrf_bands_prediction *b = o->bands;
+    return json_pack("{sisososososIsIsIsI}", "bands", b->plan.n_bands, "recomputed",
+                     hrf_json_number(b->plan.recomputed), "seconds", hrf_json_number(b->seconds),
+                     "images_per_second",
+                     hrf_json_number((double)o->prediction->n_images / b->seconds),
+                     "first_node_whole", json_string(o->graph->nodes[b->plan.cut].name),
+                     "peak_memory_bytes", (json_int_t)bands_bytes(b), "activation_bytes",
+                     (json_int_t)b->activation_bytes, "weight_bytes", (json_int_t)b->weight_bytes,
+                     "workspace_bytes", (json_int_t)b->workspace_bytes);
+}
+
 json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
 {
     char layout[96];
@@ -125,6 +158,10 @@ json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
         json_object_set_new(json, "halos",
                             json_pack("{sisisi}", "exchanges", h->n_exchanges, "overlapped",
                                       h->n_overlapped, "fused_values", h->n_fused));
+    if (json != NULL && o->bands != NULL)
+        json_object_set_new(json, "in_bands", bands_json(o));
+    else if (json != NULL && o->bands_refusal != NULL)
+        json_object_set_new(json, "in_bands_error", json_string(o->bands_refusal));
     if (!with_ranks || json == NULL)
         return json;
     json_t *ranks = json_array();

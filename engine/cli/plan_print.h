@@ -3,6 +3,7 @@
 #define HRF_ENGINE_CLI_PLAN_PRINT_H
 
 #include "engine/cli/known.h"
+#include "engine/plan/bands.h"
 #include "engine/plan/predict.h"
 
 #include <stdio.h>
@@ -14,6 +15,10 @@ struct hrf_outlook {
     double single_seconds;         /* of the batch on one rank */
     double operations;             /* of the batch */
     bool fits;
+    /* One rank that does not fit runs in bands instead: NULL: they do not help, or are not asked
+     * for; then `bands_refusal` may say why. */
+    const struct hrf_bands_prediction *bands;
+    const char *bands_refusal;
 };
 
 /* 1 = every rank as fast as one alone. */

@@ -70,6 +70,31 @@ enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
     return HRF_OK;
 }
 
+bool hrf_bands_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
+{
+    for (int32_t v = 0; v < p->graph->n_values; v++) {
+        const struct hrf_box *u = hrf_partition_box(p, v, a), *w = hrf_partition_box(p, v, b);
+        const int32_t n = p->graph->values[v].producer;
+        if (u->hi[0] - u->lo[0] != w->hi[0] - w->lo[0])
+            return false;
+        if (n < 0 || hrf_box_is_empty(u))
+            continue;
+        const struct hrf_attributes x = hrf_region_attributes(p->graph, &p->graph->nodes[n], u);
+        const struct hrf_attributes y = hrf_region_attributes(p->graph, &p->graph->nodes[n], w);
+        if (x.window.pad_begin[0] != y.window.pad_begin[0] ||
+            x.window.pad_end[0] != y.window.pad_end[0] || x.pads[2] != y.pads[2] ||
+            x.pads[6] != y.pads[6])
+            return false;
+    }
+    for (int32_t e = 0; e < p->n_exchanges; e++) { /* a crop of what the band has */
+        const struct hrf_exchange *x = &p->exchanges[e];
+        if (x->need[a].lo[0] - x->local[a].lo[0] != x->need[b].lo[0] - x->local[b].lo[0] ||
+            x->need[a].hi[0] - x->need[a].lo[0] != x->need[b].hi[0] - x->need[b].lo[0])
+            return false;
+    }
+    return true;
+}
+
 /* ---- choosing ---- */
 
 static double operations_of(const struct hrf_graph *graph, int32_t first, int32_t end)

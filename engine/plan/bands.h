@@ -8,6 +8,7 @@
 #ifndef HRF_ENGINE_PLAN_BANDS_H
 #define HRF_ENGINE_PLAN_BANDS_H
 
+#include "engine/plan/cost.h"
 #include "engine/plan/halves.h"
 #include "engine/plan/partition.h"
 
@@ -35,5 +36,23 @@ HRF_CHECKED enum hrf_status hrf_bands_partition(const struct hrf_graph *head, in
 HRF_CHECKED enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
                                             const struct hrf_halves *halves, int32_t band,
                                             struct hrf_graph **out, struct hrf_error *err);
+/* Two bands are computed alike: the same boxes, moved, with the same padding. One session, with one
+ * copy of the weights, then serves both. */
+bool hrf_bands_are_alike(const struct hrf_partition *partition, int32_t a, int32_t b);
+
+/* What bands will take, by the same choice that the engine makes. */
+struct hrf_bands_prediction {
+    struct hrf_bands_plan plan;
+    int32_t n_kinds; /* of bands: as many copies of the head's weights */
+    int64_t activation_bytes, weight_bytes, workspace_bytes;
+    double seconds; /* of all bands and the tail; a band of one colour counts like any other */
+};
+/* `limit_bytes`: of activations, weights and workspace together; n_bands as above. Errors are those
+ * of hrf_bands_choose() and hrf_cost_of(). */
+HRF_CHECKED enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,
+                                              const struct hrf_cost_table *costs,
+                                              int64_t limit_bytes, int32_t n_bands,
+                                              struct hrf_bands_prediction *out,
+                                              struct hrf_error *err);
 
 #endif

@@ -54,32 +54,6 @@ void hrf_banded_destroy(struct hrf_banded *b)
 
 /* ---- making one ---- */
 
-/* Two bands are computed alike: the same boxes, moved, with the same padding. */
-static bool are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
-{
-    for (int32_t v = 0; v < p->graph->n_values; v++) {
-        const struct hrf_box *u = hrf_partition_box(p, v, a), *w = hrf_partition_box(p, v, b);
-        const int32_t n = p->graph->values[v].producer;
-        if (u->hi[0] - u->lo[0] != w->hi[0] - w->lo[0])
-            return false;
-        if (n < 0 || hrf_box_is_empty(u))
-            continue;
-        const struct hrf_attributes x = hrf_region_attributes(p->graph, &p->graph->nodes[n], u);
-        const struct hrf_attributes y = hrf_region_attributes(p->graph, &p->graph->nodes[n], w);
-        if (x.window.pad_begin[0] != y.window.pad_begin[0] ||
-            x.window.pad_end[0] != y.window.pad_end[0] || x.pads[2] != y.pads[2] ||
-            x.pads[6] != y.pads[6])
-            return false;
-    }
-    for (int32_t e = 0; e < p->n_exchanges; e++) { /* a crop of what the band has */
-        const struct hrf_exchange *x = &p->exchanges[e];
-        if (x->need[a].lo[0] - x->local[a].lo[0] != x->need[b].lo[0] - x->local[b].lo[0] ||
-            x->need[a].hi[0] - x->need[a].lo[0] != x->need[b].hi[0] - x->need[b].lo[0])
-            return false;
-    }
-    return true;
-}
-
 static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
 {
     const int32_t n = b->plan.n_bands;
@@ -89,7 +63,7 @@ static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d bands", n);
     for (int32_t band = 0; band < n; band++) {
         int32_t k = 0;
-        while (k < b->n_kinds && !are_alike(b->partition, b->kinds[k].first_band, band))
+        while (k < b->n_kinds && !hrf_bands_are_alike(b->partition, b->kinds[k].first_band, band))
             k++;
         if (k == b->n_kinds)
             b->kinds[b->n_kinds++].first_band = band;

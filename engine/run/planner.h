@@ -6,6 +6,7 @@
 #ifndef HRF_ENGINE_RUN_PLANNER_H
 #define HRF_ENGINE_RUN_PLANNER_H
 
+#include "engine/plan/bands.h"
 #include "engine/plan/predict.h"
 
 struct hrf_planner_config {
@@ -35,6 +36,11 @@ bool hrf_planner_fits(const struct hrf_planner *planner, const struct hrf_predic
  * HRF_E_USER when none fits: names the one that needs least. */
 HRF_CHECKED enum hrf_status hrf_planner_choose(struct hrf_planner *planner, int32_t n_ranks,
                                                struct hrf_prediction **out, struct hrf_error *err);
+
+/* One rank, in bands that keep to the planner's memory: what the engine would choose. */
+HRF_CHECKED enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner,
+                                                      struct hrf_bands_prediction *out,
+                                                      struct hrf_error *err);
 
 /* The prepared network that layouts with this micro-batch share; NULL before one was predicted. */
 const struct hrf_graph *hrf_planner_graph(const struct hrf_planner *planner,

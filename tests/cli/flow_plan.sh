@@ -71,4 +71,11 @@ expect_code 1 "$engine" plan --model "$model" --cluster /nowhere.yaml --ranks 2
 expect_text "/nowhere.yaml"
 expect_code 2 "$engine" plan --model "$model" --size 256 --ranks 2 --memory 0.001
 expect_text "no layout of 2 ranks keeps below 0.00 GiB a rank"
+
+# One rank that holds too much: how many bands, what is computed twice.
+expect_code 0 "$engine" plan --model resnet18 --size 2048 --layout single --memory 0.25
+expect_text "  does not fit"
+expect_text " % computed twice"
+expect_code 0 "$engine" plan --model resnet18 --size 2048 --layout single --memory 0.001
+expect_text "nor in bands: "
 echo "1 passed, 0 failed"

@@ -7,6 +7,7 @@
 #include "engine/plan/schedule.h"
 #include "tests/ops/build.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct hrf_box rows(int64_t lo, int64_t hi, int64_t columns)
@@ -230,6 +231,45 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     hrf_graph_destroy(graph);
 }
 
+/* 256 rows in 4 bands, two convolutions of 3x3 before the one whose rows are shared out: a band in
+ * the middle computes 68, 66 and 64 rows of them, one at an end 66, 65 and 64. */
+static void bands_are_predicted_to_the_row(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 16, 256, 64));
+    for (int i = 0; i < 3; i++)
+        y = build_plain_conv(&b, y, 16, 16, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    struct hrf_cost_table costs = { .rates = { .operations = { 1e9 }, .bytes = 1e18 } };
+    struct hrf_bands_prediction p;
+    struct hrf_bands_plan plan;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_bands_predict(graph, &costs, 0, 4, &p, &err), HRF_OK);
+    assert_int_equal(hrf_bands_choose(graph, 0, 4, &plan, &err), HRF_OK);
+    assert_memory_equal(&plan, &p.plan, sizeof plan);
+    assert_int_equal(p.plan.cut, 3); /* of the last convolution only sums cross */
+    assert_int_equal(p.n_kinds, 3);
+    const double a_row = 2.0 * 64 * 16 * 16 * 9;
+    const double rows = 2 * (68 + 66 + 64) + 2 * (66 + 65 + 64);
+    assert_true(fabs(p.plan.recomputed - rows / (3 * 256)) < 1e-9);
+    assert_true(fabs(p.seconds - rows * a_row / 1e9) < 1e-9);
+    /* The image's 70 rows and two results; later rows fit where earlier ones were. */
+    const int64_t row = 64 * 16 * (int64_t)sizeof(float);
+    assert_true(p.activation_bytes >= (70 + 68) * row && p.activation_bytes < (70 + 68 + 2) * row);
+    assert_int_equal(p.weight_bytes, 3 * 3 * (16 * 16 * 9 + 16) * (int64_t)sizeof(float));
+    /* What weights take, activations do not get: more bands than for activations alone. */
+    const int64_t limit = p.activation_bytes + p.weight_bytes - 1;
+    assert_int_equal(hrf_bands_predict(graph, &costs, limit, 0, &p, &err), HRF_OK);
+    assert_true(p.plan.n_bands > 4);
+    assert_true(p.activation_bytes + p.weight_bytes + p.workspace_bytes <= limit);
+    assert_int_equal(hrf_bands_predict(graph, &costs, p.weight_bytes, 4, &p, &err), HRF_E_NOMEM);
+    assert_int_equal(
+        hrf_bands_predict(graph, &(struct hrf_cost_table){ .entries = NULL }, 0, 4, &p, &err),
+        HRF_E_USER); /* no rate of anything */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +280,7 @@ int main(void)
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
         cmocka_unit_test(both_directions_keep_both_ranks_busy),
+        cmocka_unit_test(bands_are_predicted_to_the_row),
         cmocka_unit_test(bands_take_less_memory_and_say_what_they_compute_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

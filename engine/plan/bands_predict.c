@@ -1,0 +1,133 @@
+/* bands_predict.c - what bands will take, before anything is built (bands.h). */
+#include "engine/plan/bands.h"
+
+#include "engine/plan/plan.h"
+
+#include <string.h>
+
+/* What a graph takes; of many, what they take one after the other in the same memory. */
+struct needs {
+    double seconds;
+    int64_t activation_bytes, weight_bytes, workspace_bytes;
+};
+
+static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    int64_t n_bytes = 0;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        const struct hrf_value *v = node->inputs[i] >= 0 ? &graph->values[node->inputs[i]] : NULL;
+        if (v != NULL && v->data != NULL)
+            n_bytes += hrf_shape_count(&v->shape) * (int64_t)hrf_dtype_size(v->dtype);
+    }
+    return n_bytes;
+}
+
+static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hrf_cost_table *costs,
+                                  struct needs *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_plan) plan = NULL;
+    HRF_TRY(hrf_plan_create(graph, &plan, err));
+    *out = (struct needs){ .activation_bytes = plan->arena_bytes };
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        struct hrf_cost cost;
+        if (node->op == HRF_OP_EXCHANGE) /* a crop of what the band has */
+            continue;
+        HRF_TRY(hrf_cost_of(costs, graph, node, &cost, err));
+        out->seconds += cost.seconds;
+        out->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
+                                                    : constant_bytes(graph, node);
+        if (cost.workspace_bytes > out->workspace_bytes)
+            out->workspace_bytes = cost.workspace_bytes;
+    }
+    return HRF_OK;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Every kind of bands once; each of its bands takes as long. */
+static enum hrf_status add_kinds(const struct hrf_partition *p, const struct hrf_halves *halves,
+                                 const struct hrf_cost_table *costs, struct needs *sum,
+                                 int32_t *n_kinds, struct hrf_error *err)
+{
+    HRF_AUTO_FREE bool *is_done = hrf_calloc((size_t)p->n_ranks + 1, sizeof *is_done);
+    if (is_done == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    *n_kinds = 0;
+    for (int32_t band = 0; band < p->n_ranks; band++) {
+        HRF_AUTO(hrf_graph) graph = NULL;
+        struct needs one;
+        if (is_done[band])
+            continue;
+        HRF_TRY(hrf_bands_graph(p, halves, band, &graph, err));
+        HRF_TRY(find_needs(graph, costs, &one, err));
+        for (int32_t other = band; other < p->n_ranks; other++)
+            if (!is_done[other] && hrf_bands_are_alike(p, band, other)) {
+                is_done[other] = true;
+                sum->seconds += one.seconds;
+            }
+        sum->activation_bytes = larger(sum->activation_bytes, one.activation_bytes);
+        sum->workspace_bytes = larger(sum->workspace_bytes, one.workspace_bytes);
+        sum->weight_bytes += one.weight_bytes;
+        ++*n_kinds;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status predict(const struct hrf_halves *halves, const struct hrf_bands_plan *plan,
+                               const struct hrf_cost_table *costs, struct hrf_bands_prediction *out,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_partition) p = NULL;
+    struct needs head = { .seconds = 0 }, tail;
+    int32_t n_kinds = 0;
+    HRF_TRY(hrf_bands_partition(halves->head, plan->n_bands, &p, err));
+    HRF_TRY(add_kinds(p, halves, costs, &head, &n_kinds, err));
+    HRF_TRY(find_needs(halves->tail, costs, &tail, err));
+    *out = (struct hrf_bands_prediction){
+        .plan = *plan,
+        .n_kinds = n_kinds,
+        .activation_bytes = head.activation_bytes + tail.activation_bytes,
+        .weight_bytes = head.weight_bytes + tail.weight_bytes,
+        .workspace_bytes = head.workspace_bytes + tail.workspace_bytes,
+        .seconds = head.seconds + tail.seconds,
+    };
+    return HRF_OK;
+}
+
+enum hrf_status hrf_bands_predict(const struct hrf_graph *graph, const struct hrf_cost_table *costs,
+                                  int64_t limit_bytes, int32_t n_bands,
+                                  struct hrf_bands_prediction *out, struct hrf_error *err)
+{
+    enum { TRIES = 6 }; /* as engine/run/banded.c: what weights take, activations get less */
+    struct hrf_bands_prediction p;
+    int64_t for_activations = limit_bytes;
+    for (int i = 0; i < TRIES; i++) {
+        struct hrf_halves halves = { .head = NULL };
+        struct hrf_bands_plan plan;
+        HRF_TRY(hrf_bands_choose(graph, for_activations, n_bands, &plan, err));
+        enum hrf_status status = hrf_halves_create(graph, plan.cut, false, &halves, err);
+        if (status == HRF_OK)
+            status = predict(&halves, &plan, costs, &p, err);
+        hrf_halves_release(&halves);
+        HRF_TRY(status);
+        const int64_t all = p.activation_bytes + p.weight_bytes + p.workspace_bytes;
+        if (limit_bytes <= 0 || all <= limit_bytes) {
+            *out = p;
+            return HRF_OK;
+        }
+        for_activations = plan.activation_bytes - (all - limit_bytes);
+        if (n_bands > 0 || for_activations <= 0)
+            break;
+    }
+    return hrf_error_set(err, HRF_E_NOMEM,
+                         "in %d bands the network needs %.2f GiB (activations %.2f, weights %.2f, "
+                         "workspace %.2f), and %.2f GiB are allowed",
+                         p.plan.n_bands,
+                         (double)(p.activation_bytes + p.weight_bytes + p.workspace_bytes) / 0x1p30,
+                         (double)p.activation_bytes / 0x1p30, (double)p.weight_bytes / 0x1p30,
+                         (double)p.workspace_bytes / 0x1p30, (double)limit_bytes / 0x1p30);
+}
