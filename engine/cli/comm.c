@@ -85,7 +85,7 @@ enum hrf_status hrf_joined_run(const char *name, const char *layout, hrf_joined_
     enum hrf_status status = open_comm(name, layout, &joined, &why);
     if (status == HRF_OK)
         status = work(context, &joined, &why);
-    if (status != HRF_OK && joined.comm != NULL)
+    if (status != HRF_OK && joined.comm != NULL && joined.comm->n_ranks > 1)
         joined.comm->ops->abort(joined.comm, why.text);
     if (status != HRF_OK)
         *err = why;

@@ -63,6 +63,35 @@ static void make_room(const struct hrf_known_request *request, struct hrf_known 
     m->ranks_per_node = request->n_ranks;
 }
 
+/* Ranks that are processes: links between them as tune-comm found them, or rough ones. */
+static void make_processes(const struct hrf_known_request *request, struct hrf_known *known)
+{
+    struct hrf_machine *m = &known->machine;
+    bool has[HRF_N_PLACEMENTS] = { false };
+    if (request->cluster != NULL || request->per_node == 0)
+        return;
+    m->is_one_process = false;
+    m->ranks_per_node = request->per_node;
+    for (int32_t i = 0; i < m->n_links; i++)
+        has[m->links[i].placement] = true;
+    const bool needs[HRF_N_PLACEMENTS] = { [HRF_PLACE_NODE] = request->per_node > 1,
+                                           [HRF_PLACE_NETWORK] = request->n_ranks >
+                                                                 request->per_node };
+    static const double latency[] = { 0, 5e-6, 30e-6 }, bandwidth[] = { 0, 2e9, 1e9 };
+    for (int p = HRF_PLACE_NODE; p <= HRF_PLACE_NETWORK; p++) {
+        if (has[p] || !needs[p] || m->n_links == HRF_MACHINE_MAX_LINKS)
+            continue;
+        m->links[m->n_links++] = hrf_link_simple("mpi", (enum hrf_placement)p, latency[p],
+                                                 bandwidth[p]);
+        known->is_assumed = true;
+        const size_t n = strlen(known->machine_source);
+        snprintf(known->machine_source + n, sizeof known->machine_source - n,
+                 "; messages between processes (%s) assumed: 'tune-comm --comm mpi' under the "
+                 "starter of ranks would measure them",
+                 hrf_placement_name((enum hrf_placement)p));
+    }
+}
+
 static enum hrf_status read_kept(const struct hrf_known_request *request, int32_t n_at_once,
                                  struct hrf_cost_table *table, char source[512],
                                  struct hrf_error *err)
@@ -110,6 +139,7 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
     struct hrf_known known = { .is_assumed = false };
     enum hrf_status status = find_machine(request, &known, err);
     make_room(request, &known);
+    make_processes(request, &known);
     known.machine.has_no_prologues = request->cluster != NULL; /* those in machines/ have GPUs */
     if (status == HRF_OK)
         status = find_costs(request, &known, err);

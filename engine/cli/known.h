@@ -20,6 +20,8 @@ struct hrf_known_request {
     const char *cache;
     const char *device;
     int32_t n_threads, n_ranks;
+    int32_t
+        per_node; /* > 0: ranks are processes, so many on a machine; 0: threads of one process */
 };
 
 /* Rough figures stand in for what was never measured on this machine, and the sources say so. */

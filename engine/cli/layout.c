@@ -8,12 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum hrf_status find_known(int32_t n_ranks, struct hrf_found_layout *found,
+/* `per_node`: of ranks that are processes; 0: they are threads. */
+static enum hrf_status find_known(int32_t n_ranks, int32_t per_node, struct hrf_found_layout *found,
                                   struct hrf_error *err)
 {
-    const struct hrf_known_request request = { .device = "cpu",
-                                               .n_threads = 1,
-                                               .n_ranks = n_ranks };
+    const struct hrf_known_request request = {
+        .device = "cpu", .n_threads = 1, .n_ranks = n_ranks, .per_node = per_node
+    };
     HRF_TRY(hrf_known_find(&request, &found->known, err));
     found->cutting = (struct hrf_cutting){ &found->known.costs, &found->known.machine };
     return HRF_OK;
@@ -37,20 +38,20 @@ static enum hrf_status choose(const struct hrf_graph *graph,
     found->is_chosen = true;
     found->predicted_seconds = best->seconds;
     hrf_layout_text(&found->plan, text);
-    hrf_log_info("engine", "layout auto: %s, predicted %.1f ms a batch by %s", text,
-                 best->seconds * 1e3, found->known.cost_source);
+    hrf_log_info("engine", "layout auto: %s, predicted %.1f ms a batch; costs: %s; messages: %s",
+                 text, best->seconds * 1e3, found->known.cost_source, found->known.machine_source);
     return HRF_OK;
 }
 
 static enum hrf_status find(const char *text, const struct hrf_graph *graph, int32_t n_ranks,
-                            struct hrf_session_config *config, struct hrf_found_layout *out,
-                            struct hrf_error *err)
+                            int32_t per_node, struct hrf_session_config *config,
+                            struct hrf_found_layout *out, struct hrf_error *err)
 {
     const bool is_auto = text != NULL && strcmp(text, "auto") == 0;
     HRF_TRY(hrf_layout_parse(is_auto ? NULL : text, &out->plan, err));
     if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1)
         return HRF_OK;
-    HRF_TRY(find_known(is_auto ? n_ranks : hrf_layout_ranks(&out->plan), out, err));
+    HRF_TRY(find_known(is_auto ? n_ranks : hrf_layout_ranks(&out->plan), per_node, out, err));
     if (is_auto && n_ranks > 1)
         HRF_TRY(choose(graph, config, n_ranks, out, err));
     /* Halos are not rearranged by costs that nobody measured. */
@@ -125,6 +126,21 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
     return said;
 }
 
+/* Ranks on rank 0's machine, told to rank 0: all machines of a job have as many. */
+static enum hrf_status count_on_first_host(struct hrf_comm *comm, int32_t *n, struct hrf_error *err)
+{
+    char host[HRF_HOST_BYTES] = "";
+    HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
+    if (hosts == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
+    hrf_process_host_name(host, sizeof host);
+    HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
+    *n = 0;
+    for (int32_t r = 0; r < comm->n_ranks && comm->rank == 0; r++)
+        *n += strcmp(hosts + (size_t)r * sizeof host, host) == 0;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
                                 struct hrf_session_config *config, struct hrf_comm *comm,
                                 struct hrf_found_layout *out, struct hrf_error *err)
@@ -135,10 +151,13 @@ enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
     if (comm == NULL || comm->n_ranks == 1) {
         const int32_t n_threads = config->n_threads > 0 ? config->n_threads
                                                         : hrf_process_cpu_count();
-        return find(text, graph, n_threads, config, out, err);
+        return find(text, graph, n_threads, 0, config, out, err);
     }
+    int32_t per_node = 0;
+    HRF_TRY(count_on_first_host(comm, &per_node, err));
     if (comm->rank == 0) {
-        const enum hrf_status status = find(text, graph, comm->n_ranks, config, out, &why);
+        const enum hrf_status status = find(text, graph, comm->n_ranks, per_node, config, out,
+                                            &why);
         const enum hrf_status said = tell(comm, config, out, status, &why);
         if (said != HRF_OK && err != NULL)
             *err = why;

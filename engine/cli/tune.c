@@ -4,10 +4,19 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/comm.h"
 #include "engine/cli/machine_file.h"
+#include "engine/run/agree.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+struct request {
+    const char *comm, *cache;
+    int64_t largest;
+    bool json;
+};
 
 char *hrf_engine_machine_path(const char *cache)
 {
@@ -19,7 +28,8 @@ char *hrf_engine_machine_path(const char *cache)
                                              : NULL;
 }
 
-static enum hrf_status measure(int64_t largest_bytes, struct hrf_machine *m, struct hrf_error *err)
+static enum hrf_status measure_alone(int64_t largest_bytes, struct hrf_machine *m,
+                                     struct hrf_error *err)
 {
     char host[64];
     hrf_process_host_name(host, sizeof host);
@@ -34,6 +44,79 @@ static enum hrf_status measure(int64_t largest_bytes, struct hrf_machine *m, str
     m->rates.bytes = 2 * m->copy_rate;
     HRF_TRY(hrf_tune_loop(largest_bytes, &m->links[0], err));
     m->n_links = 1;
+    return HRF_OK;
+}
+
+/* What is known of this machine already; measured where nothing is. */
+static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_engine_machine_path(r->cache);
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    return hrf_path_exists(path) ? hrf_machine_read(path, m, err)
+                                 : measure_alone(r->largest, m, err);
+}
+
+/* In place of what stood there for the same carrier and placement. */
+static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *link,
+                                 struct hrf_error *err)
+{
+    int32_t at = 0;
+    while (at < m->n_links && (strcmp(m->links[at].comm, link->comm) != 0 ||
+                               m->links[at].placement != link->placement))
+        at++;
+    if (at == HRF_MACHINE_MAX_LINKS)
+        return hrf_error_set(err, HRF_E_USER, "the table holds %d links; remove it to begin anew",
+                             HRF_MACHINE_MAX_LINKS);
+    m->n_links += at == m->n_links;
+    m->links[at] = *link;
+    return HRF_OK;
+}
+
+/* ---- ranks that are processes ---- */
+
+/* Rank 0 and the first rank beside it, and rank 0 and the first rank elsewhere; -1: there is none.
+ * The same on every rank. */
+static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF_N_PLACEMENTS],
+                                     struct hrf_error *err)
+{
+    char host[HRF_HOST_BYTES] = "";
+    HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
+    if (hosts == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
+    hrf_process_host_name(host, sizeof host);
+    HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
+    for (int p = 0; p < HRF_N_PLACEMENTS; p++)
+        partners[p] = -1;
+    for (int32_t i = comm->n_ranks - 1; i > 0 && comm->rank == 0; i--) {
+        const bool beside = strcmp(hosts + (size_t)i * sizeof host, host) == 0;
+        partners[beside ? HRF_PLACE_NODE : HRF_PLACE_NETWORK] = i;
+    }
+    return hrf_tell_all(comm, partners, HRF_N_PLACEMENTS * sizeof partners[0], err);
+}
+
+static enum hrf_status measure_processes(const struct request *r, const struct hrf_joined *joined,
+                                         struct hrf_machine *m, struct hrf_error *err)
+{
+    int32_t partners[HRF_N_PLACEMENTS];
+    if (joined->comm->n_ranks < 2)
+        return hrf_error_set(err, HRF_E_USER,
+                             "messages need two ranks: mpirun -n 2 hires-flow tune-comm --comm mpi "
+                             "on one machine, srun --mpi=pmix -N 2 -n 3 ... also between two");
+    HRF_TRY(find_partners(joined->comm, partners, err));
+    for (int p = HRF_PLACE_NODE; p <= HRF_PLACE_NETWORK; p++) {
+        struct hrf_comm *pair;
+        struct hrf_link link;
+        const bool plays = joined->comm->rank == 0 || joined->comm->rank == partners[p];
+        if (partners[p] < 0)
+            continue;
+        HRF_TRY(joined->mpi->group(joined->comm, plays ? 0 : -1, &pair, err));
+        if (pair != NULL)
+            HRF_TRY(hrf_tune_link(pair, (enum hrf_placement)p, r->largest, &link, err));
+        if (joined->comm->rank == 0)
+            HRF_TRY(keep_link(m, &link, err));
+    }
     return HRF_OK;
 }
 
@@ -72,30 +155,48 @@ static enum hrf_status keep(const struct hrf_machine *m, const char *cache, bool
     return HRF_OK;
 }
 
+static enum hrf_status tune(const void *context, const struct hrf_joined *joined,
+                            struct hrf_error *err)
+{
+    const struct request *r = context;
+    struct hrf_machine m = { .n_links = 0 };
+    if (hrf_joined_is_first(joined))
+        HRF_TRY(find_kept(r, &m, err));
+    if (joined->comm != NULL) {
+        HRF_TRY(measure_processes(r, joined, &m, err));
+    } else {
+        struct hrf_machine fresh;
+        HRF_TRY(measure_alone(r->largest, &fresh, err));
+        for (int32_t i = 0; i < m.n_links; i++) /* other carriers' stay */
+            if (strcmp(m.links[i].comm, "loop") != 0)
+                HRF_TRY(keep_link(&fresh, &m.links[i], err));
+        m = fresh;
+    }
+    return hrf_joined_is_first(joined) ? keep(&m, r->cache, r->json, err) : HRF_OK;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    const char *cache = NULL;
-    int64_t largest = (int64_t)16 << 20;
-    bool json = false;
+    struct request r = { .largest = (int64_t)16 << 20 };
     const struct hrf_option options[] = {
-        { "largest", "BYTES", "the largest message (default 16 MiB)", HRF_OPTION_INT, &largest },
+        { "comm", "C",
+          "between threads (loop, default), or processes that mpirun or srun has started (mpi)",
+          HRF_OPTION_TEXT, &r.comm },
+        { "largest", "BYTES", "the largest message (default 16 MiB)", HRF_OPTION_INT, &r.largest },
         { "cache", "DIR", "where the table is kept (default: the user's cache)", HRF_OPTION_TEXT,
-          &cache },
-        { "json", NULL, "print the table as JSON: a machine file", HRF_OPTION_FLAG, &json },
+          &r.cache },
+        { "json", NULL, "print the table as JSON: a machine file", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_machine machine;
     enum hrf_status status = HRF_OK;
-    if (largest < 256 || largest > (int64_t)1 << 32)
+    if (r.largest < 256 || r.largest > (int64_t)1 << 32)
         status = hrf_error_set(&err, HRF_E_USER, "--largest is from 256 bytes to 4 GiB");
     if (status == HRF_OK)
-        status = measure(largest, &machine, &err);
-    if (status == HRF_OK)
-        status = keep(&machine, cache, json, &err);
+        status = hrf_joined_run(r.comm, "auto", tune, &r, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 
@@ -103,6 +204,9 @@ const struct hrf_command hrf_engine_tune_comm = {
     .name = "tune-comm",
     .operands = "",
     .summary = "measure what messages between ranks cost on this machine",
-    .details = "The table is kept in the cache, where 'plan' finds it.",
+    .details = "The table is kept in the cache, where 'plan' finds it, a link for each carrier and "
+               "place: threads of a process, processes of a machine, machines.\n"
+               "  mpirun -n 2 hires-flow tune-comm --comm mpi\n"
+               "  srun --mpi=pmix --nodes=2 --ntasks=3 hires-flow tune-comm --comm mpi",
     .run = run,
 };

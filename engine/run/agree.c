@@ -2,8 +2,11 @@
 
 #include "engine/run/peers.h"
 
+#include <string.h>
+
 enum { VOTE_TAG = HRF_PEERS_MAX_TAG + 2, TELL_TAG = HRF_PEERS_MAX_TAG + 3 };
-enum { COUNT_TAG = HRF_PEERS_MAX_TAG + 4 };
+enum { COUNT_TAG = HRF_PEERS_MAX_TAG + 4, GATHER_TAG = HRF_PEERS_MAX_TAG + 5 };
+_Static_assert((int)GATHER_TAG < 32766, "what MPI promises");
 
 enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
                              struct hrf_error *err)
@@ -13,6 +16,19 @@ enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
         return comm->ops->receive(comm, 0, TELL_TAG, bytes, n_bytes, err);
     for (int32_t r = 1; r < comm->n_ranks; r++)
         HRF_TRY(comm->ops->send(comm, r, TELL_TAG, bytes, n_bytes, err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_gather(struct hrf_comm *comm, const void *mine, size_t n_bytes, void *all,
+                           struct hrf_error *err)
+{
+    comm->use = HRF_COMM_CONTROL;
+    if (comm->rank != 0)
+        return comm->ops->send(comm, 0, GATHER_TAG, mine, n_bytes, err);
+    memcpy(all, mine, n_bytes);
+    for (int32_t r = 1; r < comm->n_ranks; r++)
+        HRF_TRY(comm->ops->receive(comm, r, GATHER_TAG, (char *)all + (size_t)r * n_bytes, n_bytes,
+                                   err));
     return HRF_OK;
 }
 

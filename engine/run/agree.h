@@ -23,6 +23,11 @@ HRF_CHECKED enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vo
  * nothing. `seen` [HRF_N_COMM_USES]: each rank's own of the last time; `sum` is added to. */
 HRF_CHECKED enum hrf_status hrf_count_all(struct hrf_comm *comm, struct hrf_comm_count *seen,
                                           struct hrf_comm_count *sum, struct hrf_error *err);
+/* n_bytes of every rank to rank 0, in `all` one after the other (NULL on others). */
+HRF_CHECKED enum hrf_status hrf_gather(struct hrf_comm *comm, const void *mine, size_t n_bytes,
+                                       void *all, struct hrf_error *err);
+/* Where a rank is, for hrf_gather(). */
+enum { HRF_HOST_BYTES = 64 };
 /* Rank 0's bytes to every rank. */
 HRF_CHECKED enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
                                          struct hrf_error *err);
