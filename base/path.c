@@ -302,9 +302,18 @@ enum hrf_status hrf_file_write_all(int fd, const void *bytes, size_t n_bytes, co
     return HRF_OK;
 }
 
+/* A rename would put a file in the place of a device: of everybody's /dev/null, for root. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 enum hrf_status hrf_file_temporary(const char *path, char **temporary, struct hrf_error *err)
 {
     static _Atomic unsigned serial;
+    if (is_special(path))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is a device or a pipe; a file is needed", path);
     char *name = hrf_format("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
     if (name == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
@@ -348,6 +357,8 @@ enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes, size_
                                       struct hrf_error *err)
 {
     HRF_AUTO_FREE char *temporary = NULL;
+    if (is_special(path))
+        return write_new(path, bytes, n_bytes, err);
     HRF_TRY(hrf_file_temporary(path, &temporary, err));
     enum hrf_status status = write_new(temporary, bytes, n_bytes, err);
     if (status != HRF_OK) {

@@ -42,11 +42,12 @@ char *hrf_cache_directory(const char *cache);
 /* *out gets n_bytes and one NUL after them. Files over `limit` bytes are refused. */
 HRF_CHECKED enum hrf_status hrf_file_read(const char *path, size_t limit, char **out,
                                           size_t *n_bytes, struct hrf_error *err);
-/* Temporary name beside it, write, fsync, rename, fsync of the directory. */
+/* Temporary name beside it, write, fsync, rename, fsync of the directory. A device or a pipe is
+ * written as it is: nothing is put in its place. */
 HRF_CHECKED enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes,
                                                   size_t n_bytes, struct hrf_error *err);
 /* The same in three steps, for writers that stream. `temporary` is beside `path`, unique per
- * process and call; commit renames it, and on failure removes it. */
+ * process and call; commit renames it, and on failure removes it. Not for devices and pipes. */
 HRF_CHECKED enum hrf_status hrf_file_temporary(const char *path, char **temporary,
                                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_file_commit(const char *temporary, const char *path,

@@ -228,7 +228,11 @@ enum hrf_status hrf_infer_slice(struct hrf_inference *in)
         int64_t *dim = &in->shape.dims[a->axes[i]];
         if (a->steps[i] == 0)
             return hrf_infer_fail(in, "the step of axis %lld is 0", (long long)a->axes[i]);
-        *dim = *dim == 0 ? 0 : slice_axis(*dim, &a->starts[i], &a->ends[i], a->steps[i]);
+        const int64_t size = *dim;
+        if (size == 0)
+            continue;
+        *dim = slice_axis(size, &a->starts[i], &a->ends[i], a->steps[i]);
+        a->steps[i] = clamp(a->steps[i], -size, size); /* beyond is one element all the same */
     }
     return HRF_OK;
 }

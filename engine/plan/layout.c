@@ -65,6 +65,16 @@ static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
     return HRF_OK;
 }
 
+/* Whether the part at `at` has the key of one before it. */
+static bool is_again(const char *text, const char *at)
+{
+    const size_t n = strcspn(at, "=,");
+    for (const char *before = text; before < at; before += strcspn(before, ",") + 1)
+        if (strcspn(before, "=,") == n && strncmp(before, at, n) == 0)
+            return true;
+    return false;
+}
+
 enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
                                  struct hrf_error *err)
 {
@@ -84,6 +94,9 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
                                  "bidirectional and halos=auto, plain or overlap, joined by "
                                  "commas, N from 1 to %d",
                                  text, part, HRF_MAX_RANKS);
+        if (is_again(text, at))
+            return hrf_error_set(err, HRF_E_USER, "layout '%s': '%.*s' is given twice", text,
+                                 (int)strcspn(part, "="), part);
         at += n + (at[n] == ',');
     }
     HRF_TRY(check(&l, text, err));

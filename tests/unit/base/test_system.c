@@ -305,6 +305,24 @@ static void without_a_home_the_cache_is_the_users_own(void **state)
         setenv("HOME", before, 1);
 }
 
+static void a_pipe_is_written_and_not_replaced(void **state)
+{
+    (void)state;
+    char back[8] = "", *temporary = NULL;
+    struct hrf_error err;
+    struct stat st;
+    HRF_AUTO_FREE char *name = hrf_path_join(directory, "pipe");
+    assert_int_equal(mkfifo(name, 0600), 0);
+    HRF_AUTO_CLOSE int fd = open(name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(hrf_file_write_atomic(name, "abc", 3, &err), HRF_OK);
+    assert_int_equal(read(fd, back, sizeof back), 3);
+    assert_string_equal(back, "abc");
+    assert_int_equal(hrf_file_temporary(name, &temporary, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "is a device or a pipe"));
+    assert_int_equal(stat(name, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_crash_point_kills_at_the_pass_asked_for),
         cmocka_unit_test(what_does_not_tell_its_size_is_read_to_its_end),
         cmocka_unit_test(without_a_home_the_cache_is_the_users_own),
+        cmocka_unit_test(a_pipe_is_written_and_not_replaced),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

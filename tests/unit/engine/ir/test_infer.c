@@ -260,6 +260,32 @@ static void operations_are_two_for_each_multiply_add(void **state)
     assert_true(hrf_node_operations(g, &g->nodes[0]) == 2.0 * (2 * 16 * 3 * 4) * (4 * 9));
 }
 
+static void steps_beyond_an_axis_take_one_element(void **state)
+{
+    (void)state;
+    static const int64_t steps[] = { INT64_MAX, 6, INT64_MIN, -6 };
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        HRF_AUTO(hrf_graph) g = NULL;
+        assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+        struct hrf_attributes a = hrf_attributes_default();
+        a.n_axes = 1;
+        a.axes[0] = 2;
+        a.starts[0] = steps[i] > 0 ? 1 : 4;
+        a.ends[0] = steps[i] > 0 ? 5 : INT64_MIN;
+        a.steps[0] = steps[i];
+        const int32_t x = value(g, HRF_F32, shape4(1, 2, 5, 3), NULL);
+        const int32_t y = node(g, HRF_OP_SLICE, &x, 1, &a);
+        assert_int_equal(hrf_graph_set_io(g, &x, 1, &y, 1, NULL), HRF_OK);
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+            assert_int_equal(g->values[y].shape.dims[2], 1);
+            assert_int_equal(g->nodes[0].attributes.starts[0], steps[i] > 0 ? 1 : 4);
+            /* Offsets of elements are products with it: they must not overflow. */
+            assert_int_equal(g->nodes[0].attributes.steps[0], steps[i] > 0 ? 5 : -5);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +299,7 @@ int main(void)
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(shape_arithmetic_is_done_again_for_every_input),
         cmocka_unit_test(operations_are_two_for_each_multiply_add),
+        cmocka_unit_test(steps_beyond_an_axis_take_one_element),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,7 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     refused("rows=2", "'rows=2' is not a part");
     refused("spatial=2x", "'spatial=2x' is not a part");
     refused("data=1024,stages=2", "1024 are the most");
+    refused("spatial=2,data=2,spatial=3", "'spatial' is given twice");
     refused("bidirectional,microbatches=2", "needs stages=2");
     refused("stages=2,microbatches=3,bidirectional", "4 would be right");
 }
