@@ -52,6 +52,11 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
     if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1)
         return HRF_OK;
     HRF_TRY(find_known(is_auto ? n_ranks : hrf_layout_ranks(&out->plan), per_node, out, err));
+    if (!is_auto && hrf_layout_takes_turns(&out->plan) && out->known.single.n_entries > 0) {
+        const struct hrf_cost_table together = out->known.costs;
+        out->known.costs = out->known.single; /* as 'plan' does */
+        out->known.single = together;
+    }
     if (is_auto && n_ranks > 1)
         HRF_TRY(choose(graph, config, n_ranks, out, err));
     /* Halos are not rearranged by costs that nobody measured. */

@@ -46,6 +46,11 @@ static inline int32_t hrf_layout_ranks(const struct hrf_layout_plan *l)
 {
     return l->data * hrf_layout_group_ranks(l);
 }
+/* One rank works at a time: a single one, or stages through which the batch goes in one piece. */
+static inline bool hrf_layout_takes_turns(const struct hrf_layout_plan *l)
+{
+    return l->data == 1 && l->rows * l->columns == 1 && (l->stages == 1 || l->microbatches == 1);
+}
 
 /* How a batch is shared out: images go to groups and in a group to micro-batches in order, the last
  * ones get what is left. */
