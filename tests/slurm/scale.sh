@@ -8,10 +8,13 @@
 #   attach_calls           scheduler calls until its first question for the queue, that one too
 #   busy_cpu_ms, busy_queries   its CPU and its questions in 20 s, asking 12 times as often as it does
 #   peak_memory_bytes      of the driver
-# A tick is a quarter of a second: 80 of them in 20 s.
+# HRF_SOURCE_DIR, HRF_BIN_DIR: build/release by default. A tick is a quarter of a second: 80 in 20 s.
 set -eu
 jobs=${1:-10000}
 export HRF_FAULT_ON=fake
+export HRF_SOURCE_DIR=${HRF_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
+export HRF_BIN_DIR=${HRF_BIN_DIR:-$HRF_SOURCE_DIR/build/release/bin}
+[ -d "$HRF_BIN_DIR/../tests/slurm_cohort/clean" ] || "$HRF_SOURCE_DIR/tests/slurm/cohort.sh" >/dev/null
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 printf 'Slots=2\nMaxArraySize=100001\nMaxJobCount=300000\n' >"$HRF_FAKE_SLURM/config"
 # Three slides that can be read; so large that their tissue holds the wanted number of patches.
@@ -61,7 +64,7 @@ until says 'jobs that went on'; do sleep 0.01; driver_gone && tell "it ended"; d
 attach=$(since "$started")
 attach_cpu=$(cpu_ms)
 until grep -q ^squeue "$HRF_FAKE_SLURM/calls"; do sleep 0.01; done
-calls=$(wc -l <"$HRF_FAKE_SLURM/calls")
+calls=$(awk '{ n++ } /^squeue/ { print n; exit }' "$HRF_FAKE_SLURM/calls")
 sleep 2
 : >"$HRF_FAKE_SLURM/calls"
 busy=$(sample)
