@@ -12,7 +12,7 @@
 
 struct request {
     const char *model, *precision, *layout, *ranks, *cluster, *costs, *cache, *timeline;
-    int64_t size, batch, classes, threads;
+    int64_t size, batch, classes, threads, processes;
     double memory_gib;
     bool json;
 };
@@ -288,7 +288,8 @@ static enum hrf_status plan(struct planning *p, struct hrf_error *err)
                                              .cache = r->cache,
                                              .device = "cpu",
                                              .n_threads = (int32_t)r->threads,
-                                             .n_ranks = p->counts[p->n_counts - 1] };
+                                             .n_ranks = p->counts[p->n_counts - 1],
+                                             .per_node = (int32_t)r->processes };
     HRF_TRY(hrf_known_find(&known, &p->known, err));
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
@@ -320,6 +321,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           "how ranks share the work; N stands for a number of --ranks; auto "
           "(default) seeks the fastest that fits",
           HRF_OPTION_TEXT, &r.layout },
+        { "processes", "N", "ranks are processes, N on a machine (default: threads of one process)",
+          HRF_OPTION_INT, &r.processes },
         { "ranks", "N", "how many: 4, a list 1,2,6 or 1..128, which doubles", HRF_OPTION_TEXT,
           &r.ranks },
         { "cluster", "FILE", "a machine file (machines/*.yaml; default: this machine)",
@@ -345,10 +348,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
-    else if (r.size < 1 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory_gib < 0)
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--size, --batch, --classes and --threads are at least 1, --memory "
-                               "at least 0");
+    else if (r.size < 1 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory_gib < 0 ||
+             r.processes < 0)
+        status = hrf_error_set(
+            &err, HRF_E_USER,
+            "--size, --batch, --classes and --threads are at least 1, --memory and --processes "
+            "at least 0");
     else
         status = plan(&p, &err);
     release(&p);

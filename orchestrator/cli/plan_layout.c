@@ -10,13 +10,21 @@
 
 enum { PATIENCE_MS = 600000, MOST_BYTES = 16 << 20, MOST_WORDS = 40 };
 
+/* Processes of an infer job, and of those the ones on one machine. */
+static int64_t processes_of(const struct hrf_workflow *w, int64_t *per_node)
+{
+    const bool slurm = w->executor.type == HRF_EXECUTOR_SLURM;
+    *per_node = slurm ? w->executor.slurm.ranks_per_node : w->executor.local.ranks;
+    return slurm ? w->executor.slurm.nodes * *per_node : *per_node;
+}
+
 /* Ranks of a job: what `parallel` says, or what it may choose from. */
 static int64_t ranks_of(const struct hrf_workflow *w)
 {
+    int64_t per_node;
+    const int64_t n = processes_of(w, &per_node);
     if (w->engine.parallel.is_auto)
-        return w->executor.type == HRF_EXECUTOR_SLURM
-                   ? w->executor.slurm.nodes * w->executor.slurm.ranks_per_node
-                   : hrf_process_cpu_count();
+        return n > 1 || w->executor.type == HRF_EXECUTOR_SLURM ? n : hrf_process_cpu_count();
     return w->engine.parallel.data * w->engine.parallel.spatial_rows *
            w->engine.parallel.spatial_cols * w->engine.parallel.stages;
 }
@@ -77,6 +85,9 @@ static enum hrf_status make_words(const struct hrf_workflow *w, const char *prec
                                       : hrf_workflow_layout(w);
     words->own[words->n_own++] = layout;
     add_pair(words, "--layout", layout);
+    int64_t per_node;
+    if (processes_of(w, &per_node) > 1)
+        add_number(words, "--processes", (double)per_node);
     if (r->ranks != NULL)
         add_pair(words, "--ranks", r->ranks);
     else if (layout != NULL && (strcmp(layout, "auto") == 0 || strchr(layout, 'N') != NULL))

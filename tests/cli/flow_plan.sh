@@ -22,6 +22,10 @@ expect_code 0 "$flow" plan "$scratch/w.yaml" --layout spatial=2
 expect_text "costs     $scratch/cache/hires-flow/costs/"
 expect_text "    2  spatial=2"
 
+# Ranks that are processes: other messages, which nobody measured here.
+expect_code 0 "$flow" plan "$scratch/w.yaml" --set executor.local.ranks=2 --set engine.parallel.spatial=2
+expect_text "messages between processes (node) assumed: 'tune-comm --comm mpi'"
+
 # A machine that one does not own, the best layout for every number of ranks, a picture.
 expect_code 0 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --ranks 1..8
 expect_text "machine   H200, 8 in a node"
