@@ -250,6 +250,16 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
     return status;
 }
 
+static void tell_notes(const struct hrf_network *network)
+{
+    char bands[128] = "";
+    fputs(hrf_network_notes(network), stderr);
+    if (hrf_network_banded(network) == NULL)
+        return;
+    hrf_banded_text(hrf_network_banded(network), 0, bands);
+    fprintf(stderr, "%s\n", bands);
+}
+
 static enum hrf_status eval(const void *context, const struct hrf_joined *joined,
                             struct hrf_error *err)
 {
@@ -282,7 +292,7 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     }
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
     if (status == HRF_OK)
-        fputs(hrf_network_notes(run.network), stderr);
+        tell_notes(run.network);
     if (status == HRF_OK && request->sqnr)
         status = compare_layers(&run, images, err);
     hrf_network_destroy(run.network);

@@ -250,14 +250,32 @@ static enum hrf_status score_patches(struct hrf_worker *job, const struct hrf_jo
     }
 }
 
+static int64_t count_constant(const struct hrf_network *network)
+{
+    const struct hrf_banded *banded = hrf_network_banded(network);
+    return banded != NULL ? hrf_banded_facts(banded).n_constant : 0;
+}
+
+static void tell_bands(const struct hrf_worker *job, const struct hrf_job_task *task,
+                       int64_t n_before)
+{
+    char text[128];
+    if (hrf_network_banded(job->network) == NULL)
+        return;
+    hrf_banded_text(hrf_network_banded(job->network), n_before, text);
+    hrf_log_info("engine", "task %s: %s", task->id, text);
+}
+
 /* Each rank waits for its own part of the slide only. */
 static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_task *task,
                                    struct hrf_task_source *source, struct hrf_scores *scores,
                                    struct hrf_error *err)
 {
     double start = hrf_clock_seconds();
+    const int64_t n_constant = count_constant(job->network);
     HRF_TRY(hrf_worker_run_slide(job, task, source, err));
     const double all = hrf_clock_seconds() - start;
+    tell_bands(job, task, n_constant);
     struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
     HRF_TRY(hrf_network_count(job->network, counts, err));
     if (scores == NULL)

@@ -2,6 +2,7 @@
 
 #include "engine/backend/backend.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Bands whose graphs are alike. */
@@ -329,4 +330,16 @@ struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *b)
                                       .n_constant = b->n_constant,
                                       .operations = b->operations,
                                       .notes = b->notes.text };
+}
+
+void hrf_banded_text(const struct hrf_banded *b, int64_t n_before, char out[128])
+{
+    const long long n = (long long)(b->n_constant - n_before);
+    const double percent = 100 * (b->plan.recomputed - 1);
+    if (n > 0)
+        snprintf(out, 128,
+                 "in %d bands, %.1f %% computed twice, %lld not computed again (one colour)",
+                 b->plan.n_bands, percent, n);
+    else
+        snprintf(out, 128, "in %d bands, %.1f %% computed twice", b->plan.n_bands, percent);
 }

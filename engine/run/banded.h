@@ -34,5 +34,8 @@ struct hrf_banded_facts {
     const char *notes;
 };
 struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *banded);
+/* "in 18 bands, 2.6 % computed twice, 5 not computed again (one colour)": of the runs since
+ * n_constant was n_before. */
+void hrf_banded_text(const struct hrf_banded *banded, int64_t n_before, char out[128]);
 
 #endif

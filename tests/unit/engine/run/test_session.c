@@ -4,6 +4,7 @@
 
 #include "engine/ir/number.h"
 #include "engine/passes/passes.h"
+#include "engine/run/banded.h"
 #include "engine/run/session.h"
 #include "tests/ops/build.h"
 
@@ -167,6 +168,54 @@ static void the_callers_graph_is_left_as_it_was(void **state)
     hrf_session_destroy(session);
 }
 
+/* Noise, then white from row 64 on. */
+static enum hrf_status read_half_white(void *context, int32_t input, int64_t first, int64_t n,
+                                       const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    (void)context, (void)input, (void)err;
+    assert_true(first == 0 && n == 1);
+    for (int64_t y = box->lo[0]; y < box->hi[0]; y++)
+        for (int64_t i = box->lo[1] * 3; i < box->hi[1] * 3; i++)
+            *out++ = y < 64 ? (float)((y * 31 + i * 7) % 11) - 5 : 1.5F;
+    return HRF_OK;
+}
+
+/* 16 bands of 16 rows: from the sixth (rows 80 ..) on no window of one sees noise, and the last one
+ * sees the border. Of the white ones that are alike the first is computed. */
+static void bands_of_one_colour_are_computed_once(void **state)
+{
+    (void)state;
+    struct build b = build_start(5);
+    int32_t y = build_input(&b, SHAPE(1, 3, 256, 32));
+    for (int i = 0; i < 3; i++)
+        y = build_plain_conv(&b, y, i == 0 ? 3 : 8, 8, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    HRF_AUTO(hrf_session) whole = NULL;
+    HRF_AUTO(hrf_banded) banded = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    char text[128];
+    assert_int_equal(hrf_session_create(graph, &config, &whole, NULL), HRF_OK);
+    const struct hrf_box all = hrf_box_whole(hrf_session_input_shape(whole, 0));
+    assert_int_equal(read_half_white(NULL, 0, 0, 1, &all, hrf_session_input(whole, 0), NULL),
+                     HRF_OK);
+    assert_int_equal(hrf_session_run(whole, NULL), HRF_OK);
+    assert_int_equal(hrf_banded_create(graph, &config, 16, &banded, &err), HRF_OK);
+    for (int run = 1; run <= 2; run++) {
+        assert_int_equal(hrf_banded_run(banded, read_half_white, NULL, &err), HRF_OK);
+        for (int i = 0; i < 8; i++)
+            assert_float_equal(hrf_banded_output(banded, 0)[i], hrf_session_output(whole, 0)[i],
+                               1e-5);
+        /* Bands 5 to 14 are alike; in the second run nothing of them, nor of the last one, is
+         * computed. */
+        assert_int_equal(hrf_banded_facts(banded).n_constant, run == 1 ? 9 : 9 + 11);
+    }
+    hrf_banded_text(banded, 9, text);
+    assert_non_null(strstr(text, "in 16 bands, "));
+    assert_non_null(strstr(text, " % computed twice, 11 not computed again (one colour)"));
+}
+
 struct seen {
     int n;
     int64_t n_elements;
@@ -267,6 +316,7 @@ int main(void)
         cmocka_unit_test(an_input_in_the_networks_own_type_gives_the_same_bits),
         cmocka_unit_test(inputs_that_are_no_numbers_and_constant_outputs_are_refused),
         cmocka_unit_test(the_callers_graph_is_left_as_it_was),
+        cmocka_unit_test(bands_of_one_colour_are_computed_once),
         cmocka_unit_test(an_observer_sees_the_input_and_every_value_and_may_say_no),
         cmocka_unit_test(no_allocation_may_fail_unseen),
     };
