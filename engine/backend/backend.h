@@ -82,6 +82,12 @@ struct hrf_device_handle {
     unsigned char bytes[64];
 };
 
+/* Seconds: pixels crossing over (0: there were none), and all kernels with the outputs' way back.
+ */
+struct hrf_device_times {
+    double copy, kernels;
+};
+
 /* The memory and the queue of a device that works behind its caller's back. All calls but wait()
  * and the allocations return once the work is queued; it is done in the order in which it was
  * queued, kernels included, and what failed is told by wait(). */
@@ -104,9 +110,14 @@ struct hrf_device_ops {
     enum hrf_status (*upload_pixels)(struct hrf_backend *backend, int32_t slot, float *to,
                                      const uint8_t *from, int64_t n_pixels,
                                      const struct hrf_pixel_form *form, struct hrf_error *err);
+    /* Where a batch's kernels begin in the queue; mark() of the same slot is where it ends. */
+    enum hrf_status (*begin)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
     /* A place in the queue, and waiting until it is reached; 0 or 1. */
     enum hrf_status (*mark)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
     enum hrf_status (*wait)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
+    /* Of the batch that was waited for last in that slot, by the device's clock. */
+    enum hrf_status (*times)(struct hrf_backend *backend, int32_t slot,
+                             struct hrf_device_times *out, struct hrf_error *err);
     /* What is queued between the two (kernels alone) is not done but kept; replay() queues it, with
      * the same buffers, as often as one likes. */
     enum hrf_status (*record_begin)(struct hrf_backend *backend, struct hrf_error *err);

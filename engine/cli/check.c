@@ -1,20 +1,42 @@
-/* check.c - `hires-engine check`: whether a device computes what the cpu does, and how fast. */
+/* check.c - `hires-engine check`: whether a device computes what the cpu does, the same in every
+ * layout of ranks, and how fast.
+ *
+ * Each row is a line as soon as it is there, so that a machine that ends the program leaves what
+ * was found till then. A first start tunes every convolution, which takes its time: rows that would
+ * begin after the time given are left out by name. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/model/model.h"
-#include "engine/run/bench.h"
+#include "engine/run/banded.h"
 #include "engine/run/calibrator.h"
+#include "engine/run/made_ranges.h"
+#include "engine/run/parallel.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct request {
-    const char *device;
+    const char *device, *save;
     bool quick, json;
+    int64_t seconds; /* 0: as long as it takes */
+    double start;
 };
+
+static bool is_late(const struct request *r)
+{
+    return r->seconds > 0 && hrf_clock_seconds() - r->start >= (double)r->seconds;
+}
+
+static void say_left_out(const struct request *r, const char *model, const char *what)
+{
+    if (!r->json)
+        printf("--    %-20s %s: left out, the time is up\n", model, what);
+}
 
 /* One network on the device and on the cpu. `limit` is on |difference| / the largest output: INT8
  * and the 16-bit floats are that far from float32 on any device. */
@@ -35,15 +57,28 @@ static const struct agreement agreements[] = {
 };
 enum { N_AGREEMENTS = sizeof agreements / sizeof agreements[0], N_QUICK = 7 };
 
+/* INT8 by ranks of one process on the one device, or in bands: the same bytes as without. */
 static const struct {
-    const char *model, *precision;
-} speeds[] = {
-    { "resnet-v2-101-hires", "fp32" }, { "resnet-v2-101-hires", "tf32" },
-    { "resnet-v2-101-hires", "bf16" }, { "resnet-v2-101-hires", "int8" },
-    { "resnet101", "fp32" },           { "resnet101", "tf32" },
-    { "resnet101", "bf16" },           { "resnet101", "int8" },
+    const char *model, *layout; /* NULL: in bands */
+} layouts[] = {
+    { "resnet18", "spatial=2" }, { "resnet18", "spatial=2x2" }, { "resnet18", "stages=2" },
+    { "resnet18", NULL },        { "unet:3,8", "spatial=3" },   { "unet:3,8", NULL },
 };
-enum { N_SPEEDS = sizeof speeds / sizeof speeds[0], SPEED_SIZE = 256, SPEED_BATCH = 64 };
+enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], LAYOUT_SIZE = 64, N_BANDS = 3 };
+
+/* What is asked most comes first. */
+static const struct speed {
+    const char *model, *precision;
+    int64_t size, batch;
+    int runs;
+} speeds[] = {
+    { "resnet-v2-101-hires", "int8", 256, 64, 40 }, { "resnet101", "int8", 256, 64, 40 },
+    { "resnet-v2-101-hires", "bf16", 256, 64, 40 }, { "resnet101", "bf16", 256, 64, 40 },
+    { "resnet-v2-101-hires", "tf32", 256, 64, 40 }, { "resnet101", "tf32", 256, 64, 40 },
+    { "resnet-v2-101-hires", "fp32", 256, 64, 10 }, { "resnet-v2-101-hires", "fp32", 8192, 1, 1 },
+    { "resnet-v2-101-hires", "fp16", 256, 64, 40 }, { "resnet101", "fp32", 256, 64, 10 },
+};
+enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
 
 static enum hrf_status make_graph(const char *model, int64_t size, int64_t batch,
                                   struct hrf_graph **out, struct hrf_error *err)
@@ -134,11 +169,15 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     return HRF_OK;
 }
 
-static bool check_agreements(const struct request *r, json_t *rows)
+static bool check_agreements(const struct request *r, int first, int end, json_t *rows)
 {
     bool good = true;
-    for (int i = 0; i < (r->quick ? (int)N_QUICK : (int)N_AGREEMENTS); i++) {
+    for (int i = first; i < end; i++) {
         const struct agreement *row = &agreements[i];
+        if (is_late(r)) {
+            say_left_out(r, row->model, row->precision);
+            continue;
+        }
         struct hrf_error why = { .text = "" };
         double difference = INFINITY;
         const bool ran = compare(row, r->device, &difference, &why) == HRF_OK;
@@ -158,40 +197,236 @@ static bool check_agreements(const struct request *r, json_t *rows)
     return good;
 }
 
+/* ---- layouts ---- */
+
+static enum hrf_status run_ranks(const struct hrf_graph *graph,
+                                 const struct hrf_session_config *config, const char *layout,
+                                 struct hrf_array_source *source, float *out, size_t n_bytes,
+                                 struct hrf_error *err)
+{
+    enum { WATCHDOG_MS = 120000 };
+    HRF_AUTO(hrf_parallel) parallel = NULL;
+    struct hrf_layout_plan plan;
+    HRF_TRY(hrf_layout_parse(layout, &plan, err));
+    HRF_TRY(hrf_parallel_create(graph, config, &plan, WATCHDOG_MS, &parallel, err));
+    HRF_TRY(hrf_parallel_run(parallel, hrf_read_array, source, err));
+    memcpy(out, hrf_parallel_output(parallel, 0), n_bytes);
+    return HRF_OK;
+}
+
+static enum hrf_status run_bands(const struct hrf_graph *graph,
+                                 const struct hrf_session_config *config,
+                                 struct hrf_array_source *source, float *out, size_t n_bytes,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_banded) banded = NULL;
+    HRF_TRY(hrf_banded_create(graph, config, N_BANDS, &banded, err));
+    HRF_TRY(hrf_banded_run(banded, hrf_read_array, source, err));
+    memcpy(out, hrf_banded_output(banded, 0), n_bytes);
+    return HRF_OK;
+}
+
+static enum hrf_status compare_layout(const struct request *r, const char *model,
+                                      const char *layout, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_made_ranges made;
+    HRF_TRY(make_graph(model, LAYOUT_SIZE, 1, &graph, err));
+    struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
+    const int64_t n_in = hrf_shape_count(&source.shape);
+    const size_t n_bytes = (size_t)hrf_shape_count(&graph->values[graph->outputs[0]].shape) *
+                           sizeof(float);
+    HRF_AUTO_FREE float *images = hrf_alloc_array((size_t)n_in, sizeof *images);
+    HRF_AUTO_FREE float *whole = hrf_alloc(n_bytes), *parts = hrf_alloc(n_bytes);
+    if (images == NULL || whole == NULL || parts == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the images");
+    struct hrf_random random = hrf_random_init(1);
+    for (int64_t i = 0; i < n_in; i++)
+        images[i] = (float)(hrf_random_unit(&random) * 4 - 2);
+    source.data = images;
+    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
+    const struct hrf_session_config config = {
+        .device = r->device, .precision = "int8", .ranges = made.ranges, .n_ranges = made.n_ranges
+    };
+    enum hrf_status status = run_ranks(graph, &config, NULL, &source, whole, n_bytes, err);
+    if (status == HRF_OK)
+        status = layout != NULL ? run_ranks(graph, &config, layout, &source, parts, n_bytes, err)
+                                : run_bands(graph, &config, &source, parts, n_bytes, err);
+    hrf_made_ranges_release(&made);
+    if (status == HRF_OK && memcmp(whole, parts, n_bytes) != 0)
+        return hrf_error_set(err, HRF_E_EXTERNAL, "its bytes differ from one rank's");
+    return status;
+}
+
+static bool check_layouts(const struct request *r, json_t *rows)
+{
+    bool good = true;
+    for (int i = 0; i < (int)N_LAYOUTS; i++) {
+        const char *layout = layouts[i].layout, *words = layout != NULL ? layout : "bands=3";
+        struct hrf_error why = { .text = "" };
+        if (is_late(r)) {
+            say_left_out(r, layouts[i].model, words);
+            continue;
+        }
+        const bool same = compare_layout(r, layouts[i].model, layout, &why) == HRF_OK;
+        good &= same;
+        json_array_append_new(rows, json_pack("{sssssssbss}", "model", layouts[i].model,
+                                              "precision", "int8", "layout", words, "good",
+                                              (int)same, "error", why.text));
+        if (!r->json)
+            printf("%s  %-20s %4d px int8  %s: %s\n", same ? "ok  " : "BAD ", layouts[i].model,
+                   (int)LAYOUT_SIZE, words, same ? "the same bytes" : why.text);
+        fflush(stdout);
+    }
+    return good;
+}
+
+/* ---- speed ---- */
+
+/* As a run feeds it: pixels, one batch crossing over while the one before is computed. */
+struct measured {
+    double build, again; /* s: the first start, and one that finds its plans tuned */
+    double median;       /* s from one batch's end to the next one's */
+    struct hrf_device_times per_batch;
+    struct hrf_session_memory memory;
+    double operations;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
+                                    struct measured *out, struct hrf_error *err)
+{
+    const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
+    const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_device_times before = { 0, 0 };
+    double since = 0;
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d times", row->runs);
+    for (int i = 0; i <= n; i++) {
+        if (i < 2) { /* each of the two places once: what stands in it is sent again */
+            uint8_t *pixels = hrf_session_pixels(session);
+            for (size_t k = 0; k < n_pixels; k++)
+                pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
+        }
+        if (i < n)
+            HRF_TRY(hrf_session_start(session, err));
+        if (i == 0)
+            continue;
+        HRF_TRY(hrf_session_finish(session, err));
+        const double now = hrf_clock_seconds();
+        if (i == n_warm)
+            before = hrf_session_device_times(session);
+        if (i > n_warm)
+            seconds[i - n_warm - 1] = now - since;
+        since = now;
+    }
+    const struct hrf_device_times after = hrf_session_device_times(session);
+    qsort(seconds, (size_t)row->runs, sizeof *seconds, by_size);
+    out->median = seconds[row->runs / 2];
+    out->per_batch.copy = (after.copy - before.copy) / row->runs;
+    out->per_batch.kernels = (after.kernels - before.kernels) / row->runs;
+    return HRF_OK;
+}
+
+static enum hrf_status measure(const struct request *r, const struct speed *row,
+                               struct measured *out, struct hrf_error *err)
+{
+    static const struct hrf_pixel_form form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    struct hrf_made_ranges made;
+    HRF_TRY(make_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
+    const struct hrf_session_config config = { .device = r->device,
+                                               .precision = row->precision,
+                                               .ranges = made.ranges,
+                                               .n_ranges = made.n_ranges,
+                                               .pixels = &form };
+    double start = hrf_clock_seconds();
+    enum hrf_status status = hrf_session_create(graph, &config, &session, err);
+    out->build = hrf_clock_seconds() - start;
+    if (status == HRF_OK) {
+        out->memory = hrf_session_memory(session);
+        out->operations = hrf_session_operations(session);
+        status = hrf_session_depth(session) == 2
+                     ? time_batches(session, row, out, err)
+                     : hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
+                                     r->device);
+    }
+    hrf_session_destroy(session);
+    session = NULL;
+    start = hrf_clock_seconds();
+    if (status == HRF_OK)
+        status = hrf_session_create(graph, &config, &session, err);
+    out->again = hrf_clock_seconds() - start;
+    hrf_made_ranges_release(&made);
+    return status;
+}
+
+static void keep_speed(const struct speed *row, const struct measured *m, double speed,
+                       const char *error, json_t *rows)
+{
+    const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
+    json_array_append_new(
+        rows,
+        json_pack("{ss sI sI ss so so so so sI sI so so ss}", "model", row->model, "size",
+                  (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision",
+                  row->precision, "images_per_second", hrf_json_number(speed), "tops",
+                  hrf_json_number(tops), "copy_seconds", hrf_json_number(m->per_batch.copy),
+                  "kernel_seconds", hrf_json_number(m->per_batch.kernels), "peak_memory_bytes",
+                  (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
+                  (json_int_t)m->memory.weight_bytes, "build_seconds", hrf_json_number(m->build),
+                  "build_again_seconds", hrf_json_number(m->again), "error", error));
+}
+
 static bool measure_speeds(const struct request *r, json_t *rows)
 {
     bool good = true;
-    for (int i = 0; i < (int)N_SPEEDS && !r->quick; i++) {
-        HRF_AUTO(hrf_graph) graph = NULL;
+    for (int i = 0; i < (int)N_SPEEDS; i++) {
+        const struct speed *row = &speeds[i];
         struct hrf_error why = { .text = "" };
-        struct hrf_bench b = { .n_runs = 0 };
-        const struct hrf_network_config config = {
-            .session = { .device = r->device, .precision = speeds[i].precision }
-        };
-        enum { RUNS = 20 };
-        enum hrf_status status = make_graph(speeds[i].model, SPEED_SIZE, SPEED_BATCH, &graph, &why);
-        if (status == HRF_OK)
-            status = hrf_bench_run(graph, &config, RUNS, false, &b, &why);
-        good &= status == HRF_OK;
-        const double speed = status == HRF_OK ? SPEED_BATCH / b.median : NAN;
-        const int64_t memory = hrf_session_memory_total(&b.memory);
-        json_array_append_new(
-            rows, json_pack("{sssisissso so sI so ss}", "model", speeds[i].model, "size",
-                            (int)SPEED_SIZE, "batch", (int)SPEED_BATCH, "precision",
-                            speeds[i].precision, "images_per_second", hrf_json_number(speed),
-                            "tops", hrf_json_number(b.operations / b.median * 1e-12),
-                            "peak_memory_bytes", (json_int_t)memory, "build_seconds",
-                            hrf_json_number(b.build_seconds), "error", why.text));
-        if (!r->json)
-            printf("      %-20s %4d px %-5s batch %d: %.0f images/s, %.1f TOPS, %.2f GiB, ready in "
-                   "%.1f s%s\n",
-                   speeds[i].model, (int)SPEED_SIZE, speeds[i].precision, (int)SPEED_BATCH, speed,
-                   b.operations / b.median * 1e-12, (double)memory / 0x1p30, b.build_seconds,
-                   why.text);
+        struct measured m = { .median = NAN };
+        if (is_late(r)) {
+            say_left_out(r, row->model, row->precision);
+            continue;
+        }
+        const bool ran = measure(r, row, &m, &why) == HRF_OK;
+        const double speed = ran ? (double)row->batch / m.median : NAN;
+        good &= ran;
+        keep_speed(row, &m, speed, why.text, rows);
+        if (!r->json && ran)
+            printf("      %-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; a batch copies "
+                   "%.2f ms, computes %.2f ms; %.2f GiB, %.2f of it weights; ready in %.1f s, "
+                   "again in %.1f s\n",
+                   row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
+                   m.operations / m.median * 1e-12, m.per_batch.copy * 1e3,
+                   m.per_batch.kernels * 1e3, (double)hrf_session_memory_total(&m.memory) / 0x1p30,
+                   (double)m.memory.weight_bytes / 0x1p30, m.build, m.again);
+        else if (!r->json)
+            printf("BAD   %-20s %4lld px %-5s batch %lld: %s\n", row->model, (long long)row->size,
+                   row->precision, (long long)row->batch, why.text);
         fflush(stdout);
-        hrf_bench_release(&b);
     }
     return good;
+}
+
+/* ---- all of it ---- */
+
+static enum hrf_status report(const struct request *r, const json_t *all, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = all != NULL ? hrf_json_text(all) : NULL;
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    if (r->json)
+        printf("%s\n", text);
+    return r->save != NULL ? hrf_json_write_file(r->save, all, err) : HRF_OK;
 }
 
 static enum hrf_status check(const struct request *r, bool *good, struct hrf_error *err)
@@ -202,30 +437,32 @@ static enum hrf_status check(const struct request *r, bool *good, struct hrf_err
     if (ops->probe != NULL)
         HRF_TRY(ops->probe(words, sizeof words, err));
     HRF_AUTO_JSON agree = json_array();
+    HRF_AUTO_JSON alike = json_array();
     HRF_AUTO_JSON fast = json_array();
     if (!r->json)
         printf("%s: %s\n", r->device, words[0] != '\0' ? words : ops->name);
-    *good = check_agreements(r, agree);
-    *good &= measure_speeds(r, fast);
-    if (!r->json)
-        return HRF_OK;
-    HRF_AUTO_JSON all = json_pack("{sisssssbsOsO}", "version", 1, "device", r->device,
+    *good = check_agreements(r, 0, N_QUICK, agree);
+    *good &= check_layouts(r, alike);
+    if (!r->quick) {
+        *good &= measure_speeds(r, fast);
+        *good &= check_agreements(r, N_QUICK, N_AGREEMENTS, agree);
+    }
+    HRF_AUTO_JSON all = json_pack("{sisssssbsOsOsO}", "version", 1, "device", r->device,
                                   "device_in_words", words, "good", (int)*good, "agreement", agree,
-                                  "speed", fast);
-    HRF_AUTO_FREE char *text = all != NULL ? hrf_json_text(all) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
-    printf("%s\n", text);
-    return HRF_OK;
+                                  "layouts", alike, "speed", fast);
+    return report(r, all, err);
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .device = "cuda" };
+    struct request r = { .device = "cuda", .start = hrf_clock_seconds() };
     const struct hrf_option options[] = {
         { "device", "D", "which to check (default cuda)", HRF_OPTION_TEXT, &r.device },
         { "quick", NULL, "small networks, no speed", HRF_OPTION_FLAG, &r.quick },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+        { "save", "FILE", "write the JSON to FILE as well", HRF_OPTION_TEXT, &r.save },
+        { "seconds", "N", "begin nothing more after N seconds (default 0: no end)", HRF_OPTION_INT,
+          &r.seconds },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);

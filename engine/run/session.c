@@ -675,6 +675,11 @@ struct hrf_session_memory hrf_session_memory(const struct hrf_session *session)
     return session->memory;
 }
 
+struct hrf_device_times hrf_session_device_times(const struct hrf_session *session)
+{
+    return session->device.times;
+}
+
 double hrf_session_operations(const struct hrf_session *session)
 {
     return session->operations;

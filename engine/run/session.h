@@ -125,6 +125,8 @@ void hrf_session_observe(struct hrf_session *session, hrf_session_observer *obse
 const char *hrf_session_device(const struct hrf_session *session);
 /* Its name as in config.device: what "auto" came to. */
 const char *hrf_session_device_name(const struct hrf_session *session);
+/* Of all batches that were finished, by the device's clock; zeros where the device is the host. */
+struct hrf_device_times hrf_session_device_times(const struct hrf_session *session);
 /* Operations (2 x multiply-adds) of one run. */
 double hrf_session_operations(const struct hrf_session *session);
 

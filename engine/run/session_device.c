@@ -126,6 +126,7 @@ enum hrf_status hrf_session_device_start(struct hrf_session *session, struct hrf
     struct hrf_session_device *d = &session->device;
     const int32_t slot = (int32_t)(session->n_started % HRF_SESSION_SLOTS);
     HRF_TRY(queue_inputs(session, slot, err));
+    HRF_TRY(d->ops->begin(session->backend, slot, err));
     HRF_TRY(queue_kernels(session, err));
     for (int32_t i = 0; i < graph->n_outputs; i++)
         HRF_TRY(d->ops->download(session->backend, d->outputs[slot][i],
@@ -136,8 +137,14 @@ enum hrf_status hrf_session_device_start(struct hrf_session *session, struct hrf
 
 enum hrf_status hrf_session_device_finish(struct hrf_session *session, struct hrf_error *err)
 {
-    return session->device.ops->wait(session->backend,
-                                     (int32_t)(session->n_finished % HRF_SESSION_SLOTS), err);
+    struct hrf_session_device *d = &session->device;
+    const int32_t slot = (int32_t)(session->n_finished % HRF_SESSION_SLOTS);
+    struct hrf_device_times times;
+    HRF_TRY(d->ops->wait(session->backend, slot, err));
+    HRF_TRY(d->ops->times(session->backend, slot, &times, err));
+    d->times.copy += times.copy;
+    d->times.kernels += times.kernels;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_session_device_wait(struct hrf_session *session, struct hrf_error *err)

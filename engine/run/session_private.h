@@ -17,7 +17,8 @@ struct hrf_session_device {
     uint8_t *pixels[HRF_SESSION_SLOTS];
     void *recording; /* of all kernels; NULL until the second run */
     int64_t n_runs;
-    float *shown; /* what the observer sees */
+    struct hrf_device_times times; /* of all batches so far */
+    float *shown;                  /* what the observer sees */
     size_t shown_bytes;
     struct hrf_device_peers *peers; /* NULL: it has none */
 };

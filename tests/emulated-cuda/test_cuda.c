@@ -69,26 +69,6 @@ static void every_operator_agrees_with_the_reference(void **state)
     }
 }
 
-/* As a rank's graph has it: one row of the first block is another rank's. */
-static void a_part_that_cuts_through_blocks_is_refused(void **state)
-{
-    (void)state;
-    struct build b = build_start(1);
-    struct hrf_attributes a = hrf_attributes_default();
-    const struct hrf_backend_ops *cuda = NULL;
-    struct hrf_error err = { .status = HRF_OK };
-    a.size = 2;
-    int32_t y = build_input(&b, SHAPE(1, 8, 3, 3));
-    y = build_node(&b, HRF_OP_DEPTH_TO_SPACE, &y, 1, &a);
-    struct hrf_graph *graph = build_finish(&b, &y, 1);
-    assert_int_equal(hrf_backend_open("cuda", &cuda, &err), HRF_OK);
-    assert_true(cuda->supports_op(graph, &graph->nodes[0], &err));
-    graph->values[y].shape.dims[2]--;
-    assert_false(cuda->supports_op(graph, &graph->nodes[0], &err));
-    assert_non_null(strstr(err.text, "multiples of 2"));
-    hrf_graph_destroy(graph);
-}
-
 /* x times y: both made by the run, or y the model's. */
 static void check_product(struct hrf_shape x, struct hrf_shape y, bool is_constant,
                           const char *precision, double limit)
@@ -396,7 +376,6 @@ int main(void)
         cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
         cmocka_unit_test(products_of_values_go_to_cublas_however_they_lie),
-        cmocka_unit_test(a_part_that_cuts_through_blocks_is_refused),
         cmocka_unit_test(int8_is_near_float32),
         cmocka_unit_test(bf16_is_near_float32),
         cmocka_unit_test(fp16_is_near_float32),

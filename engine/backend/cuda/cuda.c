@@ -174,16 +174,6 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     return HRF_OK;
 }
 
-/* A rank's part of DEPTH_TO_SPACE's output may begin and end inside a block (partition.h); the
- * kernel writes whole ones. */
-static bool has_whole_blocks(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
-    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    const int64_t block = node->attributes.size;
-    return y->dims[2] == x->dims[2] * block && y->dims[3] == x->dims[3] * block;
-}
-
 static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
                         struct hrf_error *err)
 {
@@ -197,14 +187,6 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
             "node '%s' (Conv): a prologue has no CUDA kernel; plan for a device that does "
             "not take it in (BatchNormalization by itself has one)",
             node->name);
-        return false;
-    }
-    if (node->op == HRF_OP_DEPTH_TO_SPACE && !has_whole_blocks(graph, node)) {
-        hrf_error_set(err, HRF_E_UNSUPPORTED,
-                      "node '%s': a part of DepthToSpace that cuts through its blocks has no CUDA "
-                      "kernel; give each rank rows and columns in multiples of %lld, or use device "
-                      "cpu",
-                      node->name, (long long)node->attributes.size);
         return false;
     }
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
@@ -224,13 +206,13 @@ static void destroy(struct hrf_backend *backend)
     if (backend->device != NULL)
         (void)cudaStreamSynchronize(backend->device->stream);
     for (int i = 0; i < 2; i++) {
-        hrf_cuda_release(backend->landings[i].pixels);
-        if (backend->landings[i].arrived != NULL)
-            (void)cudaEventDestroy(backend->landings[i].arrived);
-        if (backend->landings[i].used != NULL)
-            (void)cudaEventDestroy(backend->landings[i].used);
-        if (backend->marks[i] != NULL)
-            (void)cudaEventDestroy(backend->marks[i]);
+        struct hrf_cuda_landing *landing = &backend->landings[i];
+        const cudaEvent_t events[] = { landing->sent, landing->arrived, landing->used,
+                                       backend->begins[i], backend->marks[i] };
+        hrf_cuda_release(landing->pixels);
+        for (size_t k = 0; k < sizeof events / sizeof events[0]; k++)
+            if (events[k] != NULL)
+                (void)cudaEventDestroy(events[k]);
     }
     hrf_plan_cache_destroy(backend->plans);
     hrf_cudnn_device_destroy(backend->properties);
@@ -246,13 +228,15 @@ static void destroy(struct hrf_backend *backend)
 
 static enum hrf_status make_events(struct hrf_backend *backend, struct hrf_error *err)
 {
-    cudaEvent_t *const events[] = {
-        &backend->landings[0].arrived, &backend->landings[0].used, &backend->landings[1].arrived,
-        &backend->landings[1].used,    &backend->marks[0],         &backend->marks[1]
-    };
-    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
-        HRF_TRY_CUDA(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming),
+    for (int i = 0; i < 2; i++) {
+        struct hrf_cuda_landing *landing = &backend->landings[i];
+        cudaEvent_t *const timed[] = { &landing->sent, &landing->arrived, &backend->begins[i],
+                                       &backend->marks[i] };
+        for (size_t k = 0; k < sizeof timed / sizeof timed[0]; k++)
+            HRF_TRY_CUDA(cudaEventCreate(timed[k]), "starting the GPU");
+        HRF_TRY_CUDA(cudaEventCreateWithFlags(&landing->used, cudaEventDisableTiming),
                      "starting the GPU");
+    }
     return HRF_OK;
 }
 

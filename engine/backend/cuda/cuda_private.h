@@ -16,7 +16,8 @@
 struct hrf_cuda_landing {
     uint8_t *pixels;
     size_t n_bytes;
-    cudaEvent_t arrived, used;
+    cudaEvent_t sent, arrived, used;
+    bool is_timed; /* sent and arrived are of the last batch in this slot */
 };
 
 struct hrf_backend {
@@ -26,7 +27,7 @@ struct hrf_backend {
     struct hrf_cudnn_device *properties;
     struct hrf_plan_cache *plans;
     struct hrf_cuda_landing landings[2];
-    cudaEvent_t marks[2];
+    cudaEvent_t begins[2], marks[2];
     bool allow_tf32;
     int32_t n_threads; /* that build plans */
     char description[512];

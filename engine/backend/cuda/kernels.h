@@ -82,6 +82,14 @@ cudaError_t hrf_k_pointwise(const struct hrf_k_function *function, struct hrf_k_
                             cudaStream_t stream);
 cudaError_t hrf_k_copy(struct hrf_k_array y, struct hrf_k_array a, const struct hrf_k_walk *walk,
                        cudaStream_t stream);
+/* ONNX DepthToSpace of a rank's part: the first `skip` rows and columns of what x gives are left
+ * out, and what lies behind y's. By columns, rows, depth: a block lies inside a channel. */
+struct hrf_k_blocks {
+    int64_t n, in_rows, in_columns, out_rows, out_columns, out_channels, block, skip[2];
+    int32_t column_row_depth;
+};
+cudaError_t hrf_k_depth_to_space(struct hrf_k_array y, struct hrf_k_array x,
+                                 const struct hrf_k_blocks *form, cudaStream_t stream);
 /* n elements of y become the real number `value`. */
 cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream);
 

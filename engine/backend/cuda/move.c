@@ -179,9 +179,40 @@ static cudaError_t launch_pad(const struct hrf_cuda_kernel *kernel,
                     hrf_cuda_input(kernel, call, 0), from);
 }
 
+/* A rank's part of the output may begin and end inside a block (partition.h). */
+static bool has_whole_blocks(const struct hrf_spec *spec)
+{
+    const int64_t *x = spec->inputs[0].shape.dims, *y = spec->output.shape.dims;
+    const int64_t block = spec->attributes.size;
+    return spec->op == HRF_OP_SPACE_TO_DEPTH || (y[2] == x[2] * block && y[3] == x[3] * block);
+}
+
+static cudaError_t launch_part_of_blocks(const struct hrf_cuda_kernel *kernel,
+                                         const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_attributes *t = &spec->attributes;
+    const int64_t *x = spec->inputs[0].shape.dims, *y = spec->output.shape.dims;
+    const struct hrf_k_blocks form = {
+        .n = y[0],
+        .in_rows = x[2],
+        .in_columns = x[3],
+        .out_rows = y[2],
+        .out_columns = y[3],
+        .out_channels = y[1],
+        .block = t->size,
+        .skip = { t->window.pad_begin[0], t->window.pad_begin[1] },
+        .column_row_depth = t->column_row_depth,
+    };
+    return hrf_k_depth_to_space(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                                &form, kernel->backend->device->stream);
+}
+
 static cudaError_t launch_blocks(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
 {
+    if (!has_whole_blocks(kernel->spec))
+        return launch_part_of_blocks(kernel, call);
     const struct hrf_blocks blocks = hrf_blocks_of(kernel->spec);
     return copy_box(kernel, &blocks.box, hrf_cuda_output(kernel, call), blocks.out,
                     hrf_cuda_input(kernel, call, 0), blocks.in);

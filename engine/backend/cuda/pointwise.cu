@@ -196,6 +196,29 @@ cudaError_t hrf_k_copy(struct hrf_k_array y, struct hrf_k_array a, const struct 
                            &nothing, stream);
 }
 
+KERNEL depth_to_space(hrf_k_array y, hrf_k_array x, hrf_k_blocks f, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t c = i % f.out_channels, column = i / f.out_channels % f.out_columns;
+        const int64_t row = i / f.out_channels / f.out_columns % f.out_rows;
+        const int64_t image = i / f.out_channels / f.out_columns / f.out_rows;
+        const int64_t r = row + f.skip[0], q = column + f.skip[1], area = f.block * f.block;
+        const int64_t in_block = r % f.block * f.block + q % f.block;
+        const int64_t channel = f.column_row_depth != 0 ? c * area + in_block
+                                                        : in_block * f.out_channels + c;
+        const int64_t pixel = (image * f.in_rows + r / f.block) * f.in_columns + q / f.block;
+        store(y, i, load(x, pixel * f.out_channels * area + channel));
+    }
+}
+
+cudaError_t hrf_k_depth_to_space(struct hrf_k_array y, struct hrf_k_array x,
+                                 const struct hrf_k_blocks *form, cudaStream_t stream)
+{
+    const int64_t n = form->n * form->out_rows * form->out_columns * form->out_channels;
+    return n == 0 ? cudaSuccess : LAUNCH(depth_to_space, n, stream, y, x, *form, n);
+}
+
 KERNEL fill(hrf_k_array y, int64_t n, float value)
 {
     FOR_EACH(i, n)

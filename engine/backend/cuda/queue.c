@@ -78,6 +78,7 @@ static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, 
     struct hrf_cuda_landing *landing = &backend->landings[slot];
     HRF_TRY(make_room(backend, landing, n_bytes, err));
     HRF_TRY_CUDA(cudaStreamWaitEvent(device->copies, landing->used, 0), what);
+    HRF_TRY_CUDA(cudaEventRecord(landing->sent, device->copies), what);
     HRF_TRY_CUDA(
         cudaMemcpyAsync(landing->pixels, from, n_bytes, cudaMemcpyHostToDevice, device->copies),
         what);
@@ -87,6 +88,14 @@ static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, 
         hrf_k_normalise(to, landing->pixels, n_pixels, form->scale, form->shift, device->stream),
         what);
     HRF_TRY_CUDA(cudaEventRecord(landing->used, device->stream), what);
+    landing->is_timed = true;
+    return HRF_OK;
+}
+
+static enum hrf_status begin(struct hrf_backend *backend, int32_t slot, struct hrf_error *err)
+{
+    HRF_TRY_CUDA(cudaEventRecord(backend->begins[slot], backend->device->stream),
+                 "queueing work on the GPU");
     return HRF_OK;
 }
 
@@ -100,6 +109,20 @@ static enum hrf_status mark(struct hrf_backend *backend, int32_t slot, struct hr
 static enum hrf_status wait(struct hrf_backend *backend, int32_t slot, struct hrf_error *err)
 {
     HRF_TRY_CUDA(cudaEventSynchronize(backend->marks[slot]), "running the network");
+    return HRF_OK;
+}
+
+static enum hrf_status times(struct hrf_backend *backend, int32_t slot,
+                             struct hrf_device_times *out, struct hrf_error *err)
+{
+    const struct hrf_cuda_landing *landing = &backend->landings[slot];
+    float copy_ms = 0, kernels_ms = 0;
+    if (landing->is_timed)
+        HRF_TRY_CUDA(cudaEventElapsedTime(&copy_ms, landing->sent, landing->arrived),
+                     "timing a batch");
+    HRF_TRY_CUDA(cudaEventElapsedTime(&kernels_ms, backend->begins[slot], backend->marks[slot]),
+                 "timing a batch");
+    *out = (struct hrf_device_times){ (double)copy_ms * 1e-3, (double)kernels_ms * 1e-3 };
     return HRF_OK;
 }
 
@@ -159,8 +182,10 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .upload = upload,
     .download = download,
     .upload_pixels = upload_pixels,
+    .begin = begin,
     .mark = mark,
     .wait = wait,
+    .times = times,
     .record_begin = record_begin,
     .record_end = record_end,
     .replay = replay,
