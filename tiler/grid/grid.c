@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 
 #include <math.h>
+#include <stdint.h>
 
 static int64_t count_steps(int64_t extent, int64_t patch, double stride)
 {
@@ -31,6 +32,13 @@ enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, doubl
                              "patches of %lld px at %g um/px every %lld px on a slide of %g x %g "
                              "um/px: all must be above 0",
                              (long long)size, mpp, (long long)stride, mpp_x, mpp_y);
+    const double finest = mpp_x < mpp_y ? mpp_x : mpp_y;
+    const double longest = (double)(size > stride ? size : stride) * mpp / finest;
+    if (!(longest < INT32_MAX)) /* also infinite, NaN */
+        return hrf_error_set(err, HRF_E_USER,
+                             "patches of %lld px at %g um/px every %lld px are %g px of the slide "
+                             "(%g x %g um/px); 2^31 are the most",
+                             (long long)size, mpp, (long long)stride, longest, mpp_x, mpp_y);
     struct hrf_grid grid = { .width = width, .height = height };
     grid.patch_width = at_least_one((double)size * mpp / mpp_x);
     grid.patch_height = at_least_one((double)size * mpp / mpp_y);

@@ -146,6 +146,22 @@ static void a_rectangle_smaller_than_a_mask_pixel_takes_the_one_it_lies_on(void 
     hrf_alloc_fail_after(0);
 }
 
+static void what_no_slide_can_hold_is_refused_and_not_counted(void **state)
+{
+    (void)state;
+    struct hrf_grid grid;
+    struct hrf_error err;
+    assert_int_equal(hrf_grid_make(1500, 1452, 0.25, 0.25, 256, (double)INFINITY, 256, &grid, &err),
+                     HRF_E_USER);
+    assert_int_equal(hrf_grid_make(1500, 1452, 0.25, 0.25, 64, 0.5, INT64_MAX, &grid, &err),
+                     HRF_E_USER);
+    assert_int_equal(hrf_grid_make(1500, 1452, 0.25, 0.25, INT64_MAX, 0.5, 64, &grid, &err),
+                     HRF_E_USER);
+    assert_non_null(strstr(err.text, "2^31 are the most"));
+    assert_int_equal(hrf_grid_make(1500, 1452, 0.25, 0.25, 64, 0.5, 1 << 29, &grid, &err), HRF_OK);
+    assert_int_equal(grid.columns * grid.rows, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +173,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_grid_is_refused),
         cmocka_unit_test(tissue_under_a_rectangle_is_what_counting_gives),
         cmocka_unit_test(a_rectangle_smaller_than_a_mask_pixel_takes_the_one_it_lies_on),
+        cmocka_unit_test(what_no_slide_can_hold_is_refused_and_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
