@@ -20,6 +20,8 @@ HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_e
 
 /* Nodes whose values shape inference has already computed, and Identity, go. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
+/* REDUCE_MEAN over rows and columns as GLOBAL_AVERAGE_POOL (and FLATTEN). */
+HRF_CHECKED enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err);
 /* BatchNormalization into the CONV or CONV_TRANSPOSE before it. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
                                                      struct hrf_error *err);

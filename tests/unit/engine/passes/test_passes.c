@@ -441,6 +441,43 @@ static void windows_side_by_side_become_a_convolution_and_a_move(void **state)
     assert_string_equal(passed(&b, &y, 1), "ConvTranspose+relu");
 }
 
+static int32_t reduce(struct build *b, enum hrf_op op, int32_t x, int64_t a, int64_t c, bool keep)
+{
+    struct hrf_attributes how = hrf_attributes_default();
+    how.n_axes = 2;
+    how.axes[0] = a;
+    how.axes[1] = c;
+    how.keep_dims = keep;
+    return build_node(b, op, &x, 1, &how);
+}
+
+static void a_mean_over_rows_and_columns_becomes_a_pool(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    int32_t y = reduce(&b, HRF_OP_REDUCE_MEAN, conv(&b, x), 2, 3, false);
+    assert_string_equal(passed(&b, &y, 1), "Conv GlobalAveragePool Flatten");
+    b = start(&x);
+    y = reduce(&b, HRF_OP_REDUCE_MEAN, conv(&b, x), -1, -2, true);
+    assert_string_equal(passed(&b, &y, 1), "Conv GlobalAveragePool");
+    b = start(&x);
+    y = reduce(&b, HRF_OP_REDUCE_MEAN, conv(&b, x), 1, 3, true);
+    assert_string_equal(passed(&b, &y, 1), "Conv ReduceMean");
+    /* Its numbers are the sums over 6 x 5 pixels by 30. */
+    b = start(&x);
+    int32_t ends[2] = { reduce(&b, HRF_OP_REDUCE_MEAN, x, 3, 2, false) };
+    ends[1] = build_binary(&b, HRF_OP_MUL, reduce(&b, HRF_OP_REDUCE_SUM, x, 2, 3, false),
+                           build_constant(&b, SHAPE(1), 1.0 / 30, 1.0 / 30));
+    struct hrf_graph *graph = build_finish(&b, ends, 2);
+    int64_t n;
+    float *both = run_graph(graph, "cpu", 1, 3, 1, &n);
+    assert_int_equal(n, 8);
+    assert_true(relative_difference(both, both + 4, 4) <= 1e-5);
+    hrf_free(both);
+    hrf_graph_destroy(graph);
+}
+
 static void attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it(void **state)
 {
     (void)state;
@@ -477,6 +514,7 @@ int main(void)
         cmocka_unit_test(random_graphs_compute_the_same_with_and_without),
         cmocka_unit_test(no_allocation_may_fail_unseen),
         cmocka_unit_test(windows_side_by_side_become_a_convolution_and_a_move),
+        cmocka_unit_test(a_mean_over_rows_and_columns_becomes_a_pool),
         cmocka_unit_test(attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,54 @@
+/* pool_means.c - a mean over rows and columns, as PyTorch exports x.mean((2, 3)), is a global
+ * average pool: every precision and every layout has one, where reductions stay in float32 and
+ * whole. */
+#include "engine/passes/passes.h"
+
+static bool is_pool(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    if (node->op != HRF_OP_REDUCE_MEAN || graph->values[node->inputs[0]].shape.rank != 4 ||
+        graph->values[node->inputs[0]].dtype != HRF_F32 || a->n_axes != 2)
+        return false;
+    return a->axes[0] + a->axes[1] == 5 && (a->axes[0] == 2 || a->axes[1] == 2);
+}
+
+/* The pool goes in front of node `at`, which drops the axes of 1 that are left. */
+static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
+{
+    const struct hrf_attributes pool = hrf_attributes_default();
+    const struct hrf_value *y = &graph->values[graph->nodes[at].outputs[0]];
+    const struct hrf_shape shape = { .rank = 4,
+                                     .dims = { y->shape.dims[0], y->shape.dims[1], 1, 1 } };
+    HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
+    const int32_t input = graph->nodes[at].inputs[0];
+    int32_t middle;
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to rewrite a mean");
+    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
+    HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &input, 1, &middle,
+                                  1, &pool, err));
+    struct hrf_node *node = &graph->nodes[at + 1];
+    node->op = HRF_OP_FLATTEN;
+    node->attributes = hrf_attributes_default();
+    node->attributes.axis = 1;
+    node->inputs[0] = middle;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        struct hrf_node *node = &graph->nodes[n];
+        if (!is_pool(graph, node))
+            continue;
+        node->n_inputs = 1; /* the axes were one, in newer opsets */
+        if (graph->values[node->outputs[0]].shape.rank == 4) {
+            node->op = HRF_OP_GLOBAL_AVERAGE_POOL;
+            node->attributes = hrf_attributes_default();
+        } else {
+            HRF_TRY(flatten(graph, n, err));
+            n++;
+        }
+    }
+    return HRF_OK;
+}
