@@ -105,7 +105,7 @@ const struct hrf_key hrf_keys[] = {
     { "executor.slurm.nodes", HRF_KEY_INT, AT(executor.slurm.nodes), "1", 1, 65536, NULL,
       "machines of one job" },
     { "executor.slurm.ranks_per_node", HRF_KEY_INT, AT(executor.slurm.ranks_per_node), "1", 1,
-      65536, NULL, "nodes times this is what engine.parallel multiplies to" },
+      65536, NULL, "nodes times this: what engine.parallel multiplies to, or a multiple" },
     { "executor.slurm.cpus_per_rank", HRF_KEY_INT, AT(executor.slurm.cpus_per_rank), "1", 1, 65536,
       NULL, "cores of one rank" },
     { "executor.slurm.gpus_per_rank", HRF_KEY_INT, AT(executor.slurm.gpus_per_rank), "0", 0, 64,
