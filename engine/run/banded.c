@@ -151,6 +151,8 @@ static enum hrf_status fit(const struct hrf_graph *prepared,
     enum { TRIES = 6 };
     const int64_t limit = config->memory_limit_bytes;
     int64_t for_activations = limit;
+    struct hrf_session_memory last = { 0 };
+    int32_t n_kinds = 0;
     struct hrf_bands_plan plan;
     for (int i = 0; i < TRIES; i++) {
         HRF_AUTO(hrf_banded) b = NULL;
@@ -163,13 +165,18 @@ static enum hrf_status fit(const struct hrf_graph *prepared,
             return HRF_OK;
         }
         for_activations = plan.activation_bytes - over;
+        last = b->memory;
+        n_kinds = b->n_kinds;
         if (n_bands > 0 || for_activations <= 0)
             break;
     }
     return hrf_error_set(err, HRF_E_NOMEM,
-                         "the model in %d bands needs more than the %.2f GiB that engine.memory "
-                         "allows",
-                         plan.n_bands, (double)limit / 0x1p30);
+                         "the model in %d bands needs %.2f GiB (activations %.2f, weights %.2f: a "
+                         "copy for each of %d shapes of bands; workspace %.2f) and engine.memory "
+                         "allows %.2f GiB; use a smaller batch or image, or a lower precision",
+                         plan.n_bands, (double)hrf_session_memory_total(&last) / 0x1p30,
+                         (double)last.activation_bytes / 0x1p30, (double)last.weight_bytes / 0x1p30,
+                         n_kinds, (double)last.workspace_bytes / 0x1p30, (double)limit / 0x1p30);
 }
 
 enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
