@@ -7,7 +7,9 @@
 #include "engine/ir/graph.h"
 #include "schema/record/calibration.h"
 
-#define HRF_ENGINE_PROGRAM "hires-engine"
+/* What usage and errors call this program: "hires-engine", or what handed over to it. Set once. */
+extern const char *hrf_engine_program;
+#define HRF_ENGINE_PROGRAM hrf_engine_program
 
 extern const struct hrf_command hrf_engine_eval, hrf_engine_infer, hrf_engine_observe,
     hrf_engine_model, hrf_engine_bench, hrf_engine_profile, hrf_engine_plan, hrf_engine_tune_comm,

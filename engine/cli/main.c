@@ -1,6 +1,8 @@
 /* main.c - hires-engine: runs networks. It knows nothing of cohorts, stores or schedulers. */
 #include "engine/cli/cli.h"
 
+#include <string.h>
+
 static const struct hrf_command *const commands[] = { &hrf_engine_eval,
                                                       &hrf_engine_infer,
                                                       &hrf_engine_observe,
@@ -17,6 +19,9 @@ static const struct hrf_command *const commands[] = { &hrf_engine_eval,
 
 int main(int argc, char **argv)
 {
+    static const char caller[] = "hires-flow";
+    if (argc > 0 && strncmp(argv[0], caller, sizeof caller - 1) == 0)
+        hrf_engine_program = argv[0];
     return hrf_args_main(HRF_ENGINE_PROGRAM, "the inference engine of hires-flow", commands, argc,
                          argv);
 }

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *hrf_engine_program = "hires-engine";
+
 int hrf_engine_fail(const char *command, const struct hrf_error *err)
 {
     fprintf(stderr, "%s %s: %s\n", HRF_ENGINE_PROGRAM, command, err->text);

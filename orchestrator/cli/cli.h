@@ -46,7 +46,9 @@ char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
 void hrf_cli_print_figures(const json_t *report);
 /* The lines of a text, without their ends. New reference. */
 json_t *hrf_cli_lines_json(const char *text);
-/* Becomes hires-engine beside this program with these words; returns only on failure. */
-int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **argv);
+/* Becomes hires-engine beside this program with these words, under the name `caller`; returns only
+ * on failure. */
+int hrf_cli_exec_engine(const char *caller, const char *command, const char *verb, int argc,
+                        char **argv);
 
 #endif

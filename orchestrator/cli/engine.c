@@ -6,7 +6,7 @@
 
 static int run_model(const struct hrf_command *command, int argc, char **argv)
 {
-    return hrf_cli_exec_engine(command->name, "model", argc, argv);
+    return hrf_cli_exec_engine(HRF_PROGRAM, command->name, "model", argc, argv);
 }
 
 const struct hrf_command hrf_cli_model = {
@@ -21,11 +21,12 @@ const struct hrf_command hrf_cli_model = {
 static int run_bench(const struct hrf_command *command, int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "engine") == 0)
-        return hrf_cli_exec_engine(command->name, "bench", argc - 1, argv + 1);
+        return hrf_cli_exec_engine(HRF_PROGRAM, command->name, "bench", argc - 1, argv + 1);
     if (argc > 0 && strcmp(argv[0], "sweep") == 0)
-        return hrf_cli_exec_engine(command->name, "sweep", argc - 1, argv + 1);
-    if (argc > 0 && strcmp(argv[0], "--help") == 0)
-        return hrf_cli_exec_engine(command->name, "bench", argc, argv);
+        return hrf_cli_exec_engine(HRF_PROGRAM " bench", command->name, "sweep", argc - 1,
+                                   argv + 1);
+    if (argc > 0 && strncmp(argv[0], "--", 2) == 0)
+        return hrf_cli_exec_engine(HRF_PROGRAM, command->name, "bench", argc, argv);
     fprintf(stderr, "%s bench: there are 'bench engine' and 'bench sweep'; see '%s bench --help'\n",
             HRF_PROGRAM, HRF_PROGRAM);
     return HRF_EXIT_USAGE;
@@ -33,7 +34,7 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
 
 const struct hrf_command hrf_cli_bench = {
     .name = "bench",
-    .operands = "engine|sweep",
+    .operands = "[engine]|sweep",
     .summary = "measure images per second; figures over ranks and layouts",
     .min_operands = 1,
     .max_operands = 1,
@@ -42,7 +43,7 @@ const struct hrf_command hrf_cli_bench = {
 
 static int run_same_name(const struct hrf_command *command, int argc, char **argv)
 {
-    return hrf_cli_exec_engine(command->name, command->name, argc, argv);
+    return hrf_cli_exec_engine(HRF_PROGRAM, command->name, command->name, argc, argv);
 }
 
 const struct hrf_command hrf_cli_tune_comm = {

@@ -144,7 +144,8 @@ json_t *hrf_cli_lines_json(const char *text)
     return list;
 }
 
-int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **argv)
+int hrf_cli_exec_engine(const char *caller, const char *command, const char *verb, int argc,
+                        char **argv)
 {
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_FREE char *program = NULL;
@@ -157,7 +158,7 @@ int hrf_cli_exec_engine(const char *command, const char *verb, int argc, char **
                 command, argc);
         return HRF_EXIT_USAGE;
     }
-    words[n++] = program;
+    words[n++] = caller; /* usage and errors say what the user typed */
     words[n++] = verb;
     for (int i = 0; i < argc; i++)
         words[n++] = argv[i];

@@ -61,4 +61,11 @@ is_json 'v["jobs_ended"] == 0'
 for command in run infer check plan status why cancel aggregate report tile demo-data doctor; do
     expect_code 0 "$flow" "$command" --help
 done
+# What hires-engine does for hires-flow speaks of what was typed.
+for command in "bench" "bench sweep" "model" "profile"; do
+    expect_code 0 "$flow" $command --help
+    expect_text "usage: hires-flow $command "
+done
+expect_code 1 "$flow" model check "$scratch/no.onnx"
+expect_text "hires-flow model: cannot open"
 echo "1 passed, 0 failed"
