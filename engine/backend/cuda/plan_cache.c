@@ -8,6 +8,7 @@
 #include "engine/backend/cuda/tune.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -322,15 +323,39 @@ static enum hrf_status make_builder(const struct hrf_plan_cache *cache, struct b
     return HRF_OK;
 }
 
+/* Every n_threads-th job from `first` on. */
+struct crew {
+    struct hrf_plan_cache *cache;
+    struct job *jobs;
+    int32_t n, n_threads, first;
+};
+
+static void *start_some(void *context)
+{
+    const struct crew *c = context;
+    struct builder *builder = &c->cache->builders[c->first];
+    const enum hrf_status ready = make_builder(c->cache, builder, NULL);
+    for (int32_t i = c->first; i < c->n; i += c->n_threads)
+        c->jobs[i].status = ready == HRF_OK ? start_job(c->cache, builder, &c->jobs[i], NULL)
+                                            : ready;
+    return NULL;
+}
+
+/* Threads that end with the work: a pool's would stay about. */
 static void start_all(struct hrf_plan_cache *cache, struct job *jobs, int32_t n, int32_t n_threads)
 {
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads)
+    struct crew crews[MOST_THREADS];
+    pthread_t threads[MOST_THREADS];
+    bool runs[MOST_THREADS] = { false };
     for (int32_t t = 0; t < n_threads; t++) {
-        const enum hrf_status ready = make_builder(cache, &cache->builders[t], NULL);
-        for (int32_t i = t; i < n; i += n_threads)
-            jobs[i].status = ready == HRF_OK ? start_job(cache, &cache->builders[t], &jobs[i], NULL)
-                                             : ready;
+        crews[t] = (struct crew){ cache, jobs, n, n_threads, t };
+        runs[t] = pthread_create(&threads[t], NULL, start_some, &crews[t]) == 0;
+        if (!runs[t])
+            (void)start_some(&crews[t]);
     }
+    for (int32_t t = 0; t < n_threads; t++)
+        if (runs[t])
+            (void)pthread_join(threads[t], NULL);
 }
 
 /* The convolutions that are not known yet, each once. */
