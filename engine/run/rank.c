@@ -223,6 +223,11 @@ void hrf_rank_destroy(struct hrf_rank *rank)
     hrf_free(rank);
 }
 
+const char *hrf_rank_notes(const struct hrf_rank *rank)
+{
+    return hrf_session_notes(rank->parts[0].session);
+}
+
 struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank)
 {
     struct hrf_session_memory sum = { 0 };

@@ -70,6 +70,8 @@ HRF_CHECKED enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *sou
  * failure the group has been aborted. */
 HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *source, void *context,
                                          float *const *outputs, struct hrf_error *err);
+/* What the device has to say of how this rank was made ready. */
+const char *hrf_rank_notes(const struct hrf_rank *rank);
 struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank);
 
 /* Room for the outputs of the whole batch, [graph outputs]; heap. NULL: no memory. */

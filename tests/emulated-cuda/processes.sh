@@ -13,7 +13,7 @@ evaluate() { # output, arguments...
     out=$1
     shift
     "${starter[@]}" "$engine" eval "$scratch/model.onnx" --input "$images" --output "$out" --threads 1 \
-        --device cuda "$@"
+        --device cuda "$@" </dev/null # which mpirun would read
 }
 
 "$engine" model make unet:2,8 --size 16 --classes 3 --output "$scratch/model.onnx" >/dev/null
@@ -33,6 +33,13 @@ done <<END
 2 stages=2,microbatches=2,bidirectional ipc
 3 spatial=3 auto
 END
+
+# Each rank says where it stands.
+HRF_EMULATED_CUDA=devices=2 evaluate "$scratch/y.npy" --precision int8 --layout spatial=3 --comm ipc \
+    2>"$scratch/err"
+cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "3 ranks on 2 GPUs: not one rank's bytes"
+expect_text "rank 2 of 3 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 other does"
+expect_text "rank 1 of 3 on this node takes GPU 1 of 2 (0000:3c:00.0)"
 
 # What cannot be: said by a rank, with the way out.
 starter=(ranks 2)

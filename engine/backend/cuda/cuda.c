@@ -261,6 +261,18 @@ static void describe(const struct hrf_cuda_device *d, char *words, size_t size)
              d->driver % 1000 / 10, cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
 }
 
+/* A line for the log of a rank that stands beside others. */
+static void note_binding(struct hrf_backend *backend)
+{
+    const struct hrf_cuda_device *d = backend->device;
+    char allowed[256], near[256], words[1024];
+    if (d->binding.n_ranks == 1)
+        return;
+    hrf_binding_look(d->address, allowed, near, sizeof near);
+    hrf_binding_words(&d->binding, d->address, allowed, near, words, sizeof words);
+    hrf_strbuf_addf(&backend->lines, "%s\n", words);
+}
+
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err)
 {
@@ -277,6 +289,8 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
         status = start_cudnn(backend, err);
     if (status == HRF_OK)
         describe(backend->device, backend->description, sizeof backend->description);
+    if (status == HRF_OK && config->place < 0)
+        note_binding(backend);
     if (status != HRF_OK) {
         destroy(backend);
         return status;

@@ -60,22 +60,6 @@ static enum hrf_status describe(struct hrf_cuda_device *device, struct hrf_error
     return HRF_OK;
 }
 
-/* Ranks of one node share out the GPUs that they all see; where each sees its own alone, that one.
- */
-static int place_of_rank(void)
-{
-    static const char *const names[] = { "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                         "PMIX_LOCAL_RANK" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = getenv(names[i]);
-        char *end = NULL;
-        const long rank = text != NULL ? strtol(text, &end, 10) : -1;
-        if (text != NULL && end != text && *end == '\0' && rank >= 0)
-            return (int)rank;
-    }
-    return 0;
-}
-
 enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = hrf_calloc(1, sizeof *device);
@@ -88,7 +72,8 @@ enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, st
     cudaError_t status = cudaGetDeviceCount(&n_devices);
     if (status != cudaSuccess || n_devices == 0)
         return explain_start(status, device->driver, device->runtime, err);
-    device->index = (place < 0 ? place_of_rank() : place) % n_devices;
+    device->binding = hrf_binding_read(getenv, n_devices);
+    device->index = place < 0 ? hrf_binding_device(&device->binding) : place % n_devices;
     HRF_TRY(describe(device, err));
     HRF_TRY_CUDA(cudaSetDevice(device->index), "starting the GPU");
     HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking),

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/backend/cuda/binding.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -23,6 +24,7 @@ enum hrf_status hrf_cuda_error(struct hrf_error *err, cudaError_t status, const 
 
 struct hrf_cuda_device {
     int index;
+    struct hrf_binding binding; /* as its starter has placed this rank */
     char name[256];
     char address[32];     /* on the PCI bus */
     int major, minor;     /* compute capability */

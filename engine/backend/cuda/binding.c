@@ -1,0 +1,142 @@
+#include "engine/backend/cuda/binding.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A number >= 0 that begins the text ("4(x2)" of Slurm is 4); -1: none. */
+static int number_of(const char *text)
+{
+    char *end = NULL;
+    const long value = text != NULL ? strtol(text, &end, 10) : -1;
+    return text != NULL && end != text && value >= 0 && value < 1 << 20 ? (int)value : -1;
+}
+
+/* Items of "0,1,5"; 0: none. */
+static int count_items(const char *list)
+{
+    int n = list != NULL && *list != '\0';
+    for (; list != NULL && *list != '\0'; list++)
+        n += *list == ',';
+    return n;
+}
+
+static int first_number(char *(*get)(const char *name), const char *const *names, int otherwise)
+{
+    for (; *names != NULL; names++) {
+        const int value = number_of(get(*names));
+        if (value >= 0)
+            return value;
+    }
+    return otherwise;
+}
+
+struct hrf_binding hrf_binding_read(char *(*get)(const char *name), int n_visible)
+{
+    static const char *const ranks[] = { "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "PMIX_LOCAL_RANK", NULL };
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
+                                         NULL };
+    static const char *const node[] = { "SLURM_GPUS_ON_NODE", NULL };
+    struct hrf_binding b = { .rank = first_number(get, ranks, 0),
+                             .n_ranks = first_number(get, sizes, 1),
+                             .n_visible = n_visible,
+                             .n_node = count_items(get("SLURM_STEP_GPUS")) };
+    if (b.n_node == 0)
+        b.n_node = first_number(get, node, 0);
+    if (b.n_ranks <= b.rank) /* Slurm says the first node's number on every node */
+        b.n_ranks = b.rank + 1;
+    return b;
+}
+
+int hrf_binding_device(const struct hrf_binding *b)
+{
+    return b->rank % b->n_visible;
+}
+
+/* Where a process sees fewer GPUs than the job has on the node, its starter has shared them out, as
+ * evenly as they go. */
+int hrf_binding_sharers(const struct hrf_binding *b)
+{
+    const bool by_starter = b->n_node > b->n_visible;
+    const int n = by_starter ? b->n_node : b->n_visible;
+    return b->n_ranks / n + (b->rank % n < b->n_ranks % n);
+}
+
+static bool holds(const char *list, long cpu)
+{
+    while (*list != '\0') {
+        char *end;
+        const long first = strtol(list, &end, 10);
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        if (end == list)
+            return false;
+        if (cpu >= first && cpu <= last)
+            return true;
+        list = *end == ',' ? end + 1 : end;
+        while (isspace((unsigned char)*list))
+            list++;
+    }
+    return false;
+}
+
+enum hrf_nearness hrf_binding_nearness(const char *allowed, const char *near)
+{
+    enum { MOST_CPUS = 8192 };
+    int n = 0, n_near = 0;
+    if (allowed == NULL || near == NULL || !isdigit((unsigned char)*near))
+        return HRF_NEAR_UNKNOWN;
+    for (long cpu = 0; cpu < MOST_CPUS; cpu++)
+        if (holds(allowed, cpu)) {
+            n++;
+            n_near += holds(near, cpu);
+        }
+    return n == 0        ? HRF_NEAR_UNKNOWN
+           : n_near == n ? HRF_NEAR_ALL
+           : n_near > 0  ? HRF_NEAR_SOME
+                         : HRF_NEAR_NONE;
+}
+
+void hrf_binding_words(const struct hrf_binding *b, const char *address, const char *allowed,
+                       const char *near, char *out, size_t size)
+{
+    const enum hrf_nearness nearness = hrf_binding_nearness(allowed, near);
+    const int others = hrf_binding_sharers(b) - 1;
+    char shared[64] = "", place[512] = "";
+    if (others > 0)
+        snprintf(shared, sizeof shared, ", as %d other%s", others, others > 1 ? "s do" : " does");
+    if (nearness == HRF_NEAR_ALL)
+        snprintf(place, sizeof place, "; all its processors (%s) are near it", allowed);
+    else if (nearness != HRF_NEAR_UNKNOWN)
+        snprintf(place, sizeof place, "; %s of its processors (%s) %s near it: those are %s",
+                 nearness == HRF_NEAR_NONE ? "none" : "not all", allowed,
+                 nearness == HRF_NEAR_NONE ? "is" : "are", near);
+    snprintf(out, size, "rank %d of %d on this node takes GPU %d of %d (%s)%s%s", b->rank,
+             b->n_ranks, hrf_binding_device(b), b->n_visible, address, shared, place);
+}
+
+/* The rest of the first line that begins with `prefix`. */
+static void read_after(const char *path, const char *prefix, char *out, size_t size)
+{
+    char line[1024];
+    FILE *file = fopen(path, "r");
+    *out = '\0';
+    while (file != NULL && *out == '\0' && fgets(line, (int)sizeof line, file) != NULL)
+        if (strncmp(line, prefix, strlen(prefix)) == 0)
+            snprintf(out, size, "%.*s", (int)strcspn(line + strlen(prefix), "\n"),
+                     line + strlen(prefix));
+    if (file != NULL)
+        fclose(file);
+}
+
+void hrf_binding_look(const char *address, char *allowed, char *near, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpulist", address);
+    for (char *c = path; *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c); /* CUDA writes 3B where the kernel has 3b */
+    read_after(path, "", near, size);
+    read_after("/proc/self/status", "Cpus_allowed_list:\t", allowed, size);
+}

@@ -1,0 +1,35 @@
+/* binding.h - which of a node's GPUs a rank takes, and in words whether that is a good place.
+ *
+ * What the starter of the ranks says comes in as numbers, so that this is arithmetic.
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_BINDING_H
+#define HRF_ENGINE_BACKEND_CUDA_BINDING_H
+
+#include <stddef.h>
+
+struct hrf_binding {
+    int rank, n_ranks; /* on this node; 0 of 1 when nobody says */
+    int n_visible;     /* GPUs that this process sees, >= 1 */
+    int n_node;        /* GPUs of the job on this node; 0: not known */
+};
+
+/* SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_GPUS, SLURM_GPUS_ON_NODE or what Open MPI
+ * says, by `get` (getenv). */
+struct hrf_binding hrf_binding_read(char *(*get)(const char *name), int n_visible);
+/* The visible GPU that the rank takes. */
+int hrf_binding_device(const struct hrf_binding *binding);
+/* How many ranks of the node, this one among them, take the same one. */
+int hrf_binding_sharers(const struct hrf_binding *binding);
+
+enum hrf_nearness { HRF_NEAR_UNKNOWN, HRF_NEAR_NONE, HRF_NEAR_SOME, HRF_NEAR_ALL };
+/* Of the processors `allowed`, those in `near`: lists as the kernel writes them, "0-7,16-23". */
+enum hrf_nearness hrf_binding_nearness(const char *allowed, const char *near);
+/* "rank 2 of 4 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 other does; all its processors
+ * (0-7) are near it". `near` "" or NULL: the machine does not say. */
+void hrf_binding_words(const struct hrf_binding *binding, const char *address, const char *allowed,
+                       const char *near, char *out, size_t size);
+/* What the kernel says of this process's processors and of those near the GPU; "" where it says
+ * nothing. */
+void hrf_binding_look(const char *address, char *allowed, char *near, size_t size);
+
+#endif
