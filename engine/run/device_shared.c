@@ -50,6 +50,7 @@ struct lane {
 
 struct neighbour {
     bool is_reached;
+    bool has_closed; /* all that it had open: it may be done long before this rank is */
     char address[32];
     void **blocks; /* [n_blocks] opened; NULL: not yet */
     int32_t n_blocks;
@@ -170,15 +171,15 @@ static enum hrf_status add_first_slots(struct hrf_shared *s, struct hrf_error *e
     return HRF_OK;
 }
 
-static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, bool *is_closed,
-                                  struct hrf_error *err)
+static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
     struct taken_word word;
     HRF_TRY(receive_word(s, peer, word_tag(s), &word, sizeof word, err));
-    *is_closed = word.row == CLOSED;
-    if (*is_closed)
+    if (word.row == CLOSED) {
+        s->neighbours[peer].has_closed = true;
         return HRF_OK;
+    }
     if (word.row < 0 || word.row >= c->n_rows || word.slot < 0 ||
         word.slot >= lane_of(s, word.row, peer)->n_slots)
         return hrf_error_set(err, HRF_E_BUG, "rank %d took slot %d of row %d, which there is not",
@@ -194,7 +195,6 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, bool *is_c
 static enum hrf_status hear_all(struct hrf_shared *s, struct hrf_error *err)
 {
     const struct hrf_peers *peers = s->config.peers;
-    bool is_closed;
     int32_t from;
     while ((from = peers->comm->ops->waiting(peers->comm, word_tag(s))) >= 0) {
         int32_t peer = 0;
@@ -202,7 +202,7 @@ static enum hrf_status hear_all(struct hrf_shared *s, struct hrf_error *err)
             peer++;
         if (peer == s->n_ranks)
             return hrf_error_set(err, HRF_E_BUG, "rank %d, of another group, took a part", from);
-        HRF_TRY(hear_taken(s, peer, &is_closed, err));
+        HRF_TRY(hear_taken(s, peer, err));
     }
     return HRF_OK;
 }
@@ -490,8 +490,8 @@ static void part_from_all(struct hrf_shared *s)
             send_word(s, q, word_tag(s), &last, sizeof last, NULL) != HRF_OK)
             return;
     for (int32_t q = 0; q < s->n_ranks; q++)
-        for (bool is_closed = !s->neighbours[q].is_reached; !is_closed;)
-            if (hear_taken(s, q, &is_closed, NULL) != HRF_OK)
+        while (s->neighbours[q].is_reached && !s->neighbours[q].has_closed)
+            if (hear_taken(s, q, NULL) != HRF_OK)
                 return; /* the ranks were stopped */
 }
 
