@@ -153,6 +153,10 @@ const struct hrf_command hrf_cli_check = {
     .name = "check",
     .operands = "FILE.yaml",
     .summary = "check a workflow file; all errors at once",
+    .details =
+        "Looks at the file and whether its model fits it, not at the slides: those may lie on\n"
+        "another machine. What the dataset holds is shown by 'plan'; 'run' looks before it "
+        "starts.",
     .min_operands = 0,
     .max_operands = 1,
     .run = run,

@@ -36,16 +36,25 @@ static int64_t slides_in(const struct hrf_preview *preview, enum hrf_slide_state
     return n;
 }
 
+/* In how many precisions nothing could be predicted, and what was said of the last. */
+struct refusals {
+    size_t n;
+    struct hrf_error last;
+};
+
 static void print_layout(const struct hrf_workflow *w, enum hrf_precision precision,
-                         const struct hrf_layout_request *request)
+                         const struct hrf_layout_request *request, struct refusals *refusals)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     struct hrf_error why = { .status = HRF_OK };
     const char *name = hrf_precision_name(precision);
-    if (hrf_cli_plan_layout(w, name, request, &text, &why) != HRF_OK)
+    if (hrf_cli_plan_layout(w, name, request, &text, &why) != HRF_OK) {
         printf("ranks     %s: %s\n", name, why.text);
-    else
+        refusals->n++;
+        refusals->last = why;
+    } else {
         printf("ranks     %s, a batch, predicted:\n", name);
+    }
     for (const char *line = text.text; *line != '\0';) {
         const size_t n = strcspn(line, "\n");
         printf("  %.*s\n", (int)n, line);
@@ -55,7 +64,8 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
 }
 
 /* What the engine says of each precision, as JSON; its words where it cannot. */
-static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layout_request *request)
+static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layout_request *request,
+                            struct refusals *refusals)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < w->n_precisions; i++) {
@@ -66,9 +76,12 @@ static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layou
                                                      request, &text, &why);
         if (status == HRF_OK)
             status = hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, &why);
-        if (status != HRF_OK)
+        if (status != HRF_OK) {
             answer = json_pack("{ssss}", "precision", hrf_precision_name(w->precision[i]), "error",
                                why.text);
+            refusals->n++;
+            refusals->last = why;
+        }
         json_array_append_new(list, answer);
         hrf_strbuf_release(&text);
     }
@@ -152,7 +165,8 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
 }
 
 static void print_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const char *directory, const struct hrf_layout_request *request, bool all)
+                       const char *directory, const struct hrf_layout_request *request, bool all,
+                       struct refusals *refusals)
 {
     const struct counts c = count(preview);
     printf("ingest    %zu slides: %lld to do, %lld excluded, %lld not there\n",
@@ -180,7 +194,7 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
     printf("aggregate %s, threshold %g\n", hrf_score_method_name(w->aggregate.slide_score),
            w->aggregate.threshold);
     for (size_t i = 0; i < w->n_precisions; i++)
-        print_layout(w, w->precision[i], request);
+        print_layout(w, w->precision[i], request, refusals);
     printf("directory %s: %s\n", directory,
            preview->has_run ? "a run stands there and would be continued"
                             : "nothing stands there yet");
@@ -199,7 +213,8 @@ static json_t *task_json(const struct hrf_preview *preview, const struct hrf_pre
 }
 
 static void print_json(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const char *directory, const struct hrf_layout_request *request)
+                       const char *directory, const struct hrf_layout_request *request,
+                       struct refusals *refusals)
 {
     json_t *tasks = json_array();
     for (size_t i = 0; i < preview->n_tasks; i++)
@@ -210,7 +225,7 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
         "pending", (json_int_t)slides_in(preview, HRF_SLIDE_PENDING), "excluded",
         (json_int_t)slides_in(preview, HRF_SLIDE_EXCLUDED), "failed",
         (json_int_t)slides_in(preview, HRF_SLIDE_FAILED), "tasks", tasks, "patches_to_score",
-        (json_int_t)count(preview).patches, "layouts", layouts_json(w, request));
+        (json_int_t)count(preview).patches, "layouts", layouts_json(w, request, refusals));
     if (value != NULL) {
         HRF_AUTO_FREE char *lines = w->executor.type == HRF_EXECUTOR_SLURM
                                         ? sbatch_lines(w, preview, directory)
@@ -222,6 +237,16 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
     }
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     printf("%s\n", text != NULL ? text : "{}");
+}
+
+/* What the workflow itself asks for is shown as it is; what an option asked for and no precision
+ * has an answer to is wrong usage. */
+static int answer_refusals(const char *command, const struct hrf_layout_request *asked,
+                           const struct refusals *refusals, size_t n_precisions)
+{
+    const bool is_asked = asked->ranks != NULL || asked->layout != NULL || asked->cluster != NULL ||
+                          asked->timeline != NULL;
+    return is_asked && refusals->n == n_precisions ? hrf_cli_fail(command, &refusals->last) : 0;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -251,6 +276,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_workflow) w = NULL;
     HRF_AUTO_FREE char *standard = NULL;
+    struct refusals refusals = { .n = 0 };
     struct hrf_preview preview = { .warnings = HRF_STRBUF_INIT };
     enum hrf_status status = hrf_cli_load(args.operands[0], &set, &w, &err);
     if (status == HRF_OK && directory == NULL)
@@ -262,11 +288,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     fputs(preview.warnings.text, stderr);
     layout.json = json;
     if (json)
-        print_json(w, &preview, directory, &layout);
+        print_json(w, &preview, directory, &layout, &refusals);
     else
-        print_text(w, &preview, directory, &layout, all);
+        print_text(w, &preview, directory, &layout, all, &refusals);
     hrf_preview_release(&preview);
-    return 0;
+    return answer_refusals(command->name, &layout, &refusals, w->n_precisions);
 }
 
 const struct hrf_command hrf_cli_plan = {

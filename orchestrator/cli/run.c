@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/ingest/ingest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +102,16 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
     return status;
 }
 
+/* A pattern that matches nothing or a wrong label file is the workflow's fault, as for `plan`: said
+ * before anything is written. The run reads the dataset again when it begins. */
+static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_error *err)
+{
+    struct hrf_slide_rows slides = { NULL, 0 };
+    const enum hrf_status status = hrf_ingest(w, &slides, NULL, err);
+    hrf_slide_rows_release(&slides);
+    return status;
+}
+
 /* `plan` with what was given here. */
 static int dry_run(const struct request *request, const char *file)
 {
@@ -155,6 +166,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status = hrf_cli_load(args.operands[0], &request.set, &workflow, &err);
     if (status == HRF_OK)
         status = refuse_unsupported(workflow, &err);
+    if (status == HRF_OK)
+        status = check_dataset(workflow, &err);
     if (status == HRF_OK)
         status = hrf_cli_check_model(workflow, false, &err);
     if (status != HRF_OK) {

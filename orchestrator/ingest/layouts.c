@@ -3,6 +3,7 @@
 #include "base/path.h"
 #include "orchestrator/ingest/ingest_private.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <math.h>
 #include <stdarg.h>
@@ -23,13 +24,19 @@ enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
     const struct hrf_text_list *globs = &ingest->workflow->dataset.files;
     for (size_t i = 0; i < globs->n_items; i++) {
         glob_t found;
+        errno = 0;
         int code = glob(globs->items[i], GLOB_ERR, NULL, &found);
-        if (code == GLOB_NOMATCH)
+        const int why = errno;
+        if (code == GLOB_NOSPACE)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for what '%s' matches",
+                                 globs->items[i]);
+        /* GLOB_ERR stops at a folder that is not there as at one that may not be read. */
+        if (code == GLOB_NOMATCH || (code != 0 && (why == ENOENT || why == ENOTDIR)))
             return hrf_error_set(err, HRF_E_USER, "dataset.files: '%s' matches no file",
                                  globs->items[i]);
         if (code != 0)
-            return hrf_error_set(err, HRF_E_EXTERNAL, "dataset.files: '%s' cannot be read",
-                                 globs->items[i]);
+            return hrf_error_set_errno(err, why, "dataset.files: '%s': a folder cannot be read",
+                                       globs->items[i]);
         enum hrf_status status = HRF_OK;
         for (size_t k = 0; k < found.gl_pathc && status == HRF_OK; k++)
             if (!hrf_path_is_directory(found.gl_pathv[k]) &&

@@ -30,6 +30,18 @@ for misfit in "model.classes=[a, b, c]" "model.file=$scratch/cohort/testing/refe
 done
 expect_text "engine.memory allows"
 
+# So is a dataset that is not there.
+printf 'slide,label\na.svs,perhaps\n' >"$scratch/labels.csv"
+for dataset in "{layout: files, files: [$scratch/nowhere/*.svs]}|matches no file" \
+    "{layout: csv, csv: $scratch/labels.csv}|labels.csv:2: label 'perhaps' is not known"; do
+    sed "s|^dataset:.*|dataset: ${dataset%%|*}|" "$scratch/w.yaml" >"$scratch/none.yaml"
+    for command in plan run; do
+        expect_code 2 "$flow" $command "$scratch/none.yaml" --out "$scratch/none"
+        expect_text "${dataset#*|}"
+        [ ! -e "$scratch/none" ] || fail "$command: something was started"
+    done
+done
+
 # A directory in which nothing may be made (root writes everywhere, so as nobody where it can).
 mkdir "$scratch/closed"
 chmod 555 "$scratch/closed"

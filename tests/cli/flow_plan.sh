@@ -44,6 +44,12 @@ assert best["ranks"] == 2 and len(best["per_rank"]) == 2 and best["fits"]
 assert 0 < best["efficiency"] <= 1.0001 and best["cost_origins"]["modelled"] == 1
 END
 
+# What an option asks for and cannot be had is an error, told beside the rest of the plan.
+expect_code 2 "$flow" plan "$scratch/w.yaml" --ranks x
+expect_text "hires-flow plan: --ranks 'x' is not a list of numbers"
+expect_code 2 "$flow" plan "$scratch/w.yaml" --cluster "$scratch/nowhere.yaml" --json
+expect_text '"error":"cannot open'
+
 # A sweep: every layout simulated, those of two ranks measured too where there are two processors.
 expect_code 0 "$flow" bench sweep --model "$model" --size 64 --batch 2 --ranks 4 \
     --precisions fp32,int8 --measure --runs 1 --out "$scratch/sweep"

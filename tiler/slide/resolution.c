@@ -135,8 +135,8 @@ enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, do
             return refuse(slide, x, found, err);
     } else {
         return hrf_error_set(err, HRF_E_USER,
-                             "'%s' does not say its resolution; give it as 'mpp' in the csv or "
-                             "as dataset.mpp in the workflow",
+                             "'%s' does not say its resolution; give it to infer or tile as "
+                             "--slide-mpp, or as 'mpp' in the csv or dataset.mpp in the workflow",
                              slide->shown);
     }
     *mpp_x = x;

@@ -124,6 +124,8 @@ static void globs_in_order_each_file_once(void **state)
     gives("{layout: files, files: [g/b.svs], exclude: [c]}", "b ?\n",
           "dataset.exclude names 'c', which is not in the cohort");
     refused("{layout: files, files: [g/*.ndpi]}", "*.ndpi' matches no file");
+    refused("{layout: files, files: [nowhere/*.ndpi]}", "nowhere/*.ndpi' matches no file");
+    refused("{layout: files, files: [g/b.svs/*.ndpi]}", "*.ndpi' matches no file");
     refused("{layout: files, files: [g/folder.tif]}", "the cohort has no slides");
 }
 

@@ -301,7 +301,8 @@ static void the_resolution_of_real_slides_comes_from_where_they_have_it(void **s
     HRF_AUTO(hrf_slide) cmu = open_real("cmu-1-small-region.svs");
     resolves(cmu, 0.25, 0.25, 0.499, 0.499, HRF_MPP_FILE);
     HRF_AUTO(hrf_slide) tcga = open_real("tcga-cr-7395-01a-01-ts1.svs");
-    does_not_resolve(tcga, 0, 0, "does not say its resolution; give it as 'mpp' in the csv or as");
+    does_not_resolve(tcga, 0, 0,
+                     "does not say its resolution; give it to infer or tile as --slide-mpp");
     resolves(tcga, 0.25, 0.5, 0.25, 0.25, HRF_MPP_CSV);
     resolves(tcga, 0, 0.5, 0.5, 0.5, HRF_MPP_WORKFLOW);
     does_not_resolve(tcga, 250, 0.5, "250 um/px (source: csv) cannot be right; 0.05 to 10");
