@@ -1,6 +1,8 @@
 /* What stays in float32 of an INT8 network: by a node's name, by a tensor's, with the reason. */
+#include "engine/backend/cpu/winograd_integer.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
+#include "engine/run/bench.h"
 #include "engine/run/session.h"
 #include "tests/ops/build.h"
 #include "tests/unit/unit.h"
@@ -26,11 +28,13 @@ struct lowered {
     struct hrf_strbuf notes;
 };
 
-static enum hrf_status lower(const char *const *keep, const char *const *reasons, int32_t n_keep,
-                             struct lowered *out, struct hrf_error *err)
+/* The graph is the result's. */
+static enum hrf_status lower_graph(struct hrf_graph *graph, const char *const *keep,
+                                   const char *const *reasons, int32_t n_keep, struct lowered *out,
+                                   struct hrf_error *err)
 {
     struct hrf_range ranges[MOST_VALUES];
-    *out = (struct lowered){ .fused = make_graph(), .notes = HRF_STRBUF_INIT };
+    *out = (struct lowered){ .fused = graph, .notes = HRF_STRBUF_INIT };
     assert_int_equal(hrf_passes_run(out->fused, NULL), HRF_OK);
     assert_true(out->fused->n_values <= MOST_VALUES);
     for (int32_t v = 0; v < out->fused->n_values; v++)
@@ -42,6 +46,12 @@ static enum hrf_status lower(const char *const *keep, const char *const *reasons
                                       .keep_reasons = reasons,
                                       .n_keep = n_keep };
     return hrf_pass_lower(out->fused, &how, &out->low, &out->notes, err);
+}
+
+static enum hrf_status lower(const char *const *keep, const char *const *reasons, int32_t n_keep,
+                             struct lowered *out, struct hrf_error *err)
+{
+    return lower_graph(make_graph(), keep, reasons, n_keep, out, err);
 }
 
 static void release(struct lowered *l)
@@ -143,6 +153,58 @@ static void a_network_that_is_kept_whole_gives_float32(void **state)
     release(&l);
 }
 
+/* A convolution, and one with the first's result added: 8-bit numbers in, float32 out. */
+static struct hrf_graph *make_residual(void)
+{
+    struct build b = build_start(5);
+    const int32_t x = build_input(&b, SHAPE(2, CHANNELS, 9, 9));
+    const int32_t first = build_plain_conv(&b, x, CHANNELS, CHANNELS, 3, 1, true);
+    const int32_t second = build_plain_conv(&b, first, CHANNELS, CHANNELS, 3, 1, true);
+    const int32_t sum = build_unary(&b, HRF_OP_RELU, build_binary(&b, HRF_OP_ADD, second, first));
+    return build_finish(&b, &sum, 1);
+}
+
+static void no_convolution_runs_in_plain_loops(const struct hrf_graph *graph)
+{
+    const struct hrf_network_config config = {
+        .session = { .device = "cpu", .precision = "int8", .n_threads = 1 }
+    };
+    struct hrf_bench bench = { .n_layers = 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    int32_t n_convolutions = 0;
+    if (hrf_bench_run(graph, &config, 1, true, &bench, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    for (int32_t i = 0; i < bench.n_layers; i++) {
+        n_convolutions += bench.layers[i].op == HRF_OP_CONV;
+        if (bench.layers[i].op == HRF_OP_CONV)
+            assert_string_not_equal(bench.layers[i].implementation, "integer");
+    }
+    assert_int_equal(n_convolutions, 2);
+    hrf_bench_release(&bench);
+}
+
+static void a_sum_wanted_in_float32_has_the_bits_of_the_reference_and_a_fast_kernel(void **state)
+{
+    (void)state;
+    struct lowered l;
+    assert_int_equal(lower_graph(make_residual(), NULL, NULL, 0, &l, NULL), HRF_OK);
+    const struct hrf_node *sum = convolution(l.low, 1);
+    assert_int_equal(type_of(l.low, sum->inputs[HRF_CONV_RESIDUAL]), HRF_S8);
+    assert_int_equal(type_of(l.low, sum->outputs[0]), HRF_F32);
+    int64_t n, n_ref;
+    bool is_pure;
+    HRF_AUTO_FREE float *want = run_graph_in(l.fused, "ref", "int8", 1, 7, 1, &n_ref, &is_pure);
+    HRF_AUTO_FREE float *got = run_graph_in(l.fused, "cpu", "int8", 2, 7, 2, &n, NULL);
+    assert_true(is_pure);
+    assert_int_equal(n, n_ref);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    if (hrf_cpu_has_vnni())
+        no_convolution_runs_in_plain_loops(l.fused);
+    else
+        print_message("this processor has no AVX-512 VNNI (or better): loops run here\n");
+    release(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_tensor_is_kept_by_its_name_with_a_reason),
         cmocka_unit_test(a_name_that_is_not_there_is_named),
         cmocka_unit_test(a_network_that_is_kept_whole_gives_float32),
+        cmocka_unit_test(a_sum_wanted_in_float32_has_the_bits_of_the_reference_and_a_fast_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

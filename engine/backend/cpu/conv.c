@@ -2,7 +2,8 @@
  * (summed in float32) and in 8-bit integers (a GEMM of those is a 1x1 convolution): NHWC
  * activations, weights packed as oneDNN likes, bias, residual sum, activation and requantisation
  * fused as post-ops. The residual is summed in place: when the plan did not put it into the
- * output's buffer already, it is copied there first. */
+ * output's buffer already, it is copied there first; one of 8 bits that a float32 result has is
+ * written there in its steps, as floats. */
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <string.h>
@@ -141,6 +142,8 @@ static dnnl_status_t append_residual(dnnl_post_ops_t ops, const struct hrf_spec 
         return dnnl_success;
     if (r == NULL)
         return dnnl_post_ops_append_sum(ops, 1.0f);
+    if (spec->output.dtype == HRF_F32)
+        return dnnl_post_ops_append_sum(ops, r->residual_scale); /* of steps: place_residual() */
     return dnnl_post_ops_append_sum_v2(ops, r->residual_scale,
                                        type_of(spec->inputs[HRF_CONV_RESIDUAL].dtype));
 }
@@ -277,16 +280,40 @@ static enum hrf_status make_memories(struct conv_kernel *kernel, const struct co
     return HRF_OK;
 }
 
+/* Puts the residual where the primitive sums into. */
+static void place_residual(const struct conv_kernel *kernel, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const void *residual = hrf_spec_data(spec, call, HRF_CONV_RESIDUAL);
+    const int64_t n = hrf_shape_count(&spec->output.shape);
+    if (residual == NULL || residual == call->output)
+        return;
+    const enum hrf_dtype type = spec->inputs[HRF_CONV_RESIDUAL].dtype;
+    if (kernel->requantize == NULL || spec->output.dtype != HRF_F32) {
+        memcpy(call->output, residual, (size_t)n * hrf_dtype_size(spec->output.dtype));
+        return;
+    }
+    /* No scale yet: the primitive multiplies and adds with one rounding, as the reference does. */
+    const int32_t zero = kernel->requantize->residual_zero_point;
+    float *out = hrf_floats(call);
+    if (type == HRF_S8) {
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (float)(((const int8_t *)residual)[i] - zero);
+    } else {
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (float)(((const uint8_t *)residual)[i] - zero);
+    }
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
     struct conv_kernel *kernel = (struct conv_kernel *)base;
     const struct hrf_spec *spec = kernel->spec;
     const char *name = spec->name;
-    const void *residual = hrf_spec_data(spec, call, HRF_CONV_RESIDUAL);
-    if (residual != NULL && residual != call->output)
-        memcpy(call->output, residual,
-               (size_t)hrf_shape_count(&spec->output.shape) * hrf_dtype_size(spec->output.dtype));
+    place_residual(kernel, call);
     void *input = (void *)(uintptr_t)hrf_spec_data(spec, call, HRF_CONV_X); /* it is only read */
     CHECK_DNNL(dnnl_memory_set_data_handle(kernel->src, input), name, "input");
     CHECK_DNNL(dnnl_memory_set_data_handle(kernel->dst, call->output), name, "output");
@@ -431,6 +458,6 @@ bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_n
     if (node->n_inputs <= HRF_CONV_RESIDUAL || node->inputs[HRF_CONV_RESIDUAL] < 0)
         return true;
     const struct hrf_value *residual = &graph->values[node->inputs[HRF_CONV_RESIDUAL]];
-    return residual->quantization.zero_point == 0 &&
-           graph->values[node->outputs[0]].dtype != HRF_F32; /* it is summed in place */
+    return residual->quantization.zero_point == 0 ||
+           graph->values[node->outputs[0]].dtype == HRF_F32; /* its steps are floats then */
 }
