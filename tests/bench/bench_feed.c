@@ -4,10 +4,11 @@
  *
  * The slide is made: a tiled JPEG of tissue-like noise at the model's own resolution, so a patch
  * costs what it costs on a scan. Prints one JSON object: patches per second and cores in use
- * (processor time over time) of one reader and of all readers without a consumer, of the network
- * on one batch again and again, and of both together, with the part of the time that the network
- * waited. Where compute is slower than decoding, that part should be small; where it is not, all
- * cores should be decoding.
+ * (processor time over time) of one reader and of all readers without a consumer, there with the
+ * patches and the processor time of each reader by itself; of the network on one batch again and
+ * again, and of both together, with the part of the time that the network waited. Where
+ * compute is slower than decoding, that part should be small; where it is not, all cores should be
+ * decoding.
  */
 #include "base/args.h"
 #include "base/clock.h"
@@ -18,8 +19,10 @@
 #include "engine/onnx/onnx.h"
 #include "engine/run/session.h"
 #include "tests/unit/tiler/pyramid.h"
+#include "tiler/slide/patch_reader.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -31,6 +34,58 @@ struct bench {
     struct hrf_tile_plan plan;
     struct hrf_session *session;
 };
+
+/* What each reader thread has used since it began, kept at the end of every read: the linker puts
+ * __wrap_ in the place of what the feed calls. */
+enum { MOST_READERS = 256 };
+struct reader_use {
+    double seconds; /* of a processor */
+    int64_t n_patches;
+};
+static struct reader_use uses[MOST_READERS];
+static atomic_int n_uses;
+
+static double thread_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+enum hrf_status __real_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
+                                             int64_t *resample_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
+                                             int64_t *resample_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
+                                             int64_t *resample_ns, struct hrf_error *err)
+{
+    static _Thread_local int who = -1;
+    if (who < 0)
+        who = atomic_fetch_add(&n_uses, 1);
+    const enum hrf_status status = __real_hrf_patch_reader_read(reader, x0, y0, rgb, decode_ns,
+                                                                resample_ns, err);
+    if (who < MOST_READERS) {
+        uses[who].seconds = thread_seconds();
+        uses[who].n_patches++;
+    }
+    return status;
+}
+
+/* The threads from `first` on, in the order in which they began; they are done. */
+static json_t *reader_uses(int first)
+{
+    json_t *list = json_array();
+    const int end = atomic_load(&n_uses) < MOST_READERS ? atomic_load(&n_uses) : MOST_READERS;
+    for (int i = first; i < end; i++) {
+        json_t *use = json_pack("{sI}", "patches", (json_int_t)uses[i].n_patches);
+        json_object_set_new(use, "processor_seconds", hrf_json_number(uses[i].seconds));
+        json_array_append_new(list, use);
+    }
+    return list;
+}
 
 struct watch {
     double wall;
@@ -121,12 +176,14 @@ static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers
 {
     HRF_AUTO(hrf_feed) feed = NULL;
     struct hrf_feed_batch batch = { .n = 1 };
+    const int first = atomic_load(&n_uses);
     const struct watch since = watch_start();
     HRF_TRY(start_feed(b, n_readers, &feed, err));
     while (batch.n > 0)
         HRF_TRY(hrf_feed_next(feed, &batch, err));
     json_t *result = watch_stop(since, b->n_patches);
     json_object_set_new(result, "readers", json_integer(n_readers));
+    json_object_set_new(result, "each_reader", reader_uses(first));
     json_array_append_new(list, result);
     return HRF_OK;
 }

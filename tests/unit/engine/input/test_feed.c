@@ -5,9 +5,11 @@
 #include "engine/input/feed.h"
 #include "engine/ir/number.h"
 #include "tests/unit/tiler/pyramid.h"
+#include "tiler/slide/patch_reader.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <tiffio.h>
@@ -23,6 +25,47 @@ static struct hrf_tile_plan plan = { .mpp_x = 0.5,
                                      .patch_mpp = 0.5,
                                      .n_patches = N_PATCHES,
                                      .patches = patches };
+
+/* Two readers that wait for each other inside of a read: the linker puts __wrap_ in the place of
+ * what the feed calls. Were decoding done by one at a time, the first would wait for ever. */
+enum { MEETINGS = 16 };
+static struct {
+    bool is_on;
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    int n_threads;
+    int64_t n_reads[2]; /* begun, by thread in the order of coming */
+} meeting = { .lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER };
+
+static void meet(void)
+{
+    static _Thread_local int who = -1;
+    pthread_mutex_lock(&meeting.lock);
+    if (who < 0)
+        who = meeting.n_threads++;
+    if (who < 2) {
+        const int64_t n = ++meeting.n_reads[who];
+        pthread_cond_broadcast(&meeting.came);
+        while (n <= MEETINGS && meeting.n_reads[1 - who] < n)
+            pthread_cond_wait(&meeting.came, &meeting.lock);
+    }
+    pthread_mutex_unlock(&meeting.lock);
+}
+
+enum hrf_status __real_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
+                                             int64_t *resample_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
+                                             int64_t *resample_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
+                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
+                                             int64_t *resample_ns, struct hrf_error *err)
+{
+    if (meeting.is_on)
+        meet();
+    return __real_hrf_patch_reader_read(reader, x0, y0, rgb, decode_ns, resample_ns, err);
+}
 
 static void place_pixel(const void *context, int level, uint32_t x, uint32_t y,
                         unsigned char rgba[4])
@@ -145,6 +188,29 @@ static void every_patch_comes_once_in_an_order_that_threads_do_not_change(void *
         assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
         assert_int_equal(b.n, 0);
     }
+}
+
+/* Nobody takes a batch until both have read MEETINGS patches side by side: decoding runs ahead of
+ * a consumer by itself, on every reader. */
+static void two_readers_decode_at_the_same_moment_and_share_the_patches(void **state)
+{
+    (void)state;
+    enum { N = 4 * MEETINGS, BATCH = MEETINGS };
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    int64_t order[N_PATCHES];
+    meeting.is_on = true;
+    HRF_AUTO(hrf_feed) feed = make_feed(slide, 0, N, BATCH, 2, 2);
+    pthread_mutex_lock(&meeting.lock);
+    while (meeting.n_reads[0] < MEETINGS || meeting.n_reads[1] < MEETINGS)
+        pthread_cond_wait(&meeting.came, &meeting.lock);
+    pthread_mutex_unlock(&meeting.lock);
+    read_all(feed, 0, N, BATCH, order);
+    hrf_feed_destroy(feed); /* joins the readers */
+    feed = NULL;
+    meeting.is_on = false;
+    assert_int_equal(meeting.n_threads, 2);
+    assert_int_equal(meeting.n_reads[0] + meeting.n_reads[1], N);
+    assert_true(meeting.n_reads[0] >= N / 4 && meeting.n_reads[1] >= N / 4);
 }
 
 /* Bytes are quantised (the scale's half for every step) or rounded as the network would. */
@@ -313,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_patch_comes_once_in_an_order_that_threads_do_not_change),
+        cmocka_unit_test(two_readers_decode_at_the_same_moment_and_share_the_patches),
         cmocka_unit_test(patches_come_in_the_type_that_the_network_computes_in),
         cmocka_unit_test(patches_are_visited_block_by_block),
         cmocka_unit_test(a_place_that_cannot_be_read_ends_the_feed_and_is_named),
