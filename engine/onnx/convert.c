@@ -19,6 +19,21 @@ static bool is_integer_operator(const char *type)
     return false;
 }
 
+/* What to do about operators that exporters of today write; NULL: nothing simple is known. */
+static const char *way_out(const char *type)
+{
+    static const struct {
+        const char *type, *way;
+    } ways[] = {
+        { "LayerNormalization", "export with opset 13, which writes it as operators that are" },
+        { "Einsum", "write it as matmul and transpose in the model, and export again" },
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (strcmp(ways[i].type, type) == 0)
+            return ways[i].way;
+    return NULL;
+}
+
 static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char *type)
 {
     if (is_integer_operator(type))
@@ -28,6 +43,9 @@ static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char
             "QuantizeLinear and DequantizeLinear around ordinary operators (ONNX "
             "Runtime: quant_format=QDQ)",
             type);
+    if (way_out(type) != NULL)
+        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s", type,
+                               way_out(type));
     HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
     for (size_t i = 0; hrf_onnx_operator(i) != NULL; i++)
         hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", hrf_onnx_operator(i));
@@ -184,8 +202,11 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
     const char *type = hrf_onnx_text(node->op_type), *domain = hrf_onnx_text(node->domain);
     const bool is_own = strcmp(domain, HRF_ONNX_OWN_DOMAIN) == 0;
     if (domain[0] != '\0' && strcmp(domain, "ai.onnx") != 0 && !is_own)
-        return hrf_onnx_refuse(&c, HRF_E_UNSUPPORTED,
-                               "operators of the domain '%s' are not supported", domain);
+        return hrf_onnx_refuse(
+            &c, HRF_E_UNSUPPORTED,
+            "operators of the domain '%s' are not supported; they are a runtime's "
+            "own: export the model again, without its optimiser",
+            domain);
     c.row = hrf_onnx_find_row(type);
     if (is_own != (c.row != NULL && c.row->op == HRF_OP_PERFORMER))
         return hrf_onnx_refuse(&c, HRF_E_UNSUPPORTED,

@@ -161,6 +161,7 @@ conv = node("Conv", ["x", "w"], ["y"])
 relu = node("Relu", ["x"], ["y"])
 BAD = {
     "unknown_operator": model(node("Lstm", ["x"], ["y"])),
+    "layer_normalization": model(node("LayerNormalization", ["x"], ["y"]), opset=17),
     "unknown_attribute": model(node("Relu", ["x"], ["y"], alpha=1.0)),
     "other_domain": model(node("Relu", ["x"], ["y"], domain=msg(7, "com.example"))),
     "opset_5": model(relu, opset=5),

@@ -168,6 +168,8 @@ static const struct {
     { "unknown_operator", HRF_E_UNSUPPORTED,
       "node 'the_lstm' (Lstm, opset 13): the operator 'Lstm' is not supported; these are: "
       "Abs, Add, " },
+    { "layer_normalization", HRF_E_UNSUPPORTED,
+      "the operator 'LayerNormalization' is not supported: export with opset 13" },
     { "unknown_attribute", HRF_E_UNSUPPORTED,
       "node 'the_relu' (Relu, opset 13): attribute 'alpha' is not supported; it has none" },
     { "other_domain", HRF_E_UNSUPPORTED,
