@@ -144,7 +144,7 @@ static dnnl_status_t append_residual(dnnl_post_ops_t ops, const struct hrf_spec 
         return dnnl_post_ops_append_sum(ops, 1.0f);
     if (spec->output.dtype == HRF_F32)
         return dnnl_post_ops_append_sum(ops, r->residual_scale); /* of steps: place_residual() */
-    return dnnl_post_ops_append_sum_v2(ops, r->residual_scale,
+    return dnnl_post_ops_append_sum_v3(ops, r->residual_scale, r->residual_zero_point,
                                        type_of(spec->inputs[HRF_CONV_RESIDUAL].dtype));
 }
 
@@ -455,9 +455,5 @@ bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_n
         return false;
     if (node->op == HRF_OP_CONV_TRANSPOSE && has_gaps(graph, node))
         return false;
-    if (node->n_inputs <= HRF_CONV_RESIDUAL || node->inputs[HRF_CONV_RESIDUAL] < 0)
-        return true;
-    const struct hrf_value *residual = &graph->values[node->inputs[HRF_CONV_RESIDUAL]];
-    return residual->quantization.zero_point == 0 ||
-           graph->values[node->outputs[0]].dtype == HRF_F32; /* its steps are floats then */
+    return true;
 }

@@ -1,6 +1,6 @@
-/* 8-bit convolutions and matrix products with a residual whose result is float32: oneDNN's kernels
- * against the integer reference, bit for bit: every type, zero point and activation, windows,
- * strides, groups. */
+/* 8-bit convolutions and matrix products with a residual, their results float32 or 8 bits: the
+ * fast kernels against the integer reference, bit for bit: every type, zero point and activation,
+ * windows, strides, groups. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static struct hrf_attributes attributes_of(const struct layer *l)
     return a;
 }
 
-static struct hrf_graph *make(const struct layer *l, uint64_t seed)
+static struct hrf_graph *make(const struct layer *l, enum hrf_dtype type, uint64_t seed)
 {
     struct hrf_random random = hrf_random_init(seed);
     struct hrf_graph *graph = NULL;
@@ -103,7 +103,8 @@ static struct hrf_graph *make(const struct layer *l, uint64_t seed)
     inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", l->residual, y, NULL, l->residual_scale,
                                           l->residual_zero);
     inputs[HRF_CONV_SCALES] = add_floats(graph, "s", l->out_channels, 0.001, 0.002, &random);
-    const int32_t output = add_value(graph, "y", HRF_F32, y, NULL, 0, 0);
+    const int32_t output = add_value(graph, "y", type, y, NULL, type == HRF_F32 ? 0 : 0.017f,
+                                     type == HRF_U8 ? 5 : 0);
     must(hrf_graph_add_node(graph, is_conv ? HRF_OP_CONV : HRF_OP_GEMM, "layer", inputs,
                             HRF_CONV_SCALES + 1, &output, 1, &a, &err));
     return graph;
@@ -121,15 +122,17 @@ static uint8_t *random_bytes(const struct hrf_value *value, uint64_t seed)
 }
 
 /* The results; heap. */
-static float *run_kernel(const struct hrf_graph *graph, struct hrf_kernel *kernel, size_t *n_bytes)
+static uint8_t *run_kernel(const struct hrf_graph *graph, struct hrf_kernel *kernel,
+                           size_t *n_bytes)
 {
     const struct hrf_node *node = &graph->nodes[0];
     HRF_AUTO_FREE uint8_t *x = random_bytes(&graph->values[node->inputs[HRF_CONV_X]], 1);
     HRF_AUTO_FREE uint8_t *r = random_bytes(&graph->values[node->inputs[HRF_CONV_RESIDUAL]], 2);
     HRF_AUTO_FREE void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1,
                                                       HRF_BUFFER_ALIGNMENT);
-    *n_bytes = (size_t)hrf_shape_count(&graph->values[node->outputs[0]].shape) * sizeof(float);
-    float *out = hrf_alloc_aligned(*n_bytes, HRF_BUFFER_ALIGNMENT);
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    *n_bytes = (size_t)hrf_shape_count(&y->shape) * hrf_dtype_size(y->dtype);
+    uint8_t *out = hrf_alloc_aligned(*n_bytes, HRF_BUFFER_ALIGNMENT);
     assert_true(out != NULL && workspace != NULL);
     memset(out, 0xff, *n_bytes); /* NaNs */
     const void *inputs[HRF_CONV_SCALES + 1] = { [HRF_CONV_X] = x, [HRF_CONV_RESIDUAL] = r };
@@ -138,10 +141,10 @@ static float *run_kernel(const struct hrf_graph *graph, struct hrf_kernel *kerne
     return out;
 }
 
-static void check(const struct layer *l, int32_t n_threads)
+static void check(const struct layer *l, enum hrf_dtype type, int32_t n_threads)
 {
     const struct hrf_backend_config config = { .n_threads = n_threads };
-    HRF_AUTO(hrf_graph) graph = make(l, (uint64_t)(l->channels * 131 + l->out_channels));
+    HRF_AUTO(hrf_graph) graph = make(l, type, (uint64_t)(l->channels * 131 + l->out_channels));
     struct hrf_backend *backend = NULL;
     struct hrf_kernel *fast = NULL, *truth = NULL;
     size_t n_bytes;
@@ -149,17 +152,16 @@ static void check(const struct layer *l, int32_t n_threads)
     hrf_backend_cpu.enter(backend);
     must(hrf_backend_cpu.compile(backend, graph, &graph->nodes[0], &fast, &err));
     must(hrf_integer_compile(graph, &graph->nodes[0], &truth, &err));
-    HRF_AUTO_FREE float *got = run_kernel(graph, fast, &n_bytes);
-    HRF_AUTO_FREE float *want = run_kernel(graph, truth, &n_bytes);
+    HRF_AUTO_FREE uint8_t *got = run_kernel(graph, fast, &n_bytes);
+    HRF_AUTO_FREE uint8_t *want = run_kernel(graph, truth, &n_bytes);
     size_t n_wrong = 0;
-    for (size_t i = 0; i < n_bytes / sizeof *got; i++)
-        n_wrong += memcmp(&got[i], &want[i], sizeof *got) != 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        n_wrong += got[i] != want[i];
     if (strcmp(fast->implementation, "integer") == 0 || n_wrong > 0)
         fail_msg("%lld channels of %lld pixels to %lld, kernel %lld, group %lld by '%s': %zu of "
-                 "%zu results differ",
+                 "%zu bytes differ",
                  (long long)l->channels, (long long)l->size, (long long)l->out_channels,
-                 (long long)l->kernel, (long long)l->group, fast->implementation, n_wrong,
-                 n_bytes / sizeof *got);
+                 (long long)l->kernel, (long long)l->group, fast->implementation, n_wrong, n_bytes);
     hrf_kernel_destroy(fast);
     hrf_kernel_destroy(truth);
     hrf_backend_cpu.destroy(backend);
@@ -187,8 +189,10 @@ static void results_are_those_of_the_integer_reference_by_a_fast_kernel(void **s
         skip();
     }
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
-        check(&layers[i], 1);
-        check(&layers[i], 2);
+        check(&layers[i], HRF_F32, 1);
+        check(&layers[i], HRF_F32, 2);
+        check(&layers[i], HRF_U8, 2);
+        check(&layers[i], HRF_S8, 1);
     }
 }
 
