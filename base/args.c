@@ -48,6 +48,31 @@ const char *hrf_nearest_word(const char *word, const char *const words[])
     return best;
 }
 
+enum { HELP_COLUMNS = 100, HELP_INDENT = 31 };
+
+/* A text whose lines are broken at spaces where they would be wider than the help; those after a
+ * break stand at `indent`. The cursor is at `column`. */
+static void print_wrapped(const char *text, int column, int indent)
+{
+    while (*text != '\0') {
+        const size_t spaces = strspn(text, " "), word = strcspn(text + spaces, " \n");
+        if (column > indent && column + (int)(spaces + word) > HELP_COLUMNS) {
+            printf("\n%*s%.*s", indent, "", (int)word, text + spaces);
+            column = indent + (int)word;
+        } else {
+            printf("%.*s", (int)(spaces + word), text);
+            column += (int)(spaces + word);
+        }
+        text += spaces + word;
+        if (*text == '\n') {
+            putchar('\n');
+            column = 0;
+            text++;
+        }
+    }
+    putchar('\n');
+}
+
 static void print_options(const struct hrf_option *options)
 {
     printf("\noptions:\n");
@@ -55,7 +80,8 @@ static void print_options(const struct hrf_option *options)
         char left[80];
         snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument != NULL ? " " : "",
                  options->argument != NULL ? options->argument : "");
-        printf("  %-28s %s\n", left, options->help);
+        const int column = printf("  %-28s ", left);
+        print_wrapped(options->help, column, HELP_INDENT);
     }
     printf("  %-28s %s\n", "--help", "print this");
 }
@@ -65,8 +91,10 @@ static void print_help(const char *program, const struct hrf_command *command,
 {
     printf("usage: %s %s [options]%s%s\n\n%s\n", program, command->name,
            command->operands[0] != '\0' ? " " : "", command->operands, command->summary);
-    if (command->details != NULL)
-        printf("\n%s\n", command->details);
+    if (command->details != NULL) {
+        putchar('\n');
+        print_wrapped(command->details, 0, 0);
+    }
     print_options(options);
 }
 

@@ -274,7 +274,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "batch", "N", "images per run (default 8)", HRF_OPTION_INT, &r.batch },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
-        { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto ...",
+        { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto",
           HRF_OPTION_TEXT, &r.layout },
         { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &r.comm },
         { "bands", "N", "run each image in N bands of rows", HRF_OPTION_INT, &r.bands },

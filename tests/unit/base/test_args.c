@@ -23,12 +23,17 @@ static int unused(const struct hrf_command *command, int argc, char **argv)
     return 40 + argc;
 }
 
-static const struct hrf_command command = { .name = "cut",
-                                            .operands = "FILE",
-                                            .summary = "cuts a file",
-                                            .min_operands = 1,
-                                            .max_operands = 2,
-                                            .run = unused };
+static const struct hrf_command command = {
+    .name = "cut",
+    .operands = "FILE",
+    .summary = "cuts a file",
+    .details = "kept as it is\n  where it is short; where it is wide, "
+               "it goes on in the line below this one, "
+               "broken between two of its words",
+    .min_operands = 1,
+    .max_operands = 2,
+    .run = unused
+};
 
 static struct hrf_args parse(struct values *v, int argc, const char *const *words)
 {
@@ -37,7 +42,9 @@ static struct hrf_args parse(struct values *v, int argc, const char *const *word
         { "text", "TEXT", "a text", HRF_OPTION_TEXT, &v->text },
         { "number", "N", "a number", HRF_OPTION_INT, &v->number },
         { "real", "X", "a real", HRF_OPTION_REAL, &v->real },
-        { "item", "I", "again and again", HRF_OPTION_LIST, &v->list },
+        { "item", "I",
+          "again and again, in words that go on for longer than the line of a terminal is wide",
+          HRF_OPTION_LIST, &v->list },
         { NULL },
     };
     return hrf_args_parse("prog", &command, options, argc, (char **)(uintptr_t)words);
@@ -179,7 +186,11 @@ static void help_names_operands_and_options_on_stdout(void **state)
     assert_int_equal(args.exit_code, 0);
     assert_non_null(strstr(c.text, "usage: prog cut [options] FILE\n"));
     assert_non_null(strstr(c.text, "--number N"));
-    assert_non_null(strstr(c.text, "again and again"));
+    assert_non_null(strstr(c.text, "again and again, in words that go on for longer than the line "
+                                   "of a\n                               terminal is wide\n"));
+    assert_non_null(
+        strstr(c.text, "\nkept as it is\n  where it is short; where it is wide, it goes on in the "
+                       "line below this one, broken between two of\nits words\n"));
 }
 
 static void the_program_picks_its_command_and_knows_near_words(void **state)
