@@ -134,15 +134,13 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
 /* Ranks on rank 0's machine, told to rank 0: all machines of a job have as many. */
 static enum hrf_status count_on_first_host(struct hrf_comm *comm, int32_t *n, struct hrf_error *err)
 {
-    char host[HRF_HOST_BYTES] = "";
-    HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
-    if (hosts == NULL)
+    HRF_AUTO_FREE bool *is_beside = hrf_calloc((size_t)comm->n_ranks, sizeof *is_beside);
+    if (is_beside == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
-    hrf_process_host_name(host, sizeof host);
-    HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
+    HRF_TRY(hrf_find_beside(comm, is_beside, err));
     *n = 0;
-    for (int32_t r = 0; r < comm->n_ranks && comm->rank == 0; r++)
-        *n += strcmp(hosts + (size_t)r * sizeof host, host) == 0;
+    for (int32_t r = 0; r < comm->n_ranks; r++)
+        *n += is_beside[r];
     return HRF_OK;
 }
 

@@ -81,18 +81,14 @@ static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *l
 static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF_N_PLACEMENTS],
                                      struct hrf_error *err)
 {
-    char host[HRF_HOST_BYTES] = "";
-    HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
-    if (hosts == NULL)
+    HRF_AUTO_FREE bool *is_beside = hrf_calloc((size_t)comm->n_ranks, sizeof *is_beside);
+    if (is_beside == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
-    hrf_process_host_name(host, sizeof host);
-    HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
+    HRF_TRY(hrf_find_beside(comm, is_beside, err));
     for (int p = 0; p < HRF_N_PLACEMENTS; p++)
         partners[p] = -1;
-    for (int32_t i = comm->n_ranks - 1; i > 0 && comm->rank == 0; i--) {
-        const bool beside = strcmp(hosts + (size_t)i * sizeof host, host) == 0;
-        partners[beside ? HRF_PLACE_NODE : HRF_PLACE_NETWORK] = i;
-    }
+    for (int32_t i = comm->n_ranks - 1; i > 0; i--)
+        partners[is_beside[i] ? HRF_PLACE_NODE : HRF_PLACE_NETWORK] = i;
     return hrf_tell_all(comm, partners, HRF_N_PLACEMENTS * sizeof partners[0], err);
 }
 

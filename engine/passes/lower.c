@@ -39,21 +39,10 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
     case HRF_OP_AVERAGE_POOL:
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
-    case HRF_OP_CONCAT:
-    case HRF_OP_FLATTEN:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_TRANSPOSE:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_IDENTITY:
-    case HRF_OP_PAD:
-    case HRF_OP_GATHER:
-    case HRF_OP_SLICE:
-    case HRF_OP_DEPTH_TO_SPACE:
-    case HRF_OP_SPACE_TO_DEPTH:
         return KIND_FOLLOWS;
     default:
-        return how->type == HRF_S8 && !hrf_op_is_unary(op) ? KIND_NEVER : KIND_FOLLOWS;
+        return how->type == HRF_S8 && !hrf_op_is_unary(op) && !hrf_op_is_move(op) ? KIND_NEVER
+                                                                                  : KIND_FOLLOWS;
     }
 }
 

@@ -1,21 +1,18 @@
 #include "engine/run/agree.h"
 
+#include "base/process.h"
 #include "engine/run/peers.h"
 
 #include <string.h>
-
-enum { VOTE_TAG = HRF_PEERS_MAX_TAG + 2, TELL_TAG = HRF_PEERS_MAX_TAG + 3 };
-enum { COUNT_TAG = HRF_PEERS_MAX_TAG + 4, GATHER_TAG = HRF_PEERS_MAX_TAG + 5 };
-_Static_assert((int)GATHER_TAG < 32766, "what MPI promises");
 
 enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
                              struct hrf_error *err)
 {
     comm->use = HRF_COMM_CONTROL;
     if (comm->rank != 0)
-        return comm->ops->receive(comm, 0, TELL_TAG, bytes, n_bytes, err);
+        return comm->ops->receive(comm, 0, HRF_TAG_TELL, bytes, n_bytes, err);
     for (int32_t r = 1; r < comm->n_ranks; r++)
-        HRF_TRY(comm->ops->send(comm, r, TELL_TAG, bytes, n_bytes, err));
+        HRF_TRY(comm->ops->send(comm, r, HRF_TAG_TELL, bytes, n_bytes, err));
     return HRF_OK;
 }
 
@@ -24,11 +21,24 @@ enum hrf_status hrf_gather(struct hrf_comm *comm, const void *mine, size_t n_byt
 {
     comm->use = HRF_COMM_CONTROL;
     if (comm->rank != 0)
-        return comm->ops->send(comm, 0, GATHER_TAG, mine, n_bytes, err);
+        return comm->ops->send(comm, 0, HRF_TAG_GATHER, mine, n_bytes, err);
     memcpy(all, mine, n_bytes);
     for (int32_t r = 1; r < comm->n_ranks; r++)
-        HRF_TRY(comm->ops->receive(comm, r, GATHER_TAG, (char *)all + (size_t)r * n_bytes, n_bytes,
-                                   err));
+        HRF_TRY(comm->ops->receive(comm, r, HRF_TAG_GATHER, (char *)all + (size_t)r * n_bytes,
+                                   n_bytes, err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_find_beside(struct hrf_comm *comm, bool *is_beside, struct hrf_error *err)
+{
+    char host[64] = "";
+    HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
+    if (hosts == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
+    hrf_process_host_name(host, sizeof host);
+    HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
+    for (int32_t r = 0; r < comm->n_ranks && comm->rank == 0; r++)
+        is_beside[r] = strcmp(hosts + (size_t)r * sizeof host, host) == 0;
     return HRF_OK;
 }
 
@@ -47,10 +57,10 @@ enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct h
 {
     comm->use = HRF_COMM_CONTROL;
     if (comm->rank != 0)
-        HRF_TRY(comm->ops->send(comm, 0, VOTE_TAG, vote, sizeof *vote, err));
+        HRF_TRY(comm->ops->send(comm, 0, HRF_TAG_VOTE, vote, sizeof *vote, err));
     for (int32_t r = 1; r < comm->n_ranks && comm->rank == 0; r++) {
         struct hrf_vote other;
-        HRF_TRY(comm->ops->receive(comm, r, VOTE_TAG, &other, sizeof other, err));
+        HRF_TRY(comm->ops->receive(comm, r, HRF_TAG_VOTE, &other, sizeof other, err));
         add_vote(vote, &other);
     }
     return hrf_tell_all(comm, vote, sizeof *vote, err);
@@ -75,10 +85,10 @@ enum hrf_status hrf_count_all(struct hrf_comm *comm, struct hrf_comm_count *seen
     comm->use = HRF_COMM_CONTROL;
     take_new(comm, seen, part);
     if (comm->rank != 0)
-        return comm->ops->send(comm, 0, COUNT_TAG, part, sizeof part, err);
+        return comm->ops->send(comm, 0, HRF_TAG_COUNT, part, sizeof part, err);
     for (int32_t r = 0; r < comm->n_ranks; r++) {
         if (r > 0)
-            HRF_TRY(comm->ops->receive(comm, r, COUNT_TAG, part, sizeof part, err));
+            HRF_TRY(comm->ops->receive(comm, r, HRF_TAG_COUNT, part, sizeof part, err));
         for (int use = 0; use < HRF_N_COMM_USES; use++)
             hrf_comm_count_add(&sum[use], &part[use]);
     }

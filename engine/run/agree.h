@@ -26,8 +26,9 @@ HRF_CHECKED enum hrf_status hrf_count_all(struct hrf_comm *comm, struct hrf_comm
 /* n_bytes of every rank to rank 0, in `all` one after the other (NULL on others). */
 HRF_CHECKED enum hrf_status hrf_gather(struct hrf_comm *comm, const void *mine, size_t n_bytes,
                                        void *all, struct hrf_error *err);
-/* Where a rank is, for hrf_gather(). */
-enum { HRF_HOST_BYTES = 64 };
+/* Which ranks are on rank 0's machine: is_beside[n_ranks], on rank 0; the others get nothing. */
+HRF_CHECKED enum hrf_status hrf_find_beside(struct hrf_comm *comm, bool *is_beside,
+                                            struct hrf_error *err);
 /* Rank 0's bytes to every rank. */
 HRF_CHECKED enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
                                          struct hrf_error *err);

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_TAG = HRF_PEERS_MAX_TAG + 4, ALIGNMENT = 256, CLOSED = -1, MOST_SLOTS = 1024 };
+enum { ALIGNMENT = 256, CLOSED = -1, MOST_SLOTS = 1024 };
 
 /* A block of this rank's memory that others may open. */
 struct block {
@@ -94,7 +94,7 @@ struct taken_word {
 
 static int64_t word_tag(const struct hrf_shared *s)
 {
-    return WORD_TAG + s->config.peers->is_mirrored;
+    return s->config.peers->is_mirrored ? HRF_TAG_TAKEN_MIRRORED : HRF_TAG_TAKEN;
 }
 
 static enum hrf_status send_word(struct hrf_shared *s, int32_t to, int64_t tag, const void *word,

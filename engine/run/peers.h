@@ -10,10 +10,20 @@
 #include "engine/comm/comm.h"
 #include "engine/plan/partition.h"
 
-/* Tags of exchanges and reductions lie between 0 and this; the few above, of 32767 that MPI
- * promises, are of rank.c, agree.c and
- * device_shared.c. */
-enum { HRF_PEERS_MAX_TAG = 32760 };
+/* Tags of exchanges and reductions lie between 0 and the first; each of the others has one use on a
+ * comm. MPI promises 32767, of which its back end here keeps the last two. */
+enum {
+    HRF_PEERS_MAX_TAG = 32752,
+    HRF_TAG_OUTPUT, /* rank.c */
+    HRF_TAG_VOTE,   /* agree.c ... */
+    HRF_TAG_TELL,
+    HRF_TAG_COUNT,
+    HRF_TAG_GATHER,
+    HRF_TAG_TAKEN,          /* device_shared.c */
+    HRF_TAG_TAKEN_MIRRORED, /* likewise, of the second of two mirrored pipelines */
+    HRF_TAGS_END
+};
+_Static_assert((int)HRF_TAGS_END <= 32766, "what MPI promises");
 
 struct hrf_peers {
     const struct hrf_partition *partition; /* borrowed */

@@ -199,7 +199,6 @@ struct part {
 
 /* Above every exchange's and reduction's (peers.c), below what MPI promises. A giver's
  * micro-batches come in order, so one tag does. */
-enum { OUTPUT_TAG = HRF_PEERS_MAX_TAG + 1 };
 
 struct hrf_rank {
     const struct hrf_work *work;
@@ -343,7 +342,7 @@ static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *pa
         if (rank->comm->rank == 0)
             memcpy((char *)outputs[i] + output_bytes(work, i, 1) * (size_t)first, from, n_bytes);
         else
-            HRF_TRY(rank->comm->ops->send(rank->comm, 0, OUTPUT_TAG, from, n_bytes, err));
+            HRF_TRY(rank->comm->ops->send(rank->comm, 0, HRF_TAG_OUTPUT, from, n_bytes, err));
     }
     return HRF_OK;
 }
@@ -366,7 +365,7 @@ static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, stru
             const int64_t n = hrf_shares_images(&work->shares, group, m, &first);
             const int32_t from = giver_of(work, group, m);
             for (int32_t i = 0; i < work->graph->n_outputs && n > 0 && from != 0; i++)
-                HRF_TRY(rank->comm->ops->receive(rank->comm, from, OUTPUT_TAG,
+                HRF_TRY(rank->comm->ops->receive(rank->comm, from, HRF_TAG_OUTPUT,
                                                  (char *)outputs[i] +
                                                      output_bytes(work, i, 1) * (size_t)first,
                                                  output_bytes(work, i, n), err));
