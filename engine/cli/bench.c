@@ -31,12 +31,14 @@ static void release_forecast(struct forecast *f)
 }
 
 static enum hrf_status forecast(const struct request *r, const struct hrf_graph *graph,
-                                const struct hrf_layout_plan *layout, struct forecast *out,
+                                const struct hrf_found_layout *found, struct forecast *out,
                                 struct hrf_error *err)
 {
+    const struct hrf_layout_plan *layout = &found->plan;
     const struct hrf_known_request request = { .device = "cpu",
                                                .n_threads = 1,
-                                               .n_ranks = hrf_layout_ranks(layout) };
+                                               .n_ranks = hrf_layout_ranks(layout),
+                                               .per_node = found->per_node };
     HRF_AUTO(hrf_planner) planner = NULL;
     if (!r->predict)
         return HRF_OK;
@@ -173,6 +175,34 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
     return ranks;
 }
 
+static void print_counts(const struct hrf_comm_count *counts)
+{
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        const struct hrf_comm_count *c = &counts[use];
+        const double seconds = c->sending + c->receiving;
+        if (c->messages == 0 && c->receiving <= 0)
+            continue;
+        printf("    %-8s %8lld messages, %10.3f MB sent, %8.2f ms sending, %8.2f ms receiving",
+               hrf_comm_use_name((enum hrf_comm_use)use), (long long)c->messages,
+               (double)c->bytes * 1e-6, c->sending * 1e3, c->receiving * 1e3);
+        if (c->bytes > 0 && seconds > 0)
+            printf(", %.2f GB/s", (double)c->bytes / seconds * 1e-9);
+        printf("\n");
+    }
+}
+
+static void print_ranks(const struct hrf_bench *b)
+{
+    for (int32_t i = 0; i < b->n_ranks && b->ranks != NULL; i++) {
+        const struct hrf_rank_facts *f = &b->ranks[i];
+        printf(
+            "  rank %d: %.2f GiB, %.1f MB sent in %lld messages (%s), waited %.0f %% of %.2f s\n",
+            i, (double)hrf_session_memory_total(&f->memory) / 0x1p30, (double)f->sent_bytes * 1e-6,
+            (long long)f->n_messages, b->carrier, 100 * f->waited / f->busy, f->busy);
+        print_counts(f->counts);
+    }
+}
+
 static void print_text(const struct request *r, const struct hrf_bench *b)
 {
     printf("%s %lldx%lld px, batch %lld, %s: %.3g images/s (%.3g to %.3g), %.2f GOP/image, "
@@ -186,11 +216,7 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
     else if (isfinite(b->convolutions))
         printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
     printf("\n");
-    for (int32_t i = 0; i < b->n_ranks && b->ranks != NULL; i++)
-        printf("  rank %d: %.2f GiB, %.1f MB sent in %lld messages, waited %.0f %% of %.2f s\n", i,
-               (double)hrf_session_memory_total(&b->ranks[i].memory) / 0x1p30,
-               (double)b->ranks[i].sent_bytes * 1e-6, (long long)b->ranks[i].n_messages,
-               100 * b->ranks[i].waited / b->ranks[i].busy, b->ranks[i].busy);
+    print_ranks(b);
 }
 
 static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
@@ -215,6 +241,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         json_object_set_new(value, "layers", layers_to_json(b));
     if (value != NULL && b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
+    if (value != NULL && b->carrier != NULL)
+        json_object_set_new(value, "comm", json_string(b->carrier));
     if (value != NULL && f->prediction != NULL)
         json_object_set_new(value, "predicted", forecast_to_json(f, b));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
@@ -249,8 +277,8 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     if (status == HRF_OK)
         status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
     struct forecast predicted = { .prediction = NULL };
-    if (status == HRF_OK)
-        status = forecast(r, graph, &layout.plan, &predicted, err);
+    if (status == HRF_OK && hrf_joined_is_first(joined))
+        status = forecast(r, graph, &layout, &predicted, err);
     char text[96];
     struct request shown = *r; /* with the layout that "auto" came to */
     hrf_layout_text(&layout.plan, text);

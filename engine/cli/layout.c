@@ -158,6 +158,7 @@ enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
     }
     int32_t per_node = 0;
     HRF_TRY(count_on_first_host(comm, &per_node, err));
+    out->per_node = per_node;
     if (comm->rank == 0) {
         const enum hrf_status status = find(text, graph, comm->n_ranks, per_node, config, out,
                                             &why);

@@ -18,6 +18,7 @@ struct hrf_found_layout {
     struct hrf_cutting cutting; /* for hrf_session_config; points into this object */
     bool is_chosen;             /* it was "auto" */
     double predicted_seconds;   /* of a batch, when chosen */
+    int32_t per_node;           /* ranks on rank 0's machine, on rank 0; 0: they are threads */
 };
 
 /* `text` NULL: one rank. `graph` with the shapes of the whole batch. `comm` NULL: ranks are

@@ -63,6 +63,13 @@ static inline void hrf_comm_count_add(struct hrf_comm_count *sum, const struct h
     sum->sending += part->sending;
     sum->receiving += part->receiving;
 }
+static inline struct hrf_comm_count hrf_comm_count_since(const struct hrf_comm_count *now,
+                                                         const struct hrf_comm_count *before)
+{
+    return (struct hrf_comm_count){ now->messages - before->messages, now->bytes - before->bytes,
+                                    now->sending - before->sending,
+                                    now->receiving - before->receiving };
+}
 
 /* Each kind puts this first in a struct of its own. */
 struct hrf_comm {

@@ -69,12 +69,8 @@ enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct h
 static void take_new(struct hrf_comm *comm, struct hrf_comm_count *seen, struct hrf_comm_count *out)
 {
     for (int use = 0; use < HRF_N_COMM_USES; use++) {
-        const struct hrf_comm_count *now = &comm->counts[use];
-        out[use] = (struct hrf_comm_count){ now->messages - seen[use].messages,
-                                            now->bytes - seen[use].bytes,
-                                            now->sending - seen[use].sending,
-                                            now->receiving - seen[use].receiving };
-        seen[use] = *now;
+        out[use] = hrf_comm_count_since(&comm->counts[use], &seen[use]);
+        seen[use] = comm->counts[use];
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/session_private.h"
 
@@ -201,6 +202,7 @@ static void take_times(struct hrf_bench *bench, double *seconds)
 static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_network *network,
                                   const struct hrf_layout_plan *layout, struct hrf_error *err)
 {
+    const bool is_shared = hrf_network_carrier(network) != NULL;
     bench->memory = hrf_network_memory(network);
     bench->operations = hrf_network_operations(network);
     bench->n_ranks = bench->n_bands = 1;
@@ -210,26 +212,43 @@ static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_netw
         bench->n_bands = facts.plan.n_bands;
         bench->recomputed = facts.plan.recomputed;
     }
-    if (hrf_network_parallel(network) == NULL)
+    if (!is_shared)
         return HRF_OK;
     bench->n_ranks = hrf_layout_ranks(layout);
     bench->ranks = hrf_calloc((size_t)bench->n_ranks, sizeof *bench->ranks);
     if (bench->ranks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the facts of %d ranks",
                              bench->n_ranks);
+    HRF_TRY(hrf_network_facts(network, bench->ranks, err));
     for (int32_t i = 0; i < bench->n_ranks; i++)
-        bench->ranks[i] = hrf_parallel_facts(hrf_network_parallel(network), i);
+        if (hrf_session_memory_total(&bench->ranks[i].memory) >
+            hrf_session_memory_total(&bench->memory))
+            bench->memory = bench->ranks[i].memory;
     return HRF_OK;
 }
 
-static void take_device(struct hrf_bench *bench, struct hrf_network *network,
-                        const struct hrf_network_config *config)
+/* Of all processes, on rank 0. */
+static enum hrf_status sum_processor(struct hrf_comm *comm, double *seconds, struct hrf_error *err)
+{
+    if (comm == NULL)
+        return HRF_OK;
+    HRF_AUTO_FREE double *all = hrf_calloc((size_t)comm->n_ranks, sizeof *all);
+    if (all == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the times of %d ranks",
+                             comm->n_ranks);
+    HRF_TRY(hrf_gather(comm, seconds, sizeof *seconds, all, err));
+    for (int32_t r = 1; r < comm->n_ranks; r++)
+        *seconds += all[r];
+    return HRF_OK;
+}
+
+static void take_device(struct hrf_bench *bench, struct hrf_network *network)
 {
     const struct hrf_session *session = hrf_network_session(network);
-    const char *asked = config->session.device;
+    bench->carrier = hrf_network_carrier(network);
     snprintf(bench->device, sizeof bench->device, "%s", hrf_network_device_name(network));
     snprintf(bench->device_in_words, sizeof bench->device_in_words, "%s",
-             session != NULL ? hrf_session_device(session) : asked);
+             session != NULL ? hrf_session_device(session) : hrf_network_device_name(network));
 }
 
 void hrf_bench_release(struct hrf_bench *bench)
@@ -264,7 +283,9 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
         status = time_layers(hrf_network_session(network), seconds, n_runs, &bench, err);
     if (status == HRF_OK)
         status = take_facts(&bench, network, config->layout, err);
-    take_device(&bench, network, config);
+    if (status == HRF_OK)
+        status = sum_processor(config->comm, &bench.processor, err);
+    take_device(&bench, network);
     if (status == HRF_OK)
         *out = bench;
     else

@@ -16,7 +16,7 @@ struct hrf_bench_layer {
 struct hrf_bench {
     double build_seconds;
     double median, min, max; /* seconds of one run */
-    double processor;        /* seconds of all threads, a run, on average */
+    double processor;        /* seconds of all threads of all ranks, a run, on average */
     double
         convolutions;  /* seconds: sum over CONV steps of each one's median alone; NaN: not timed */
     double operations; /* of one run */
@@ -25,9 +25,10 @@ struct hrf_bench {
     int64_t n_turns; /* n_runs and those that warmed up: what the ranks' facts are of */
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: one rank, alone */
     int32_t n_ranks;
-    int32_t n_bands;   /* 1: none */
-    double recomputed; /* operations with bands / without */
-    char device[16];   /* "cpu", "cuda": what "auto" came to */
+    const char *carrier; /* of their messages: static; NULL: one rank */
+    int32_t n_bands;     /* 1: none */
+    double recomputed;   /* operations with bands / without */
+    char device[16];     /* "cpu", "cuda": what "auto" came to */
     char device_in_words[256];
     struct hrf_bench_layer *layers; /* in the order of the plan; none by ranks or in bands */
     int32_t n_layers;
@@ -36,7 +37,7 @@ struct hrf_bench {
 /* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up, unless only one is
  * asked for. `with_layers`: each layer is timed, too, alone and in the network, which takes twice
  * the runs' time again; on one rank without bands only. `memory` is that of the rank which holds
- * most. */
+ * most. With a comm every rank of it calls this, and what is not a rank's own time is rank 0's. */
 HRF_CHECKED enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
                                           const struct hrf_network_config *config, int64_t n_runs,
                                           bool with_layers, struct hrf_bench *out,

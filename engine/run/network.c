@@ -144,13 +144,9 @@ static void count_threads(struct hrf_network *n, struct hrf_comm_count *sum)
             hrf_comm_count_add(&now[use], &facts.counts[use]);
     }
     for (int use = 0; use < HRF_N_COMM_USES; use++) {
-        struct hrf_comm_count *seen = &n->seen[use];
-        const struct hrf_comm_count part = { now[use].messages - seen->messages,
-                                             now[use].bytes - seen->bytes,
-                                             now[use].sending - seen->sending,
-                                             now[use].receiving - seen->receiving };
+        const struct hrf_comm_count part = hrf_comm_count_since(&now[use], &n->seen[use]);
         hrf_comm_count_add(&sum[use], &part);
-        *seen = now[use];
+        n->seen[use] = now[use];
     }
 }
 
@@ -161,6 +157,18 @@ enum hrf_status hrf_network_count(struct hrf_network *n, struct hrf_comm_count *
         return hrf_count_all(n->comm, n->seen, sum, err);
     if (n->parallel != NULL)
         count_threads(n, sum);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_network_facts(const struct hrf_network *n, struct hrf_rank_facts *ranks,
+                                  struct hrf_error *err)
+{
+    if (n->rank != NULL) {
+        const struct hrf_rank_facts mine = hrf_rank_facts(n->rank);
+        return hrf_gather(n->comm, &mine, sizeof mine, ranks, err);
+    }
+    for (int32_t i = 0; i < hrf_network_n_ranks(n); i++)
+        ranks[i] = hrf_parallel_facts(n->parallel, i);
     return HRF_OK;
 }
 
@@ -207,7 +215,7 @@ struct hrf_session_memory hrf_network_memory(const struct hrf_network *n)
     if (n->banded != NULL)
         return hrf_banded_facts(n->banded).memory;
     if (n->rank != NULL)
-        return hrf_rank_memory(n->rank);
+        return hrf_rank_facts(n->rank).memory;
     for (int32_t i = 0; i < hrf_layout_ranks(&work_of(n)->layout); i++) {
         const struct hrf_rank_facts facts = hrf_parallel_facts(n->parallel, i);
         if (hrf_session_memory_total(&facts.memory) > hrf_session_memory_total(&most))

@@ -43,6 +43,10 @@ const float *hrf_network_output(const struct hrf_network *network, int32_t i);
  */
 HRF_CHECKED enum hrf_status hrf_network_count(struct hrf_network *network,
                                               struct hrf_comm_count *sum, struct hrf_error *err);
+/* Of each rank of the layout; `ranks` [their number], NULL on all but rank 0 of a comm, all of
+ * whose ranks ask. For a network of several ranks. */
+HRF_CHECKED enum hrf_status hrf_network_facts(const struct hrf_network *network,
+                                              struct hrf_rank_facts *ranks, struct hrf_error *err);
 /* What carries them: "loop", "mpi"; NULL: one rank, no messages. */
 const char *hrf_network_carrier(const struct hrf_network *network);
 /* Of the rank that holds most. */

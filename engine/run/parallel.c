@@ -1,6 +1,5 @@
 #include "engine/run/parallel.h"
 
-#include "base/clock.h"
 #include "base/process.h"
 #include "engine/comm/loop.h"
 
@@ -13,7 +12,6 @@ struct worker {
     pthread_t thread;
     bool is_started;
     struct hrf_rank *rank;
-    struct hrf_rank_facts facts;
     enum hrf_status status;
     struct hrf_error err;
 };
@@ -41,25 +39,14 @@ static enum hrf_status work_once(struct worker *w, int64_t turn)
 {
     struct hrf_parallel *p = w->parallel;
     struct hrf_comm *comm = hrf_loop_comm(p->loop, w->index);
-    const double start = hrf_clock_seconds(), processor = hrf_clock_thread_seconds();
     if (turn == 0) {
         const enum hrf_status status = hrf_rank_create(p->work, &p->config, comm, &w->rank,
                                                        &w->err);
-        if (status == HRF_OK)
-            w->facts.memory = hrf_rank_memory(w->rank);
-        else
+        if (status != HRF_OK)
             comm->ops->abort(comm, w->err.text); /* ranks of devices meet while they are made */
         return status;
     }
-    const enum hrf_status status = hrf_rank_run(w->rank, p->source, p->context,
-                                                w->index == 0 ? p->outputs : NULL, &w->err);
-    w->facts.busy += hrf_clock_seconds() - start;
-    w->facts.processor += hrf_clock_thread_seconds() - processor;
-    w->facts.n_messages = comm->n_messages;
-    w->facts.sent_bytes = comm->sent_bytes;
-    w->facts.waited = comm->waited;
-    memcpy(w->facts.counts, comm->counts, sizeof w->facts.counts);
-    return status;
+    return hrf_rank_run(w->rank, p->source, p->context, w->index == 0 ? p->outputs : NULL, &w->err);
 }
 
 /* Waits for its next turn; false: there will be none. */
@@ -214,7 +201,7 @@ const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *p)
 
 struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *p, int32_t rank)
 {
-    return p->workers[rank].facts;
+    return hrf_rank_facts(p->workers[rank].rank);
 }
 
 enum hrf_status hrf_read_array(void *context, int32_t input, int64_t first, int64_t n,

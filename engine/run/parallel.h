@@ -27,14 +27,7 @@ HRF_CHECKED enum hrf_status hrf_parallel_run(struct hrf_parallel *parallel, hrf_
 const float *hrf_parallel_output(const struct hrf_parallel *parallel, int32_t i);
 const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *parallel);
 
-/* What a rank holds and has done since the beginning. */
-struct hrf_rank_facts {
-    struct hrf_session_memory memory;
-    int64_t n_messages, sent_bytes;
-    double waited, busy; /* s: in receives, and in runs altogether */
-    struct hrf_comm_count counts[HRF_N_COMM_USES];
-    double processor; /* s of the rank's own thread in runs: what a busy machine leaves as it is */
-};
+/* Between two runs. */
 struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *parallel, int32_t rank);
 
 /* A source over one array of the whole batch in N, H, W, C order. */

@@ -1,5 +1,6 @@
 #include "engine/run/rank.h"
 
+#include "base/clock.h"
 #include "engine/plan/halos.h"
 #include "engine/plan/schedule.h"
 
@@ -197,17 +198,15 @@ struct part {
     int32_t n_inputs;
 };
 
-/* Above every exchange's and reduction's (peers.c), below what MPI promises. A giver's
- * micro-batches come in order, so one tag does. */
-
 struct hrf_rank {
     const struct hrf_work *work;
     struct hrf_comm *comm;
     int32_t group;
     struct part parts[2];
     int32_t n_parts;
-    struct hrf_turn *turns; /* [microbatches] */
-    bool is_filled;         /* the first turn has its inputs already */
+    struct hrf_turn *turns;      /* [microbatches] */
+    bool is_filled;              /* the first turn has its inputs already */
+    struct hrf_rank_facts facts; /* but for `memory` */
 };
 
 void hrf_rank_destroy(struct hrf_rank *rank)
@@ -227,7 +226,7 @@ const char *hrf_rank_notes(const struct hrf_rank *rank)
     return hrf_session_notes(rank->parts[0].session);
 }
 
-struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank)
+static struct hrf_session_memory memory_of(const struct hrf_rank *rank)
 {
     struct hrf_session_memory sum = { 0 };
     for (int32_t i = 0; i < rank->n_parts; i++) {
@@ -237,6 +236,13 @@ struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank)
         sum.workspace_bytes += m.workspace_bytes;
     }
     return sum;
+}
+
+struct hrf_rank_facts hrf_rank_facts(const struct hrf_rank *rank)
+{
+    struct hrf_rank_facts facts = rank->facts;
+    facts.memory = memory_of(rank);
+    return facts;
 }
 
 static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_session_config *config,
@@ -409,11 +415,35 @@ static enum hrf_status run(struct hrf_rank *rank, hrf_source *source, void *cont
     return rank->comm->rank == 0 ? gather(rank, outputs, err) : HRF_OK;
 }
 
+/* The comm carries other things than runs, too: `before` is what it had carried when this began. */
+static void count_run(struct hrf_rank *rank, const struct hrf_comm *before, double busy,
+                      double processor)
+{
+    struct hrf_rank_facts *facts = &rank->facts;
+    const struct hrf_comm *now = rank->comm;
+    facts->n_messages += now->n_messages - before->n_messages;
+    facts->sent_bytes += now->sent_bytes - before->sent_bytes;
+    facts->waited += now->waited - before->waited;
+    facts->busy += busy;
+    facts->processor += processor;
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        const struct hrf_comm_count run = hrf_comm_count_since(&now->counts[use],
+                                                               &before->counts[use]);
+        hrf_comm_count_add(&facts->counts[use], &run);
+    }
+}
+
 enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *source, void *context,
                              float *const *outputs, struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
+    struct hrf_comm before = { .n_messages = rank->comm->n_messages,
+                               .sent_bytes = rank->comm->sent_bytes,
+                               .waited = rank->comm->waited };
+    memcpy(before.counts, rank->comm->counts, sizeof before.counts);
+    const double start = hrf_clock_seconds(), processor = hrf_clock_thread_seconds();
     const enum hrf_status status = run(rank, source, context, outputs, &why);
+    count_run(rank, &before, hrf_clock_seconds() - start, hrf_clock_thread_seconds() - processor);
     if (status != HRF_OK) {
         rank->comm->ops->abort(rank->comm, why.text);
         if (err != NULL)

@@ -72,7 +72,16 @@ HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *sour
                                          float *const *outputs, struct hrf_error *err);
 /* What the device has to say of how this rank was made ready. */
 const char *hrf_rank_notes(const struct hrf_rank *rank);
-struct hrf_session_memory hrf_rank_memory(const struct hrf_rank *rank);
+
+/* What a rank holds, and what its runs have sent and taken so far. */
+struct hrf_rank_facts {
+    struct hrf_session_memory memory;
+    int64_t n_messages, sent_bytes;
+    double waited, busy; /* s: in receives, and in runs altogether */
+    struct hrf_comm_count counts[HRF_N_COMM_USES];
+    double processor; /* s of the rank's own thread in runs: what a busy machine leaves as it is */
+};
+struct hrf_rank_facts hrf_rank_facts(const struct hrf_rank *rank);
 
 /* Room for the outputs of the whole batch, [graph outputs]; heap. NULL: no memory. */
 float **hrf_work_create_outputs(const struct hrf_work *work);

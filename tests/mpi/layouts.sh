@@ -29,6 +29,22 @@ for precision in fp32 int8; do
     compare "$scratch/unet.onnx" 4 data=2,spatial=2,halos=overlap $precision
 done
 
+# What each rank sent is what it sends as a thread.
+count() { # JSON of a bench
+    tr '{' '\n' <"$1" | grep -o '"bytes":[0-9]*,"gb_per_s":[^,]*,"messages":[0-9]*,"operation":"[a-z]*"' |
+        sed 's/"gb_per_s":[^,]*,//'
+}
+measure() { # output, arguments...
+    out=$1
+    shift
+    "${starter[@]}" "$engine" bench --model "$scratch/resnet.onnx" --size 32 --batch 2 --runs 2 --threads 1 \
+        --layout spatial=4,halos=plain --json "$@" >"$out"
+}
+starter=() && measure "$scratch/threads.json"
+starter=(ranks 4) && measure "$scratch/mpi.json" --comm mpi
+[ "$(count "$scratch/mpi.json" | grep -c exchange)" = 4 ] || fail "not every rank told what it sent"
+diff <(count "$scratch/threads.json") <(count "$scratch/mpi.json") || fail "processes send other things"
+
 # The wrong number of ranks, and a rank that is killed: no hanging, and a word on why.
 expect_code 2 "$engine" eval "$scratch/resnet.onnx" --input "$images" --output "$scratch/y.npy" --comm mpi
 expect_text "needs a --layout"

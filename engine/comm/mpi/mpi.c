@@ -546,8 +546,11 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
                              "others; start it by `srun --mpi=pmix` of a Slurm that has PMIx "
                              "(`srun --mpi=list`) or by the mpirun of the same MPI",
                              wanted);
-    return hrf_error_set(err, HRF_E_USER, "%d ranks were started where there should be %d", n_ranks,
-                         wanted);
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "%d ranks were started and the layout takes %d: start %d (mpirun -n %d, srun "
+        "-n %d), or ask for a layout whose data x rows x columns x stages is %d",
+        n_ranks, wanted, wanted, wanted, wanted, n_ranks);
 }
 
 static int start_mpi(struct world *w, int *level)
