@@ -5,7 +5,7 @@
 #include "engine/cli/cli.h"
 #include "engine/onnx/onnx.h"
 #include "engine/passes/passes.h"
-#include "engine/run/session.h"
+#include "engine/run/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char details[] =
     "  model check FILE                tell whether a run could score images with it";
 
 struct request {
-    const char *output;
+    const char *output, *layout;
     int64_t classes, size, batch, seed, memory;
     struct hrf_option_list keep;
     bool json, shapes;
@@ -105,6 +105,26 @@ static enum hrf_status check_keep(const struct hrf_graph *graph, const struct hr
     return hrf_lower_check_keep(fused, keep->items, (int32_t)keep->n_items, err);
 }
 
+/* Whether the layout's ranks can share the network out. `graph` has the batch of one group. */
+static enum hrf_status check_layout(const struct hrf_graph *graph, const struct request *request,
+                                    struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    struct hrf_layout_plan layout;
+    HRF_AUTO(hrf_graph) whole = NULL;
+    HRF_AUTO(hrf_work) work = NULL;
+    if (request->layout == NULL || strcmp(request->layout, "auto") == 0)
+        return HRF_OK;
+    HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
+    if (hrf_layout_ranks(&layout) == 1)
+        return HRF_OK;
+    HRF_TRY(hrf_graph_copy(graph, &whole, err));
+    struct hrf_shape shape = whole->values[whole->inputs[0]].shape;
+    shape.dims[0] *= layout.data;
+    HRF_TRY(hrf_graph_set_input_shape(whole, 0, &shape, err));
+    return hrf_work_create(whole, &config, &layout, &work, err);
+}
+
 /* What an infer job would refuse, before there are jobs. */
 static enum hrf_status check(const char *file, const struct request *request, struct hrf_error *err)
 {
@@ -118,6 +138,7 @@ static enum hrf_status check(const char *file, const struct request *request, st
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, request->classes, err));
     HRF_TRY(check_keep(graph, &request->keep, err));
+    HRF_TRY(check_layout(graph, request, err));
     if (!request->shapes)
         HRF_TRY(hrf_session_create(graph, &config, &session, err));
     printf("%lld images of %lldx%lld px give %lld probabilities each\n", (long long)request->batch,
@@ -140,6 +161,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           &request.memory },
         { "shapes", NULL, "check: only shapes; nothing is made ready", HRF_OPTION_FLAG,
           &request.shapes },
+        { "layout", "L", "check: ranks that are to share the network, e.g. spatial=2,stages=2",
+          HRF_OPTION_TEXT, &request.layout },
         { "keep", "NAME",
           "check: a node or tensor that int8 is to leave in float32; may be repeated",
           HRF_OPTION_LIST, &request.keep },

@@ -62,6 +62,12 @@ static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
                              "layout '%s': bidirectional gives half of the micro-batches to each "
                              "direction, so their number must be even; %d would be right",
                              text, l->microbatches + 1);
+    if (ranks == 1 && l->microbatches > 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "layout '%s': micro-batches are what several ranks work on at once; "
+                             "with one rank leave microbatches= out and take a smaller batch, or "
+                             "add stages=%d",
+                             text, l->microbatches < 4 ? l->microbatches : 4);
     return HRF_OK;
 }
 

@@ -52,9 +52,10 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
         printf("ranks     %s: %s\n", name, why.text);
         refusals->n++;
         refusals->last = why;
-    } else {
-        printf("ranks     %s, a batch, predicted:\n", name);
+        hrf_strbuf_release(&text); /* a table's head */
+        return;
     }
+    printf("ranks     %s, a batch, predicted:\n", name);
     for (const char *line = text.text; *line != '\0';) {
         const size_t n = strcspn(line, "\n");
         printf("  %.*s\n", (int)n, line);

@@ -88,19 +88,14 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
     const bool on_cpu = !whole && one_rank && w->engine.device != HRF_DEVICE_CUDA;
     const bool makes_ready = on_cpu && !shapes_only;
-    const char *const fixed[] = { program,
-                                  "model",
-                                  "check",
-                                  w->model.file,
-                                  "--size",
-                                  size,
-                                  "--batch",
-                                  batch,
-                                  "--classes",
-                                  classes,
-                                  "--memory",
-                                  memory,
-                                  makes_ready ? NULL : "--shapes",
+    HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
+    if (layout == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the model");
+    const char *const fixed[] = { program,       "model",    "check",
+                                  w->model.file, "--size",   size,
+                                  "--batch",     batch,      "--classes",
+                                  classes,       "--memory", memory,
+                                  "--layout",    layout,     makes_ready ? NULL : "--shapes",
                                   NULL };
     HRF_AUTO_FREE const char **argv = check_argv(w, fixed);
     if (argv == NULL)

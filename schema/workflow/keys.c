@@ -7,6 +7,7 @@ const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", NULL
 const char *const hrf_words_precision[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
+const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
 const char *const hrf_words_executor[] = { "local", "slurm", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
                                         "percentile", "max_smoothed", NULL };
@@ -78,6 +79,10 @@ const struct hrf_key hrf_keys[] = {
       "the network cut into so many pipeline stages" },
     { "engine.parallel.microbatches", HRF_KEY_INT, AT(engine.parallel.microbatches), "1", 1, 65536,
       NULL, "parts of a batch on their way through the stages" },
+    { "engine.parallel.bidirectional", HRF_KEY_BOOL, AT(engine.parallel.is_bidirectional), "false",
+      0, 0, NULL, "half of the micro-batches go through the ranks from the last to the first" },
+    { "engine.parallel.halos", HRF_KEY_WORD, AT(engine.parallel.halos), "auto", 0, 0,
+      hrf_words_halos, "how parts of an image come by each other's rows" },
     { "executor.type", HRF_KEY_WORD, AT(executor.type), "local", 0, 0, hrf_words_executor,
       "where jobs run" },
     { "executor.patches_per_job", HRF_KEY_INT, AT(executor.patches_per_job), "20000", 1, MANY, NULL,

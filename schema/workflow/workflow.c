@@ -370,6 +370,11 @@ static void check_combinations(struct hrf_reader *r)
         w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster's places are not a machine's */
     if (!is_given(r, "tiler.patch.stride"))
         w->tiler.patch.stride = w->tiler.patch.size;
+    if (w->engine.parallel.is_bidirectional &&
+        (w->engine.parallel.stages == 1 || w->engine.parallel.microbatches % 2 != 0))
+        find_at(r, "engine.parallel.bidirectional",
+                "'bidirectional' sends half of the micro-batches each way through the stages; set "
+                "'stages' to 2 or more and 'microbatches' to an even number");
     if (w->engine.parallel.microbatches > 1 && w->engine.parallel.stages == 1)
         find_at(r, "engine.parallel.microbatches",
                 "'microbatches' needs pipeline stages; set 'stages' to 2 or more");

@@ -29,6 +29,7 @@ enum hrf_fit_method {
     HRF_FIT_BEST
 };
 enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
+enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
 enum hrf_score_method {
     HRF_SCORE_MAX,
@@ -94,7 +95,8 @@ struct hrf_workflow_engine {
     int64_t memory_bytes; /* per rank; 0 = no limit given */
     struct {
         int64_t data, spatial_rows, spatial_cols, stages, microbatches; /* spatial: N = rows N */
-        bool is_auto;
+        bool is_bidirectional, is_auto;
+        enum hrf_halo_choice halos;
     } parallel;
 };
 

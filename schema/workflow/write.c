@@ -282,6 +282,10 @@ char *hrf_workflow_layout(const struct hrf_workflow *w)
         hrf_strbuf_addf(&text, "stages=%lld,microbatches=%lld,",
                         (long long)w->engine.parallel.stages,
                         (long long)w->engine.parallel.microbatches);
+    if (w->engine.parallel.is_bidirectional)
+        hrf_strbuf_adds(&text, "bidirectional,");
+    if (w->engine.parallel.halos != HRF_HALO_AUTO)
+        hrf_strbuf_addf(&text, "halos=%s,", hrf_words_halos[w->engine.parallel.halos]);
     if (text.length == 0)
         return hrf_strdup("single");
     text.text[text.length - 1] = '\0'; /* the last comma */

@@ -548,7 +548,7 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
                              wanted);
     return hrf_error_set(
         err, HRF_E_USER,
-        "%d ranks were started and the layout takes %d: start %d (mpirun -n %d, srun "
+        "%d ranks were started and %d were asked for: start %d (mpirun -n %d, srun "
         "-n %d), or ask for a layout whose data x rows x columns x stages is %d",
         n_ranks, wanted, wanted, wanted, wanted, n_ranks);
 }

@@ -57,6 +57,7 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     refused("spatial=2,data=2,spatial=3", "'spatial' is given twice");
     refused("bidirectional,microbatches=2", "needs stages=2");
     refused("stages=2,microbatches=3,bidirectional", "4 would be right");
+    refused("microbatches=8", "add stages=4");
 }
 
 /* ---- needs ---- */

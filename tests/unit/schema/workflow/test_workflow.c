@@ -105,6 +105,7 @@ static const char *companions(const char *path)
         { "dataset.split", "dataset: {layout: camelyon16, root: /r}\n" },
         { "dataset.csv", "dataset: {layout: csv}\n" },
         { "engine.parallel.microbatches", NULL },
+        { "engine.parallel.bidirectional", NULL },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(all[i].path, path) == 0)
@@ -147,7 +148,7 @@ static void every_key_is_written_and_read_back(void **state)
         hrf_strbuf_release(&differences);
         n_tried++;
     }
-    assert_true(n_tried > (int)hrf_n_keys - 6);
+    assert_true(n_tried > (int)hrf_n_keys - 7);
 }
 
 static void parallel_auto_and_short_forms_are_read_back(void **state)
@@ -163,6 +164,32 @@ static void parallel_auto_and_short_forms_are_read_back(void **state)
     HRF_AUTO(hrf_workflow) rows = parse_good(HEAD "engine: {parallel: {spatial: 3}}\n", NULL, 0);
     assert_int_equal(rows->engine.parallel.spatial_rows, 3);
     assert_int_equal(rows->engine.parallel.spatial_cols, 1);
+}
+
+static void parallel_is_what_the_engine_reads_as_a_layout(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        { "auto", "auto" },
+        { "{data: 1}", "single" },
+        { "{data: 2, spatial: {rows: 3, cols: 4}, halos: overlap}",
+          "data=2,spatial=3x4,halos=overlap" },
+        { "{stages: 2, microbatches: 4, bidirectional: true}",
+          "stages=2,microbatches=4,bidirectional" },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text, HEAD "engine: {parallel: %s}\n", pairs[i][0]);
+        HRF_AUTO(hrf_workflow) w = parse_good(text, NULL, 0);
+        HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
+        assert_string_equal(layout, pairs[i][1]);
+        struct hrf_strbuf written = HRF_STRBUF_INIT;
+        hrf_workflow_write(w, &written);
+        HRF_AUTO(hrf_workflow) again = parse_good(written.text, NULL, 0);
+        HRF_AUTO_FREE char *same = hrf_workflow_layout(again);
+        assert_string_equal(same, pairs[i][1]);
+        hrf_strbuf_release(&written);
+    }
 }
 
 static void differences_name_the_key_and_both_values(void **state)
@@ -262,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_short_file_gets_every_default),
         cmocka_unit_test(every_key_is_written_and_read_back),
         cmocka_unit_test(parallel_auto_and_short_forms_are_read_back),
+        cmocka_unit_test(parallel_is_what_the_engine_reads_as_a_layout),
         cmocka_unit_test(differences_name_the_key_and_both_values),
         cmocka_unit_test(findings_stand_in_file_order_with_their_places),
         cmocka_unit_test(no_allocation_may_fail_unseen),
