@@ -13,6 +13,7 @@ is "4 idle nodes" 4 "$(sinfo -h -p main -t idle -o %D)"
 is "a step on every node" "n1 n2 n3 n4" "$(srun -N4 hostname | sort | xargs)"
 is "addresses of their own" 4 "$(srun -N4 ip -4 -o addr show eth0 | awk '{print $4}' | sort -u | wc -l)"
 is "a node sees its own processes only" 1 "$(on n1 sh -c 'pgrep -xc slurmd')"
+is "boots of their own" 4 "$(srun -N4 cat /proc/sys/kernel/random/boot_id | sort -u | wc -l)"
 
 # /tmp is a node's own, /run/shared is everyone's.
 on n1 touch /tmp/mine

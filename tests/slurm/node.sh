@@ -3,6 +3,8 @@ set -u
 shares=/run/cluster/shares
 hostname "$1"
 mount -t proc proc /proc
+cat /proc/sys/kernel/random/uuid >"/run/cluster/nodes/$1/boot_id" # as a machine of its own has it
+mount --bind "/run/cluster/nodes/$1/boot_id" /proc/sys/kernel/random/boot_id
 mount -t tmpfs -o size=256m tmpfs /dev/shm
 # A /tmp of its own, in which what must be shared (a build under /tmp) is still seen.
 mkdir -p "/run/cluster/nodes/$1/host-tmp"

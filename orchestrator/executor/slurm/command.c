@@ -5,11 +5,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern char **environ;
 
 enum { OUTPUT_LIMIT = 256 << 20, MAX_WORDS = 32 };
+
+int64_t hrf_slurm_wait_ms(int64_t ms)
+{
+    const char *text = getenv("HRF_SLURM_WAIT_PERCENT");
+    const int64_t percent = text != NULL ? strtoll(text, NULL, 10) : 100;
+    return percent > 0 ? ms * percent / 100 : ms;
+}
 
 void hrf_slurm_output_release(struct hrf_slurm_output *output)
 {

@@ -11,6 +11,9 @@
  * what it was at when it is ended is looked for. */
 enum { HRF_SLURM_DEADLINE_MS = 30000, HRF_SLURM_SUBMIT_DEADLINE_MS = 45000 };
 
+/* A wait of this folder; for tests all are in proportion ($HRF_SLURM_WAIT_PERCENT). */
+int64_t hrf_slurm_wait_ms(int64_t ms);
+
 struct hrf_slurm_output {
     struct hrf_strbuf output, errors;
     struct hrf_process_result result;

@@ -78,6 +78,8 @@ struct hrf_slurm_limits {
     int64_t max_job_count, min_job_age_s, message_timeout_s;
     bool has_accounting, can_requeue;
     bool has_completions; /* a log of ended jobs that `sacct -c` reads: jobcomp/filetxt */
+    char site[512]; /* cluster, controllers, port, state: the same text for the same controller; ""
+                       when it does not tell */
     char tmp_fs[256], mpi_default[64], preempt_mode[64], completions[32] /* JobCompType */;
 };
 /* Of `scontrol show config`. */

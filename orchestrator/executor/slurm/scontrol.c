@@ -33,6 +33,22 @@ static int64_t number_setting(const char *text, const char *key)
     return find_setting(text, key, value, sizeof value) ? strtoll(value, NULL, 10) : 0;
 }
 
+/* What tells one controller from all others, and not one of its answers from the next. */
+static void read_site(const char *text, char *out, size_t size)
+{
+    static const char *const keys[] = { "ClusterName", "SlurmctldHost[0]", "ControlMachine",
+                                        "SlurmctldPort", "StateSaveLocation" };
+    size_t n = 0;
+    char value[128];
+    out[0] = '\0';
+    if (!find_setting(text, keys[0], value, sizeof value))
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && n < size; i++) {
+        find_setting(text, keys[i], value, sizeof value);
+        n += (size_t)snprintf(out + n, size - n, "%s%s", i > 0 ? "|" : "", value);
+    }
+}
+
 void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
 {
     char value[1024];
@@ -41,6 +57,7 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
                                       .min_job_age_s = number_setting(text, "MinJobAge"),
                                       .message_timeout_s = number_setting(text, "MessageTimeout") };
     find_setting(text, "SLURM_VERSION", out->version, sizeof out->version);
+    read_site(text, out->site, sizeof out->site);
     find_setting(text, "TmpFS", out->tmp_fs, sizeof out->tmp_fs);
     find_setting(text, "MpiDefault", out->mpi_default, sizeof out->mpi_default);
     find_setting(text, "PreemptMode", out->preempt_mode, sizeof out->preempt_mode);

@@ -1,16 +1,12 @@
-/* slurm.c - jobs as elements of Slurm arrays: one sbatch a submission, one squeue for all.
- *
- * squeue runs beside us; its last good answer stands until the next. A failed answer changes
- * nothing that was known: it makes the next question later and `trouble` true. What another driver
- * of the same user was told counts as if we had asked.
- */
+/* slurm.c - jobs as elements of Slurm arrays: one sbatch a submission, one squeue for all
+ * (queue.h). */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "orchestrator/executor/slurm/board.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"
+#include "orchestrator/executor/slurm/queue.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/witness.h"
 
@@ -19,11 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Cadence: FAST_MS after a submission and for FAST_FOR_MS, then at least SLOW_MS and QUERY_SHARE
- * times what a query takes, growing to IDLE_MS while nothing changes; LOST_MS is the ceiling while
- * the controller does not answer. */
-enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
-enum { QUERY_SHARE = 20, CANCEL_BATCH = 200, QUIET_MS = 30000 };
+enum { CANCEL_BATCH = 200, SOON_MS = 2000, QUIET_MS = 30000 };
 enum { GRACE_MS = 15000, FULL_MS = 5000, TICK_MS = 250, SUBMIT_MS = 1000 };
 
 struct slurm {
@@ -33,19 +25,8 @@ struct slurm {
     char *program;
     struct hrf_slurm_limits limits;
     struct hrf_slurm_partition partition;
-    bool has_limits;
-    struct hrf_slurm_query *query;
-    struct hrf_slurm_board *board;
-    struct hrf_slurm_table table;
-    int64_t answered_ms; /* when the query of the table was started; 0 = none yet */
-    int64_t asked_ms;    /* when our last one was started */
-    int64_t heard_ms;    /* when the last answer was asked for, by us or another, good or not */
-    int64_t next_ms, interval_ms, busy_until_ms;
-    int64_t failing_since_ms;
-    uint64_t table_hash;
-    char trouble[300];
-    char unknown[64]; /* a state word that was warned of */
-    bool has_squeue_answer;
+    bool has_partition;
+    struct hrf_slurm_queue *queue;
 };
 
 static int64_t now_ms(void)
@@ -58,20 +39,10 @@ static struct slurm *slurm_of(struct hrf_executor *executor)
     return (struct slurm *)executor;
 }
 
-/* For tests: all waits in proportion. */
-static int64_t scaled(int64_t ms)
-{
-    const char *text = getenv("HRF_SLURM_WAIT_PERCENT");
-    const int64_t percent = text != NULL ? strtoll(text, NULL, 10) : 100;
-    return percent > 0 ? ms * percent / 100 : ms;
-}
-
 static void destroy(struct hrf_executor *executor)
 {
     struct slurm *s = slurm_of(executor);
-    hrf_slurm_query_destroy(s->query);
-    hrf_slurm_board_close(s->board);
-    hrf_slurm_table_release(&s->table);
+    hrf_slurm_queue_destroy(s->queue);
     hrf_free(s->program);
     hrf_free(s);
 }
@@ -84,15 +55,17 @@ static void find_limits(struct slurm *s)
     static const char *const config[] = { "scontrol", "show", "config", NULL };
     static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
     struct hrf_slurm_output out;
-    if (s->has_limits || !hrf_slurm_ask(config, &out))
-        return;
-    hrf_slurm_config_parse(out.output.text, &s->limits);
-    hrf_slurm_output_release(&out);
-    if (!hrf_slurm_ask(partitions, &out))
+    if (s->limits.site[0] == '\0') {
+        if (!hrf_slurm_ask(config, &out))
+            return;
+        hrf_slurm_config_parse(out.output.text, &s->limits);
+        hrf_slurm_output_release(&out);
+    }
+    if (s->has_partition || !hrf_slurm_ask(partitions, &out))
         return;
     hrf_slurm_partition_parse(out.output.text, s->settings->slurm.partition, &s->partition);
     hrf_slurm_output_release(&out);
-    s->has_limits = true;
+    s->has_partition = true;
 }
 
 static int64_t limit(struct hrf_executor *executor)
@@ -153,8 +126,7 @@ static enum hrf_status judge_answer(struct slurm *s, const struct hrf_slurm_outp
     if (out->result.timed_out)
         answer = HRF_SLURM_UNSURE;
     hrf_slurm_error_line(out->errors.text, line, sizeof line);
-    s->busy_until_ms = now_ms() + scaled(FAST_FOR_MS);
-    s->next_ms = now_ms() + scaled(FAST_MS);
+    hrf_slurm_queue_hurry(s->queue, SOON_MS);
     switch (answer) {
     case HRF_SLURM_TAKEN:
         for (size_t i = 0; i < n; i++)
@@ -214,196 +186,17 @@ static enum hrf_status submit(struct hrf_executor *executor,
     return status;
 }
 
-/* ---- poll ---- */
-
-/* FNV-1a: whether anything in an answer is another than before. */
-static uint64_t hash(const char *text, size_t n)
-{
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
-    return h;
-}
-
-static void note_failure(struct slurm *s, const char *text)
-{
-    const int64_t now = now_ms();
-    if (s->failing_since_ms == 0) {
-        s->failing_since_ms = now;
-        s->interval_ms = scaled(SLOW_MS);
-        hrf_log_warning("slurm", "the controller does not answer, jobs go on: %s", text);
-    }
-    snprintf(s->trouble, sizeof s->trouble, "%.*s", (int)sizeof s->trouble - 1, text);
-    s->interval_ms = s->interval_ms * 2 < scaled(LOST_MS) ? s->interval_ms * 2 : scaled(LOST_MS);
-    s->next_ms = now + s->interval_ms;
-}
-
-static void note_answer(struct slurm *s, bool changed, int64_t took_ms)
-{
-    const int64_t now = now_ms();
-    const int64_t least = scaled(SLOW_MS) > QUERY_SHARE * took_ms ? scaled(SLOW_MS)
-                                                                  : QUERY_SHARE * took_ms;
-    if (s->failing_since_ms != 0)
-        hrf_log_info("slurm", "the controller answers again after %.0f s",
-                     (double)(now - s->failing_since_ms) / 1000);
-    s->failing_since_ms = 0;
-    s->trouble[0] = '\0';
-    if (changed || s->interval_ms == 0)
-        s->interval_ms = least;
-    else
-        s->interval_ms += s->interval_ms / 2;
-    if (s->interval_ms > scaled(IDLE_MS))
-        s->interval_ms = scaled(IDLE_MS);
-    s->next_ms = now + (now < s->busy_until_ms ? scaled(FAST_MS) : s->interval_ms);
-}
-
-static void warn_unknown(struct slurm *s)
-{
-    if (s->table.unknown == NULL || strcmp(s->table.unknown, s->unknown) == 0)
-        return;
-    snprintf(s->unknown, sizeof s->unknown, "%s", s->table.unknown);
-    hrf_log_warning("slurm",
-                    "squeue shows a job in the state '%s', which is not known here; it "
-                    "counts as running",
-                    s->unknown);
-}
-
-/* Nothing may be submitted twice; should it be, the first one counts. */
-static void cancel_twins(struct slurm *s)
-{
-    for (size_t i = 0; i < s->table.n_entries; i++) {
-        const struct hrf_slurm_entry *e = &s->table.entries[i];
-        const struct hrf_slurm_entry *twin = hrf_slurm_table_twin(&s->table, e);
-        if (twin == NULL || twin->sight == HRF_JOB_ENDED || e->sight == HRF_JOB_ENDED)
-            continue;
-        char id[64];
-        struct hrf_slurm_output out;
-        snprintf(id, sizeof id, "%lld", (long long)twin->id);
-        const char *const argv[] = { "scancel", id, NULL };
-        hrf_log_warning("slurm", "array %s is a second one of the same jobs as %lld: it is ended",
-                        id, (long long)e->id);
-        if (hrf_slurm_ask(argv, &out))
-            hrf_slurm_output_release(&out);
-        return; /* the others are of the same array, or turn comes with the next answer */
-    }
-}
-
-/* An answer of squeue, ours or another driver's; takes over its text. True: the table is new. */
-static bool hear(struct slurm *s, struct hrf_slurm_news *news)
-{
-    struct hrf_slurm_table table;
-    struct hrf_error err = { .status = HRF_OK };
-    s->heard_ms = news->asked_ms;
-    if (!news->well) {
-        note_failure(s, news->text);
-        hrf_free(news->text);
-        return false;
-    }
-    const uint64_t new_hash = hash(news->text, news->n_bytes);
-    if (hrf_slurm_table_parse(news->text, news->n_bytes, s->run_id, &table, &err) != HRF_OK) {
-        note_failure(s, err.text);
-        return false;
-    }
-    hrf_slurm_table_release(&s->table);
-    s->table = table;
-    s->answered_ms = news->asked_ms;
-    note_answer(s, new_hash != s->table_hash, news->took_ms);
-    s->table_hash = new_hash;
-    warn_unknown(s);
-    cancel_twins(s);
-    return true;
-}
-
-/* Our question's answer, when it is there: heard, and put up for the others. */
-static bool take_answer(struct slurm *s)
-{
-    struct hrf_slurm_output out;
-    enum hrf_status status;
-    struct hrf_error err = { .status = HRF_OK };
-    char line[300];
-    struct hrf_slurm_news news = { .asked_ms = s->asked_ms };
-    if (!hrf_slurm_query_take(s->query, &out, &status, &err))
-        return false;
-    news.took_ms = now_ms() - s->asked_ms;
-    if (status == HRF_OK) {
-        hrf_slurm_error_line(out.errors.text, line, sizeof line);
-        news.well = hrf_slurm_is_well(&out);
-        if (news.well) {
-            news.n_bytes = out.output.length;
-            news.text = hrf_strbuf_detach(&out.output);
-        } else {
-            news.text = hrf_strdup(out.result.timed_out ? "squeue gives no answer" : line);
-        }
-        hrf_slurm_output_release(&out);
-    } else {
-        news.text = hrf_strdup(err.text);
-    }
-    if (news.text == NULL) { /* no memory: as if it had not been asked */
-        hrf_slurm_board_give_back(s->board);
-        return false;
-    }
-    if (!news.well)
-        news.n_bytes = strlen(news.text);
-    hrf_slurm_board_put(s->board, &news);
-    return hear(s, &news);
-}
-
-static void start_query(struct slurm *s)
-{
-    struct hrf_error err;
-    char user[32];
-    snprintf(user, sizeof user, "%ld", (long)getuid());
-    const char *const argv[] = { "squeue", "-h", "-t", "all",
-                                 "-u",     user, "-o", HRF_SLURM_SQUEUE_FORMAT,
-                                 NULL };
-    s->asked_ms = now_ms();
-    s->next_ms = s->asked_ms + scaled(FAST_MS);
-    if (hrf_slurm_query_start(s->query, argv, &err) == HRF_OK)
-        return;
-    hrf_slurm_board_give_back(s->board);
-    note_failure(s, err.text);
-}
+/* ---- watching ---- */
 
 static void poll_squeue(struct hrf_executor *executor, bool *is_new)
 {
-    struct slurm *s = slurm_of(executor);
-    struct hrf_slurm_news news;
-    *is_new = take_answer(s);
-    if (hrf_slurm_query_is_busy(s->query))
-        return;
-    if (hrf_slurm_board_read(s->board, s->heard_ms, &news))
-        *is_new |= hear(s, &news);
-    if (now_ms() >= s->next_ms &&
-        hrf_slurm_board_take_turn(s->board, now_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
-        start_query(s);
-}
-
-static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
-{
-    *out = (struct hrf_job_view){ .sight = e->sight, .cause = e->cause, .id = e->id };
-    snprintf(out->state, sizeof out->state, "%.*s", (int)sizeof out->state - 1, e->state);
-    if (strcmp(e->reason, "None") != 0)
-        snprintf(out->reason, sizeof out->reason, "%.*s", (int)sizeof out->reason - 1, e->reason);
-    if (strpbrk(e->nodes, ",[") == NULL)
-        snprintf(out->node, sizeof out->node, "%.*s", (int)sizeof out->node - 1, e->nodes);
-    /* Its start failed, most often for want of the machine. */
-    if (strcmp(e->reason, "JobLaunchFailure") == 0 && e->cause == HRF_CAUSE_FAILED)
-        out->cause = HRF_CAUSE_NODE;
+    *is_new = hrf_slurm_queue_poll(slurm_of(executor)->queue);
 }
 
 static void look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                  struct hrf_job_view *out)
 {
-    struct slurm *s = slurm_of(executor);
-    *out = (struct hrf_job_view){ .sight = HRF_JOB_UNKNOWN, .id = handle->id };
-    if (s->answered_ms == 0)
-        return;
-    const struct hrf_slurm_entry *e = hrf_slurm_table_find(&s->table, handle->submission,
-                                                           handle->place);
-    if (e != NULL)
-        fill_view(e, out);
-    else if (s->answered_ms > handle->since_ms) /* asked after it was submitted */
-        out->sight = HRF_JOB_GONE;
+    hrf_slurm_queue_look(slurm_of(executor)->queue, handle, out);
 }
 
 static void explain(struct hrf_executor *executor, const struct hrf_job_handle *handle,
@@ -483,17 +276,14 @@ static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *h
         return; /* seen not to end, and told so */
     list->hard = hard;
     for (size_t i = 0; i < n; i++) {
-        const struct hrf_slurm_entry *e = hrf_slurm_table_find(&s->table, handles[i].submission,
-                                                               handles[i].place);
-        const int64_t id = e != NULL ? e->id : handles[i].id;
-        if (id > 0 && (e == NULL || e->sight != HRF_JOB_ENDED))
+        const int64_t id = hrf_slurm_queue_living(s->queue, &handles[i]);
+        if (id > 0)
             add_cancel(list, id, handles[i].place);
     }
     end_word(list);
     send_cancels(list);
     hrf_free(list);
-    s->next_ms = now_ms();
-    s->busy_until_ms = now_ms() + scaled(FAST_FOR_MS);
+    hrf_slurm_queue_hurry(s->queue, 0);
 }
 
 static char *output_path(struct hrf_executor *executor, const char *run_directory,
@@ -512,7 +302,7 @@ static const char *say(const struct hrf_job_view *view, bool *never)
 
 static const char *trouble(const struct hrf_executor *executor)
 {
-    return ((const struct slurm *)executor)->trouble;
+    return hrf_slurm_queue_trouble(((const struct slurm *)executor)->queue);
 }
 
 static const struct hrf_executor_ops ops = {
@@ -540,23 +330,16 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
     if (s == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the Slurm executor");
     s->base = (struct hrf_executor){ .ops = &ops,
-                                     .quiet_ms = scaled(QUIET_MS),
-                                     .grace_ms = scaled(GRACE_MS),
-                                     .full_ms = scaled(FULL_MS),
+                                     .quiet_ms = hrf_slurm_wait_ms(QUIET_MS),
+                                     .grace_ms = hrf_slurm_wait_ms(GRACE_MS),
+                                     .full_ms = hrf_slurm_wait_ms(FULL_MS),
                                      .tick_ms = TICK_MS,
-                                     .submit_ms = scaled(SUBMIT_MS) };
+                                     .submit_ms = hrf_slurm_wait_ms(SUBMIT_MS) };
     s->settings = settings;
-    s->heard_ms = now_ms(); /* an earlier answer may be from before our own jobs */
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
     enum hrf_status status = hrf_process_self(&s->program, err);
     if (status == HRF_OK)
-        status = hrf_slurm_query_create(&s->query, err);
-    struct hrf_error why = { .status = HRF_OK };
-    if (status == HRF_OK)
-        status = hrf_slurm_board_open(NULL, &s->board, &why);
-    if (why.status != HRF_OK)
-        hrf_log_warning("slurm", "this run asks squeue for itself, besides your others: %s",
-                        why.text);
+        status = hrf_slurm_queue_create(run_id, &s->limits, &s->queue, err);
     if (status != HRF_OK) {
         destroy(&s->base);
         return status;

@@ -298,6 +298,8 @@ static int show_config(struct fake *fake)
             snprintf(value, sizeof value, "accounting_storage/slurmdbd");
         hrf_strbuf_addf(&fake->out, "%-23s = %s\n", defaults[i][0], value);
     }
+    hrf_strbuf_addf(&fake->out, "%-23s = %s\n%-23s = %s\n", "ClusterName", "fake",
+                    "StateSaveLocation", fake->directory);
     hrf_strbuf_adds(&fake->out, "\nSlurmctld(primary) at fake is UP\n");
     return 0;
 }

@@ -248,6 +248,7 @@ static void the_limits_of_a_site_are_read(void **state)
     assert_string_equal(limits.mpi_default, "none");
     assert_string_equal(limits.completions, "jobcomp/filetxt");
     assert_true(limits.has_completions);
+    assert_string_equal(limits.site, "run-29486|login(10.73.0.254)||6817|/run/cluster/state");
     HRF_AUTO_FREE char *newer = captured("24.05/scontrol-config.out", &n);
     hrf_slurm_config_parse(newer, &limits);
     assert_true(limits.has_accounting);
