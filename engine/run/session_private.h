@@ -48,6 +48,11 @@ struct hrf_session {
     int64_t n_started, n_finished; /* batches so far */
 };
 
+/* Ranks talk there: it has no kernel. */
+static inline bool hrf_node_talks(const struct hrf_node *node)
+{
+    return node->op == HRF_OP_EXCHANGE || node->op == HRF_OP_ALL_REDUCE;
+}
 /* A value's place, on the device if there is one; NULL for constants elsewhere than on the host. */
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
 /* Runs, or queues, every step once. */

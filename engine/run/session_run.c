@@ -1,0 +1,157 @@
+/* session_run.c - a session that stands, run: batch in, every step in its order, batch out; and
+ * every value shown on its way to whoever observes. Nothing is allocated here but for an observer
+ * of narrow values. */
+#include "engine/ir/number.h"
+#include "engine/run/session_private.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* What an 8- or 16-bit value in host memory stands for. */
+static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf_value *v,
+                                   const void *data, struct hrf_error *err)
+{
+    const int64_t n = hrf_shape_count(&v->shape);
+    HRF_AUTO_FREE float *wide = hrf_alloc_array((size_t)n, sizeof *wide);
+    if (wide == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to show '%s'", v->name);
+    if (v->dtype == HRF_F16 || v->dtype == HRF_B16)
+        hrf_floats_from(v->dtype, data, wide, n);
+    for (int64_t i = 0; i < n && (v->dtype == HRF_S8 || v->dtype == HRF_U8); i++) {
+        const int32_t q = v->dtype == HRF_S8 ? ((const int8_t *)data)[i]
+                                             : ((const uint8_t *)data)[i];
+        wide[i] = (float)(q - v->quantization.zero_point) * v->quantization.scale;
+    }
+    return session->observe(session->observer, v->name, &v->shape, wide, err);
+}
+
+static bool is_narrow(const struct hrf_value *v)
+{
+    return v->dtype == HRF_F16 || v->dtype == HRF_B16 ||
+           ((v->dtype == HRF_S8 || v->dtype == HRF_U8) && v->quantization.scale > 0);
+}
+
+static enum hrf_status show(struct hrf_session *session, int32_t value, struct hrf_error *err)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    if (session->observe != NULL && v->data == NULL && is_narrow(v) && session->device.ops == NULL)
+        return show_narrow(session, v, hrf_session_buffer(session, value), err);
+    if (session->observe == NULL || v->data != NULL || v->dtype != HRF_F32)
+        return HRF_OK;
+    const float *data = hrf_session_buffer(session, value);
+    if (session->device.ops != NULL)
+        HRF_TRY(hrf_session_device_show(session, value, &data, err));
+    return session->observe(session->observer, v->name, &v->shape, data, err);
+}
+
+static inline bool has_every_tensor(const struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (hrf_node_has_prologue(&graph->nodes[i]))
+            return false;
+    return true;
+}
+
+void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context)
+{
+    assert(observe == NULL || has_every_tensor(session->graph)); /* config.every_tensor */
+    session->observe = observe;
+    session->observer = context;
+}
+
+/* Kernels see host memory here. */
+static enum hrf_status communicate(struct hrf_session *session, const struct hrf_step *step,
+                                   const struct hrf_kernel_call *call, struct hrf_error *err)
+{
+    const struct hrf_node *node = &session->graph->nodes[step->node];
+    const int32_t index = node->attributes.index;
+    const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
+    if (node->op == HRF_OP_ALL_REDUCE)
+        return hrf_peers_reduce(session->peers, index, in, call->output, err);
+    if (step->kind != HRF_STEP_END)
+        HRF_TRY(hrf_peers_begin(session->peers, index, in, call->output, err));
+    if (step->kind == HRF_STEP_BEGIN)
+        return HRF_OK;
+    return hrf_peers_end(session->peers, index, call->output, err);
+}
+
+static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct hrf_error *err)
+{
+    const struct hrf_step *step = &session->plan->steps[i];
+    struct hrf_kernel *kernel = session->kernels[i];
+    const bool talks = hrf_node_talks(&session->graph->nodes[step->node]);
+    if (session->peers != NULL)
+        HRF_TRY(hrf_peers_progress(session->peers, err));
+    if (talks && session->device.ops != NULL)
+        return hrf_session_device_communicate(session, i, err);
+    return talks ? communicate(session, step, &session->calls[i], err)
+                 : kernel->run(kernel, &session->calls[i], err);
+}
+
+/* No later step makes more of the step's node. */
+static bool is_done_after(const struct hrf_plan *plan, int32_t i)
+{
+    return plan->steps[i].kind == HRF_STEP_END ||
+           (plan->steps[i].kind == HRF_STEP_KERNEL && plan->steps[i].part != HRF_PART_INTERIOR &&
+            (i + 1 == plan->n_steps || plan->steps[i + 1].node != plan->steps[i].node));
+}
+
+enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+        HRF_TRY(show(session, session->graph->inputs[i], err));
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        HRF_TRY(run_step(session, i, err));
+        const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
+        if (is_done_after(session->plan, i))
+            HRF_TRY(show(session, node->outputs[0], err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
+                                      struct hrf_error *err)
+{
+    HRF_TRY(run_step(session, step, err));
+    return session->device.ops != NULL ? hrf_session_device_wait(session, err) : HRF_OK;
+}
+
+static void normalise(struct hrf_session *session)
+{
+    const struct hrf_pixel_form *form = &session->pixel_form;
+    const int64_t n = hrf_shape_count(hrf_session_input_shape(session, 0));
+    float *x = hrf_session_input(session, 0);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = fmaf((float)session->pixels[i], form->scale[i % 3], form->shift[i % 3]);
+}
+
+enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error *err)
+{
+    assert(session->n_started - session->n_finished < hrf_session_depth(session));
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    if (session->device.ops != NULL) {
+        HRF_TRY(hrf_session_device_start(session, err));
+    } else {
+        if (session->has_pixels)
+            normalise(session);
+        HRF_TRY(hrf_session_run_steps(session, err));
+    }
+    session->n_started++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error *err)
+{
+    assert(session->n_finished < session->n_started);
+    if (session->device.ops != NULL)
+        HRF_TRY(hrf_session_device_finish(session, err));
+    session->n_finished++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
+{
+    HRF_TRY(hrf_session_start(session, err));
+    return hrf_session_finish(session, err);
+}
