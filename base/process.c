@@ -345,6 +345,22 @@ void hrf_process_cpu_list(char *out, size_t size)
     }
 }
 
+void hrf_process_processor(char *out, size_t size)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    out[0] = '\0';
+    while (file != NULL && out[0] == '\0' && fgets(line, sizeof line, file) != NULL) {
+        const char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || value == NULL)
+            continue;
+        value += 1 + strspn(value + 1, " ");
+        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
 enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
 {
     char path[4096];

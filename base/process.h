@@ -45,6 +45,8 @@ int64_t hrf_process_peak_memory(void); /* of this process, bytes */
 int hrf_process_cpu_count(void);       /* processors that this process may use, >= 1 */
 /* Which they are, "0-3,8"; "" when that is not told. What does not fit is left out behind "...". */
 void hrf_process_cpu_list(char *out, size_t size);
+/* The model of the machine's processors, "" when that is not told. */
+void hrf_process_processor(char *out, size_t size);
 /* Absolute path of the running program (heap). */
 HRF_CHECKED enum hrf_status hrf_process_self(char **out, struct hrf_error *err);
 struct hrf_process_result hrf_process_decode(int wait_status);

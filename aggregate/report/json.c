@@ -94,6 +94,8 @@ static json_t *timing_json(const struct hrf_timing *timing)
     put(object, "decode", hrf_json_number(timing->decode));
     put(object, "prepare", hrf_json_number(timing->prepare));
     put(object, "compute", hrf_json_number(timing->compute));
+    put_ratio(object, "copy", timing->copy, "no device apart from the host computed");
+    put_ratio(object, "kernels", timing->kernels, "no device apart from the host computed");
     put(object, "wait", hrf_json_number(timing->wait));
     put(object, "write", hrf_json_number(timing->write));
     put(object, "total", hrf_json_number(timing->total));
@@ -227,7 +229,37 @@ static void put_gains(json_t *object, const struct hrf_cohort_precision *p)
         json_object_del(object, "peak_process_bytes_reason");
     }
     put_figure(object, "memory_ratio", &p->memory_ratio);
+    put_ratio(object, "device_memory_bytes", NAN,
+              !scored                    ? "no patch was scored"
+              : isnan(p->timing.kernels) ? "no GPU computed"
+                                         : "NVIDIA's driver (NVML) did not tell");
+    if (p->device_memory_bytes > 0) {
+        put(object, "device_memory_bytes", json_integer(p->device_memory_bytes));
+        json_object_del(object, "device_memory_bytes_reason");
+    }
     put_figure(object, "energy_joules_per_patch", &p->energy);
+    put_figure(object, "gpu_energy_joules_per_patch", &p->gpu_energy);
+}
+
+/* "" of a record is null here. */
+static json_t *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? hrf_json_string(text) : json_null();
+}
+
+static json_t *hardware_json(const struct hrf_cohort_precision *p)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < p->n_hardware; i++) {
+        const struct hrf_hardware *h = &p->hardware[i];
+        json_t *object = json_object();
+        put(object, "model", text_or_null(h->model));
+        put(object, "path", text_or_null(h->path));
+        put(object, "driver", text_or_null(h->driver));
+        put(object, "libraries", text_or_null(h->libraries));
+        json_array_append_new(array, object);
+    }
+    return array;
 }
 
 static void put_traffic(json_t *object, const struct hrf_traffics *traffic)
@@ -264,6 +296,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     json_t *object = json_object();
     put_text(object, "precision", p->name);
     put_text(object, "device", p->device);
+    put(object, "hardware", hardware_json(p));
     put(object, "patches", json_integer(p->n_patches));
     put_ratio(object, "seconds", scored ? p->timing.total : NAN, "no patch was scored");
     put_figure(object, "patches_per_second", &p->patches_per_second);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals)
 {
@@ -191,12 +192,47 @@ static void fact(struct hrf_out *out, const char *name, const char *text)
     hrf_out_adds(out, "</dd>\n");
 }
 
+static bool is_first_hardware(const struct hrf_cohort *cohort, size_t precision, size_t at)
+{
+    const struct hrf_hardware *wanted = &cohort->precisions[precision].hardware[at];
+    for (size_t i = 0; i <= precision; i++)
+        for (size_t k = 0; k < cohort->precisions[i].n_hardware; k++) {
+            const struct hrf_hardware *h = &cohort->precisions[i].hardware[k];
+            if (strcmp(h->model, wanted->model) == 0 && strcmp(h->path, wanted->path) == 0 &&
+                strcmp(h->driver, wanted->driver) == 0 &&
+                strcmp(h->libraries, wanted->libraries) == 0)
+                return i == precision && k == at;
+        }
+    return true;
+}
+
+/* Processors and GPUs of the jobs, each once: model, path, driver, libraries. */
+static void computed_on(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        for (size_t k = 0; k < cohort->precisions[i].n_hardware; k++) {
+            const struct hrf_hardware *h = &cohort->precisions[i].hardware[k];
+            const char *const parts[] = { h->path, h->libraries, h->driver };
+            if (!is_first_hardware(cohort, i, k))
+                continue;
+            hrf_out_adds(out, "<dt>computed on</dt><dd>");
+            hrf_out_html(out, h->model);
+            for (size_t n = 0; n < sizeof parts / sizeof parts[0]; n++)
+                if (parts[n][0] != '\0') {
+                    hrf_out_adds(out, n == 2 ? ", driver " : ", ");
+                    hrf_out_html(out, parts[n]);
+                }
+            hrf_out_adds(out, "</dd>\n");
+        }
+}
+
 static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const struct hrf_calibration_facts *c = &cohort->calibration;
     hrf_out_adds(out, "<section><h2>Provenance</h2><dl>\n");
     for (size_t i = 0; i < cohort->n_provenance; i++)
         fact(out, cohort->provenance[i].name, cohort->provenance[i].text);
+    computed_on(out, cohort);
     if (c->key != NULL) {
         fact(out, "calibration", c->key);
         hrf_out_addf(out, "<dt>calibration made</dt><dd>%s, %lld samples, ",

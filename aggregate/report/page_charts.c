@@ -325,15 +325,23 @@ static void precision_times(struct hrf_out *out, const struct hrf_cohort_precisi
                                  { "wait for patches", "t2", t->wait },
                                  { "write", "t3", t->write } };
     const struct part feed[] = { { "decode", "t4", t->decode }, { "prepare", "t5", t->prepare } };
+    const struct part device[] = { { "copy to the device", "t4", t->copy },
+                                   { "kernels", "t1", t->kernels } };
+    const bool has_device = !isnan(t->kernels);
     hrf_out_addf(out, "<h3>infer, %s<small>%d compute thread%s, %d reader%s per job</small></h3>",
                  p->name, p->n_threads, p->n_threads == 1 ? "" : "s", p->n_readers,
                  p->n_readers == 1 ? "" : "s");
     double whole = fmax(fmax(sum_of(loop, 4), sum_of(feed, 2)), 1e-9);
+    whole = fmax(whole, has_device ? sum_of(device, 2) : 0.0);
     time_row(out, "compute loop", loop, 4, whole);
     time_row(out, "reader threads", feed, 2, whole);
+    if (has_device)
+        time_row(out, "device", device, 2, whole);
     hrf_out_adds(out, "<ul class=\"key\">");
     time_key(out, loop, 4);
     time_key(out, feed, 2);
+    if (has_device)
+        time_key(out, device, 2);
     hrf_out_adds(out, "</ul>");
 }
 
@@ -366,7 +374,7 @@ static void phase_times(struct hrf_out *out, const struct hrf_cohort *cohort)
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_adds(out, "<section class=\"times\"><h2>Where the time went <small>summed over jobs; "
-                      "the two rows of a precision run side by side</small></h2>\n");
+                      "the rows of a precision run side by side</small></h2>\n");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         if (cohort->precisions[i].n_patches > 0)
             precision_times(out, &cohort->precisions[i]);

@@ -39,7 +39,8 @@ static void row_head(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     hrf_out_addf(out, "%s</th>", is_reference ? "<br><small>reference</small>" : "");
 }
 
-static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference)
+static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference,
+                     bool has_gpu)
 {
     row_head(out, p, is_reference);
     hrf_out_adds(out, "<td>");
@@ -63,11 +64,28 @@ static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     else
         hrf_out_adds(out, "–");
     next_cell(out, &p->energy, 3);
+    if (has_gpu) {
+        hrf_out_adds(out, "</td><td class=\"n\">");
+        if (p->device_memory_bytes > 0)
+            hrf_page_bytes(out, p->device_memory_bytes);
+        else
+            hrf_out_adds(out, "–");
+        next_cell(out, &p->gpu_energy, 3);
+    }
     hrf_out_adds(out, "</td></tr>\n");
+}
+
+static bool any_on_gpu(const struct hrf_cohort *cohort)
+{
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        if (cohort->precisions[i].n_patches > 0 && !isnan(cohort->precisions[i].timing.kernels))
+            return true;
+    return false;
 }
 
 static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
+    const bool has_gpu = any_on_gpu(cohort);
     hrf_out_adds(
         out, "<section><h2>Speed and memory <small>by precision</small></h2><table><thead><tr>"
              "<th></th><th>device</th><th class=\"n\">patches</th><th class=\"n\">job time</th>"
@@ -75,10 +93,15 @@ static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
              "<th class=\"n\" title=\"of one job, the network alone\">computed/s</th>"
              "<th class=\"n\" title=\"activations, weights and workspace, by the plan\">peak memory"
              "</th><th class=\"n\" title=\"largest resident size of a job\">process</th>"
-             "<th class=\"n\" title=\"of the machine's processors, all their work\">J/patch</th>"
-             "</tr></thead><tbody>\n");
+             "<th class=\"n\" title=\"of the machine's processors, all their work\">J/patch</th>");
+    if (has_gpu)
+        hrf_out_adds(out,
+                     "<th class=\"n\" title=\"most that a job was seen to hold there, context and "
+                     "libraries included\">GPU memory</th><th class=\"n\" title=\"of the GPU, "
+                     "all its work\">GPU J/patch</th>");
+    hrf_out_adds(out, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < cohort->n_precisions; i++)
-        gain_row(out, &cohort->precisions[i], i == 0);
+        gain_row(out, &cohort->precisions[i], i == 0, has_gpu);
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
 

@@ -49,7 +49,9 @@ static const char study_columns[] =
     "mean_abs_difference,slides_labelled,slide_auc,slide_auc_low,slide_auc_high,auc_difference,"
     "auc_difference_low,auc_difference_high,delong_p,slide_accuracy,slide_flips,calibration_error,"
     "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
-    "energy_joules_per_patch\n";
+    "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
+    "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
+    "patch\n";
 
 /* A comma, and the number unless it is none. */
 static void next_number(struct hrf_out *out, double value)
@@ -73,6 +75,14 @@ static void next_interval(struct hrf_out *out, const struct hrf_figure *figure,
     next_number(out, figure->value);
     next_number(out, known ? interval->low : (double)NAN);
     next_number(out, known ? interval->high : (double)NAN);
+}
+
+static void study_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    const struct hrf_timing *t = &p->timing;
+    const double seconds[] = { t->decode, t->prepare, t->wait, t->compute, t->copy, t->kernels };
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
+        next_number(out, p->n_patches > 0 ? seconds[i] : (double)NAN);
 }
 
 static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
@@ -101,6 +111,11 @@ static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
     next_number(out, p->memory_ratio.value);
     next_count(out, p->peak_process_bytes, p->peak_process_bytes > 0);
     next_number(out, p->energy.value);
+    hrf_out_adds(out, ",");
+    hrf_out_csv(out, p->n_hardware > 0 ? p->hardware[0].model : "");
+    study_times(out, p);
+    next_count(out, p->device_memory_bytes, p->device_memory_bytes > 0);
+    next_number(out, p->gpu_energy.value);
     hrf_out_adds(out, "\n");
 }
 

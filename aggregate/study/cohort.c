@@ -33,10 +33,19 @@ static void release_precision(struct hrf_cohort_precision *precision)
     hrf_free(precision->flips);
     hrf_difference_release(&precision->difference);
     struct hrf_figure *figures[] = {
-        &precision->patches_per_second,  &precision->speedup,        &precision->compute_speedup,
-        &precision->memory_ratio,        &precision->energy,         &precision->patch_agreement,
-        &precision->max_abs_difference,  &precision->auc_difference, &precision->delong_p,
-        &precision->mean_abs_difference, &precision->slide_auc,      &precision->calibration_error,
+        &precision->patches_per_second,
+        &precision->speedup,
+        &precision->compute_speedup,
+        &precision->memory_ratio,
+        &precision->energy,
+        &precision->patch_agreement,
+        &precision->gpu_energy,
+        &precision->max_abs_difference,
+        &precision->auc_difference,
+        &precision->delong_p,
+        &precision->mean_abs_difference,
+        &precision->slide_auc,
+        &precision->calibration_error,
         &precision->slide_accuracy,
     };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
@@ -198,14 +207,33 @@ static enum hrf_status add_device(struct hrf_cohort_precision *precision, const 
     return HRF_OK;
 }
 
+static void add_hardware(struct hrf_cohort_precision *precision, const struct hrf_hardware *found)
+{
+    if (found->model[0] == '\0') /* a record from before this was kept */
+        return;
+    for (size_t i = 0; i < precision->n_hardware; i++) {
+        const struct hrf_hardware *known = &precision->hardware[i];
+        if (strcmp(known->model, found->model) == 0 && strcmp(known->path, found->path) == 0 &&
+            strcmp(known->driver, found->driver) == 0 &&
+            strcmp(known->libraries, found->libraries) == 0)
+            return;
+    }
+    if (precision->n_hardware < HRF_COHORT_HARDWARE)
+        precision->hardware[precision->n_hardware++] = *found;
+}
+
 enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
                                       const struct hrf_scores *scores, struct hrf_error *err)
 {
     HRF_TRY(add_device(precision, scores->device, err));
+    add_hardware(precision, &scores->hardware);
     precision->n_patches += scores->n_patches;
     hrf_timing_add(&precision->timing, &scores->timing);
     hrf_traffics_add(&precision->traffic, &scores->traffic);
     precision->energy_joules += scores->energy_joules;
+    precision->gpu_energy_joules += scores->gpu_energy_joules;
+    if (precision->device_memory_bytes < scores->device_memory_bytes)
+        precision->device_memory_bytes = scores->device_memory_bytes;
     if (precision->peak_memory_bytes < scores->peak_memory_bytes)
         precision->peak_memory_bytes = scores->peak_memory_bytes;
     if (precision->peak_process_bytes < scores->peak_process_bytes)

@@ -90,15 +90,22 @@ struct hrf_cohort_slide {
     struct hrf_cohort_score *scores; /* [n_precisions] */
 };
 
+enum { HRF_COHORT_HARDWARE = 8 };
+
 struct hrf_cohort_precision {
     char *name;
-    char *device;             /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
-    int64_t n_patches;        /* scored */
-    struct hrf_timing timing; /* summed over tasks: seconds of jobs, not of the wall */
+    char *device; /* "cpu", "cpu, cuda" when jobs differ; NULL = nothing was scored */
+    /* What they were, each once; no more are told apart than there is room for. */
+    struct hrf_hardware hardware[HRF_COHORT_HARDWARE];
+    size_t n_hardware;
+    int64_t n_patches;           /* scored */
+    struct hrf_timing timing;    /* summed over tasks: seconds of jobs, not of the wall */
     struct hrf_traffics traffic; /* summed likewise */
     int64_t peak_memory_bytes;   /* the largest of any job, by the plan */
     int64_t peak_process_bytes;  /* the largest resident size of a job's process; 0 = not known */
-    double energy_joules;        /* NaN: not measured */
+    int64_t device_memory_bytes; /* the most of a process on a device, by its driver; 0 = unknown */
+    /* Of processors and of devices; NaN: not measured. */
+    double energy_joules, gpu_energy_joules;
     int32_t n_threads, n_readers;
     struct hrf_difference difference; /* against the reference, over patches that both scored */
 
@@ -107,7 +114,7 @@ struct hrf_cohort_precision {
     /* Times the reference's patches per second: of whole jobs, and of the compute loop alone. */
     struct hrf_figure speedup, compute_speedup;
     struct hrf_figure memory_ratio;       /* of peak_memory_bytes to the reference's */
-    struct hrf_figure energy;             /* joules per patch */
+    struct hrf_figure energy, gpu_energy; /* joules per patch */
     struct hrf_figure patch_agreement;    /* fraction of patches with the same most likely class */
     struct hrf_figure max_abs_difference; /* of any class probability */
     struct hrf_figure mean_abs_difference;

@@ -70,6 +70,28 @@ static enum hrf_status set_ratio(struct hrf_figure *figure, double above, double
     return HRF_OK;
 }
 
+static enum hrf_status finish_energy(struct hrf_cohort_precision *p, const char *none,
+                                     struct hrf_error *err)
+{
+    const double n = (double)p->n_patches;
+    p->energy.value = p->energy_joules / n;
+    p->gpu_energy.value = p->gpu_energy_joules / n;
+    if (p->n_patches == 0 || isnan(p->energy_joules))
+        HRF_TRY(set_reason(&p->energy,
+                           p->n_patches == 0 ? none
+                                             : "not measured: the machine's energy counters "
+                                               "(RAPL) cannot be read",
+                           err));
+    if (p->n_patches > 0 && !isnan(p->gpu_energy_joules))
+        return HRF_OK;
+    return set_reason(&p->gpu_energy,
+                      p->n_patches == 0          ? none
+                      : isnan(p->timing.kernels) ? "no GPU computed"
+                                                 : "not measured: NVIDIA's driver (NVML) does not "
+                                                   "tell",
+                      err);
+}
+
 static enum hrf_status finish_gains(struct hrf_cohort_precision *p,
                                     const struct hrf_cohort_precision *reference,
                                     struct hrf_error *err)
@@ -84,14 +106,7 @@ static enum hrf_status finish_gains(struct hrf_cohort_precision *p,
                       n_reference * p->timing.compute, not_both, err));
     HRF_TRY(set_ratio(&p->memory_ratio, (double)p->peak_memory_bytes,
                       (double)reference->peak_memory_bytes, not_both, err));
-    p->energy.value = p->energy_joules / n;
-    if (p->n_patches == 0)
-        return set_reason(&p->energy, none, err);
-    return isnan(p->energy_joules) ? set_reason(&p->energy,
-                                                "not measured: the machine's energy counters "
-                                                "(RAPL) cannot be read",
-                                                err)
-                                   : HRF_OK;
+    return finish_energy(p, none, err);
 }
 
 static enum hrf_status finish_flips(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)

@@ -42,14 +42,14 @@ enum hrf_status hrf_backend_choose(const char *name, const struct hrf_backend_op
                                    struct hrf_strbuf *notes, struct hrf_error *err)
 {
     struct hrf_error why = { .text = "" };
-    char words[256];
+    struct hrf_device_identity identity;
     if (strcmp(name, "auto") != 0)
         return hrf_backend_open(name, out, err);
     if (!hrf_backend_has_driver())
         return hrf_backend_open("cpu", out, err);
     enum hrf_status status = hrf_backend_open("cuda", out, &why);
-    if (status == HRF_OK && (*out)->probe != NULL)
-        status = (*out)->probe(words, sizeof words, &why);
+    if (status == HRF_OK)
+        status = (*out)->identify(&identity, &why);
     if (status == HRF_OK)
         return HRF_OK;
     if (notes != NULL)

@@ -138,6 +138,8 @@ struct hrf_device_ops {
                             void *out, const void *parts, struct hrf_error *err);
     /* What names the device on its node ("0000:3b:00.0"); lives as the back end. */
     const char *(*address)(const struct hrf_backend *backend);
+    /* Whether no process with a lower number on this node takes the same device. */
+    bool (*is_first)(const struct hrf_backend *backend);
     /* The queue itself, for a library that puts work into it (cudaStream_t). */
     void *(*queue)(struct hrf_backend *backend);
     /* Memory of allocate(), whole, for others. `is_far`: for another process. */
@@ -162,6 +164,16 @@ struct hrf_device_ops {
                                    struct hrf_error *err);
 };
 
+/* What a device is; "" what it has not or does not tell. */
+struct hrf_device_identity {
+    char model[128];      /* "NVIDIA H200", "AMD EPYC 9654 96-Core Processor" */
+    char path[64];        /* what its kernels are made for: "compute capability 9.0", "AVX-512" */
+    char driver[64];      /* what it serves: "CUDA 13.0" */
+    char libraries[128];  /* "cuDNN 9.19.0, CUDA runtime 13.0", "oneDNN 2.6.3" */
+    char address[32];     /* on the PCI bus: "0000:3b:00.0" */
+    int64_t memory_bytes; /* of its own; 0: the host's */
+};
+
 struct hrf_backend_ops {
     const char *name; /* "ref", "cpu", "cuda" */
     /* NULL: kernels work in host memory and are done when run() returns. Otherwise the pointers of
@@ -169,9 +181,8 @@ struct hrf_backend_ops {
     const struct hrf_device_ops *device;
     bool signed_only; /* 8-bit values are S8 */
     bool has_tf32;
-    /* Whether create() would find its device; `words` then gets what it is. Optional: NULL =
-     * always, and there is nothing to say. */
-    enum hrf_status (*probe)(char *words, size_t size, struct hrf_error *err);
+    /* Whether create() would find its device, and what that is. */
+    enum hrf_status (*identify)(struct hrf_device_identity *out, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err);
     void (*destroy)(struct hrf_backend *backend);
@@ -201,6 +212,11 @@ HRF_CHECKED enum hrf_status hrf_backend_open(const char *name, const struct hrf_
  * `notes` where there is a driver, on why not. */
 HRF_CHECKED enum hrf_status hrf_backend_choose(const char *name, const struct hrf_backend_ops **out,
                                                struct hrf_strbuf *notes, struct hrf_error *err);
+/* "NVIDIA H200, compute capability 9.0, 139.8 GiB, driver for CUDA 13.0, cuDNN 9.19.0, ...". */
+void hrf_device_identity_words(const struct hrf_device_identity *identity, char *words,
+                               size_t size);
+/* This machine's processor, for the back ends that run on it. */
+void hrf_device_identity_host(struct hrf_device_identity *out);
 /* Whether NVIDIA's driver is installed (libcuda.so.1). */
 bool hrf_backend_has_driver(void);
 

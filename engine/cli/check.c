@@ -322,12 +322,12 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
         HRF_TRY(hrf_session_finish(session, err));
         const double now = hrf_clock_seconds();
         if (i == n_warm)
-            before = hrf_session_device_times(session);
+            before = hrf_session_device_use(session).times;
         if (i > n_warm)
             seconds[i - n_warm - 1] = now - since;
         since = now;
     }
-    const struct hrf_device_times after = hrf_session_device_times(session);
+    const struct hrf_device_times after = hrf_session_device_use(session).times;
     qsort(seconds, (size_t)row->runs, sizeof *seconds, by_size);
     out->median = seconds[row->runs / 2];
     out->per_batch.copy = (after.copy - before.copy) / row->runs;
@@ -432,15 +432,16 @@ static enum hrf_status report(const struct request *r, const json_t *all, struct
 static enum hrf_status check(const struct request *r, bool *good, struct hrf_error *err)
 {
     const struct hrf_backend_ops *ops = NULL;
+    struct hrf_device_identity identity;
     char words[512] = "";
     HRF_TRY(hrf_backend_open(r->device, &ops, err));
-    if (ops->probe != NULL)
-        HRF_TRY(ops->probe(words, sizeof words, err));
+    HRF_TRY(ops->identify(&identity, err));
+    hrf_device_identity_words(&identity, words, sizeof words);
     HRF_AUTO_JSON agree = json_array();
     HRF_AUTO_JSON alike = json_array();
     HRF_AUTO_JSON fast = json_array();
     if (!r->json)
-        printf("%s: %s\n", r->device, words[0] != '\0' ? words : ops->name);
+        printf("%s: %s\n", r->device, words);
     *good = check_agreements(r, 0, N_QUICK, agree);
     *good &= check_layouts(r, alike);
     if (!r->quick) {

@@ -4,6 +4,7 @@
 
 #include "base/args.h"
 #include "base/error.h"
+#include "engine/backend/backend.h"
 #include "engine/ir/graph.h"
 #include "schema/record/calibration.h"
 
@@ -28,7 +29,8 @@ HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const c
 char *hrf_engine_machine_path(const char *cache);
 
 /* That the device is there: a job that needs another machine should not fail slide by slide. */
-HRF_CHECKED enum hrf_status hrf_engine_check_device(const char *device, struct hrf_error *err);
+HRF_CHECKED enum hrf_status
+hrf_engine_check_device(const char *device, struct hrf_device_identity *out, struct hrf_error *err);
 
 /* Reads an ONNX file, or builds the named architecture when `name` is one of
  * hrf_model_names() and no such file exists. */

@@ -78,7 +78,7 @@ static enum hrf_status do_job(struct hrf_worker *job, const char *spec_path, enu
     if (kind == HRF_JOB_INFER)
         HRF_TRY(hrf_ranks_create(job->directory, engine->n_ranks, &job->ranks, err));
     HRF_TRY(hrf_engine_check_request(engine->device, engine->precision, NULL, err));
-    HRF_TRY(hrf_engine_check_device(engine->device, err));
+    HRF_TRY(hrf_engine_check_device(engine->device, &job->identity, err));
     double start = hrf_clock_seconds();
     HRF_TRY(hrf_worker_load_model(job, err));
     if (kind == HRF_JOB_INFER)

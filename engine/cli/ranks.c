@@ -263,6 +263,16 @@ bool hrf_ranks_is_root(const struct hrf_ranks *ranks)
     return ranks->comm == NULL || ranks->comm->rank == 0;
 }
 
+bool hrf_ranks_is_first_on_node(const struct hrf_ranks *ranks)
+{
+    const char *place = getenv("SLURM_LOCALID");
+    if (ranks->comm == NULL)
+        return true;
+    if (place == NULL)
+        place = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    return place != NULL ? strtoll(place, NULL, 10) == 0 : ranks->comm->rank == 0;
+}
+
 void hrf_ranks_count_batch(struct hrf_ranks *ranks)
 {
     ranks->record.n_batches++;

@@ -28,6 +28,8 @@ struct hrf_comm *hrf_ranks_all(const struct hrf_ranks *ranks);
 HRF_CHECKED enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group,
                                            struct hrf_error *err);
 bool hrf_ranks_is_root(const struct hrf_ranks *ranks);
+/* Of the ranks on this machine, by what their starter says. */
+bool hrf_ranks_is_first_on_node(const struct hrf_ranks *ranks);
 /* The rest: once the groups are formed. */
 bool hrf_ranks_leads(const struct hrf_ranks *ranks);
 /* What the leaders share; NULL on others. */

@@ -53,12 +53,12 @@ enum hrf_status hrf_engine_check_request(const char *device, const char *precisi
     return hrf_layout_parse(layout, &unused, err);
 }
 
-enum hrf_status hrf_engine_check_device(const char *device, struct hrf_error *err)
+enum hrf_status hrf_engine_check_device(const char *device, struct hrf_device_identity *out,
+                                        struct hrf_error *err)
 {
     const struct hrf_backend_ops *ops = NULL;
-    char words[512];
     HRF_TRY(hrf_backend_choose(device, &ops, NULL, err));
-    return ops->probe != NULL ? ops->probe(words, sizeof words, err) : HRF_OK;
+    return ops->identify(out, err);
 }
 
 enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,

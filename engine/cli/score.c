@@ -32,6 +32,10 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     scores->precision = hrf_strdup(engine->precision);
     scores->device = hrf_strdup(hrf_network_device_name(job->network));
     scores->host = hrf_strdup(job->host);
+    memcpy(scores->hardware.model, job->identity.model, sizeof scores->hardware.model);
+    memcpy(scores->hardware.path, job->identity.path, sizeof scores->hardware.path);
+    memcpy(scores->hardware.driver, job->identity.driver, sizeof scores->hardware.driver);
+    memcpy(scores->hardware.libraries, job->identity.libraries, sizeof scores->hardware.libraries);
     if (hrf_network_carrier(job->network) != NULL)
         snprintf(scores->traffic.carrier, sizeof scores->traffic.carrier, "%s",
                  hrf_network_carrier(job->network));
@@ -98,6 +102,24 @@ static void add_counts(struct hrf_scores *scores, const struct hrf_comm_count *c
     hrf_traffics_add(&scores->traffic, &part);
 }
 
+static void add_spent(struct hrf_scores *scores, const struct hrf_spent *spent)
+{
+    scores->energy_joules += spent->processor_joules;
+    scores->gpu_energy_joules += spent->gpu_joules;
+    scores->timing.copy += spent->copy;
+    scores->timing.kernels += spent->kernels;
+    if (scores->device_memory_bytes < spent->device_bytes)
+        scores->device_memory_bytes = spent->device_bytes;
+}
+
+/* What this rank's group has used since it was last asked, as far as it was read. */
+static struct hrf_spent take_spent(struct hrf_worker *job)
+{
+    const struct hrf_spent spent = job->spent;
+    job->spent = (struct hrf_spent){ 0 };
+    return spent;
+}
+
 static void take_result(void *context, const struct hrf_share_result *result)
 {
     struct gathering *g = context;
@@ -106,6 +128,7 @@ static void take_result(void *context, const struct hrf_share_result *result)
         memcpy(g->scores->probabilities + (size_t)result->patches[i] * n_values,
                result->values + (size_t)i * n_values, n_values * sizeof *result->values);
     g->scores->timing.compute += result->seconds;
+    add_spent(g->scores, &result->spent);
     if (result->counts != NULL)
         add_counts(g->scores, result->counts);
     g->n_done += result->n;
@@ -146,11 +169,13 @@ static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *
 {
     HRF_TRY(hrf_session_finish(session, err));
     const double now = hrf_clock_seconds();
+    hrf_meters_tick(&job->meters);
     const struct hrf_share_result result = { .batch = batch->number,
                                              .n = batch->n,
                                              .patches = batch->patches,
                                              .values = hrf_session_output(session, 0),
-                                             .seconds = now - *since };
+                                             .seconds = now - *since,
+                                             .spent = hrf_meters_take(&job->meters) };
     *since = now; /* the one after has waited till here */
     HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
     hrf_ranks_count_batch(job->ranks);
@@ -163,7 +188,7 @@ static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *
                                     struct hrf_feed *feed, struct hrf_error *err)
 {
     struct hrf_feed_batch oldest = { .n = 0 }; /* under way; n 0: none is */
-    double ticked = 0, since = 0;
+    double since = 0;
     for (;;) {
         struct hrf_feed_batch batch;
         HRF_TRY(hrf_feed_next(feed, &batch, err));
@@ -178,10 +203,6 @@ static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *
         if (oldest.n > 0)
             HRF_TRY(finish_batch(job, session, &oldest, &since, err));
         oldest = batch;
-        if (start - ticked >= 0.5) {
-            hrf_energy_tick(&job->energy);
-            ticked = start;
-        }
     }
 }
 
@@ -222,6 +243,7 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
                                              .patches = batch->patches,
                                              .values = hrf_network_output(job->network, 0),
                                              .seconds = hrf_clock_seconds() - start,
+                                             .spent = take_spent(job),
                                              .counts = counts };
     HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
     hrf_crash_point("engine.batch");
@@ -232,7 +254,6 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
 static enum hrf_status score_patches(struct hrf_worker *job, const struct hrf_job_task *task,
                                      struct hrf_feed *feed, struct hrf_error *err)
 {
-    double ticked = 0;
     if (hrf_worker_pixel_session(job) != NULL)
         return score_pixels(job, hrf_worker_pixel_session(job), feed, err);
     for (;;) {
@@ -242,11 +263,6 @@ static enum hrf_status score_patches(struct hrf_worker *job, const struct hrf_jo
         if (source.batch.n == 0)
             return HRF_OK;
         HRF_TRY(score_batch(job, &source, err));
-        const double now = hrf_clock_seconds();
-        if (now - ticked >= 0.5) {
-            hrf_energy_tick(&job->energy);
-            ticked = now;
-        }
     }
 }
 
@@ -278,6 +294,7 @@ static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_
     tell_bands(job, task, n_constant);
     struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
     HRF_TRY(hrf_network_count(job->network, counts, err));
+    HRF_TRY(hrf_worker_settle(job, HRF_OK, err)); /* for what the other ranks used */
     if (scores == NULL)
         return HRF_OK;
     add_counts(scores, counts);
@@ -302,8 +319,9 @@ static void note_timing(struct hrf_worker *job, const struct hrf_task_source *so
     scores->timing.total += hrf_clock_seconds() - start;
     scores->peak_memory_bytes = job->peak_bytes;
     scores->peak_process_bytes = hrf_process_peak_memory();
-    hrf_energy_tick(&job->energy);
-    scores->energy_joules += job->energy.joules;
+    const struct hrf_spent groups = take_spent(job), own = hrf_meters_take_all(&job->meters);
+    add_spent(scores, &groups);
+    add_spent(scores, &own);
     scores->n_threads = scores->n_readers = source->n_threads;
 }
 
@@ -348,6 +366,8 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
     g->scores->timing = part->timing;
     g->scores->traffic = part->traffic;
     g->scores->energy_joules = part->energy_joules;
+    g->scores->gpu_energy_joules = part->gpu_energy_joules;
+    g->scores->device_memory_bytes = part->device_memory_bytes;
     hrf_log_info("engine", "%lld of %lld patches were scored by an earlier attempt",
                  (long long)g->n_done, (long long)task->n_patches);
     return HRF_OK;
@@ -475,9 +495,10 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_ta
     const bool is_root = hrf_ranks_is_root(job->ranks), is_image = job->spec->engine.class_map;
     double start = hrf_clock_seconds();
     struct hrf_task_source source = { .plan = NULL };
-    hrf_energy_start(&job->energy, NULL);
     HRF_AUTO(hrf_scores) scores = NULL;
     enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
+    hrf_meters_begin(&job->meters);
+    job->spent = (struct hrf_spent){ 0 };
     if (status == HRF_OK && is_root)
         status = new_scores(job, task, source.plan, &scores, err);
     status = hrf_worker_settle(job, status, err);

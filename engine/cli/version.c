@@ -6,26 +6,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 
-static const char *isa_name(dnnl_cpu_isa_t isa)
-{
-    static const struct {
-        dnnl_cpu_isa_t isa;
-        const char *name;
-    } names[] = {
-        { dnnl_cpu_isa_sse41, "SSE4.1" },
-        { dnnl_cpu_isa_avx, "AVX" },
-        { dnnl_cpu_isa_avx2, "AVX2" },
-        { dnnl_cpu_isa_avx512_core, "AVX-512" },
-        { dnnl_cpu_isa_avx512_core_vnni, "AVX-512 VNNI" },
-        { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16" },
-        { dnnl_cpu_isa_avx512_core_amx, "AMX" },
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].isa == isa)
-            return names[i].name;
-    return "another instruction set";
-}
-
 static const char *int8_path(dnnl_cpu_isa_t isa)
 {
     switch (isa) {
@@ -51,15 +31,18 @@ static const char *bf16_path(dnnl_cpu_isa_t isa)
 static void print_cuda(void)
 {
     const struct hrf_backend_ops *ops = NULL;
+    struct hrf_device_identity identity;
     struct hrf_error why = { .text = "" };
     char words[512] = "";
     enum hrf_status status = hrf_backend_open("cuda", &ops, &why);
-    if (status == HRF_OK && ops->probe != NULL)
-        status = ops->probe(words, sizeof words, &why);
     if (status == HRF_OK)
-        printf("cuda: %s\n", words);
-    else
+        status = ops->identify(&identity, &why);
+    if (status != HRF_OK) {
         printf("cuda: missing: %s\n", why.text);
+        return;
+    }
+    hrf_device_identity_words(&identity, words, sizeof words);
+    printf("cuda: %s\n", words);
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -68,12 +51,18 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
-    const dnnl_version_t *dnnl = dnnl_version();
-    printf("hires-engine %s\noneDNN %d.%d.%d on %d cores with %s\ndevices: cpu, ref, cuda\n"
+    const struct hrf_backend_ops *cpu = NULL;
+    struct hrf_device_identity identity;
+    struct hrf_error err = { .text = "" };
+    if (hrf_backend_open("cpu", &cpu, &err) != HRF_OK || cpu->identify(&identity, &err) != HRF_OK)
+        return hrf_engine_fail(command->name, &err);
+    printf("hires-engine %s\n%s on %d cores with %s\n", HRF_VERSION, identity.libraries,
+           hrf_process_cpu_count(), identity.path);
+    if (identity.model[0] != '\0')
+        printf("processor: %s\n", identity.model);
+    printf("devices: cpu, ref, cuda\n"
            "precisions: fp32, fp16 (stored; computed in fp32), bf16 (%s), int8 (%s)\n",
-           HRF_VERSION, dnnl->major, dnnl->minor, dnnl->patch, hrf_process_cpu_count(),
-           isa_name(dnnl_get_effective_cpu_isa()), bf16_path(dnnl_get_effective_cpu_isa()),
-           int8_path(dnnl_get_effective_cpu_isa()));
+           bf16_path(dnnl_get_effective_cpu_isa()), int8_path(dnnl_get_effective_cpu_isa()));
     print_cuda();
     return 0;
 }

@@ -35,6 +35,7 @@ void hrf_worker_stop(int signal_number)
 
 void hrf_worker_release(struct hrf_worker *job)
 {
+    hrf_meters_release(&job->meters);
     hrf_network_destroy(job->network);
     hrf_found_layout_release(&job->layout);
     hrf_ranks_destroy(job->ranks);
@@ -183,6 +184,20 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
     return HRF_OK;
 }
 
+/* What this rank computes on, into the log; the GPU's driver by its version. */
+static void attach_meters(struct hrf_worker *job)
+{
+    char words[512], serves[sizeof job->identity.driver];
+    hrf_meters_attach(&job->meters, job->network, hrf_ranks_is_first_on_node(job->ranks));
+    const char *driver = hrf_meters_driver(&job->meters);
+    memcpy(serves, job->identity.driver, sizeof serves);
+    if (driver[0] != '\0' && strncmp(serves, "CUDA", 4) == 0) /* not for the second network */
+        snprintf(job->identity.driver, sizeof job->identity.driver, "%.32s (%.24s)", driver,
+                 serves);
+    hrf_device_identity_words(&job->identity, words, sizeof words);
+    hrf_log_info("engine", "%s: %s", hrf_network_device_name(job->network), words);
+}
+
 static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct hrf_error *err)
 {
     if (job->network != NULL && job->size == size)
@@ -190,6 +205,7 @@ static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct
     double start = hrf_clock_seconds();
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
+    hrf_meters_release(&job->meters);
     hrf_network_destroy(job->network);
     job->network = NULL;
     HRF_TRY(make_graph(job, size, &graph, err));
@@ -200,6 +216,8 @@ static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct
     HRF_TRY(status);
     if (hrf_network_notes(job->network)[0] != '\0')
         hrf_log_info("engine", "%s", hrf_network_notes(job->network));
+    if (job->ranks != NULL)
+        attach_meters(job);
     job->size = size;
     job->build_seconds += hrf_clock_seconds() - start;
     return HRF_OK;
@@ -281,9 +299,12 @@ enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status
         const struct hrf_session_memory memory = hrf_network_memory(job->network);
         vote.most = hrf_session_memory_total(&memory);
     }
+    hrf_meters_tick(&job->meters);
+    vote.spent = hrf_meters_take(&job->meters);
     if (group != NULL)
         HRF_TRY(hrf_agree(group, &vote, err));
     job->peak_bytes = vote.most;
+    hrf_spent_add(&job->spent, &vote.spent);
     if (vote.status != HRF_OK)
         return status == HRF_OK ? hrf_error_set(err, vote.status, "%s", vote.text) : status;
     if (vote.stops) {

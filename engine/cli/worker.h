@@ -2,8 +2,9 @@
 #ifndef HRF_ENGINE_CLI_WORKER_H
 #define HRF_ENGINE_CLI_WORKER_H
 
-#include "base/energy.h"
+#include "engine/backend/backend.h"
 #include "engine/cli/layout.h"
+#include "engine/cli/meters.h"
 #include "engine/cli/ranks.h"
 #include "engine/input/feed.h"
 #include "engine/run/network.h"
@@ -20,7 +21,9 @@ struct hrf_worker {
     struct hrf_network *network; /* made for the first task, used by all of one patch size */
     int64_t size;
     double build_seconds;
-    struct hrf_energy_meter energy; /* of the present task */
+    struct hrf_device_identity identity; /* of this rank's device */
+    struct hrf_meters meters;
+    struct hrf_spent spent; /* by this rank's group, and not handed on yet */
     char host[128];
     struct hrf_ranks *ranks; /* infer only */
     /* Of a group of ranks: how they share the network, and what the one that holds most holds. */

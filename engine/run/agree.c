@@ -47,10 +47,13 @@ static void add_vote(struct hrf_vote *sum, const struct hrf_vote *vote)
 {
     const bool stops = sum->stops || vote->stops;
     const int64_t most = vote->most > sum->most ? vote->most : sum->most;
+    struct hrf_spent spent = sum->spent;
+    hrf_spent_add(&spent, &vote->spent);
     if (sum->status == HRF_OK)
         *sum = *vote;
     sum->stops = stops;
     sum->most = most;
+    sum->spent = spent;
 }
 
 enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct hrf_error *err)

@@ -7,6 +7,7 @@
 #define HRF_ENGINE_RUN_AGREE_H
 
 #include "engine/comm/comm.h"
+#include "engine/run/spent.h"
 
 #include <stdbool.h>
 
@@ -14,6 +15,7 @@ struct hrf_vote {
     enum hrf_status status; /* of all: that of the first rank which failed */
     bool stops;             /* of all: one rank was asked to stop */
     int64_t most;           /* of all: the largest */
+    struct hrf_spent spent; /* of all: the sum */
     char text[512];         /* why, "" with HRF_OK */
 };
 /* Every rank gives its vote and gets that of all. Fails only when the ranks cannot be reached. */

@@ -329,6 +329,14 @@ const struct hrf_shape *hrf_banded_output_shape(const struct hrf_banded *b, int3
     return hrf_session_output_shape(b->tail, i);
 }
 
+static struct hrf_device_use device_use(const struct hrf_banded *b)
+{
+    struct hrf_device_use use = hrf_session_device_use(b->tail);
+    for (int32_t i = 0; i < b->n_kinds; i++)
+        hrf_device_use_add(&use, b->kinds[i].session);
+    return use;
+}
+
 struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *b)
 {
     return (struct hrf_banded_facts){ .plan = b->plan,
@@ -336,6 +344,7 @@ struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *b)
                                       .n_sessions = b->n_kinds,
                                       .n_constant = b->n_constant,
                                       .operations = b->operations,
+                                      .device = device_use(b),
                                       .notes = b->notes.text };
 }
 

@@ -31,6 +31,7 @@ struct hrf_banded_facts {
     int32_t n_sessions; /* band shapes that differ */
     int64_t n_constant; /* bands that were not computed again, so far */
     double operations;  /* of one run, without bands */
+    struct hrf_device_use device;
     const char *notes;
 };
 struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *banded);

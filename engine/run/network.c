@@ -238,6 +238,15 @@ const char *hrf_network_notes(const struct hrf_network *n)
     return n->banded != NULL ? hrf_banded_facts(n->banded).notes : work_of(n)->notes.text;
 }
 
+struct hrf_device_use hrf_network_device_use(const struct hrf_network *n, int32_t i)
+{
+    if (n->session != NULL)
+        return hrf_session_device_use(n->session);
+    if (n->banded != NULL)
+        return hrf_banded_facts(n->banded).device;
+    return n->rank != NULL ? hrf_rank_device_use(n->rank) : hrf_parallel_device_use(n->parallel, i);
+}
+
 const char *hrf_network_device_name(const struct hrf_network *n)
 {
     return n->device;

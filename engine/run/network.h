@@ -53,6 +53,8 @@ const char *hrf_network_carrier(const struct hrf_network *network);
 struct hrf_session_memory hrf_network_memory(const struct hrf_network *network);
 double hrf_network_operations(const struct hrf_network *network); /* 2 x multiply-adds of a run */
 const char *hrf_network_notes(const struct hrf_network *network);
+/* Of rank i of this process. */
+struct hrf_device_use hrf_network_device_use(const struct hrf_network *network, int32_t i);
 const char *hrf_network_device_name(const struct hrf_network *network); /* what "auto" came to */
 int32_t hrf_network_n_ranks(const struct hrf_network *network); /* that run in this process */
 /* How it runs; NULL where it does not run so. */

@@ -199,6 +199,11 @@ const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *p)
     return p->work;
 }
 
+struct hrf_device_use hrf_parallel_device_use(const struct hrf_parallel *p, int32_t rank)
+{
+    return hrf_rank_device_use(p->workers[rank].rank);
+}
+
 struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *p, int32_t rank)
 {
     return hrf_rank_facts(p->workers[rank].rank);

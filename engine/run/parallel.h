@@ -29,6 +29,7 @@ const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *parallel);
 
 /* Between two runs. */
 struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *parallel, int32_t rank);
+struct hrf_device_use hrf_parallel_device_use(const struct hrf_parallel *parallel, int32_t rank);
 
 /* A source over one array of the whole batch in N, H, W, C order. */
 struct hrf_array_source {

@@ -226,6 +226,14 @@ const char *hrf_rank_notes(const struct hrf_rank *rank)
     return hrf_session_notes(rank->parts[0].session);
 }
 
+struct hrf_device_use hrf_rank_device_use(const struct hrf_rank *rank)
+{
+    struct hrf_device_use use = { .address = NULL };
+    for (int32_t i = 0; i < rank->n_parts; i++)
+        hrf_device_use_add(&use, rank->parts[i].session);
+    return use;
+}
+
 static struct hrf_session_memory memory_of(const struct hrf_rank *rank)
 {
     struct hrf_session_memory sum = { 0 };

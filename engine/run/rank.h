@@ -82,6 +82,7 @@ struct hrf_rank_facts {
     double processor; /* s of the rank's own thread in runs: what a busy machine leaves as it is */
 };
 struct hrf_rank_facts hrf_rank_facts(const struct hrf_rank *rank);
+struct hrf_device_use hrf_rank_device_use(const struct hrf_rank *rank);
 
 /* Room for the outputs of the whole batch, [graph outputs]; heap. NULL: no memory. */
 float **hrf_work_create_outputs(const struct hrf_work *work);

@@ -518,9 +518,23 @@ struct hrf_session_memory hrf_session_memory(const struct hrf_session *session)
     return session->memory;
 }
 
-struct hrf_device_times hrf_session_device_times(const struct hrf_session *session)
+struct hrf_device_use hrf_session_device_use(const struct hrf_session *session)
 {
-    return session->device.times;
+    const struct hrf_device_ops *ops = session->ops->device;
+    struct hrf_device_use use = { .times = session->device.times };
+    if (ops != NULL) {
+        use.address = ops->address(session->backend);
+        use.is_first = ops->is_first(session->backend);
+    }
+    return use;
+}
+
+void hrf_device_use_add(struct hrf_device_use *sum, const struct hrf_session *session)
+{
+    const struct hrf_device_times times = sum->times;
+    *sum = hrf_session_device_use(session);
+    sum->times.copy += times.copy;
+    sum->times.kernels += times.kernels;
 }
 
 double hrf_session_operations(const struct hrf_session *session)

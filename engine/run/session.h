@@ -125,8 +125,15 @@ void hrf_session_observe(struct hrf_session *session, hrf_session_observer *obse
 const char *hrf_session_device(const struct hrf_session *session);
 /* Its name as in config.device: what "auto" came to. */
 const char *hrf_session_device_name(const struct hrf_session *session);
-/* Of all batches that were finished, by the device's clock; zeros where the device is the host. */
-struct hrf_device_times hrf_session_device_times(const struct hrf_session *session);
+/* The device that a session runs on, and its own clock over all batches that were finished. */
+struct hrf_device_use {
+    const char *address; /* on its node; lives as the session; NULL: it is the host */
+    bool is_first;       /* of the node's processes on it */
+    struct hrf_device_times times;
+};
+struct hrf_device_use hrf_session_device_use(const struct hrf_session *session);
+/* Another session of the same rank. */
+void hrf_device_use_add(struct hrf_device_use *sum, const struct hrf_session *session);
 /* Operations (2 x multiply-adds) of one run. */
 double hrf_session_operations(const struct hrf_session *session);
 

@@ -21,6 +21,7 @@ struct call {
     int64_t kind, task, batch, n;
     int64_t status; /* of CALL_FAIL */
     double seconds;
+    struct hrf_spent spent;
     struct hrf_comm_count counts[HRF_N_COMM_USES];
 };
 
@@ -173,6 +174,7 @@ static enum hrf_status take_payload(struct hrf_share *share, int32_t rank, const
                                             .patches = patches,
                                             .values = (const float *)(patches + call->n),
                                             .seconds = call->seconds,
+                                            .spent = call->spent,
                                             .counts = call->counts });
     return HRF_OK;
 }
@@ -285,7 +287,8 @@ static enum hrf_status send_result(struct hrf_share *share, const struct hrf_sha
                          .task = share->task_number,
                          .batch = result->batch,
                          .n = result->n,
-                         .seconds = result->seconds };
+                         .seconds = result->seconds,
+                         .spent = result->spent };
     if (result->counts != NULL)
         memcpy(call.counts, result->counts, sizeof call.counts);
     const size_t n_patches = (size_t)result->n * sizeof(int64_t);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "engine/comm/comm.h"
+#include "engine/run/spent.h"
 
 #include <stdbool.h>
 
@@ -34,6 +35,7 @@ struct hrf_share_result {
     const int64_t *patches; /* [n] */
     const float *values;    /* [n][values per patch] */
     double seconds;         /* it took */
+    struct hrf_spent spent; /* by the ranks that scored it, since the result before */
     /* Messages of the ranks that scored it, since the result before; NULL: there were none. */
     const struct hrf_comm_count *counts; /* [HRF_N_COMM_USES] */
 };

@@ -29,6 +29,8 @@ void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
     sum->decode += part->decode;
     sum->prepare += part->prepare;
     sum->compute += part->compute;
+    sum->copy += part->copy;
+    sum->kernels += part->kernels;
     sum->wait += part->wait;
     sum->write += part->write;
     sum->total += part->total;
@@ -76,25 +78,35 @@ static json_t *traffic_json(const struct hrf_traffics *traffic)
 
 static json_t *timing_json(const struct hrf_timing *timing)
 {
-    return json_pack("{sosososososo so}", "build", hrf_json_number(timing->build), "decode",
-                     hrf_json_number(timing->decode), "prepare", hrf_json_number(timing->prepare),
-                     "compute", hrf_json_number(timing->compute), "wait",
-                     hrf_json_number(timing->wait), "write", hrf_json_number(timing->write),
-                     "total", hrf_json_number(timing->total));
+    return json_pack(
+        "{so so so so so so so so so}", "build", hrf_json_number(timing->build), "decode",
+        hrf_json_number(timing->decode), "prepare", hrf_json_number(timing->prepare), "compute",
+        hrf_json_number(timing->compute), "copy", hrf_json_number(timing->copy), "kernels",
+        hrf_json_number(timing->kernels), "wait", hrf_json_number(timing->wait), "write",
+        hrf_json_number(timing->write), "total", hrf_json_number(timing->total));
+}
+
+static json_t *hardware_json(const struct hrf_hardware *hardware)
+{
+    return json_pack("{sosososo}", "model", hrf_json_bytes(hardware->model), "path",
+                     hrf_json_bytes(hardware->path), "driver", hrf_json_bytes(hardware->driver),
+                     "libraries", hrf_json_bytes(hardware->libraries));
 }
 
 enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_bytes *out,
                                   struct hrf_error *err)
 {
     HRF_AUTO_JSON header = json_pack(
-        "{sososososo sIsIsisIsIso sisi soso}", "task_key", hrf_json_bytes(scores->task_key),
-        "tile_plan", hrf_json_bytes(scores->tile_plan), "precision",
-        hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device), "host",
-        hrf_json_bytes(scores->host), "first_patch", (json_int_t)scores->first_patch, "n_patches",
-        (json_int_t)scores->n_patches, "n_classes", scores->n_classes, "peak_memory_bytes",
-        (json_int_t)scores->peak_memory_bytes, "peak_process_bytes",
-        (json_int_t)scores->peak_process_bytes, "energy_joules",
-        hrf_json_number(scores->energy_joules), "n_threads", scores->n_threads, "n_readers",
+        "{so so so so so so sI sI si sI sI sI so so si si so so}", "task_key",
+        hrf_json_bytes(scores->task_key), "tile_plan", hrf_json_bytes(scores->tile_plan),
+        "precision", hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device),
+        "host", hrf_json_bytes(scores->host), "hardware", hardware_json(&scores->hardware),
+        "first_patch", (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches,
+        "n_classes", scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes,
+        "peak_process_bytes", (json_int_t)scores->peak_process_bytes, "device_memory_bytes",
+        (json_int_t)scores->device_memory_bytes, "energy_joules",
+        hrf_json_number(scores->energy_joules), "gpu_energy_joules",
+        hrf_json_number(scores->gpu_energy_joules), "n_threads", scores->n_threads, "n_readers",
         scores->n_readers, "timing", timing_json(&scores->timing), "traffic",
         traffic_json(&scores->traffic));
     const struct hrf_class_map *map = &scores->class_map;
@@ -113,6 +125,19 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
     return hrf_container_encode(KIND, VERSION, header, sections, 2, out, err);
 }
 
+/* NaN where it is absent, in records of earlier versions, or null. */
+static double number_or_none(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static int64_t count_or_none(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : 0;
+}
+
 static enum hrf_status read_timing(const json_t *header, const char *where,
                                    struct hrf_timing *timing, struct hrf_error *err)
 {
@@ -122,6 +147,8 @@ static enum hrf_status read_timing(const json_t *header, const char *where,
     HRF_TRY(hrf_json_get_number(object, "decode", where, &timing->decode, err));
     HRF_TRY(hrf_json_get_number(object, "prepare", where, &timing->prepare, err));
     HRF_TRY(hrf_json_get_number(object, "compute", where, &timing->compute, err));
+    timing->copy = number_or_none(object, "copy");
+    timing->kernels = number_or_none(object, "kernels");
     HRF_TRY(hrf_json_get_number(object, "wait", where, &timing->wait, err));
     HRF_TRY(hrf_json_get_number(object, "write", where, &timing->write, err));
     return hrf_json_get_number(object, "total", where, &timing->total, err);
@@ -197,13 +224,26 @@ static enum hrf_status read_traffic(const json_t *header, const char *where,
     return HRF_OK;
 }
 
+static void read_hardware_text(const json_t *object, const char *key, char *out, size_t size)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    if (hrf_json_get_bytes(object, key, "hardware", &text, NULL) == HRF_OK && text != NULL)
+        snprintf(out, size, "%s", text);
+}
+
 /* What records of earlier versions lack. */
 static void read_meters(const json_t *header, struct hrf_scores *scores)
 {
-    const json_t *bytes = json_object_get(header, "peak_process_bytes");
-    const json_t *joules = json_object_get(header, "energy_joules");
-    scores->peak_process_bytes = json_is_integer(bytes) ? json_integer_value(bytes) : 0;
-    scores->energy_joules = json_is_number(joules) ? json_number_value(joules) : (double)NAN;
+    const json_t *hardware = json_object_get(header, "hardware");
+    struct hrf_hardware *h = &scores->hardware;
+    scores->peak_process_bytes = count_or_none(header, "peak_process_bytes");
+    scores->device_memory_bytes = count_or_none(header, "device_memory_bytes");
+    scores->energy_joules = number_or_none(header, "energy_joules");
+    scores->gpu_energy_joules = number_or_none(header, "gpu_energy_joules");
+    read_hardware_text(hardware, "model", h->model, sizeof h->model);
+    read_hardware_text(hardware, "path", h->path, sizeof h->path);
+    read_hardware_text(hardware, "driver", h->driver, sizeof h->driver);
+    read_hardware_text(hardware, "libraries", h->libraries, sizeof h->libraries);
 }
 
 static enum hrf_status decode_scores(const struct hrf_container *container, const char *where,

@@ -14,7 +14,10 @@ struct hrf_timing {
     double build;   /* model loaded, planned, kernels made (once per job, on its first task) */
     double decode;  /* reading and decompressing, all reader threads together */
     double prepare; /* resample, normalise, lay out; all reader threads together */
-    double compute;
+    double compute; /* what runs on a device included */
+    /* By the device's own clock, all ranks together: pixels crossing over, which others' computing
+     * may hide, and kernels. NaN: the host computed. */
+    double copy, kernels;
     double wait; /* compute waited for patches */
     double write;
     double total; /* wall */
@@ -46,22 +49,34 @@ struct hrf_traffics {
 /* Adds by operation; carriers that differ become "several". */
 void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part);
 
+/* What a task was scored on and by; "": not known, or the device has none. */
+struct hrf_hardware {
+    char model[128];     /* "NVIDIA H200", "AMD EPYC 9654 96-Core Processor" */
+    char path[64];       /* what kernels were made for: "compute capability 9.0", "AVX-512" */
+    char driver[64];     /* "580.82.07 (CUDA 13.0)" */
+    char libraries[128]; /* "cuDNN 9.19.0, CUDA runtime 13.0", "oneDNN 2.6.3" */
+};
+
 struct hrf_scores {
     char *task_key;  /* content key of the task that this answers */
     char *tile_plan; /* hash of the tile plan */
     char *precision; /* "fp32" */
     char *device;    /* "cpu" */
     char *host;
+    struct hrf_hardware hardware;   /* of rank 0 */
     int64_t first_patch, n_patches; /* a range of the tile plan's patches */
     int32_t n_classes;
     float *probabilities;           /* [n_patches][n_classes] */
     struct hrf_class_map class_map; /* of the only patch in slide mode; none otherwise */
     struct hrf_timing timing;
     struct hrf_traffics traffic;
-    int64_t peak_memory_bytes;  /* activations, weights and workspace, by the plan */
-    int64_t peak_process_bytes; /* the largest resident size of the process so far; 0: not known */
-    double energy_joules; /* of the machine's processors meanwhile, others' work included; NaN: not
-                             measured */
+    int64_t peak_memory_bytes;   /* activations, weights and workspace, by the plan */
+    int64_t peak_process_bytes;  /* the largest resident size of the process so far; 0: not known */
+    int64_t device_memory_bytes; /* most that a process was seen to hold on a device, by its driver;
+                                    0: not known */
+    /* Of the machines' processors and of the devices meanwhile, others' work included; NaN: not
+     * measured. */
+    double energy_joules, gpu_energy_joules;
     int32_t n_threads, n_readers;
 };
 

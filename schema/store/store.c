@@ -199,6 +199,9 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
     hrf_timing_add(&w->timing, &p->timing);
     hrf_traffics_add(&w->traffic, &p->traffic);
     w->energy_joules += p->energy_joules;
+    w->gpu_energy_joules += p->gpu_energy_joules;
+    if (p->device_memory_bytes > w->device_memory_bytes)
+        w->device_memory_bytes = p->device_memory_bytes;
     if (p->peak_process_bytes > w->peak_process_bytes)
         w->peak_process_bytes = p->peak_process_bytes;
     if (p->peak_memory_bytes > w->peak_memory_bytes)

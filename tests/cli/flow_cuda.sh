@@ -11,6 +11,8 @@ echo 'calibrate: {samples: 16}' >>"$scratch/w.yaml"
 
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/cpu"
 export HRF_MODULE_DIR=$emulated
+export HRF_NVML=$HRF_BIN_DIR/../tests/emulated-nvml/libnvidia-ml.so HRF_EMULATED_NVML=$scratch/nvml
+printf 'energy rising\npid own bytes 123456789\n' >"$scratch/nvml"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/cuda" --set engine.device=cuda \
     --set 'precision=[tf32, int8]'
 python3 - "$scratch" <<'END'
@@ -24,8 +26,21 @@ for slide, (label, score) in cpu.items():
     assert gpu[slide][0] == label and abs(gpu[slide][1] - score) < 1e-4, (slide, cpu, gpu)
     assert low[slide][0] == label and abs(low[slide][1] - score) < 0.1, (slide, cpu, low)
 report = json.load(open(f"{sys.argv[1]}/cuda/report/report.json"))
-assert all(p["device"] == "cuda" for p in report["precisions"]), report["precisions"]
+for p in report["precisions"]:
+    assert p["device"] == "cuda" and p["hardware"] == [{
+        "model": "Emulated GPU", "path": "compute capability 9.0", "driver": "580.82.07 (CUDA 13.0)",
+        "libraries": "cuDNN 9.19.0, CUDA runtime 13.0"}], p["hardware"]
+    t = p["timing"]
+    assert t["copy"] > 0 and t["kernels"] > 0 and t["decode"] > 0 and t["compute"] > 0, t
+    assert p["gpu_energy_joules_per_patch"] > 0 and p["device_memory_bytes"] == 123456789, p
+p = json.load(open(f"{sys.argv[1]}/cpu/report/report.json"))["precisions"][0]
+assert p["hardware"][0]["libraries"].startswith("oneDNN ") and p["hardware"][0]["driver"] is None, p
+assert p["timing"]["kernels"] is None and p["timing"]["kernels_reason"], p["timing"]
+assert p["gpu_energy_joules_per_patch_reason"] == "no GPU computed", p
+assert p["device_memory_bytes"] is None and p["device_memory_bytes_reason"] == "no GPU computed", p
 END
+grep -q "Emulated GPU, compute capability 9.0, 4.0 GiB, driver for 580.82.07 (CUDA 13.0)" "$scratch"/cuda/jobs/*/log ||
+    fail "no job's log says what it computed on"
 
 expect_code 0 "$flow" doctor --dir "$scratch"
 expect_text "Emulated GPU, compute capability 9.0"

@@ -3,6 +3,7 @@
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <omp.h>
+#include <stdio.h>
 
 struct loop_kernel {
     struct hrf_kernel base;
@@ -246,8 +247,40 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     return HRF_OK;
 }
 
+static const char *isa_name(dnnl_cpu_isa_t isa)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } names[] = {
+        { dnnl_cpu_isa_sse41, "SSE4.1" },
+        { dnnl_cpu_isa_avx, "AVX" },
+        { dnnl_cpu_isa_avx2, "AVX2" },
+        { dnnl_cpu_isa_avx512_core, "AVX-512" },
+        { dnnl_cpu_isa_avx512_core_vnni, "AVX-512 VNNI" },
+        { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16" },
+        { dnnl_cpu_isa_avx512_core_amx, "AMX" },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].isa == isa)
+            return names[i].name;
+    return "another instruction set";
+}
+
+static enum hrf_status identify(struct hrf_device_identity *out, struct hrf_error *err)
+{
+    const dnnl_version_t *dnnl = dnnl_version();
+    (void)err;
+    hrf_device_identity_host(out);
+    snprintf(out->path, sizeof out->path, "%s", isa_name(dnnl_get_effective_cpu_isa()));
+    snprintf(out->libraries, sizeof out->libraries, "oneDNN %d.%d.%d", dnnl->major, dnnl->minor,
+             dnnl->patch);
+    return HRF_OK;
+}
+
 const struct hrf_backend_ops hrf_backend_cpu = {
     .name = "cpu",
+    .identify = identify,
     .create = create,
     .destroy = destroy,
     .supports_op = supports_op,

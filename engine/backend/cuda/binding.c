@@ -56,12 +56,21 @@ int hrf_binding_device(const struct hrf_binding *b)
     return b->rank % b->n_visible;
 }
 
-/* Where a process sees fewer GPUs than the job has on the node, its starter has shared them out, as
- * evenly as they go. */
+/* GPUs of the node that its ranks take in turn. Where a process sees fewer than the job has there,
+ * its starter has shared them out, as evenly as they go. */
+static int n_taken(const struct hrf_binding *b)
+{
+    return b->n_node > b->n_visible ? b->n_node : b->n_visible;
+}
+
+bool hrf_binding_is_first(const struct hrf_binding *b)
+{
+    return b->rank < n_taken(b);
+}
+
 int hrf_binding_sharers(const struct hrf_binding *b)
 {
-    const bool by_starter = b->n_node > b->n_visible;
-    const int n = by_starter ? b->n_node : b->n_visible;
+    const int n = n_taken(b);
     return b->n_ranks / n + (b->rank % n < b->n_ranks % n);
 }
 

@@ -5,6 +5,7 @@
 #ifndef HRF_ENGINE_BACKEND_CUDA_BINDING_H
 #define HRF_ENGINE_BACKEND_CUDA_BINDING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct hrf_binding {
@@ -18,6 +19,8 @@ struct hrf_binding {
 struct hrf_binding hrf_binding_read(char *(*get)(const char *name), int n_visible);
 /* The visible GPU that the rank takes. */
 int hrf_binding_device(const struct hrf_binding *binding);
+/* Whether no rank of the node before this one takes the same one. */
+bool hrf_binding_is_first(const struct hrf_binding *binding);
 /* How many ranks of the node, this one among them, take the same one. */
 int hrf_binding_sharers(const struct hrf_binding *binding);
 

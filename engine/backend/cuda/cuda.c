@@ -252,13 +252,25 @@ static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error
                                  &backend->plans, err);
 }
 
-static void describe(const struct hrf_cuda_device *d, char *words, size_t size)
+static void identity_of(const struct hrf_cuda_device *d, struct hrf_device_identity *out)
 {
     const size_t cudnn = cudnnGetVersion();
-    snprintf(words, size,
-             "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, cuDNN %zu.%zu.%zu",
-             d->name, d->major, d->minor, (double)d->memory_bytes / 0x1p30, d->driver / 1000,
-             d->driver % 1000 / 10, cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
+    *out = (struct hrf_device_identity){ .memory_bytes = d->memory_bytes };
+    snprintf(out->model, sizeof out->model, "%.*s", (int)sizeof out->model - 1, d->name);
+    snprintf(out->path, sizeof out->path, "compute capability %d.%d", d->major, d->minor);
+    snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", d->driver / 1000,
+             d->driver % 1000 / 10);
+    snprintf(out->libraries, sizeof out->libraries, "cuDNN %zu.%zu.%zu, CUDA runtime %d.%d",
+             cudnn / 10000, cudnn / 100 % 100, cudnn % 100, d->runtime / 1000,
+             d->runtime % 1000 / 10);
+    snprintf(out->address, sizeof out->address, "%s", d->address);
+}
+
+static void describe(struct hrf_backend *backend)
+{
+    struct hrf_device_identity identity;
+    identity_of(backend->device, &identity);
+    hrf_device_identity_words(&identity, backend->description, sizeof backend->description);
 }
 
 /* A line for the log of a rank that stands beside others. */
@@ -288,7 +300,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (status == HRF_OK)
         status = start_cudnn(backend, err);
     if (status == HRF_OK)
-        describe(backend->device, backend->description, sizeof backend->description);
+        describe(backend);
     if (status == HRF_OK && config->place < 0)
         note_binding(backend);
     if (status != HRF_OK) {
@@ -304,11 +316,11 @@ static void enter(struct hrf_backend *backend)
     (void)cudaSetDevice(backend->device->index); /* compile() and the queue tell what is wrong */
 }
 
-static enum hrf_status probe(char *words, size_t size, struct hrf_error *err)
+static enum hrf_status identify(struct hrf_device_identity *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = NULL;
     HRF_TRY(hrf_cuda_device_open(-1, &device, err));
-    describe(device, words, size);
+    identity_of(device, out);
     return HRF_OK;
 }
 
@@ -317,7 +329,7 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .device = &hrf_cuda_queue,
     .signed_only = true,
     .has_tf32 = true,
-    .probe = probe,
+    .identify = identify,
     .create = create,
     .destroy = destroy,
     .supports_op = supports_op,

@@ -174,6 +174,11 @@ static const char *describe(const struct hrf_backend *backend)
     return backend->description;
 }
 
+static bool is_first(const struct hrf_backend *backend)
+{
+    return hrf_binding_is_first(&backend->device->binding);
+}
+
 const struct hrf_device_ops hrf_cuda_queue = {
     .allocate = allocate,
     .release = release,
@@ -195,6 +200,7 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .copy_box = hrf_cuda_copy_box,
     .join = hrf_cuda_join,
     .address = hrf_cuda_address,
+    .is_first = is_first,
     .queue = hrf_cuda_stream,
     .share = hrf_cuda_share,
     .open = hrf_cuda_open,

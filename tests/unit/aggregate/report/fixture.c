@@ -131,7 +131,15 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
     struct hrf_scores *scores = hrf_calloc(1, sizeof *scores);
     assert_non_null(scores);
     scores->precision = hrf_strdup(precision);
-    scores->device = hrf_strdup("cpu");
+    const bool on_gpu = precision[0] == 'i';
+    scores->device = hrf_strdup(on_gpu ? "cuda" : "cpu");
+    scores->hardware = on_gpu ? (struct hrf_hardware){ "NVIDIA H200", "compute capability 9.0",
+                                                       "580.82.07 (CUDA 13.0)",
+                                                       "cuDNN 9.19.0, CUDA runtime 13.0" }
+                              : (struct hrf_hardware){ "Made <Processor>", "AVX-512 VNNI", "",
+                                                       "oneDNN 2.6.3" };
+    scores->device_memory_bytes = on_gpu ? 1234567890 : 0;
+    scores->gpu_energy_joules = on_gpu ? (double)n_patches * 0.125 : (double)NAN;
     scores->n_patches = n_patches;
     scores->n_classes = 2;
     scores->probabilities = hrf_alloc_array((size_t)n_patches * 2, sizeof(float));
@@ -152,6 +160,8 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
                                           .decode = 0.2 * s,
                                           .prepare = 0.06 * s,
                                           .compute = 0.9 * s,
+                                          .copy = on_gpu ? 0.05 * s : (double)NAN,
+                                          .kernels = on_gpu ? 0.7 * s : (double)NAN,
                                           .wait = 0.07 * s,
                                           .write = 0.01 * s,
                                           .total = 0.4 + 0.98 * s };

@@ -112,11 +112,12 @@ static void what_is_gained_is_told_against_the_reference(void **state)
     p[0].n_patches = 100;
     p[0].timing = (struct hrf_timing){ .compute = 8.0, .total = 10.0 };
     p[0].peak_memory_bytes = 4000;
-    p[0].energy_joules = NAN;
+    p[0].energy_joules = p[0].gpu_energy_joules = p[0].timing.kernels = NAN;
     p[1].n_patches = 50;
     p[1].timing = (struct hrf_timing){ .compute = 0.5, .total = 1.0 };
     p[1].peak_memory_bytes = 1000;
     p[1].energy_joules = 25.0;
+    p[1].gpu_energy_joules = 6.25;
     MUST(hrf_cohort_finish(cohort, err));
     assert_true(p[0].speedup.value == 1.0 && p[1].speedup.value == 5.0);
     assert_true(p[1].compute_speedup.value == 8.0);
@@ -124,6 +125,8 @@ static void what_is_gained_is_told_against_the_reference(void **state)
     assert_true(p[1].energy.value == 0.5);
     assert_true(isnan(p[0].energy.value));
     assert_non_null(strstr(p[0].energy.reason, "not measured"));
+    assert_true(p[1].gpu_energy.value == 0.125);
+    assert_string_equal(p[0].gpu_energy.reason, "no GPU computed");
     hrf_cohort_destroy(cohort);
 }
 

@@ -152,7 +152,11 @@ static struct hrf_scores example_scores(float probabilities[6])
                                 .n_patches = 3,
                                 .n_classes = 2,
                                 .probabilities = probabilities,
-                                .timing = { 1, 2, 3, 4, 5, 6, 0.1 },
+                                .timing = { 1, 2, 3, 4, 5, 6, 7, 8, 0.1 },
+                                .hardware = { "NVIDIA H200", "compute capability 9.0",
+                                              "580.82.07 (CUDA 13.0)", "cuDNN 9.19.0" },
+                                .device_memory_bytes = 1LL << 33,
+                                .gpu_energy_joules = 0.25,
                                 .peak_memory_bytes = 1LL << 40,
                                 .peak_process_bytes = 1LL << 41,
                                 .energy_joules = 12.5,
@@ -179,6 +183,11 @@ static void scores_come_back_as_they_were(void **state)
     assert_true(back->peak_memory_bytes == 1LL << 40 && back->n_threads == 2 &&
                 back->n_readers == 1);
     assert_true(back->peak_process_bytes == 1LL << 41 && back->energy_joules == 12.5);
+    assert_true(back->device_memory_bytes == 1LL << 33 && back->gpu_energy_joules == 0.25);
+    assert_string_equal(back->hardware.model, "NVIDIA H200");
+    assert_string_equal(back->hardware.path, "compute capability 9.0");
+    assert_string_equal(back->hardware.driver, "580.82.07 (CUDA 13.0)");
+    assert_string_equal(back->hardware.libraries, "cuDNN 9.19.0");
     hrf_traffics_add(&back->traffic, &back->traffic);
     assert_string_equal(back->traffic.carrier, "mpi");
     assert_int_equal(back->traffic.n_items, 1);
@@ -196,10 +205,13 @@ static void energy_that_was_not_measured_stays_unmeasured(void **state)
     float probabilities[6];
     struct hrf_scores scores = example_scores(probabilities), *back = NULL;
     struct hrf_bytes bytes = { NULL, 0 };
-    scores.energy_joules = NAN;
+    scores.energy_joules = scores.gpu_energy_joules = scores.timing.copy = NAN;
+    scores.hardware = (struct hrf_hardware){ .model = "" };
     assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
     assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
-    assert_true(isnan(back->energy_joules));
+    assert_true(isnan(back->energy_joules) && isnan(back->gpu_energy_joules));
+    assert_true(isnan(back->timing.copy) && back->timing.kernels == 6);
+    assert_string_equal(back->hardware.model, "");
     hrf_scores_destroy(back);
     hrf_bytes_release(&bytes);
 }

@@ -1,0 +1,44 @@
+/* meters.h - what a worker uses of its machine while it scores: energy, time and memory of devices.
+ *
+ * Every rank has meters and reads them now and then; what they say is handed on towards rank 0 with
+ * the results (engine/run/spent.h). For this folder only.
+ */
+#ifndef HRF_ENGINE_CLI_METERS_H
+#define HRF_ENGINE_CLI_METERS_H
+
+#include "base/energy.h"
+#include "base/gpu_meter.h"
+#include "engine/run/network.h"
+#include "engine/run/spent.h"
+
+enum { HRF_METERS_GPUS = 16 }; /* that one process computes on */
+
+struct hrf_meters {
+    const struct hrf_network *network; /* borrowed; NULL: not attached */
+    struct hrf_energy_meter processors;
+    bool counts_processors; /* of this machine, for all ranks on it */
+    double counted_joules;  /* of `processors` so far */
+    struct hrf_gpu_meter *gpus[HRF_METERS_GPUS];
+    int n_gpus;
+    bool misses_a_gpu; /* one has no meter */
+    struct hrf_device_times seen;
+    double read_at;         /* s */
+    struct hrf_spent spent; /* and not handed on yet */
+};
+
+/* For the network that a process will run from now on; its devices that no other process speaks for
+ * get a meter each. `is_first`: of the job's processes on this machine. */
+void hrf_meters_attach(struct hrf_meters *meters, const struct hrf_network *network, bool is_first);
+void hrf_meters_release(struct hrf_meters *meters);
+/* A task begins: what was used before is nobody's. */
+void hrf_meters_begin(struct hrf_meters *meters);
+/* Reads them, unless that was less than half a second ago. */
+void hrf_meters_tick(struct hrf_meters *meters);
+/* What was used and is not handed on yet, as of the last reading; it is handed on by this. */
+struct hrf_spent hrf_meters_take(struct hrf_meters *meters);
+/* The same as of now. */
+struct hrf_spent hrf_meters_take_all(struct hrf_meters *meters);
+/* NVIDIA's driver, "580.82.07"; "" where it does not say or there is no GPU. */
+const char *hrf_meters_driver(const struct hrf_meters *meters);
+
+#endif
