@@ -76,7 +76,8 @@ static struct hrf_ahead next_block(const struct pointwise_kernel *k, const float
     const int64_t per_pixel = k->channels * (int64_t)sizeof(float);
     const int64_t area = k->stride[0] * k->stride[1];
     return (struct hrf_ahead){ .memory = (const char *)x + first * area * per_pixel,
-                               .n_bytes = n * area * per_pixel };
+                               .n_bytes = n * area * per_pixel,
+                               .y_is_far = true };
 }
 
 static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_call *call,

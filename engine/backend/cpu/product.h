@@ -33,11 +33,11 @@ size_t hrf_product_packed_count(int64_t depth, int64_t columns);
 /* w[k][c] stands at w[k * depth_stride + c * column_stride]. */
 void hrf_product_pack(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
                       int64_t columns, float *packed);
-/* Memory that the caller will read next: it is brought into the second-level cache during the
- * product. Only a hint: it need not exist. */
+/* What is asked for ahead of its use. Only hints: the memory need not exist. */
 struct hrf_ahead {
-    const char *memory;
-    int64_t n_bytes; /* 0: nothing */
+    const char *memory; /* that the caller will read next: comes into the second-level cache */
+    int64_t n_bytes;    /* 0: nothing */
+    bool y_is_far;      /* y lies beyond that cache: a tile's lines come while the last is done */
 };
 
 /* `a_pitch` and `y_pitch`: floats from one row to the next. */
