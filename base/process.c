@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -343,6 +344,44 @@ void hrf_process_cpu_list(char *out, size_t size)
         n += (size_t)snprintf(out + n, size - n, "%s", range);
         first = last;
     }
+}
+
+static bool parse_cpus(const char *list, cpu_set_t *set)
+{
+    CPU_ZERO(set);
+    for (const char *at = list; *at != '\0'; at += *at == ',') {
+        char *end;
+        const long first = strtol(at, &end, 10);
+        if (end == at)
+            return false;
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        if (first < 0 || last < first || last >= CPU_SETSIZE || (*end != ',' && *end != '\0'))
+            return false;
+        for (long cpu = first; cpu <= last; cpu++)
+            CPU_SET((size_t)cpu, set);
+        at = end;
+    }
+    return CPU_COUNT(set) > 0;
+}
+
+enum hrf_status hrf_process_set_cpus(const char *list, struct hrf_error *err)
+{
+    cpu_set_t set;
+    struct dirent *entry;
+    if (!parse_cpus(list, &set))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is no list of processors such as 0-3,8", list);
+    DIR *threads = opendir("/proc/self/task");
+    if (threads == NULL)
+        return hrf_error_set_errno(err, errno, "cannot list the threads of this process");
+    int failed = 0;
+    while ((entry = readdir(threads)) != NULL) {
+        const pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (thread > 0 && sched_setaffinity(thread, sizeof set, &set) != 0 && errno != ESRCH)
+            failed = errno;
+    }
+    closedir(threads);
+    return failed == 0 ? HRF_OK
+                       : hrf_error_set_errno(err, failed, "cannot keep to the processors %s", list);
 }
 
 void hrf_process_processor(char *out, size_t size)

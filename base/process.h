@@ -45,6 +45,9 @@ int64_t hrf_process_peak_memory(void); /* of this process, bytes */
 int hrf_process_cpu_count(void);       /* processors that this process may use, >= 1 */
 /* Which they are, "0-3,8"; "" when that is not told. What does not fit is left out behind "...". */
 void hrf_process_cpu_list(char *out, size_t size);
+/* All threads of this process, and those to come, keep to these processors. HRF_E_USER: not such a
+ * list, or none of them may be used. */
+HRF_CHECKED enum hrf_status hrf_process_set_cpus(const char *list, struct hrf_error *err);
 /* The model of the machine's processors, "" when that is not told. */
 void hrf_process_processor(char *out, size_t size);
 /* Absolute path of the running program (heap). */

@@ -41,6 +41,21 @@ cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "3 ranks on 2 GPUs: not one ra
 expect_text "rank 2 of 3 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 other does"
 expect_text "rank 1 of 3 on this node takes GPU 1 of 2 (0000:3c:00.0)"
 
+# ... and keeps to the processors near its GPU, which the test chooses: one each.
+if [ "$(nproc)" -gt 1 ]; then
+    for gpu in 3b 3c; do
+        mkdir -p "$scratch/sys/bus/pci/devices/0000:$gpu:00.0"
+        echo 0 >"$scratch/sys/bus/pci/devices/0000:$gpu:00.0/local_cpulist"
+    done
+    starter=(ranks 2)
+    SLURM_CPUS_PER_TASK=1 HRF_SYSFS=$scratch/sys HRF_EMULATED_CUDA=devices=2 evaluate \
+        "$scratch/y.npy" --precision int8 --layout spatial=2 --comm ipc 2>"$scratch/err"
+    cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "2 bound ranks: not one rank's bytes"
+    for gpu in 3b 3c; do
+        expect_text "(0000:$gpu:00.0); all its processors (0) are near it, which it now keeps to"
+    done
+fi
+
 # What cannot be: said by a rank, with the way out.
 starter=(ranks 2)
 if HRF_EMULATED_CUDA=no-ipc evaluate "$scratch/y.npy" --precision fp32 --layout spatial=2 --comm ipc \

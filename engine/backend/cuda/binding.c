@@ -1,10 +1,13 @@
 #include "engine/backend/cuda/binding.h"
 
+#include "base/process.h"
+
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A number >= 0 that begins the text ("4(x2)" of Slurm is 4); -1: none. */
 static int number_of(const char *text)
@@ -40,10 +43,12 @@ struct hrf_binding hrf_binding_read(char *(*get)(const char *name), int n_visibl
     static const char *const sizes[] = { "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
                                          NULL };
     static const char *const node[] = { "SLURM_GPUS_ON_NODE", NULL };
+    static const char *const promised[] = { "SLURM_CPUS_PER_TASK", NULL };
     struct hrf_binding b = { .rank = first_number(get, ranks, 0),
                              .n_ranks = first_number(get, sizes, 1),
                              .n_visible = n_visible,
-                             .n_node = count_items(get("SLURM_STEP_GPUS")) };
+                             .n_node = count_items(get("SLURM_STEP_GPUS")),
+                             .n_promised = first_number(get, promised, 0) };
     if (b.n_node == 0)
         b.n_node = first_number(get, node, 0);
     if (b.n_ranks <= b.rank) /* Slurm says the first node's number on every node */
@@ -91,21 +96,66 @@ static bool holds(const char *list, long cpu)
     return false;
 }
 
-enum hrf_nearness hrf_binding_nearness(const char *allowed, const char *near)
+enum { MOST_CPUS = 8192 };
+
+/* How many are allowed, and how many of those are near. */
+static int count_near(const char *allowed, const char *near, int *n_near)
 {
-    enum { MOST_CPUS = 8192 };
-    int n = 0, n_near = 0;
+    int n = 0;
+    *n_near = 0;
     if (allowed == NULL || near == NULL || !isdigit((unsigned char)*near))
-        return HRF_NEAR_UNKNOWN;
+        return 0;
     for (long cpu = 0; cpu < MOST_CPUS; cpu++)
         if (holds(allowed, cpu)) {
             n++;
-            n_near += holds(near, cpu);
+            *n_near += holds(near, cpu);
         }
+    return n;
+}
+
+enum hrf_nearness hrf_binding_nearness(const char *allowed, const char *near)
+{
+    int n_near;
+    const int n = count_near(allowed, near, &n_near);
     return n == 0        ? HRF_NEAR_UNKNOWN
            : n_near == n ? HRF_NEAR_ALL
            : n_near > 0  ? HRF_NEAR_SOME
                          : HRF_NEAR_NONE;
+}
+
+/* The ones in both lists, as ranges; what does not fit is left out. */
+static void write_common(const char *a, const char *b, char *out, size_t size)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (long first = 0; first < MOST_CPUS; first++) {
+        long last = first;
+        char range[32];
+        if (!holds(a, first) || !holds(b, first))
+            continue;
+        while (holds(a, last + 1) && holds(b, last + 1))
+            last++;
+        snprintf(range, sizeof range, last > first ? "%s%ld-%ld" : "%s%ld", n > 0 ? "," : "", first,
+                 last);
+        if (n + strlen(range) >= size)
+            return;
+        n += (size_t)snprintf(out + n, size - n, "%s", range);
+        first = last;
+    }
+}
+
+bool hrf_binding_narrow(const struct hrf_binding *b, const char *allowed, const char *near,
+                        int n_online, char *out, size_t size)
+{
+    int n_near;
+    const int n = count_near(allowed, near, &n_near);
+    const int share = b->n_promised > 0 ? b->n_promised : n_online / b->n_ranks;
+    const bool is_unbound = b->n_promised > 0 ? n > b->n_promised : n == n_online;
+    if (b->n_ranks < 2 || !is_unbound || n_near == n || n_near == 0 ||
+        n_near < share * hrf_binding_sharers(b))
+        return false;
+    write_common(allowed, near, out, size);
+    return true;
 }
 
 void hrf_binding_words(const struct hrf_binding *b, const char *address, const char *allowed,
@@ -140,12 +190,36 @@ static void read_after(const char *path, const char *prefix, char *out, size_t s
         fclose(file);
 }
 
-void hrf_binding_look(const char *address, char *allowed, char *near, size_t size)
+void hrf_binding_look(const char *address, const char *sysfs, char *allowed, char *near,
+                      size_t size)
 {
-    char path[128];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpulist", address);
-    for (char *c = path; *c != '\0'; c++)
-        *c = (char)tolower((unsigned char)*c); /* CUDA writes 3B where the kernel has 3b */
+    char path[256], place[32];
+    size_t n = 0;
+    for (; n < sizeof place - 1 && address[n] != '\0'; n++)
+        place[n] = (char)tolower((unsigned char)address[n]); /* CUDA's 3B is the kernel's 3b */
+    place[n] = '\0';
+    if (sysfs == NULL)
+        sysfs = getenv("HRF_SYSFS");
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpulist",
+             sysfs != NULL ? sysfs : "/sys", place);
     read_after(path, "", near, size);
     read_after("/proc/self/status", "Cpus_allowed_list:\t", allowed, size);
+}
+
+void hrf_binding_apply(const struct hrf_binding *b, const char *address, const char *sysfs,
+                       char *out, size_t size)
+{
+    char before[256], allowed[256], near[256], wanted[256];
+    struct hrf_error err = { .text = "" };
+    hrf_binding_look(address, sysfs, before, near, sizeof near);
+    const bool narrows = hrf_binding_narrow(b, before, near, (int)sysconf(_SC_NPROCESSORS_ONLN),
+                                            wanted, sizeof wanted);
+    const bool is_set = narrows && hrf_process_set_cpus(wanted, &err) == HRF_OK;
+    hrf_binding_look(address, sysfs, allowed, near, sizeof near); /* as it is, not as was asked */
+    hrf_binding_words(b, address, allowed, near, out, size);
+    const size_t n = strlen(out);
+    if (is_set && n < size)
+        snprintf(out + n, size - n, ", which it now keeps to; it was given %s", before);
+    else if (narrows && n < size)
+        snprintf(out + n, size - n, "; it cannot keep to them: %.200s", err.text);
 }

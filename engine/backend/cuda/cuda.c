@@ -5,6 +5,7 @@
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -273,15 +274,19 @@ static void describe(struct hrf_backend *backend)
     hrf_device_identity_words(&identity, backend->description, sizeof backend->description);
 }
 
-/* A line for the log of a rank that stands beside others. */
-static void note_binding(struct hrf_backend *backend)
+/* A rank that stands beside others keeps near its GPU, with a line for the log of every back end
+ * that it makes: it is bound by the first. */
+static void bind_rank(struct hrf_backend *backend)
 {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static char words[1024];
     const struct hrf_cuda_device *d = backend->device;
-    char allowed[256], near[256], words[1024];
     if (d->binding.n_ranks == 1)
         return;
-    hrf_binding_look(d->address, allowed, near, sizeof near);
-    hrf_binding_words(&d->binding, d->address, allowed, near, words, sizeof words);
+    pthread_mutex_lock(&mutex);
+    if (words[0] == '\0')
+        hrf_binding_apply(&d->binding, d->address, NULL, words, sizeof words);
+    pthread_mutex_unlock(&mutex);
     hrf_strbuf_addf(&backend->lines, "%s\n", words);
 }
 
@@ -302,7 +307,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (status == HRF_OK)
         describe(backend);
     if (status == HRF_OK && config->place < 0)
-        note_binding(backend);
+        bind_rank(backend);
     if (status != HRF_OK) {
         destroy(backend);
         return status;

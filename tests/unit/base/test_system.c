@@ -282,6 +282,16 @@ static void the_processors_of_a_process_are_told_as_ranges(void **state)
     assert_true(strlen(tiny) < sizeof tiny);
 }
 
+static void what_is_no_list_of_processors_is_refused(void **state)
+{
+    (void)state;
+    static const char *const lists[] = { "", "a", "1-", "3-1", "0,x", "-1", "0;1", "999999" };
+    struct hrf_error err;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        assert_int_equal(hrf_process_set_cpus(lists[i], &err), HRF_E_USER);
+    assert_string_equal(err.text, "'999999' is no list of processors such as 0-3,8");
+}
+
 static void without_a_home_the_cache_is_the_users_own(void **state)
 {
     (void)state;
@@ -327,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_processors_of_a_process_are_told_as_ranges),
+        cmocka_unit_test(what_is_no_list_of_processors_is_refused),
         cmocka_unit_test(shared_file_systems_are_known_by_their_numbers),
         cmocka_unit_test(paths_are_taken_apart_at_the_last_slash_and_dot),
         cmocka_unit_test(paths_are_tidied_but_not_past_links),
