@@ -140,7 +140,6 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
     enum hrf_status status = find_machine(request, &known, err);
     make_room(request, &known);
     make_processes(request, &known);
-    known.machine.has_no_prologues = request->cluster != NULL; /* those in machines/ have GPUs */
     if (status == HRF_OK)
         status = find_costs(request, &known, err);
     if (status == HRF_OK)

@@ -42,10 +42,7 @@ struct hrf_machine {
     int32_t ports_per_node; /* >= 1 */
     int32_t n_nodes;        /* 0 = as many as are asked for */
     int64_t memory_bytes;   /* of a rank; 0 = not known */
-    /* A norm before a convolution is a tensor of its own there: no back end but the CPU's takes it
-     * in as the convolution's prologue. */
-    bool has_no_prologues;
-    double copy_rate; /* bytes/s of a copy within a rank's memory, read and written once */
+    double copy_rate;       /* bytes/s of a copy within a rank's memory, read and written once */
     struct hrf_cost_rates rates;
     struct hrf_link links[HRF_MACHINE_MAX_LINKS];
     int32_t n_links;

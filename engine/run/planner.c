@@ -55,13 +55,10 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
 static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_shares *shares,
                                struct prepared *p, struct hrf_error *err)
 {
-    const struct hrf_session_config config = {
-        .device = "cpu", /* no session is made of it */
-        .precision = planner->config.precision,
-        .every_tensor = planner->config.machine->has_no_prologues,
-        .ranges = planner->made.ranges,
-        .n_ranges = planner->made.n_ranges
-    };
+    const struct hrf_session_config config = { .device = "cpu", /* no session is made of it */
+                                               .precision = planner->config.precision,
+                                               .ranges = planner->made.ranges,
+                                               .n_ranges = planner->made.n_ranges };
     struct hrf_strbuf notes = HRF_STRBUF_INIT;
     double operations = 0;
     enum hrf_status status = hrf_work_prepare(shares, planner->config.graph, &config, &p->graph,

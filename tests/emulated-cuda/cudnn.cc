@@ -1,7 +1,7 @@
 /* cudnn.cc - see cudnn.h. A plan is the list of its operations; running one walks the tensors.
  *
- * Engines: 7 ("tensor cores") for every graph that starts with a convolution, 8 (plain) for those
- * in floating point; 8-bit channels come in fours and not in groups. A plan's JSON form is the list
+ * Engines: 7 ("tensor cores") for every graph with a convolution, 8 (plain) for those in floating
+ * point with nothing before it; 8-bit channels come in fours and not in groups. A plan's JSON form is the list
  * of operations as text.
  */
 #include "cudnn.h"
@@ -289,7 +289,8 @@ std::vector<long> engines_for(const program &code)
         const bool is_int8 = s.x.type == CUDNN_DATA_INT8;
         if (is_int8 && (s.x.dims[1] != s.b.dims[1] || s.x.dims[1] % 4 != 0 || s.y.dims[1] % 4 != 0))
             return {};
-        return is_int8 ? std::vector<long>{ 7 } : std::vector<long>{ 7, 8 };
+        const bool has_prologue = &s != &code.steps[0];
+        return is_int8 || has_prologue ? std::vector<long>{ 7 } : std::vector<long>{ 7, 8 };
     }
     return {};
 }

@@ -1,4 +1,5 @@
 /* conv.c - convolutions and matrix products with constant weights, with all that is fused. */
+#include "engine/backend/cuda/conv_strips.h"
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/ir/number.h"
@@ -17,6 +18,7 @@ struct conv_kernel {
     void *weights;
     void *fixed[HRF_CONV_N_INPUTS];       /* an image or residual that is a constant of the model */
     float *scale, *bias, *residual_scale; /* [K], [K], [1]; NULL where there is none */
+    float *factors, *shifts;              /* [C], of the prologue; NULL where there is none */
     float low, high, own_residual_scale;  /* of the own kernel's epilogue */
     size_t wide_y_at, wide_residual_at, scratch_at; /* in the workspace; x stands first */
     char implementation[48];
@@ -64,8 +66,8 @@ static struct hrf_k_array input(const struct conv_kernel *k, const struct hrf_ke
 }
 
 struct arguments {
-    int64_t ids[8];
-    void *pointers[8];
+    int64_t ids[HRF_CUDNN_N_TENSORS];
+    void *pointers[HRF_CUDNN_N_TENSORS];
     int32_t n;
 };
 
@@ -110,6 +112,10 @@ static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_k
         add(&a, HRF_CUDNN_RESIDUAL, residual);
     if (k->residual_scale != NULL)
         add(&a, HRF_CUDNN_RESIDUAL_SCALE, k->residual_scale);
+    if (conv->has_prologue) {
+        add(&a, HRF_CUDNN_PRE_SCALE, k->factors);
+        add(&a, HRF_CUDNN_PRE_SHIFT, k->shifts);
+    }
     HRF_TRY(hrf_cudnn_plan_run(k->planned.plan, k->backend->cudnn, a.ids, a.pointers, a.n,
                                at(call, k->scratch_at), err));
     if (k->widens_y)
@@ -179,6 +185,8 @@ static void destroy(struct hrf_kernel *base)
     hrf_cuda_release(k->scale);
     hrf_cuda_release(k->bias);
     hrf_cuda_release(k->residual_scale);
+    hrf_cuda_release(k->factors);
+    hrf_cuda_release(k->shifts);
     hrf_spec_destroy(k->spec);
     hrf_free(k);
 }
@@ -245,20 +253,37 @@ static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *e
     return upload(k, low, n * hrf_dtype_size(type), &k->weights, err);
 }
 
-/* [K] floats, zeros where the channels are widened. */
-static enum hrf_status upload_row(struct conv_kernel *k, const float *from, float factor,
-                                  float **out, struct hrf_error *err)
+/* factor times n floats, zeros behind them where the channels are widened. */
+static enum hrf_status upload_row(struct conv_kernel *k, const float *from, int64_t n, int64_t wide,
+                                  float factor, float **out, struct hrf_error *err)
 {
-    const int64_t wide = k->planned.conv.y[1];
     HRF_AUTO_FREE float *row = hrf_calloc((size_t)wide, sizeof *row);
     void *on_device = NULL;
     if (row == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s'", k->spec->name);
-    for (int64_t i = 0; i < k->out_channels; i++)
+    for (int64_t i = 0; i < n; i++)
         row[i] = factor * from[i];
     HRF_TRY(upload(k, row, (size_t)wide * sizeof *row, &on_device, err));
     *out = on_device;
     return HRF_OK;
+}
+
+static enum hrf_status upload_filters(struct conv_kernel *k, const float *from, float factor,
+                                      float **out, struct hrf_error *err)
+{
+    return upload_row(k, from, k->out_channels, k->planned.conv.y[1], factor, out, err);
+}
+
+static enum hrf_status upload_prologue(struct conv_kernel *k, const struct hrf_graph *graph,
+                                       const struct hrf_node *node, struct hrf_error *err)
+{
+    const int64_t wide = k->planned.conv.x[1];
+    if (!k->planned.conv.has_prologue)
+        return HRF_OK;
+    HRF_TRY(upload_row(k, graph->values[node->inputs[HRF_CONV_FACTORS]].data, k->in_channels, wide,
+                       1, &k->factors, err));
+    return upload_row(k, graph->values[node->inputs[HRF_CONV_SHIFTS]].data, k->in_channels, wide, 1,
+                      &k->shifts, err);
 }
 
 /* By the formula of struct hrf_requantize; cuDNN multiplies first and adds the bias then, so its
@@ -271,9 +296,9 @@ static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error
     for (int64_t c = 0; c < r->n_channels && !is_own; c++)
         r->bias[c] *= r->multiplier[c];
     void *on_device = NULL;
-    enum hrf_status status = upload_row(k, r->multiplier, 1, &k->scale, err);
+    enum hrf_status status = upload_filters(k, r->multiplier, 1, &k->scale, err);
     if (status == HRF_OK && hrf_spec_has(k->spec, HRF_CONV_BIAS))
-        status = upload_row(k, r->bias, 1, &k->bias, err);
+        status = upload_filters(k, r->bias, 1, &k->bias, err);
     if (status == HRF_OK && hrf_spec_has(k->spec, HRF_CONV_RESIDUAL))
         status = upload(k, &r->residual_scale, sizeof r->residual_scale, &on_device, err);
     k->residual_scale = on_device;
@@ -307,8 +332,8 @@ static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error 
     if (type == HRF_S8 || type == HRF_U8)
         return upload_requantize(k, err);
     if (hrf_spec_has(k->spec, HRF_CONV_BIAS))
-        return upload_row(k, k->spec->inputs[HRF_CONV_BIAS].constant,
-                          k->spec->op == HRF_OP_GEMM ? t->beta : 1.0f, &k->bias, err);
+        return upload_filters(k, k->spec->inputs[HRF_CONV_BIAS].constant,
+                              k->spec->op == HRF_OP_GEMM ? t->beta : 1.0f, &k->bias, err);
     return HRF_OK;
 }
 
@@ -369,17 +394,53 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
     return HRF_OK;
 }
 
+/* ---- plans of a whole graph ---- */
+
+static bool runs_in_strips(struct hrf_backend *backend, const struct hrf_cudnn_conv *conv)
+{
+    struct hrf_planned_conv planned = { .plan = NULL };
+    if (!conv->has_prologue)
+        return false;
+    return !hrf_cudnn_conv_takes_prologue(conv) ||
+           hrf_plan_cache_get(backend->plans, conv, &planned, NULL) != HRF_OK ||
+           planned.plan == NULL;
+}
+
+/* The convolutions that are asked for first, or (in_strips) those of the strips in the place of the
+ * ones that got no plan. */
+static enum hrf_status describe_all(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                    bool in_strips, struct hrf_cudnn_conv *convs, int32_t *n,
+                                    struct hrf_error *err)
+{
+    const int64_t strip_bytes = hrf_cuda_strip_bytes(backend->device->memory_bytes);
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        bool is_one = hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &convs[*n]);
+        const bool is_asked = is_one && (!convs[*n].has_prologue ||
+                                         hrf_cudnn_conv_takes_prologue(&convs[*n]));
+        if (in_strips && is_one && runs_in_strips(backend, &convs[*n]))
+            HRF_TRY(hrf_cuda_strips_describe(graph, node, strip_bytes, backend->allow_tf32,
+                                             &convs[*n], &is_one, err));
+        else
+            is_one = is_asked && !in_strips;
+        *n += is_one;
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct hrf_graph *graph,
                                        struct hrf_error *err)
 {
-    int32_t n = 0;
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
                                                                  sizeof *convs);
     if (convs == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d nodes", (int)graph->n_nodes);
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        n += hrf_cudnn_conv_describe(graph, &graph->nodes[i], backend->allow_tf32, &convs[n]);
-    return hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_threads, err);
+    for (int in_strips = 0; in_strips < 2; in_strips++) {
+        int32_t n = 0;
+        HRF_TRY(describe_all(backend, graph, in_strips != 0, convs, &n, err));
+        HRF_TRY(hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_threads, err));
+    }
+    return HRF_OK;
 }
 
 /* GEMM's alpha goes into its weights. */
@@ -398,6 +459,11 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
                                       const struct hrf_node *node, struct hrf_kernel **out,
                                       struct hrf_error *err)
 {
+    struct hrf_cudnn_conv conv;
+    if (hrf_node_has_prologue(node) &&
+        (!hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &conv) ||
+         runs_in_strips(backend, &conv)))
+        return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
@@ -408,6 +474,7 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
     fold_alpha(k->spec);
     HRF_TRY(plan(k, graph, node, err));
     HRF_TRY(upload_constants(k, err));
+    HRF_TRY(upload_prologue(k, graph, node, err));
     lay_out_workspace(k);
     *out = owned;
     owned = NULL;

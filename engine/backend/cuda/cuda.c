@@ -182,20 +182,25 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
-    if (hrf_node_has_prologue(node)) {
-        hrf_error_set(
-            err, HRF_E_UNSUPPORTED,
-            "node '%s' (Conv): a prologue has no CUDA kernel; plan for a device that does "
-            "not take it in (BatchNormalization by itself has one)",
-            node->name);
-        return false;
-    }
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
         find_launch(node->op) != NULL)
         return true;
     hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CUDA kernel",
                   node->name, hrf_op_name(node->op));
     return false;
+}
+
+static bool is_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] >= 0 &&
+           graph->values[node->inputs[i]].data != NULL;
+}
+
+static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
+{
+    return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
+           !is_constant(graph, conv, HRF_CONV_X) && is_constant(graph, conv, HRF_CONV_WEIGHTS) &&
+           !is_constant(graph, conv, HRF_CONV_RESIDUAL);
 }
 
 /* ---- the back end ---- */
@@ -340,5 +345,6 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .supports_op = supports_op,
     .compile = compile,
     .prepare = hrf_cuda_prepare_convs,
+    .takes_prologue = takes_prologue,
     .enter = enter,
 };

@@ -62,6 +62,21 @@ static void describe_shapes(const struct hrf_graph *graph, const struct hrf_node
     }
 }
 
+static void describe_prologue(const struct hrf_node *node, struct hrf_cudnn_conv *c)
+{
+    const struct hrf_prologue *p = &node->attributes.prologue;
+    c->has_prologue = hrf_node_has_prologue(node);
+    if (!c->has_prologue)
+        return;
+    c->before.kind = p->activation;
+    if (p->activation == HRF_ACT_CLIP) {
+        c->before.low = (double)p->low;
+        c->before.high = (double)p->high;
+    }
+    if (p->activation == HRF_ACT_LEAKY_RELU)
+        c->before.slope = (double)p->slope;
+}
+
 static void describe_epilogue(const struct hrf_graph *graph, const struct hrf_node *node,
                               struct hrf_cudnn_conv *c)
 {
@@ -72,13 +87,18 @@ static void describe_epilogue(const struct hrf_graph *graph, const struct hrf_no
     c->has_bias = value_of(graph, node, HRF_CONV_BIAS) != NULL;
     c->has_residual = residual != NULL;
     c->residual_type = residual != NULL ? residual->dtype : c->out_type;
-    c->activation = t->activation;
+    c->activation.kind = t->activation;
     if (t->activation == HRF_ACT_CLIP) {
-        c->activation_min = (double)(t->activation_min / step);
-        c->activation_max = (double)(t->activation_max / step);
+        c->activation.low = (double)(t->activation_min / step);
+        c->activation.high = (double)(t->activation_max / step);
     }
     if (t->activation == HRF_ACT_LEAKY_RELU)
-        c->slope = (double)t->alpha;
+        c->activation.slope = (double)t->alpha;
+}
+
+bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv)
+{
+    return conv->type != HRF_F32 || conv->allow_tf32;
 }
 
 bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -100,6 +120,7 @@ bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_nod
     *out = (struct hrf_cudnn_conv){ .type = x->dtype, .out_type = y->dtype };
     out->allow_tf32 = allow_tf32 && x->dtype == HRF_F32;
     describe_shapes(graph, node, out);
+    describe_prologue(node, out);
     describe_epilogue(graph, node, out);
     return true;
 }
@@ -149,19 +170,29 @@ enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
     return HRF_OK;
 }
 
+static int activation_text(const char *name, const struct hrf_cudnn_activation *a, char *text,
+                           size_t size)
+{
+    return snprintf(text, size, " %s %d %.9g %.9g %.9g", name, (int)a->kind, a->low, a->high,
+                    a->slope);
+}
+
 void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *c, char *text, size_t size)
 {
     const struct hrf_cudnn_window *w = &c->window;
-    snprintf(text, size,
-             "%s%s x %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " w %" PRId64 " %" PRId64
-             " %" PRId64 " %" PRId64 " y %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-             " stride %" PRId64 " %" PRId64 " dilation %" PRId64 " %" PRId64 " pads %" PRId64
-             " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s act %d %.9g %.9g %.9g",
-             hrf_dtype_name(c->type), c->allow_tf32 ? " tf32" : "", c->x[0], c->x[1], c->x[2],
-             c->x[3], c->w[0], c->w[1], c->w[2], c->w[3], hrf_dtype_name(c->out_type), c->y[0],
-             c->y[1], c->y[2], c->y[3], w->stride[0], w->stride[1], w->dilation[0], w->dilation[1],
-             w->pad_begin[0], w->pad_begin[1], w->pad_end[0], w->pad_end[1],
-             c->has_bias ? " bias" : "", c->has_residual ? " residual " : "",
-             c->has_residual ? hrf_dtype_name(c->residual_type) : "", (int)c->activation,
-             c->activation_min, c->activation_max, c->slope);
+    int n = snprintf(text, size,
+                     "%s%s x %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " w %" PRId64 " %" PRId64
+                     " %" PRId64 " %" PRId64 " y %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                     " stride %" PRId64 " %" PRId64 " dilation %" PRId64 " %" PRId64
+                     " pads %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s",
+                     hrf_dtype_name(c->type), c->allow_tf32 ? " tf32" : "", c->x[0], c->x[1],
+                     c->x[2], c->x[3], c->w[0], c->w[1], c->w[2], c->w[3],
+                     hrf_dtype_name(c->out_type), c->y[0], c->y[1], c->y[2], c->y[3], w->stride[0],
+                     w->stride[1], w->dilation[0], w->dilation[1], w->pad_begin[0], w->pad_begin[1],
+                     w->pad_end[0], w->pad_end[1], c->has_bias ? " bias" : "",
+                     c->has_residual ? " residual " : "",
+                     c->has_residual ? hrf_dtype_name(c->residual_type) : "");
+    n += activation_text("act", &c->activation, text + n, size - (size_t)n);
+    if (c->has_prologue)
+        (void)activation_text("after", &c->before, text + n, size - (size_t)n);
 }

@@ -12,6 +12,9 @@
  * zero points, a matrix that is computed or lies the other way round, no elements). */
 bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
                              bool allow_tf32, struct hrf_cudnn_conv *out);
+/* Whether engines are asked for one with a prologue at all: they compute it on tensor cores alone
+ * (cuDNN 9.19), and `fp32` keeps off those. */
+bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv);
 /* The engines for `conv`, best first, and the graph they are for; `conv` gets its channels widened.
  * No engine is no error. Release both in any case. */
 HRF_CHECKED enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
@@ -19,7 +22,8 @@ HRF_CHECKED enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
                                                   struct hrf_cudnn_graph *graph,
                                                   struct hrf_cudnn_engines *engines,
                                                   struct hrf_error *err);
-/* All that decides what a plan does, as text: equal convolutions have equal texts. */
+/* All that decides what a plan does, as text: equal convolutions have equal texts. `size`: 512 at
+ * least. */
 void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *conv, char *text, size_t size);
 
 #endif

@@ -19,27 +19,29 @@ static tensor clip(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise *
     return y;
 }
 
-static struct hrf_cudnn_pointwise activation_of(const struct hrf_cudnn_conv *conv)
+static struct hrf_cudnn_pointwise activation_of(const struct hrf_cudnn_activation *activation)
 {
     struct hrf_cudnn_pointwise p = { .mode = CUDNN_POINTWISE_RELU_FWD };
-    if (conv->activation == HRF_ACT_CLIP) {
-        p.lower = conv->activation_min;
-        p.upper = conv->activation_max;
-    } else if (conv->activation == HRF_ACT_LEAKY_RELU) {
-        p.slope = conv->slope;
+    if (activation->kind == HRF_ACT_CLIP) {
+        p.lower = activation->low;
+        p.upper = activation->high;
+    } else if (activation->kind == HRF_ACT_LEAKY_RELU) {
+        p.slope = activation->slope;
     }
     return p;
 }
 
+/* In float up to its end, whatever x is: its factors would lose by 16 bits. */
 static tensor add_prologue(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv, tensor x)
 {
     const int64_t per_channel[4] = { 1, conv->x[1], 1, 1 };
-    const struct hrf_cudnn_pointwise relu = { .mode = CUDNN_POINTWISE_RELU_FWD };
-    tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SCALE, conv->type, per_channel);
-    tensor shift = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SHIFT, conv->type, per_channel);
-    x = binary(g, CUDNN_POINTWISE_MUL, x, scale, conv->type, 0, conv->x);
-    x = binary(g, CUDNN_POINTWISE_ADD, x, shift, conv->type, 0, conv->x);
-    return conv->prologue_relu ? clip(g, &relu, x, conv->type, 0, conv->x) : x;
+    const bool acts = conv->before.kind != HRF_ACT_NONE;
+    const struct hrf_cudnn_pointwise p = activation_of(&conv->before);
+    tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SCALE, HRF_F32, per_channel);
+    tensor shift = hrf_cudnn_tensor(g, HRF_CUDNN_PRE_SHIFT, HRF_F32, per_channel);
+    x = binary(g, CUDNN_POINTWISE_MUL, x, scale, HRF_F32, 0, conv->x);
+    x = binary(g, CUDNN_POINTWISE_ADD, x, shift, acts ? HRF_F32 : conv->type, 0, conv->x);
+    return acts ? clip(g, &p, x, conv->type, 0, conv->x) : x;
 }
 
 /* How many operations follow the convolution: the last one's output is y itself. */
@@ -81,7 +83,7 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
                                      struct hrf_error *err)
 {
     const int64_t per_filter[4] = { 1, conv->w[0], 1, 1 };
-    const bool is_int8 = conv->type == HRF_S8, acts = conv->activation != HRF_ACT_NONE;
+    const bool is_int8 = conv->type == HRF_S8, acts = conv->activation.kind != HRF_ACT_NONE;
     struct tail tail = { .left = is_int8 + conv->has_bias + conv->has_residual + acts,
                          .out_type = conv->out_type };
     *out = (struct hrf_cudnn_graph){ .graph = NULL };
@@ -102,7 +104,7 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
     if (conv->has_residual)
         y = add_residual(out, conv, &tail, y);
     if (acts) {
-        const struct hrf_cudnn_pointwise p = activation_of(conv);
+        const struct hrf_cudnn_pointwise p = activation_of(&conv->activation);
         (void)clip(out, &p, y, conv->out_type, HRF_CUDNN_Y, conv->y);
     }
     return hrf_cudnn_graph_finish(out, err);

@@ -1,6 +1,7 @@
 /* cudnn_conv.h - a convolution with all that follows it, as one cuDNN operation graph.
  *
- * Floating precisions: y = act(conv([act](x * pre_scale + pre_shift)], w) + bias + residual).
+ * Floating precisions: y = act(conv([act](x * pre_scale + pre_shift)], w) + bias + residual), with
+ * float between and zeros around the image that the convolution sees.
  * INT8: y = saturate(round(act(conv(x, w) * scale[k] + bias[k] + residual * residual_scale))),
  * with x, w, y and the residual signed 8-bit and the sum in 32-bit integers: scale and bias are
  * in units of y's step. Tensors dense NHWC, weights K, R, S, C (NHWC of N = K).
@@ -19,8 +20,14 @@ enum hrf_cudnn_conv_tensor {
     HRF_CUDNN_BIAS,           /* [K] float */
     HRF_CUDNN_RESIDUAL,       /* of y's shape */
     HRF_CUDNN_RESIDUAL_SCALE, /* [1] float; INT8 only */
-    HRF_CUDNN_PRE_SCALE,      /* [C], of x's type; floating precisions only */
+    HRF_CUDNN_PRE_SCALE,      /* [C] float; floating precisions only */
     HRF_CUDNN_PRE_SHIFT,
+    HRF_CUDNN_N_TENSORS = HRF_CUDNN_PRE_SHIFT,
+};
+
+struct hrf_cudnn_activation {
+    enum hrf_activation kind;
+    double low, high, slope; /* CLIP; LEAKY_RELU */
 };
 
 struct hrf_cudnn_conv {
@@ -29,10 +36,8 @@ struct hrf_cudnn_conv {
     enum hrf_dtype residual_type;
     int64_t x[4], w[4], y[4]; /* N, C, H, W; w is K, C / group, R, S */
     struct hrf_cudnn_window window;
-    bool has_bias, has_residual;
-    bool has_prologue, prologue_relu;
-    enum hrf_activation activation;
-    double activation_min, activation_max, slope;
+    bool has_bias, has_residual, has_prologue;
+    struct hrf_cudnn_activation activation, before; /* before: the prologue's */
     bool allow_tf32; /* F32 only: the tensor cores' 10-bit mantissa */
 };
 

@@ -9,8 +9,8 @@ enum { TIMED_RUNS = 5, LONG_MS = 10 };
 /* Zeros in the place of every tensor. */
 struct scratch {
     void *memory;
-    int64_t ids[9];
-    void *pointers[9];
+    int64_t ids[HRF_CUDNN_N_TENSORS];
+    void *pointers[HRF_CUDNN_N_TENSORS];
     int32_t n;
     size_t n_bytes; /* handed out so far */
 };
@@ -43,6 +43,10 @@ static void lay_out(struct scratch *s, const struct hrf_cudnn_conv *c)
         add(s, HRF_CUDNN_RESIDUAL, elements(c->y), c->residual_type);
     if (c->has_residual && c->type == HRF_S8)
         add(s, HRF_CUDNN_RESIDUAL_SCALE, 1, HRF_F32);
+    if (c->has_prologue) {
+        add(s, HRF_CUDNN_PRE_SCALE, c->x[1], HRF_F32);
+        add(s, HRF_CUDNN_PRE_SHIFT, c->x[1], HRF_F32);
+    }
 }
 
 /* Memory for all tensors and the largest workspace; false: there is not that much. */

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/path.h"
+#include "engine/backend/cuda/conv_strips.h"
 #include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/model/model.h"
 #include "engine/run/made_ranges.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t MEMORY = 80000000000; /* both have as much or more */
 enum { MOST_KNOWN = 4000, MOST_ENGINES = 128, BATCH = 64 };
 
 /* What was answered before, by the convolution's text. */
@@ -89,6 +91,19 @@ static const struct answer *ask(struct device *device, const struct hrf_cudnn_co
     return answer;
 }
 
+/* As the back end describes it: where engines know no prologue, a strip of its image. */
+static bool describe(const struct hrf_graph *graph, const struct hrf_node *node, bool allow_tf32,
+                     struct hrf_cudnn_conv *conv)
+{
+    struct hrf_error err = { .text = "" };
+    bool is_one = hrf_cudnn_conv_describe(graph, node, allow_tf32, conv);
+    if (is_one && conv->has_prologue && !hrf_cudnn_conv_takes_prologue(conv))
+        assert_int_equal(hrf_cuda_strips_describe(graph, node, hrf_cuda_strip_bytes(MEMORY),
+                                                  allow_tf32, conv, &is_one, &err),
+                         HRF_OK);
+    return is_one;
+}
+
 /* Convolutions in groups have no 8-bit engine. */
 static bool may_have_none(const struct hrf_cudnn_conv *conv)
 {
@@ -102,8 +117,7 @@ static void check_network(const struct hrf_graph *graph, const char *name, const
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_cudnn_conv conv;
         char text[1024];
-        if (!hrf_cudnn_conv_describe(graph, &graph->nodes[i], strcmp(precision, "tf32") == 0,
-                                     &conv))
+        if (!describe(graph, &graph->nodes[i], strcmp(precision, "tf32") == 0, &conv))
             continue;
         const struct answer *answer = ask(device, &conv);
         n++;
