@@ -55,8 +55,8 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
     json_t *object = json_object();
     put_text(object, "key", facts->key);
     if (facts->key == NULL) {
-        static const char *const keys[] = { "cached", "seconds", "samples", "method",
-                                            "kept_in_float32" };
+        static const char *const keys[] = { "cached", "seconds",   "samples",
+                                            "method", "sample_of", "kept_in_float32" };
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             put(object, keys[i], json_null());
         put_reason(object, "key", facts->reason != NULL ? facts->reason : "nothing was calibrated");
@@ -66,6 +66,7 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
     put(object, "seconds", hrf_json_number(facts->seconds));
     put(object, "samples", json_integer(facts->samples));
     put_text(object, "method", facts->method);
+    put_text(object, "sample_of", facts->of_other_slides ? "calibrate.slides" : "dataset");
     json_t *kept = json_array();
     for (size_t i = 0; i < facts->n_kept; i++)
         json_array_append_new(kept,

@@ -235,9 +235,10 @@ static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
     computed_on(out, cohort);
     if (c->key != NULL) {
         fact(out, "calibration", c->key);
-        hrf_out_addf(out, "<dt>calibration made</dt><dd>%s, %lld samples, ",
+        hrf_out_addf(out, "<dt>calibration made</dt><dd>%s, %lld samples of %s, ",
                      c->cached ? "earlier (found in the store)" : "in this run",
-                     (long long)c->samples);
+                     (long long)c->samples,
+                     c->of_other_slides ? "slides that are not evaluated" : "the cohort");
         hrf_out_html(out, c->method != NULL ? c->method : "");
         hrf_out_adds(out, ", ");
         hrf_page_seconds(out, c->seconds);

@@ -140,6 +140,7 @@ static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_pa
     cohort->calibration.cached = facts->cached;
     cohort->calibration.seconds = facts->seconds;
     cohort->calibration.samples = facts->samples;
+    cohort->calibration.of_other_slides = facts->of_other_slides;
     return ok && copy_text(facts->key, &cohort->calibration.key) &&
            copy_text(facts->method, &cohort->calibration.method) &&
            copy_text(facts->reason, &cohort->calibration.reason) &&

@@ -33,6 +33,7 @@ struct hrf_calibration_facts {
     bool cached;
     double seconds;
     int64_t samples;
+    bool of_other_slides; /* the sample is of slides that are not evaluated: calibrate.slides */
     const struct hrf_calibration_keep *kept; /* what int8 leaves in float32, and why */
     size_t n_kept;
 };

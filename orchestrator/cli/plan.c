@@ -174,6 +174,8 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
            preview->slides.n_items, (long long)slides_in(preview, HRF_SLIDE_PENDING),
            (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
            (long long)slides_in(preview, HRF_SLIDE_FAILED));
+    if (preview->slides.n_sample > 0)
+        printf("          and %zu that only calibrate\n", preview->slides.n_sample);
     print_counts("tile", c.reasons[HRF_TASK_TILE]);
     const char *method = hrf_tissue_method_name(w->tiler.tissue.method);
     if (w->tiler.mode == HRF_TILER_SLIDE)
@@ -221,9 +223,10 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
     for (size_t i = 0; i < preview->n_tasks; i++)
         json_array_append_new(tasks, task_json(preview, &preview->tasks[i]));
     HRF_AUTO_JSON value = json_pack(
-        "{sisosbs{sIsIsIsI}sosIso}", "version", 1, "directory", hrf_json_string(directory),
+        "{sisosbs{sIsIsIsIsI}sosIso}", "version", 1, "directory", hrf_json_string(directory),
         "continues", (int)preview->has_run, "slides", "total", (json_int_t)preview->slides.n_items,
-        "pending", (json_int_t)slides_in(preview, HRF_SLIDE_PENDING), "excluded",
+        "calibrating", (json_int_t)preview->slides.n_sample, "pending",
+        (json_int_t)slides_in(preview, HRF_SLIDE_PENDING), "excluded",
         (json_int_t)slides_in(preview, HRF_SLIDE_EXCLUDED), "failed",
         (json_int_t)slides_in(preview, HRF_SLIDE_FAILED), "tasks", tasks, "patches_to_score",
         (json_int_t)count(preview).patches, "layouts", layouts_json(w, request, refusals));

@@ -106,7 +106,7 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
  * before anything is written. The run reads the dataset again when it begins. */
 static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_error *err)
 {
-    struct hrf_slide_rows slides = { NULL, 0 };
+    struct hrf_slide_rows slides = { .items = NULL };
     const enum hrf_status status = hrf_ingest(w, &slides, NULL, err);
     hrf_slide_rows_release(&slides);
     return status;

@@ -193,9 +193,10 @@ static bool print_job(const struct evidence *e, const char *job_id)
 static enum hrf_status unknown(const char *directory, const struct evidence *e, const char *name,
                                struct hrf_error *err)
 {
-    HRF_AUTO_FREE const char **names = hrf_calloc(e->slides.n_items + 1, sizeof *names);
+    const size_t n = e->slides.n_items + e->slides.n_sample;
+    HRF_AUTO_FREE const char **names = hrf_calloc(n + 1, sizeof *names);
     HRF_AUTO_FREE char *shown = hrf_text_printable(name);
-    for (size_t i = 0; names != NULL && i < e->slides.n_items; i++)
+    for (size_t i = 0; names != NULL && i < n; i++)
         names[i] = e->slides.items[i].name;
     const char *near = names != NULL ? hrf_nearest_word(name, names) : NULL;
     HRF_AUTO_FREE char *hint = near != NULL ? hrf_text_printable(near) : NULL;
@@ -209,7 +210,7 @@ static enum hrf_status find(struct hrf_store *store, const struct evidence *e,
                             const char *directory, const char *name, bool json,
                             struct hrf_error *err)
 {
-    for (size_t i = 0; i < e->slides.n_items; i++)
+    for (size_t i = 0; i < e->slides.n_items + e->slides.n_sample; i++)
         if (strcmp(e->slides.items[i].name, name) == 0)
             return json ? print_json(store, e, &e->slides.items[i], err)
                         : print_text(store, e, &e->slides.items[i], err);
@@ -220,7 +221,7 @@ static enum hrf_status why(const char *directory, const char *name, bool json,
                            struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct evidence e = { .slides = { NULL, 0 } };
+    struct evidence e = { .slides = { .items = NULL } };
     HRF_TRY(hrf_cli_open(directory, &store, err));
     enum hrf_status status = evidence_read(store, &e, err);
     if (status == HRF_OK)

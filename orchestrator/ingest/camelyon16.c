@@ -155,8 +155,10 @@ static enum hrf_status add_training(struct ingest *ingest, const char *top, stru
 static enum hrf_status add_flat(struct ingest *ingest, const char *root, const char *images,
                                 struct hrf_error *err)
 {
-    enum hrf_split split = ingest->workflow->dataset.split;
-    struct ingest all = { .workflow = ingest->workflow, .warnings = ingest->warnings };
+    enum hrf_split split = ingest->dataset->split;
+    struct ingest all = { .dataset = ingest->dataset,
+                          .section = ingest->section,
+                          .warnings = ingest->warnings };
     enum hrf_status status = add_testing(&all, root, images, err);
     for (size_t i = 0; i < all.rows.n_items && status == HRF_OK; i++) {
         const struct hrf_slide_row *from = &all.rows.items[i];
@@ -179,10 +181,11 @@ static enum hrf_status add_flat(struct ingest *ingest, const char *root, const c
 
 enum hrf_status ingest_camelyon16(struct ingest *ingest, struct hrf_error *err)
 {
-    const char *root = ingest->workflow->dataset.root;
-    enum hrf_split split = ingest->workflow->dataset.split;
+    const char *root = ingest->dataset->root;
+    enum hrf_split split = ingest->dataset->split;
     if (!hrf_path_is_directory(root))
-        return hrf_error_set(err, HRF_E_USER, "dataset.root: '%s' is not a folder", root);
+        return hrf_error_set(err, HRF_E_USER, "%s.root: '%s' is not a folder", ingest->section,
+                             root);
     HRF_AUTO_FREE char *flat = find_child(root, "images");
     HRF_AUTO_FREE char *training = find_child(root, "training");
     HRF_AUTO_FREE char *testing = find_child(root, "testing");
@@ -190,13 +193,15 @@ enum hrf_status ingest_camelyon16(struct ingest *ingest, struct hrf_error *err)
         return add_flat(ingest, root, flat, err);
     if (split != HRF_SPLIT_TESTING) {
         if (training == NULL)
-            return hrf_error_set(err, HRF_E_USER, "dataset.root: '%s' has no training/", root);
+            return hrf_error_set(err, HRF_E_USER, "%s.root: '%s' has no training/", ingest->section,
+                                 root);
         HRF_TRY(add_training(ingest, training, err));
     }
     if (split == HRF_SPLIT_TRAINING)
         return HRF_OK;
     HRF_AUTO_FREE char *images = testing != NULL ? find_child(testing, "images") : NULL;
     if (images == NULL)
-        return hrf_error_set(err, HRF_E_USER, "dataset.root: '%s' has no testing/images/", root);
+        return hrf_error_set(err, HRF_E_USER, "%s.root: '%s' has no testing/images/",
+                             ingest->section, root);
     return add_testing(ingest, testing, images, err);
 }

@@ -64,7 +64,7 @@ static char *unique_name(const struct ingest *ingest, const char *path)
 
 static bool is_excluded(const struct ingest *ingest, const char *name)
 {
-    const struct hrf_text_list *list = &ingest->workflow->dataset.exclude;
+    const struct hrf_text_list *list = &ingest->dataset->exclude;
     for (size_t i = 0; i < list->n_items; i++)
         if (strcasecmp(list->items[i], name) == 0)
             return true;
@@ -74,20 +74,18 @@ static bool is_excluded(const struct ingest *ingest, const char *name)
 static enum hrf_status fingerprint(struct hrf_slide_row *row, struct hrf_error *err)
 {
     struct stat st;
-    HRF_AUTO_FREE char *shown = hrf_text_printable(row->path);
-    const char *name = shown != NULL ? shown : "?";
-    if (stat(row->path, &st) != 0) {
-        row->state = HRF_SLIDE_FAILED;
-        row->reason = errno == ENOENT ? hrf_format("the file '%s' does not exist", name)
-                                      : hrf_format("the file '%s' cannot be looked at", name);
-    } else if (S_ISDIR(st.st_mode)) {
-        row->state = HRF_SLIDE_FAILED;
-        row->reason = hrf_format("'%s' is a directory, not a slide", name);
-    } else {
+    const int error = stat(row->path, &st) != 0 ? errno : 0;
+    if (error == 0 && !S_ISDIR(st.st_mode)) {
         row->n_bytes = (int64_t)st.st_size;
         row->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
         return HRF_OK;
     }
+    HRF_AUTO_FREE char *shown = hrf_text_printable(row->path);
+    row->state = HRF_SLIDE_FAILED;
+    if (shown != NULL)
+        row->reason = error == ENOENT ? hrf_format("the file '%s' does not exist", shown)
+                      : error != 0    ? hrf_format("the file '%s' cannot be looked at", shown)
+                                      : hrf_format("'%s' is a directory, not a slide", shown);
     return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
 }
 
@@ -160,34 +158,120 @@ enum hrf_status ingest_list(const char *directory, struct name_list *out, struct
 /* A name under `exclude` that is no slide is most likely a typing error. */
 static void warn_unknown_excludes(struct ingest *ingest)
 {
-    const struct hrf_text_list *list = &ingest->workflow->dataset.exclude;
+    const struct hrf_text_list *list = &ingest->dataset->exclude;
     for (size_t i = 0; i < list->n_items; i++) {
         bool found = false;
         for (size_t k = 0; k < ingest->rows.n_items; k++)
             found |= strcasecmp(ingest->rows.items[k].name, list->items[i]) == 0;
         HRF_AUTO_FREE char *shown = hrf_text_printable(list->items[i]);
         if (!found)
-            ingest_warn(ingest, "dataset.exclude names '%s', which is not in the cohort",
-                        shown != NULL ? shown : "?");
+            ingest_warn(ingest, "%s.exclude names '%s', which is none of its slides",
+                        ingest->section, shown != NULL ? shown : "?");
     }
+}
+
+static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err)
+{
+    static enum hrf_status (*const readers[])(struct ingest *, struct hrf_error *) = {
+        [HRF_LAYOUT_CAMELYON16] = ingest_camelyon16,
+        [HRF_LAYOUT_FILES] = ingest_files,
+        [HRF_LAYOUT_CSV] = ingest_csv,
+    };
+    HRF_TRY(readers[ingest->dataset->layout](ingest, err));
+    if (ingest->rows.n_items == 0)
+        return hrf_error_set(err, HRF_E_USER, "%s has no slides", ingest->section);
+    warn_unknown_excludes(ingest);
+    return HRF_OK;
+}
+
+/* The same file, by whichever path. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat u, v;
+    return strcmp(a, b) == 0 ||
+           (stat(a, &u) == 0 && stat(b, &v) == 0 && u.st_dev == v.st_dev && u.st_ino == v.st_ino);
+}
+
+/* What a scale was fitted on says too good things of it. */
+static enum hrf_status leave_out(struct ingest *cohort, size_t n_slides,
+                                 const struct hrf_slide_row *sample, struct hrf_error *err)
+{
+    for (size_t i = 0; i < n_slides; i++) {
+        struct hrf_slide_row *row = &cohort->rows.items[i];
+        if (row->state == HRF_SLIDE_EXCLUDED || !is_same_file(row->path, sample->path))
+            continue;
+        hrf_free(row->reason);
+        row->state = HRF_SLIDE_EXCLUDED;
+        row->reason = hrf_strdup("it is one of calibrate.slides: not evaluated");
+        if (row->reason == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    }
+    return HRF_OK;
+}
+
+static bool wants_int8(const struct hrf_workflow *workflow)
+{
+    for (size_t i = 0; i < workflow->n_precisions; i++)
+        if (workflow->precision[i] == HRF_INT8)
+            return true;
+    return false;
+}
+
+/* Puts the rows of `sample` behind the cohort's, without labels and those excluded. */
+static enum hrf_status append(struct ingest *cohort, const struct ingest *sample, bool is_used,
+                              struct hrf_error *err)
+{
+    const size_t n_items = cohort->rows.n_items;
+    for (size_t i = 0; i < sample->rows.n_items; i++) {
+        const struct hrf_slide_row *from = &sample->rows.items[i];
+        struct hrf_slide_row *row;
+        if (from->state == HRF_SLIDE_EXCLUDED)
+            continue;
+        HRF_TRY(leave_out(cohort, n_items, from, err));
+        if (!is_used)
+            continue;
+        HRF_TRY(ingest_add(cohort, from->path, &row, err));
+        row->mpp_csv = from->mpp_csv;
+        row->calibrates = true;
+        if (row->state == HRF_SLIDE_FAILED)
+            ingest_warn(cohort, "%s: not in the sample: %s", sample->section, row->reason);
+    }
+    cohort->rows.n_sample = cohort->rows.n_items - n_items;
+    cohort->rows.n_items = n_items;
+    return cohort->rows.n_sample > 0 || !is_used
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER, "%s: every slide is excluded", sample->section);
+}
+
+static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workflow *workflow,
+                                   struct hrf_error *err)
+{
+    static const struct hrf_workflow_dataset nothing = { .layout = HRF_LAYOUT_FILES };
+    struct ingest sample = { .dataset = &workflow->calibrate.slides,
+                             .section = "calibrate.slides",
+                             .warnings = cohort->warnings };
+    HRF_TRY(read_dataset(cohort, err));
+    if (!hrf_dataset_is_given(sample.dataset))
+        return HRF_OK;
+    enum hrf_status status = read_dataset(&sample, err);
+    cohort->dataset = &nothing; /* whose exclude is not the sample's */
+    if (status == HRF_OK)
+        status = append(cohort, &sample, wants_int8(workflow), err);
+    hrf_slide_rows_release(&sample.rows);
+    return status;
 }
 
 enum hrf_status hrf_ingest(const struct hrf_workflow *workflow, struct hrf_slide_rows *out,
                            struct hrf_strbuf *warnings, struct hrf_error *err)
 {
-    struct ingest ingest = { .workflow = workflow, .warnings = warnings };
-    enum hrf_status status = workflow->dataset.layout == HRF_LAYOUT_FILES
-                                 ? ingest_files(&ingest, err)
-                             : workflow->dataset.layout == HRF_LAYOUT_CSV
-                                 ? ingest_csv(&ingest, err)
-                                 : ingest_camelyon16(&ingest, err);
-    if (status == HRF_OK && ingest.rows.n_items == 0)
-        status = hrf_error_set(err, HRF_E_USER, "the cohort has no slides");
+    struct ingest ingest = { .dataset = &workflow->dataset,
+                             .section = "dataset",
+                             .warnings = warnings };
+    enum hrf_status status = ingest_both(&ingest, workflow, err);
     if (status != HRF_OK) {
         hrf_slide_rows_release(&ingest.rows);
         return status;
     }
-    warn_unknown_excludes(&ingest);
     *out = ingest.rows;
     return HRF_OK;
 }

@@ -2,7 +2,8 @@
  *
  * Looks at names, label files and stat() only; no slide is opened here (the tile jobs do that).
  * A slide is never dropped: one that a label file names and that is missing becomes a row of
- * state HRF_SLIDE_FAILED, an excluded one a row of state HRF_SLIDE_EXCLUDED.
+ * state HRF_SLIDE_FAILED, an excluded one a row of state HRF_SLIDE_EXCLUDED. The slides of
+ * calibrate.slides stand behind the cohort's; what is in both is excluded from the cohort.
  */
 #ifndef HRF_ORCHESTRATOR_INGEST_INGEST_H
 #define HRF_ORCHESTRATOR_INGEST_INGEST_H

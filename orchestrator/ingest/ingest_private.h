@@ -5,7 +5,8 @@
 #include "orchestrator/ingest/ingest.h"
 
 struct ingest {
-    const struct hrf_workflow *workflow;
+    const struct hrf_workflow_dataset *dataset;
+    const char *section; /* of the workflow, that names it */
     struct hrf_slide_rows rows;
     size_t capacity;
     struct hrf_strbuf *warnings; /* may be NULL */

@@ -21,7 +21,7 @@ static const struct hrf_slide_row *find_path(const struct ingest *ingest, const 
 
 enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
 {
-    const struct hrf_text_list *globs = &ingest->workflow->dataset.files;
+    const struct hrf_text_list *globs = &ingest->dataset->files;
     for (size_t i = 0; i < globs->n_items; i++) {
         glob_t found;
         errno = 0;
@@ -32,11 +32,11 @@ enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
                                  globs->items[i]);
         /* GLOB_ERR stops at a folder that is not there as at one that may not be read. */
         if (code == GLOB_NOMATCH || (code != 0 && (why == ENOENT || why == ENOTDIR)))
-            return hrf_error_set(err, HRF_E_USER, "dataset.files: '%s' matches no file",
+            return hrf_error_set(err, HRF_E_USER, "%s.files: '%s' matches no file", ingest->section,
                                  globs->items[i]);
         if (code != 0)
-            return hrf_error_set_errno(err, why, "dataset.files: '%s': a folder cannot be read",
-                                       globs->items[i]);
+            return hrf_error_set_errno(err, why, "%s.files: '%s': a folder cannot be read",
+                                       ingest->section, globs->items[i]);
         enum hrf_status status = HRF_OK;
         for (size_t k = 0; k < found.gl_pathc && status == HRF_OK; k++)
             if (!hrf_path_is_directory(found.gl_pathv[k]) &&
@@ -169,7 +169,7 @@ static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t 
 
 enum hrf_status ingest_csv(struct ingest *ingest, struct hrf_error *err)
 {
-    const char *path = ingest->workflow->dataset.csv;
+    const char *path = ingest->dataset->csv;
     HRF_AUTO(hrf_csv) csv = NULL;
     struct columns columns;
     struct wrong wrong = { .path = path, .text = HRF_STRBUF_INIT };

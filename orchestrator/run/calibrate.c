@@ -64,11 +64,17 @@ static void sample_release(struct sample *sample)
     hrf_free(sample->parts);
 }
 
+/* The cohort's slides are of the sample unless others were named for it. */
+static bool may_sample(const struct run *run, const struct hrf_task_row *tile)
+{
+    return run->slides.n_sample == 0 || tile->slide_id > (int64_t)run->slides.n_items;
+}
+
 static bool tiling_is_over(const struct run *run)
 {
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind == HRF_TASK_TILE && t->state != HRF_TASK_FINISHED &&
+        if (t->kind == HRF_TASK_TILE && may_sample(run, t) && t->state != HRF_TASK_FINISHED &&
             t->state != HRF_TASK_BROKEN)
             return false;
     }
@@ -84,7 +90,7 @@ static enum hrf_status load_parts(struct run *run, struct sample *sample, int64_
     *total = 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED)
+        if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED || !may_sample(run, t))
             continue;
         struct part *part = &sample->parts[sample->n_parts];
         part->slide_id = t->slide_id;
@@ -209,7 +215,8 @@ static enum hrf_status plan_observing(struct run *run, const struct sample *samp
                                       struct hrf_error *err)
 {
     HRF_TRY(hrf_store_begin(run->store, err));
-    for (size_t i = 0, k = 0; i < run->slides.n_items; i++) { /* both in the slides' order */
+    const size_t n = run->slides.n_items + run->slides.n_sample;
+    for (size_t i = 0, k = 0; i < n; i++) { /* both in the slides' order */
         const int64_t id = run->slides.items[i].id;
         if (k < sample->n_parts && sample->parts[k].slide_id == id)
             k++;
@@ -411,9 +418,10 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
     HRF_AUTO(hrf_calibration) calibration = NULL;
     char key[HRF_HASH_HEX];
     if (sample->n_patches == 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "no slide has a patch of tissue, so INT8 cannot be calibrated; leave "
-                             "int8 out of 'precision'");
+        return hrf_error_set(
+            err, HRF_E_USER, "no slide%s has a patch of tissue, so INT8 cannot be calibrated; %s",
+            run->slides.n_sample > 0 ? " of calibrate.slides" : "",
+            run->slides.n_sample > 0 ? "name others" : "leave int8 out of 'precision'");
     HRF_TRY(calibration_key(run, sample, key, err));
     HRF_TRY(hrf_calibrations_get(store, key, &calibration, err));
     if (calibration != NULL)
@@ -463,11 +471,12 @@ enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *er
         const struct hrf_task_row *t = &run->tasks.items[i];
         if (t->kind == HRF_TASK_CALIBRATE && t->state == HRF_TASK_BROKEN)
             return hrf_error_set(err, HRF_E_EXTERNAL,
-                                 "int8 could not be calibrated: slide %lld, a part of the sample, "
-                                 "failed: %s; run again, exclude the slide (dataset.exclude) or "
+                                 "int8 could not be calibrated: slide '%s', a part of the sample, "
+                                 "failed: %s; run again, exclude the slide (%s.exclude) or "
                                  "leave int8 out",
-                                 (long long)t->slide_id,
-                                 t->reason != NULL ? t->reason : "no reason given");
+                                 run->slides.items[t->slide_id - 1].name,
+                                 t->reason != NULL ? t->reason : "no reason given",
+                                 run->slides.n_sample > 0 ? "calibrate.slides" : "dataset");
     }
     return hrf_error_set(err, HRF_E_BUG, "the tasks ended without a calibration");
 }

@@ -17,7 +17,7 @@ struct hrf_task_row *run_find_task(struct run *run, int64_t task_id)
 
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
 {
-    bool there = slide_id >= 1 && (size_t)slide_id <= run->slides.n_items;
+    bool there = slide_id >= 1 && (size_t)slide_id <= run->slides.n_items + run->slides.n_sample;
     return there ? &run->slides.items[slide_id - 1] : NULL; /* ids count from 1 */
 }
 
@@ -36,6 +36,11 @@ struct run_region run_region(const struct hrf_workflow *w)
     return (struct run_region){ "patch", t->patch.size, t->patch.stride, t->patch.mpp };
 }
 
+double run_fallback_mpp(const struct hrf_workflow *w, const struct hrf_slide_row *slide)
+{
+    return slide->calibrates ? w->calibrate.slides.mpp : w->dataset.mpp;
+}
+
 enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
                              char out[HRF_HASH_HEX], struct hrf_error *err)
 {
@@ -50,7 +55,7 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
                                       .mpp = region.mpp,
                                       .min_tissue = w->tiler.tissue.min_tissue,
                                       .csv_mpp = slide->mpp_csv,
-                                      .workflow_mpp = w->dataset.mpp };
+                                      .workflow_mpp = run_fallback_mpp(w, slide) };
     return hrf_dag_tile_key(&inputs, out, err);
 }
 
@@ -66,6 +71,8 @@ static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
                                   struct hrf_error *err)
 {
     HRF_TRY(hrf_store_put_slide(run->store, slide, err));
+    if (slide->calibrates) /* it may have been one of the cohort */
+        HRF_TRY(hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err));
     if (slide->state == HRF_SLIDE_PENDING)
         return plan_tile(run, slide, err);
     HRF_TRY(hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, NULL, 0, err));
@@ -115,12 +122,13 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     hrf_strbuf_release(&warnings);
     HRF_TRY(status);
     HRF_TRY(hrf_store_begin(run->store, err));
-    HRF_TRY(hrf_store_trim_slides(run->store, (int64_t)run->slides.n_items, err));
-    for (size_t i = 0; i < run->slides.n_items; i++)
+    const size_t n = run->slides.n_items + run->slides.n_sample;
+    HRF_TRY(hrf_store_trim_slides(run->store, (int64_t)n, err));
+    for (size_t i = 0; i < n; i++)
         HRF_TRY(plan_slide(run, &run->slides.items[i], err));
     HRF_TRY(run_reload_tasks(run, err));
     HRF_TRY(revive(run, err));
-    for (size_t i = 0; i < run->slides.n_items && !run_wants_int8(run); i++)
+    for (size_t i = 0; i < n && !run_wants_int8(run); i++)
         HRF_TRY(hrf_store_plan_tasks(run->store, run->slides.items[i].id, HRF_TASK_CALIBRATE, NULL,
                                      0, err));
     hrf_crash_point("run.plan.before_commit");
@@ -178,6 +186,8 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     struct hrf_slide_row *slide = run_find_slide(run, slide_id);
     HRF_TRY(hrf_store_get_tile_plan(run->store, slide_id, &plan, err));
     HRF_TRY(hrf_store_set_slide_tiling(run->store, slide_id, plan->hash, err));
+    if (slide->calibrates)
+        return HRF_OK;
     if (plan->n_patches == 0) {
         slide->state = HRF_SLIDE_NO_TISSUE;
         HRF_TRY(hrf_store_set_slide_state(run->store, slide_id, HRF_SLIDE_NO_TISSUE, plan->warning,

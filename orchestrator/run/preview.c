@@ -163,13 +163,14 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
     HRF_TRY(hrf_ingest(scene->workflow, &p->slides, &p->warnings, err));
     HRF_TRY(hrf_hash_file(scene->workflow->model.file, scene->model_sha256, err));
     HRF_TRY(open_store(scene, directory, err));
-    for (size_t i = 0; i < p->slides.n_items; i++)
+    for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++)
         if (p->slides.items[i].state == HRF_SLIDE_PENDING)
             HRF_TRY(add_tile(scene, &p->slides.items[i], err));
     const size_t n_tiles = p->n_tasks;
     for (size_t i = 0; i < n_tiles; i++) {
         const struct hrf_preview_task tile = p->tasks[i]; /* adding moves the array */
-        HRF_TRY(add_infer(scene, &tile, err));
+        if (!p->slides.items[tile.row.slide_id - 1].calibrates)
+            HRF_TRY(add_infer(scene, &tile, err));
     }
     return count_jobs(scene, err);
 }

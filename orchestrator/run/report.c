@@ -112,6 +112,7 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     facts->key = p->calibration->key;
     facts->method = p->calibration->method;
     facts->samples = p->calibration->n_samples;
+    facts->of_other_slides = hrf_dataset_is_given(&w->calibrate.slides);
     facts->kept = p->calibration->keep;
     facts->n_kept = p->calibration->n_keep;
     facts->cached = cached != NULL && strcmp(cached, "yes") == 0;

@@ -145,7 +145,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
 /* Where each slide stands, from its tasks; every slide ends in exactly one state. */
 static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
 {
-    size_t n = run->slides.n_items;
+    const size_t n = run->slides.n_items + run->slides.n_sample;
     if (run_waits_for_calibration(run)) /* more tasks are to come */
         return HRF_OK;
     HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);

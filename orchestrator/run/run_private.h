@@ -89,6 +89,8 @@ struct run_region {
     double mpp;
 };
 struct run_region run_region(const struct hrf_workflow *workflow);
+/* um/px of a slide that carries none; 0 = it is not said. */
+double run_fallback_mpp(const struct hrf_workflow *workflow, const struct hrf_slide_row *slide);
 /* The content key of a slide's tile task. */
 HRF_CHECKED enum hrf_status run_tile_key(const struct hrf_workflow *workflow,
                                          const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],

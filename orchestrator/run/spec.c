@@ -52,7 +52,7 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     out->slide_name = hrf_strdup(slide->name);
     out->slide_path = hrf_strdup(slide->path);
     out->mpp_override = slide->mpp_csv;
-    out->mpp_fallback = run->workflow->dataset.mpp;
+    out->mpp_fallback = run_fallback_mpp(run->workflow, slide);
     out->first_patch = row->first_patch;
     out->n_patches = row->n_patches;
     if (out->id == NULL || out->key == NULL || out->slide_name == NULL || out->slide_path == NULL)

@@ -42,6 +42,8 @@ static const char *const steps[HRF_STORE_VERSION] = {
     "ALTER TABLE attempt ADD COLUMN place INTEGER DEFAULT 0;"
     "ALTER TABLE task ADD COLUMN time_level INTEGER DEFAULT 0;"
     "ALTER TABLE task ADD COLUMN memory_level INTEGER DEFAULT 0;",
+    /* 4: slides that only calibrate */
+    "ALTER TABLE slide ADD COLUMN calibrates INTEGER DEFAULT 0;",
 };
 
 /* Write-ahead logging needs shared memory, which file systems of several machines do not give. */

@@ -27,10 +27,10 @@ void hrf_slide_row_release(struct hrf_slide_row *row)
 
 void hrf_slide_rows_release(struct hrf_slide_rows *rows)
 {
-    for (size_t i = 0; i < rows->n_items; i++)
+    for (size_t i = 0; i < rows->n_items + rows->n_sample; i++)
         hrf_slide_row_release(&rows->items[i]);
     hrf_free(rows->items);
-    *rows = (struct hrf_slide_rows){ NULL, 0 };
+    *rows = (struct hrf_slide_rows){ .items = NULL };
 }
 
 enum hrf_status hrf_store_get_fact(struct hrf_store *store, const char *key, char **out,
@@ -63,8 +63,8 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
                                     struct hrf_error *err)
 {
     sqlite3_stmt *s;
-    HRF_TRY(hrf_store_prepare(store, "INSERT OR REPLACE INTO slide VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
-                              &s, err));
+    HRF_TRY(hrf_store_prepare(
+        store, "INSERT OR REPLACE INTO slide VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
     sqlite3_bind_int64(s, 1, row->id);
     hrf_bind_text(s, 2, row->name);
     hrf_bind_text(s, 3, row->path);
@@ -77,6 +77,7 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
     sqlite3_bind_int(s, 10, row->state);
     hrf_bind_text(s, 11, row->reason);
     hrf_bind_text(s, 12, row->tile_plan_hash);
+    sqlite3_bind_int(s, 13, row->calibrates);
     return hrf_store_finish(store, s, err);
 }
 
@@ -96,6 +97,7 @@ static enum hrf_status read_slide(sqlite3_stmt *s, struct hrf_slide_row *row, st
         .state = (enum hrf_slide_state)sqlite3_column_int(s, 9),
         .reason = hrf_column_text(s, 10, &failed),
         .tile_plan_hash = hrf_column_text(s, 11, &failed),
+        .calibrates = sqlite3_column_int(s, 12) != 0,
     };
     if (failed)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides");
@@ -106,16 +108,18 @@ enum hrf_status hrf_store_get_slides(struct hrf_store *store, struct hrf_slide_r
                                      struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
-    struct hrf_slide_rows rows = { NULL, 0 };
-    size_t capacity = 0;
+    struct hrf_slide_rows rows = { .items = NULL };
+    size_t capacity = 0, n = 0;
     bool has_row;
-    HRF_TRY(hrf_store_prepare(store, "SELECT * FROM slide ORDER BY id", &s, err));
+    HRF_TRY(hrf_store_prepare(store, "SELECT * FROM slide ORDER BY calibrates, id", &s, err));
     enum hrf_status status = hrf_store_step(store, s, &has_row, err);
     while (status == HRF_OK && has_row) {
-        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
-                                   sizeof rows.items[0], err);
-        if (status == HRF_OK)
-            status = read_slide(s, &rows.items[rows.n_items++], err);
+        status = hrf_array_reserve((void **)&rows.items, &capacity, n + 1, sizeof rows.items[0],
+                                   err);
+        if (status == HRF_OK) {
+            status = read_slide(s, &rows.items[n], err);
+            *(rows.items[n++].calibrates ? &rows.n_sample : &rows.n_items) += 1;
+        }
         if (status == HRF_OK)
             status = hrf_store_step(store, s, &has_row, err);
     }

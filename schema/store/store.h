@@ -31,9 +31,10 @@ const char *hrf_slide_state_name(enum hrf_slide_state state);
 
 enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSITIVE = 1 };
 
-/* A slide of the cohort, as ingest made it and the run goes on to know it. */
+/* A slide of the cohort, or of the calibration alone, as ingest made it and the run goes on to know
+ * it. */
 struct hrf_slide_row {
-    int64_t id; /* position in the cohort, from 1 */
+    int64_t id; /* position, from 1: the cohort first */
     char *name; /* unique in the cohort: the file's stem, or name.2 ... when taken */
     char *path;
     int64_t n_bytes;
@@ -45,12 +46,14 @@ struct hrf_slide_row {
     enum hrf_slide_state state;
     char *reason;         /* failed, excluded, or a warning; NULL = none */
     char *tile_plan_hash; /* NULL until tiled */
+    bool calibrates;      /* calibrate.slides: it is tiled and sampled, never evaluated */
 };
 void hrf_slide_row_release(struct hrf_slide_row *row);
 
+/* The cohort in items[0 .. n_items), behind it n_sample slides that only calibrate. */
 struct hrf_slide_rows {
     struct hrf_slide_row *items;
-    size_t n_items;
+    size_t n_items, n_sample;
 };
 void hrf_slide_rows_release(struct hrf_slide_rows *rows);
 

@@ -8,7 +8,7 @@
 
 /* HRF_STORE_BUSY_MS: long enough for another's commit to a slow disk, short enough to be told of
  * a stuck one. */
-enum { HRF_STORE_VERSION = 3, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
+enum { HRF_STORE_VERSION = 4, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
 
 struct hrf_store {
     sqlite3 *db;

@@ -22,6 +22,8 @@ void hrf_reader_find(struct hrf_reader *reader, int line, int column, const char
     HRF_PRINTF(4, 5);
 /* Reads `node` for hrf_keys[index]; what is wrong becomes a finding. */
 void hrf_reader_value(struct hrf_reader *reader, size_t index, const struct hrf_yaml_node *node);
+/* The checks that no single key can make, when all are read. */
+void hrf_reader_check(struct hrf_reader *reader);
 /* The index of a key by its path; hrf_n_keys when there is none. */
 size_t hrf_key_index(const char *path);
 

@@ -1,5 +1,5 @@
 /* workflow.c - a workflow file into the typed struct: defaults, the file, --set, then the checks
- * that no single key can make. */
+ * of check.c. */
 #include "schema/workflow/workflow.h"
 
 #include "base/args.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKFLOW_VERSION = 1, PATH_SIZE = 256, SLURM_MAX_JOBS = 64 };
+enum { WORKFLOW_VERSION = 1, PATH_SIZE = 256 };
 
 const char *hrf_precision_name(enum hrf_precision precision)
 {
@@ -245,156 +245,6 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
     r->is_override = false;
 }
 
-static bool is_given(const struct hrf_reader *r, const char *path)
-{
-    return r->lines[hrf_key_index(path)] != 0;
-}
-
-static void find_at(struct hrf_reader *r, const char *path, const char *text)
-{
-    size_t i = hrf_key_index(path);
-    char where[PATH_SIZE + 16];
-    const char *file = r->where;
-    snprintf(where, sizeof where, "--set %s", path);
-    r->where = r->lines[i] < 0 ? where : file;
-    hrf_reader_find(r, r->lines[i], r->columns[i], "%s", text);
-    r->where = file;
-}
-
-static void check_dataset(struct hrf_reader *r)
-{
-    static const char *const own[] = { "dataset.root", "dataset.files", "dataset.csv" };
-    const struct hrf_workflow_dataset *d = &r->workflow->dataset;
-    if (!is_given(r, "dataset.layout")) {
-        hrf_reader_find(r, 0, 0,
-                        "'dataset.layout' is missing; it must be camelyon16, files or "
-                        "csv");
-        return;
-    }
-    for (int i = 0; i < 3; i++) {
-        char text[160];
-        bool wanted = (int)d->layout == i;
-        if (wanted && !is_given(r, own[i])) {
-            snprintf(text, sizeof text, "layout '%s' needs '%s'", hrf_words_layout[i], own[i]);
-            find_at(r, "dataset.layout", text);
-        } else if (!wanted && is_given(r, own[i])) {
-            snprintf(text, sizeof text, "'%s' belongs to layout '%s', but the layout is '%s'",
-                     own[i], hrf_words_layout[i], hrf_words_layout[d->layout]);
-            find_at(r, own[i], text);
-        }
-    }
-    if (d->layout == HRF_LAYOUT_FILES && is_given(r, "dataset.files") && d->files.n_items == 0)
-        find_at(r, "dataset.files", "'dataset.files' is empty; name at least one glob");
-    if (d->layout != HRF_LAYOUT_CAMELYON16 && is_given(r, "dataset.split"))
-        find_at(r, "dataset.split", "'dataset.split' belongs to layout 'camelyon16'");
-}
-
-static void check_model(struct hrf_reader *r)
-{
-    struct hrf_workflow_model *m = &r->workflow->model;
-    char text[512];
-    bool found = false;
-    if (m->file == NULL) {
-        if (!is_given(r, "model.file"))
-            hrf_reader_find(r, 0, 0, "'model.file' is missing; name an ONNX file");
-    } else if (!r->is_of_a_run && !hrf_path_exists(m->file)) {
-        HRF_AUTO_FREE char *shown = hrf_text_printable(m->file);
-        snprintf(text, sizeof text, "the model file '%s' does not exist", shown);
-        find_at(r, "model.file", text);
-    }
-    if (m->classes.n_items == 0) {
-        find_at(r, "model.classes", "'model.classes' is empty; name one class per output");
-        return;
-    }
-    for (size_t i = 0; i < m->classes.n_items; i++) {
-        found |= m->positive != NULL && strcmp(m->classes.items[i], m->positive) == 0;
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(m->classes.items[i], m->classes.items[k]) == 0)
-                find_at(r, "model.classes", "a class stands twice in 'model.classes'");
-    }
-    if (m->positive == NULL) {
-        m->positive = hrf_strdup(m->classes.items[m->classes.n_items - 1]);
-        r->out_of_memory |= m->positive == NULL;
-    } else if (!found) {
-        snprintf(text, sizeof text, "'%s' is not one of 'model.classes'; 'model.positive' must be",
-                 m->positive);
-        find_at(r, "model.positive", text);
-    }
-}
-
-/* The key that says how many ranks a job has, as it stands in the file. */
-static const char *ranks_key(const struct hrf_reader *r)
-{
-    if (r->workflow->executor.type != HRF_EXECUTOR_SLURM)
-        return "executor.local.ranks";
-    return is_given(r, "executor.slurm.ranks_per_node") ? "executor.slurm.ranks_per_node"
-                                                        : "executor.slurm.nodes";
-}
-
-/* A job's processes, and what each copy of the network takes of them. */
-static void check_ranks(struct hrf_reader *r)
-{
-    const struct hrf_workflow *w = r->workflow;
-    const bool slurm = w->executor.type == HRF_EXECUTOR_SLURM;
-    const int64_t all = slurm ? w->executor.slurm.nodes * w->executor.slurm.ranks_per_node
-                              : w->executor.local.ranks;
-    const int64_t one = w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols *
-                        w->engine.parallel.stages;
-    const int64_t data = w->engine.parallel.data;
-    const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
-    const char *from = slurm ? "executor.slurm: nodes x ranks_per_node" : "executor.local.ranks";
-    char text[400] = "";
-    if (all == 1 || w->engine.parallel.is_auto)
-        return;
-    if (whole && one != all)
-        snprintf(text, sizeof text,
-                 "a slide is one image: 'engine.parallel' has to share it out over all %lld ranks "
-                 "of a job (%s), and multiplies to %lld; set e.g. engine.parallel.spatial to %lld",
-                 (long long)all, from, (long long)one, (long long)all);
-    else if (data > 1 ? data * one != all : all % one != 0)
-        snprintf(
-            text, sizeof text,
-            "'engine.parallel' multiplies to %lld, and a job has %lld ranks (%s); they have to "
-            "be the same, or without 'data' a multiple of %lld",
-            (long long)(data * one), (long long)all, from, (long long)one);
-    if (text[0] != '\0')
-        find_at(r, ranks_key(r), text);
-}
-
-static void check_combinations(struct hrf_reader *r)
-{
-    struct hrf_workflow *w = r->workflow;
-    check_dataset(r);
-    check_model(r);
-    if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
-        w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster's places are not a machine's */
-    if (!is_given(r, "tiler.patch.stride"))
-        w->tiler.patch.stride = w->tiler.patch.size;
-    if (w->engine.parallel.is_bidirectional &&
-        (w->engine.parallel.stages == 1 || w->engine.parallel.microbatches % 2 != 0))
-        find_at(r, "engine.parallel.bidirectional",
-                "'bidirectional' sends half of the micro-batches each way through the stages; set "
-                "'stages' to 2 or more and 'microbatches' to an even number");
-    if (w->engine.parallel.microbatches > 1 && w->engine.parallel.stages == 1)
-        find_at(r, "engine.parallel.microbatches",
-                "'microbatches' needs pipeline stages; set 'stages' to 2 or more");
-    if (w->tiler.mode == HRF_TILER_SLIDE && w->engine.parallel.data > 1)
-        find_at(r, "engine.parallel.data",
-                "a slide is one image, so 'data' has nothing to share; use 'spatial' or "
-                "'executor.max_jobs'");
-    if (w->tiler.mode == HRF_TILER_SLIDE && w->engine.parallel.microbatches > 1)
-        find_at(r, "engine.parallel.microbatches",
-                "a slide is one image, so there are no micro-batches; leave it out");
-    if (w->engine.parallel.microbatches > w->engine.batch)
-        find_at(r, "engine.parallel.microbatches",
-                "'microbatches' is more than 'engine.batch'; every micro-batch needs a patch");
-    if (w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols > 1 &&
-        w->tiler.mode == HRF_TILER_PATCH && w->tiler.patch.size < w->engine.parallel.spatial_rows)
-        find_at(r, "engine.parallel.spatial.rows",
-                "more spatial ranks than rows in a patch; use fewer");
-    check_ranks(r);
-}
-
 /* In file order; what has no place in the file comes last. */
 static int compare_findings(const void *a, const void *b)
 {
@@ -516,7 +366,7 @@ static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n
     read_map(r, "", root);
     for (size_t i = 0; i < n_overrides; i++)
         read_override(r, overrides[i], path);
-    check_combinations(r);
+    hrf_reader_check(r);
     return HRF_OK;
 }
 

@@ -53,6 +53,8 @@ struct hrf_workflow_dataset {
     struct hrf_text_list exclude; /* slide names (stems) */
     double mpp;                   /* um/px for slides that carry none; 0 = not given */
 };
+/* Whether slides are named at all: calibrate.slides may be left out. */
+bool hrf_dataset_is_given(const struct hrf_workflow_dataset *dataset);
 
 struct hrf_workflow_tiler {
     enum hrf_tiler_mode mode;
@@ -85,6 +87,7 @@ struct hrf_workflow_calibrate {
     int64_t samples;
     enum hrf_fit_method method;
     int64_t seed;
+    struct hrf_workflow_dataset slides; /* that the sample is drawn from; not given: the cohort */
     double min_sqnr;           /* dB; a tensor that 8 bits hold with less stays in float32 */
     struct hrf_text_list keep; /* nodes and tensors that do in any case */
 };

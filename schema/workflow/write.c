@@ -105,6 +105,10 @@ static void open_maps(struct hrf_strbuf *out, const char *path, const char *befo
 /* Keys of another layout would be refused when read back. */
 static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
 {
+    if (strcmp(key->path, "calibrate.slides.layout") == 0)
+        return hrf_dataset_is_given(&w->calibrate.slides);
+    if (strcmp(key->path, "calibrate.slides.split") == 0)
+        return w->calibrate.slides.root != NULL;
     return strcmp(key->path, "dataset.split") != 0 || w->dataset.layout == HRF_LAYOUT_CAMELYON16;
 }
 
@@ -133,7 +137,7 @@ static void add_or_none(struct hrf_strbuf *out, const struct hrf_workflow *w,
                         const struct hrf_key *key)
 {
     const void *place = (const char *)w + key->offset;
-    if (is_set(key, place))
+    if (is_set(key, place) && belongs(w, key))
         add_value(out, w, key, place);
     else
         hrf_strbuf_adds(out, "not given");

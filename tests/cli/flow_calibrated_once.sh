@@ -45,6 +45,24 @@ expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c" --set 'data
 expect_text "calibrated:"
 [ "$(kept calibration)" = 4 ] || fail "$(kept calibration) calibrations, not 4"
 
+# Slides of its own: named, sampled and not evaluated; another cohort finds them. One of both is left out.
+"$flow" demo-data "$scratch/own" --slides 4 --size 1300 --seed 9 >/dev/null 2>&1
+cat >"$scratch/own.yaml" <<END
+$(grep -v '^calibrate' "$scratch/w.yaml")
+calibrate: {samples: 40, slides: {layout: camelyon16, root: $scratch/own, split: testing, exclude: [test_004]}}
+END
+report() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1])); assert eval(sys.argv[2]), v' "$1/report/report.json" "$2" || fail "not so: $2"; }
+expect_code 3 "$flow" run "$scratch/own.yaml" --out "$scratch/own1"
+report "$scratch/own1" 'v["calibration"]["sample_of"] == "calibrate.slides" and v["slides"]["total"] == 4 and not v["calibration"]["cached"]'
+[ "$(cut -d, -f1 "$scratch/own1/results/labels.csv" | sort -u | tr '\n' ' ')" = "slide test_001 test_002 test_003 " ] || fail "labels.csv has other slides"
+[ "$(sqlite3 "$scratch/own1/run.db" 'SELECT min(slide_id) FROM task WHERE kind=2')" -gt 4 ] || fail "the cohort was sampled"
+cp "$scratch/own/testing/images/test_001.tif" "$scratch/fifth.tif"
+ln -s "$scratch/own/testing/images/test_002.tif" "$scratch/both.tif"
+sed -i "s|^dataset:.*|dataset: {layout: files, files: [$scratch/fifth.tif, $scratch/both.tif]}|" "$scratch/own.yaml"
+expect_code 0 "$flow" run "$scratch/own.yaml" --out "$scratch/own2"
+expect_text "known from before"
+report "$scratch/own2" '(v["slides"]["done"], v["slides"]["excluded"]) == (1, 1)'
+
 # The maker dies: nothing of it is in use, and the next run makes it.
 rm -rf "$XDG_CACHE_HOME"
 for point in run.calibrate.claimed run.calibrate.before_put; do

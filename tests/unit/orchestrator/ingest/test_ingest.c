@@ -49,9 +49,11 @@ static void describe(const struct hrf_slide_rows *rows, char *text, size_t size)
 {
     static const char *const truths[] = { "?", "-", "+" }; /* from HRF_TRUTH_UNKNOWN, -1, on */
     size_t at = 0;
-    for (size_t i = 0; i < rows->n_items; i++) {
+    for (size_t i = 0; i < rows->n_items + rows->n_sample; i++) {
         const struct hrf_slide_row *r = &rows->items[i];
         assert_int_equal(r->id, i + 1);
+        assert_int_equal(r->calibrates, i >= rows->n_items);
+        at += (size_t)snprintf(text + at, size - at, "%s", r->calibrates ? "sample: " : "");
         const char *xml = r->annotation != NULL ? strrchr(r->annotation, '/') + 1 : "";
         at += (size_t)snprintf(
             text + at, size - at, "%s %s%s%s%s%s%s%s", r->name,
@@ -70,7 +72,7 @@ static void describe(const struct hrf_slide_rows *rows, char *text, size_t size)
 static struct cohort ingest(const char *dataset)
 {
     struct cohort c = { .warnings = HRF_STRBUF_INIT };
-    struct hrf_slide_rows rows = { NULL, 0 };
+    struct hrf_slide_rows rows = { .items = NULL };
     struct hrf_findings findings = HRF_FINDINGS_INIT;
     HRF_AUTO(hrf_workflow) w = NULL;
     struct hrf_strbuf text = HRF_STRBUF_INIT;
@@ -122,11 +124,11 @@ static void globs_in_order_each_file_once(void **state)
     gives("{layout: files, files: ['g/*.tif', 'g/*.svs', g/b.svs], exclude: [A]}",
           "a ? EXCLUDED\n\xf0\x9f\x94\xac \"x\" ?\na.2 ?\nb ?\n", NULL);
     gives("{layout: files, files: [g/b.svs], exclude: [c]}", "b ?\n",
-          "dataset.exclude names 'c', which is not in the cohort");
+          "dataset.exclude names 'c', which is none of its slides");
     refused("{layout: files, files: [g/*.ndpi]}", "*.ndpi' matches no file");
     refused("{layout: files, files: [nowhere/*.ndpi]}", "nowhere/*.ndpi' matches no file");
     refused("{layout: files, files: [g/b.svs/*.ndpi]}", "*.ndpi' matches no file");
-    refused("{layout: files, files: [g/folder.tif]}", "the cohort has no slides");
+    refused("{layout: files, files: [g/folder.tif]}", "dataset has no slides");
 }
 
 static void a_csv_gives_labels_resolutions_and_annotations(void **state)
@@ -165,7 +167,7 @@ static void wrong_lines_of_a_csv_are_named_by_number(void **state)
         { "slide,label\na.svs,1\n\n\na.svs,0\n", "s.csv:5: 'a.svs' stands here a second time" },
         { "slide,label\na.svs,1,0.25\n", "s.csv:2: 3 fields, the header has 2" },
         { "slide,label\n\"a.svs,1\n", "s.csv:2: a quote is opened and never closed" },
-        { "slide,label\n", "the cohort has no slides" },
+        { "slide,label\n", "dataset has no slides" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("c/s.csv", cases[i].text);
@@ -238,6 +240,39 @@ static void camelyon16_that_is_something_else_is_refused(void **state)
     gives("{layout: camelyon16, root: nolabels}", "test_001 ?\n", "has no reference.csv");
 }
 
+#define INT8 "\nprecision: [fp32, int8]"
+static void slides_of_the_calibration_stand_behind_the_cohort_and_are_not_evaluated(void **state)
+{
+    (void)state;
+    put("s/b.svs", "");
+    put("s/c.svs", "");
+    put("own/a.svs", "");
+    put("own/b.svs", "");
+    put("own/own.csv", "slide,label,mpp\na.svs,tumor,0.25\n../s/c.svs,normal,\ngone.svs,,\n");
+    put("release/training/normal/normal_001.tif", "");
+    /* Labels are not looked at; a name is unique over both; what is in both is left out. */
+    gives("{layout: files, files: ['s/*.svs']}" INT8
+          "\ncalibrate: {slides: {layout: csv, csv: own/own.csv}}",
+          "b ?\nc ? EXCLUDED\nsample: a ? 0.25\nsample: c.2 ?\nsample: gone ? FAILED\n",
+          "calibrate.slides: not in the sample: the file '");
+    gives("{layout: files, files: ['s/*.svs'], exclude: [b]}" INT8
+          "\ncalibrate: {slides: {layout: files, files: ['own/*.svs'], exclude: [a]}}",
+          "b ? EXCLUDED\nc ?\nsample: b.2 ?\n", NULL);
+    gives("{layout: files, files: ['s/b.svs']}" INT8
+          "\ncalibrate: {slides: {layout: camelyon16, root: release}}",
+          "b ?\nsample: normal_001 ?\n", NULL);
+    /* Without int8 nothing is sampled, and the same slides are evaluated. */
+    gives("{layout: files, files: ['s/*.svs']}"
+          "\ncalibrate: {slides: {layout: files, files: ['s/c.svs']}}",
+          "b ?\nc ? EXCLUDED\n", NULL);
+    refused("{layout: files, files: ['s/*.svs']}" INT8
+            "\ncalibrate: {slides: {layout: files, files: ['own/*.svs'], exclude: [a, B]}}",
+            "calibrate.slides: every slide is excluded");
+    refused("{layout: files, files: ['s/*.svs']}" INT8
+            "\ncalibrate: {slides: {layout: files, files: ['nowhere/*.svs']}}",
+            "calibrate.slides.files: '");
+}
+
 static void no_allocation_may_fail_unseen(void **state)
 {
     (void)state;
@@ -246,12 +281,13 @@ static void no_allocation_may_fail_unseen(void **state)
     HRF_AUTO(hrf_workflow) w = NULL;
     HRF_AUTO_FREE char *where = hrf_path_join(folder, "w.yaml");
     static const char text[] = "version: 1\nmodel: {file: model.onnx}\n"
-                               "dataset: {layout: csv, csv: c/order.csv}\n";
+                               "dataset: {layout: csv, csv: c/order.csv}\nprecision: [int8]\n"
+                               "calibrate: {slides: {layout: files, files: ['c/*']}}\n";
     assert_int_equal(hrf_workflow_parse(text, strlen(text), where, NULL, 0, &w, &findings, &err),
                      HRF_OK);
     hrf_findings_release(&findings);
     for (int64_t n = 1;; n++) {
-        struct hrf_slide_rows rows = { NULL, 0 };
+        struct hrf_slide_rows rows = { .items = NULL };
         hrf_alloc_fail_after(n);
         const enum hrf_status status = hrf_ingest(w, &rows, NULL, &err);
         const bool failed = hrf_alloc_count() >= n;
@@ -274,6 +310,7 @@ int main(void)
         cmocka_unit_test(camelyon16_as_released),
         cmocka_unit_test(camelyon16_by_its_old_names_and_flat_on_a_mirror),
         cmocka_unit_test(camelyon16_that_is_something_else_is_refused),
+        cmocka_unit_test(slides_of_the_calibration_stand_behind_the_cohort_and_are_not_evaluated),
         cmocka_unit_test(no_allocation_may_fail_unseen),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -31,7 +31,7 @@ static void facts_and_slides_come_back_whatever_their_names(void **state)
     };
     HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
     HRF_AUTO_FREE char *value = NULL, *none = NULL;
-    HRF_AUTO_RELEASE(hrf_slide_rows) back = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_slide_rows) back = { .items = NULL };
     assert_int_equal(hrf_store_set_fact(store, "name", "old", NULL), HRF_OK);
     assert_int_equal(hrf_store_set_fact(store, "name", odd_name, NULL), HRF_OK);
     assert_int_equal(hrf_store_get_fact(store, "name", &value, NULL), HRF_OK);
@@ -58,7 +58,7 @@ static void a_slide_changes_its_state_and_tiling_and_leaves_a_smaller_cohort(voi
 {
     (void)state;
     HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
-    HRF_AUTO_RELEASE(hrf_slide_rows) back = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_slide_rows) back = { .items = NULL };
     for (int i = 1; i <= 3; i++) {
         struct hrf_slide_row row = { .id = i, .name = odd_name, .path = odd_name };
         assert_int_equal(hrf_store_put_slide(store, &row, NULL), HRF_OK);
@@ -260,7 +260,7 @@ static void running_out_of_memory_while_reading_is_told(void **state)
     fixture_tile_plan(store, 1, 3, 'a');
     enum hrf_status status = HRF_E_NOMEM;
     for (int64_t n = 1; status != HRF_OK; n++) {
-        struct hrf_slide_rows rows = { NULL, 0 };
+        struct hrf_slide_rows rows = { .items = NULL };
         struct hrf_task_rows tasks = { NULL, 0 };
         struct hrf_tile_plan *plan = NULL;
         hrf_alloc_fail_after(n);
