@@ -205,6 +205,12 @@ struct hrf_prologue {
     float slope;     /* LEAKY_RELU */
 };
 
+/* Rows [lo[0], hi[0]) and columns [lo[1], hi[1]) of an image; a value that is no image (its rank is
+ * not 4) is one pixel of as many channels as it has elements. */
+struct hrf_box {
+    int64_t lo[2], hi[2];
+};
+
 /* All attributes of all operators; a node uses those that its operator's table entry names. */
 struct hrf_attributes {
     struct hrf_resize resize;
@@ -244,10 +250,11 @@ struct hrf_attributes {
     int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
     int32_t index;                  /* EXCHANGE, ALL_REDUCE: in the partition's table */
     int64_t offset; /* EXCHANGE: bytes into the output where all of the input stands; -1: nowhere */
-    /* Of a window whose input the EXCHANGE just before it gives: the rows [0], up to [1], of the
-     * output that need nothing of other ranks. They are computed while the exchange is under way,
-     * the others after it (plan.h). 0, 0: everything is computed at once. */
-    int64_t interior[2];
+    /* EXCHANGE: the part of the output that the rank has itself, there once it has begun. Of a
+     * window whose input the EXCHANGE just before it gives: the part of the output that needs
+     * nothing else. It is computed while the exchange is under way, the rest after it (plan.h).
+     * Empty: everything is computed at once. */
+    struct hrf_box own;
     /* SOFTMAX, LOG_SOFTMAX of opset < 13 work on all axes from `axis` on. Inference refuses
      * the cases in which that differs from working on `axis` alone. */
     bool legacy_axis;

@@ -38,13 +38,15 @@ static int32_t sample(const struct hrf_partition *p, int32_t stage, int32_t i)
     return stage * n + places[i];
 }
 
+/* `n_images` at once. */
 static enum hrf_status seconds_of(const struct chooser *c, const struct hrf_node *node,
-                                  const struct hrf_box *box, double *seconds, struct hrf_error *err)
+                                  const struct hrf_box *box, int64_t n_images, double *seconds,
+                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) part = NULL;
     struct hrf_cost cost = { .seconds = 0 };
     if (!hrf_box_is_empty(box)) {
-        HRF_TRY(hrf_part_graph(c->graph, node, box, &part, err));
+        HRF_TRY(hrf_part_graph(c->graph, node, box, n_images, &part, err));
         HRF_TRY(hrf_cost_of(c->costs, part, &part->nodes[0], &cost, err));
     }
     *seconds = cost.seconds;
@@ -84,20 +86,45 @@ static void exchange_seconds(const struct chooser *c, const struct hrf_partition
     }
 }
 
-/* What node n takes in its parts, and the wait for what takes `way` beside its interior. */
+/* What an edge at a side copies of its inputs and output. */
+static double copied_seconds(const struct chooser *c, const struct hrf_node *node,
+                             const struct hrf_box *box)
+{
+    double n_bytes = (double)hrf_part_bytes(&c->graph->values[node->outputs[0]], box);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        if (node->inputs[k] < 0 || c->graph->values[node->inputs[k]].data != NULL)
+            continue;
+        const struct hrf_box need = hrf_region_needed(c->graph, node, k, box);
+        n_bytes += (double)hrf_part_bytes(&c->graph->values[node->inputs[k]], &need);
+    }
+    return c->machine->copy_rate > 0 ? n_bytes / c->machine->copy_rate : 0;
+}
+
+/* What node n takes in its parts (parts.h), image by image, and the wait for what takes `way`
+ * beside its interior. */
 static enum hrf_status overlapped_seconds(const struct chooser *c, const struct hrf_partition *p,
-                                          int32_t n, int32_t rank, const int64_t rows[2],
+                                          int32_t n, int32_t rank, const struct hrf_box *in,
                                           double way, double *seconds, struct hrf_error *err)
 {
     const struct hrf_node *node = &c->graph->nodes[n];
     const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
-    const int64_t ends[4] = { box->lo[0], rows[0], rows[1], box->hi[0] };
-    double of[3];
-    for (int i = 0; i < 3; i++) {
-        const struct hrf_box part = { { ends[i], box->lo[1] }, { ends[i + 1], box->hi[1] } };
-        HRF_TRY(seconds_of(c, node, &part, &of[i], err));
+    const struct hrf_box parts[HRF_N_PARTS] = {
+        [HRF_PART_INTERIOR] = { { in->lo[0], box->lo[1] }, { in->hi[0], box->hi[1] } },
+        [HRF_PART_FIRST] = { { box->lo[0], box->lo[1] }, { in->lo[0], box->hi[1] } },
+        [HRF_PART_LAST] = { { in->hi[0], box->lo[1] }, { box->hi[0], box->hi[1] } },
+        [HRF_PART_LEFT] = { { in->lo[0], box->lo[1] }, { in->hi[0], in->lo[1] } },
+        [HRF_PART_RIGHT] = { { in->lo[0], in->hi[1] }, { in->hi[0], box->hi[1] } },
+    };
+    const double n_images = (double)c->graph->values[node->outputs[0]].shape.dims[0];
+    double sum = 0;
+    for (enum hrf_part part = HRF_PART_INTERIOR; part < HRF_N_PARTS; part++) {
+        double one;
+        HRF_TRY(seconds_of(c, node, &parts[part], 1, &one, err));
+        if (hrf_part_is_copied(part) && !hrf_box_is_empty(&parts[part]))
+            one += copied_seconds(c, node, &parts[part]);
+        sum += part == HRF_PART_INTERIOR ? fmax(one * n_images, way) : one * n_images;
     }
-    *seconds = of[0] + fmax(of[1], way) + of[2];
+    *seconds = sum;
     return HRF_OK;
 }
 
@@ -112,9 +139,10 @@ static enum hrf_status node_seconds(const struct chooser *c, const struct hrf_pa
     for (int32_t i = 0; i < SAMPLES; i++) {
         const int32_t rank = sample(p, p->stage_of_node[n], i);
         double whole = 0, waited = 0, in_parts;
-        int64_t rows[2];
+        struct hrf_box interior;
         if (p->is_split[node->outputs[0]])
-            HRF_TRY(seconds_of(c, node, hrf_partition_box(p, node->outputs[0], rank), &whole, err));
+            HRF_TRY(seconds_of(c, node, hrf_partition_box(p, node->outputs[0], rank),
+                               c->graph->values[node->outputs[0]].shape.dims[0], &whole, err));
         for (int32_t k = 0; k < node->n_inputs; k++) {
             const int32_t at = p->first_feed[n] + k, e = p->feeds[at];
             bool is_first = e != HRF_NO_EXCHANGE;
@@ -128,10 +156,10 @@ static enum hrf_status node_seconds(const struct chooser *c, const struct hrf_pa
             waited += way;
         }
         in_parts = whole + waited;
-        if (waited > 0 && hrf_partition_interior(p, n, rank, rows)) {
+        if (waited > 0 && hrf_partition_interior(p, n, rank, &interior)) {
             double busy, way;
             exchange_seconds(c, p, p->feeds[p->first_feed[n]], rank, &busy, &way);
-            HRF_TRY(overlapped_seconds(c, p, n, rank, rows, way, &in_parts, err));
+            HRF_TRY(overlapped_seconds(c, p, n, rank, &interior, way, &in_parts, err));
             in_parts += busy;
         }
         *plain = fmax(*plain, whole + waited);

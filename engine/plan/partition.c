@@ -454,25 +454,30 @@ static bool is_first_reader(const struct hrf_partition *p, int32_t n, int32_t e)
     return true;
 }
 
-/* The first rows of `box`, in order, that need only what lies in `own`. */
-static void find_own_rows(const struct hrf_partition *p, const struct hrf_node *node,
-                          const struct hrf_box *own, const struct hrf_box *box, int64_t rows[2])
+/* The first rows (axis 0) or columns of `box`, in order, that need only what lies in `own`; none:
+ * they begin at the end. */
+static void find_own(const struct hrf_partition *p, const struct hrf_node *node, int axis,
+                     const struct hrf_box *own, const struct hrf_box *box, struct hrf_box *out)
 {
-    rows[0] = rows[1] = box->hi[0];
-    for (int64_t y = box->lo[0]; y < box->hi[0]; y++) {
-        const struct hrf_box row = { { y, box->lo[1] }, { y + 1, box->hi[1] } };
-        const struct hrf_box need = hrf_region_needed(p->graph, node, 0, &row);
-        const bool is_own = !hrf_box_is_empty(&need) && hrf_box_contains(own, &need);
-        if (is_own && rows[0] == box->hi[0])
-            rows[0] = y;
-        if (!is_own && rows[0] < box->hi[0]) {
-            rows[1] = y;
+    out->lo[axis] = out->hi[axis] = box->hi[axis];
+    for (int64_t i = box->lo[axis]; i < box->hi[axis]; i++) {
+        struct hrf_box line = *box;
+        line.lo[axis] = i;
+        line.hi[axis] = i + 1;
+        const struct hrf_box need = hrf_region_needed(p->graph, node, 0, &line);
+        const bool is_own = need.lo[axis] < need.hi[axis] && own->lo[axis] <= need.lo[axis] &&
+                            need.hi[axis] <= own->hi[axis];
+        if (is_own && out->lo[axis] == box->hi[axis])
+            out->lo[axis] = i;
+        if (!is_own && out->lo[axis] < box->hi[axis]) {
+            out->hi[axis] = i;
             return;
         }
     }
 }
 
-bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t rank, int64_t rows[2])
+bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t rank,
+                            struct hrf_box *interior)
 {
     const struct hrf_node *node = &p->graph->nodes[n];
     const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
@@ -482,8 +487,9 @@ bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t ra
     if (!is_window || e == HRF_NO_EXCHANGE || hrf_box_is_empty(box) || !is_first_reader(p, n, e))
         return false;
     const struct hrf_exchange *x = &p->exchanges[e];
-    if (!hrf_exchange_takes(x, rank) || hrf_exchange_place_of_own(x, rank) < 0)
+    if (!hrf_exchange_takes(x, rank) || hrf_box_is_empty(&x->local[rank]))
         return false;
-    find_own_rows(p, node, &x->local[rank], box, rows);
-    return rows[0] < rows[1] && (rows[0] > box->lo[0] || rows[1] < box->hi[0]);
+    for (int axis = 0; axis < 2; axis++)
+        find_own(p, node, axis, &x->local[rank], box, interior);
+    return !hrf_box_is_empty(interior) && !hrf_box_equal(interior, box);
 }

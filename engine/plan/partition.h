@@ -11,7 +11,7 @@
  * Where a value is `recomputed` a rank computes all that it will need of it itself, more than its
  * own share, and nothing is exchanged: with every value recomputed the parts can be run one after
  * the other on one device (bands), with some of them a wider halo serves several convolutions.
- * Where a node is `overlapped` it computes the rows that need nothing of others while its exchange
+ * Where a node is `overlapped` it computes what needs nothing of others while its exchange
  * is under way (plan.h). Which of both pays is halos.h's to say.
  */
 #ifndef HRF_ENGINE_PLAN_PARTITION_H
@@ -67,8 +67,8 @@ struct hrf_partition {
 
 struct hrf_partition_wishes {
     const bool *recompute; /* [values] to recompute rather than exchange; NULL: none */
-    /* [nodes] windows whose interior is computed while what they wait for is under way, on ranks
-     * where the rows at hand stand in one piece in the tensor with the halo; NULL: none */
+    /* [nodes] windows whose interior is computed while what they wait for is under way; NULL: none
+     */
     const bool *overlap;
     const struct hrf_stage_costs *costs; /* what stages are cut by; NULL: rough ones */
     const int32_t *stage_of_node;        /* [nodes] stages that are cut already; NULL: not yet */
@@ -95,12 +95,11 @@ HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *part
 HRF_CHECKED enum hrf_status hrf_partition_check(const struct hrf_partition *partition,
                                                 struct hrf_error *err);
 
-/* Rows [rows[0], rows[1]) of the rank's part of node n's output that need nothing but what the rank
- * has of the value that the node's exchange brings. False: there are none, or all, or the node
- * cannot compute them first: it is no window, others have waited for the exchange already, or what
- * the rank has does not stand in one piece in what it needs. */
+/* The part of the rank's part of node n's output that needs nothing but what the rank has of the
+ * value that the node's exchange brings; False: there is none, or it is all, or the node cannot
+ * compute it first: it is no window, or others have waited for the exchange already. */
 bool hrf_partition_interior(const struct hrf_partition *partition, int32_t n, int32_t rank,
-                            int64_t rows[2]);
+                            struct hrf_box *interior);
 
 static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition *p, int32_t value,
                                                       int32_t rank)

@@ -54,6 +54,13 @@ static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
     return false;
 }
 
+/* The box as seen from the beginning of another one. */
+static struct hrf_box within(const struct hrf_box *box, const struct hrf_box *whole)
+{
+    return (struct hrf_box){ { box->lo[0] - whole->lo[0], box->lo[1] - whole->lo[1] },
+                             { box->hi[0] - whole->lo[0], box->hi[1] - whole->lo[1] } };
+}
+
 static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_error *err)
 {
     const struct hrf_exchange *x = &b->p->exchanges[e];
@@ -72,6 +79,9 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
         return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
     attributes.index = e;
+    const struct hrf_box kept = hrf_box_intersect(&x->local[b->rank], &x->need[b->rank]);
+    if (takes && !hrf_box_is_empty(&kept))
+        attributes.own = within(&kept, &x->need[b->rank]);
     attributes.offset = takes ? hrf_exchange_place_of_own(x, b->rank) : -1;
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
@@ -180,12 +190,10 @@ static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct h
 /* The exchange that the node was just given is begun before its interior and ended after it. */
 static void set_interior(const struct building *b, int32_t n, struct hrf_attributes *attributes)
 {
-    const int64_t first = hrf_partition_box(b->p, b->from->nodes[n].outputs[0], b->rank)->lo[0];
-    int64_t rows[2];
-    if (!b->p->is_overlapped[n] || !hrf_partition_interior(b->p, n, b->rank, rows))
-        return;
-    attributes->interior[0] = rows[0] - first;
-    attributes->interior[1] = rows[1] - first;
+    const struct hrf_box *box = hrf_partition_box(b->p, b->from->nodes[n].outputs[0], b->rank);
+    struct hrf_box interior;
+    if (b->p->is_overlapped[n] && hrf_partition_interior(b->p, n, b->rank, &interior))
+        attributes->own = within(&interior, box);
 }
 
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)

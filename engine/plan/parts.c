@@ -1,53 +1,116 @@
 #include "engine/plan/parts.h"
 
+enum { COPY_ALIGNMENT = 64 }; /* bytes: as every buffer that a kernel sees */
+
+bool hrf_part_has_sides(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_box whole = hrf_box_whole(&graph->values[node->outputs[0]].shape);
+    const struct hrf_box *own = &node->attributes.own;
+    return hrf_part_has_interior(node) && (own->lo[1] > 0 || own->hi[1] < whole.hi[1]);
+}
+
 struct hrf_box hrf_part_box(const struct hrf_graph *graph, const struct hrf_node *node,
                             enum hrf_part part)
 {
-    struct hrf_box box = hrf_box_whole(&graph->values[node->outputs[0]].shape);
-    const int64_t *interior = node->attributes.interior;
-    if (part == HRF_PART_INTERIOR || part == HRF_PART_LAST)
-        box.lo[0] = interior[part == HRF_PART_LAST];
-    if (part == HRF_PART_INTERIOR || part == HRF_PART_FIRST)
-        box.hi[0] = interior[part == HRF_PART_INTERIOR];
-    return box;
+    const struct hrf_box whole = hrf_box_whole(&graph->values[node->outputs[0]].shape);
+    const struct hrf_box *own = &node->attributes.own;
+    const int64_t rows = whole.hi[0], columns = whole.hi[1];
+    switch (part) {
+    case HRF_PART_INTERIOR:
+        return (struct hrf_box){ { own->lo[0], 0 }, { own->hi[0], columns } };
+    case HRF_PART_FIRST:
+        return (struct hrf_box){ { 0, 0 }, { own->lo[0], columns } };
+    case HRF_PART_LAST:
+        return (struct hrf_box){ { own->hi[0], 0 }, { rows, columns } };
+    case HRF_PART_LEFT:
+        return (struct hrf_box){ { own->lo[0], 0 }, { own->hi[0], own->lo[1] } };
+    case HRF_PART_RIGHT:
+        return (struct hrf_box){ { own->lo[0], own->hi[1] }, { own->hi[0], columns } };
+    case HRF_PART_WHOLE:
+    case HRF_N_PARTS:
+        break;
+    }
+    return whole;
 }
 
 struct hrf_box hrf_part_needs(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
                               enum hrf_part part)
 {
-    const struct hrf_box rows = hrf_part_box(graph, node, part);
+    const struct hrf_box box = hrf_part_box(graph, node, part);
     return part == HRF_PART_WHOLE ? hrf_box_whole(&graph->values[node->inputs[k]].shape)
-                                  : hrf_region_needed(graph, node, k, &rows);
+                                  : hrf_region_needed(graph, node, k, &box);
 }
 
-int64_t hrf_part_offset(const struct hrf_value *value, int64_t row)
+int64_t hrf_part_runs(const struct hrf_graph *graph, const struct hrf_node *node,
+                      enum hrf_part part)
 {
-    return row * value->shape.dims[3] * value->shape.dims[1] *
+    return part == HRF_PART_WHOLE ? 1 : graph->values[node->outputs[0]].shape.dims[0];
+}
+
+int64_t hrf_part_row_bytes(const struct hrf_value *value)
+{
+    return value->shape.dims[3] * value->shape.dims[1] * (int64_t)hrf_dtype_size(value->dtype);
+}
+
+int64_t hrf_part_image_bytes(const struct hrf_value *value)
+{
+    return value->shape.dims[2] * hrf_part_row_bytes(value);
+}
+
+int64_t hrf_part_bytes(const struct hrf_value *value, const struct hrf_box *box)
+{
+    return (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * value->shape.dims[1] *
            (int64_t)hrf_dtype_size(value->dtype);
 }
 
-static enum hrf_status add_rows(const struct hrf_graph *from, int32_t value,
-                                const struct hrf_box *rows, struct hrf_graph *to, int32_t *index,
-                                struct hrf_error *err)
+static int64_t aligned(int64_t n_bytes)
+{
+    return (n_bytes + COPY_ALIGNMENT - 1) / COPY_ALIGNMENT * COPY_ALIGNMENT;
+}
+
+int64_t hrf_part_copies(const struct hrf_graph *graph, const struct hrf_node *node,
+                        enum hrf_part part, int64_t *copied)
+{
+    const struct hrf_box box = hrf_part_box(graph, node, part);
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    int64_t moved = 0, sum = 0;
+    for (int32_t k = -1; hrf_part_is_copied(part) && k < node->n_inputs; k++) {
+        if (k >= 0 && (node->inputs[k] < 0 || graph->values[node->inputs[k]].data != NULL))
+            continue;
+        const struct hrf_value *v = k < 0 ? y : &graph->values[node->inputs[k]];
+        const struct hrf_box of = k < 0 ? box : hrf_part_needs(graph, node, k, part);
+        moved += hrf_part_bytes(v, &of);
+        sum += aligned(hrf_part_bytes(v, &of));
+    }
+    if (copied != NULL)
+        *copied = moved * hrf_part_runs(graph, node, part);
+    return sum;
+}
+
+static enum hrf_status add_box(const struct hrf_graph *from, int32_t value,
+                               const struct hrf_box *box, int64_t n_images, struct hrf_graph *to,
+                               int32_t *index, struct hrf_error *err)
 {
     const struct hrf_value *v = &from->values[value];
-    const struct hrf_shape shape = hrf_box_shape(&v->shape, rows);
+    struct hrf_shape shape = hrf_box_shape(&v->shape, box);
+    if (shape.rank == 4)
+        shape.dims[0] = n_images;
     HRF_TRY(hrf_graph_add_value(to, v->name, v->dtype, &shape, NULL, index, err));
     to->values[*index].quantization = v->quantization;
     return HRF_OK;
 }
 
 static enum hrf_status add_input(const struct hrf_graph *from, const struct hrf_node *node,
-                                 int32_t k, const struct hrf_box *rows, struct hrf_graph *to,
-                                 int32_t *index, struct hrf_error *err)
+                                 int32_t k, const struct hrf_box *box, int64_t n_images,
+                                 struct hrf_graph *to, int32_t *index, struct hrf_error *err)
 {
     *index = HRF_NO_VALUE;
     if (node->inputs[k] < 0)
         return HRF_OK;
     const struct hrf_value *v = &from->values[node->inputs[k]];
     if (v->data == NULL) {
-        const struct hrf_box need = hrf_region_needed(from, node, k, rows);
-        return add_rows(from, node->inputs[k], &need, to, index, err);
+        const struct hrf_box need = hrf_region_needed(from, node, k, box);
+        return add_box(from, node->inputs[k], &need, n_images, to, index, err);
     }
     HRF_TRY(hrf_graph_borrow_value(to, v->name, v->dtype, &v->shape, v->data, index, err));
     to->values[*index].quantization = v->quantization;
@@ -55,20 +118,20 @@ static enum hrf_status add_input(const struct hrf_graph *from, const struct hrf_
 }
 
 enum hrf_status hrf_part_graph(const struct hrf_graph *graph, const struct hrf_node *node,
-                               const struct hrf_box *rows, struct hrf_graph **out,
+                               const struct hrf_box *box, int64_t n_images, struct hrf_graph **out,
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) alone = NULL;
     HRF_AUTO_FREE int32_t *inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *inputs);
-    struct hrf_attributes attributes = hrf_region_attributes(graph, node, rows);
+    struct hrf_attributes attributes = hrf_region_attributes(graph, node, box);
     int32_t output;
     if (inputs == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a part of '%s'", node->name);
-    attributes.interior[0] = attributes.interior[1] = 0;
+    attributes.own = (struct hrf_box){ .lo = { 0 } };
     HRF_TRY(hrf_graph_create(node->name, &alone, err));
     for (int32_t k = 0; k < node->n_inputs; k++)
-        HRF_TRY(add_input(graph, node, k, rows, alone, &inputs[k], err));
-    HRF_TRY(add_rows(graph, node->outputs[0], rows, alone, &output, err));
+        HRF_TRY(add_input(graph, node, k, box, n_images, alone, &inputs[k], err));
+    HRF_TRY(add_box(graph, node->outputs[0], box, n_images, alone, &output, err));
     HRF_TRY(hrf_graph_add_node(alone, node->op, node->name, inputs, node->n_inputs, &output, 1,
                                &attributes, err));
     *out = alone;
@@ -76,17 +139,27 @@ enum hrf_status hrf_part_graph(const struct hrf_graph *graph, const struct hrf_n
     return HRF_OK;
 }
 
-bool hrf_part_edges_are_alike(const struct hrf_graph *graph, const struct hrf_node *node)
+static bool is_as_large(const struct hrf_box *a, const struct hrf_box *b)
 {
-    const struct hrf_box a = hrf_part_box(graph, node, HRF_PART_FIRST);
-    const struct hrf_box b = hrf_part_box(graph, node, HRF_PART_LAST);
-    if (hrf_box_is_empty(&a) || hrf_box_is_empty(&b))
+    return a->hi[0] - a->lo[0] == b->hi[0] - b->lo[0] && a->hi[1] - a->lo[1] == b->hi[1] - b->lo[1];
+}
+
+bool hrf_part_is_as_before(const struct hrf_graph *graph, const struct hrf_node *node,
+                           enum hrf_part part)
+{
+    if (part != HRF_PART_LAST && part != HRF_PART_RIGHT)
+        return false;
+    const struct hrf_box a = hrf_part_box(graph, node, (enum hrf_part)(part - 1));
+    const struct hrf_box b = hrf_part_box(graph, node, part);
+    if (hrf_box_is_empty(&a) || hrf_box_is_empty(&b) || !is_as_large(&a, &b))
         return false;
     const struct hrf_box x = hrf_region_needed(graph, node, 0, &a);
     const struct hrf_box y = hrf_region_needed(graph, node, 0, &b);
     const struct hrf_attributes u = hrf_region_attributes(graph, node, &a);
     const struct hrf_attributes v = hrf_region_attributes(graph, node, &b);
-    return a.hi[0] - a.lo[0] == b.hi[0] - b.lo[0] && x.hi[0] - x.lo[0] == y.hi[0] - y.lo[0] &&
-           u.window.pad_begin[0] == v.window.pad_begin[0] &&
-           u.window.pad_end[0] == v.window.pad_end[0];
+    bool is_same = is_as_large(&x, &y);
+    for (int i = 0; i < 2; i++)
+        is_same &= u.window.pad_begin[i] == v.window.pad_begin[i] &&
+                   u.window.pad_end[i] == v.window.pad_end[i];
+    return is_same;
 }

@@ -20,8 +20,8 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node
     bool allowed = false;
     switch (node->op) {
     case HRF_OP_CONV:
-    case HRF_OP_GEMM:
-        allowed = input == HRF_CONV_RESIDUAL;
+    case HRF_OP_GEMM: /* what the interior writes beside it is computed from the residual again */
+        allowed = input == HRF_CONV_RESIDUAL && !hrf_part_has_sides(graph, node);
         break;
     case HRF_OP_BATCH_NORM:
         allowed = input == 0;
@@ -241,7 +241,7 @@ static enum hrf_status check_shapes(const struct hrf_graph *graph, struct hrf_er
 
 /* ---- steps ---- */
 
-enum { MOST_STEPS = 4 }; /* of a node and, before it, its exchange: five of two */
+enum { MOST_STEPS = HRF_N_PARTS }; /* of a node; with its exchange's two, fewer than of two */
 
 static void add_step(struct hrf_plan *plan, enum hrf_step_kind kind, int32_t node,
                      enum hrf_part part)
@@ -257,9 +257,19 @@ static bool is_overlapped(const struct hrf_graph *graph, int32_t n)
            graph->nodes[n + 1].inputs[0] == graph->nodes[n].outputs[0];
 }
 
+static void add_edge(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n,
+                     enum hrf_part edge)
+{
+    const struct hrf_box box = hrf_part_box(graph, &graph->nodes[n], edge);
+    const int64_t n_bytes = hrf_part_copies(graph, &graph->nodes[n], edge, NULL);
+    if (hrf_box_is_empty(&box))
+        return;
+    add_step(plan, HRF_STEP_KERNEL, n, edge);
+    plan->copy_bytes = n_bytes > plan->copy_bytes ? n_bytes : plan->copy_bytes;
+}
+
 static void add_steps(struct hrf_plan *plan, const struct hrf_graph *graph)
 {
-    static const enum hrf_part edges[] = { HRF_PART_FIRST, HRF_PART_LAST };
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         if (!is_overlapped(graph, n)) {
             add_step(plan, HRF_STEP_KERNEL, n, HRF_PART_WHOLE);
@@ -269,11 +279,8 @@ static void add_steps(struct hrf_plan *plan, const struct hrf_graph *graph)
         add_step(plan, HRF_STEP_KERNEL, n + 1, HRF_PART_INTERIOR);
         add_step(plan, HRF_STEP_END, n, HRF_PART_WHOLE);
         n++;
-        for (int i = 0; i < 2; i++) {
-            const struct hrf_box rows = hrf_part_box(graph, &graph->nodes[n], edges[i]);
-            if (!hrf_box_is_empty(&rows))
-                add_step(plan, HRF_STEP_KERNEL, n, edges[i]);
-        }
+        for (enum hrf_part edge = HRF_PART_FIRST; edge < HRF_N_PARTS; edge++)
+            add_edge(plan, graph, n, edge);
     }
 }
 
@@ -338,21 +345,17 @@ static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, 
            plan->place_of[b] < plan->place_of[a] + bytes_of(graph, a);
 }
 
-/* What can be read of a value: of one whose exchange is under way, the rank's own rows. */
-enum presence { GONE, OWN_ROWS, THERE };
+/* What can be read of a value: of one whose exchange is under way, what is the rank's own. */
+enum presence { GONE, OWN, THERE };
 
-/* The own rows of the exchange that makes `value`. */
-static bool reads_own_rows(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
-                           enum hrf_part part)
+/* Of what the exchange makes, the interior reads nothing but the rank's own, whatever else lies in
+ * its rows: the sides come later. */
+static bool reads_own(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
+                      enum hrf_part part)
 {
-    const struct hrf_value *v = &graph->values[node->inputs[k]];
-    const struct hrf_node *exchange = &graph->nodes[v->producer];
-    if (part != HRF_PART_INTERIOR || exchange->n_inputs == 0 || exchange->attributes.offset < 0)
-        return false;
-    const struct hrf_box need = hrf_part_needs(graph, node, k, part);
-    const int64_t first = exchange->attributes.offset / hrf_part_offset(v, 1);
-    const int64_t n = graph->values[exchange->inputs[0]].shape.dims[2];
-    return first <= need.lo[0] && need.hi[0] <= first + n;
+    const struct hrf_node *exchange = &graph->nodes[graph->values[node->inputs[k]].producer];
+    const struct hrf_box need = hrf_region_needed(graph, node, k, &node->attributes.own);
+    return part == HRF_PART_INTERIOR && hrf_box_contains(&exchange->attributes.own, &need);
 }
 
 /* Plays the plan: presence[v] says what of value v can be read at this step. */
@@ -371,11 +374,12 @@ static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf
         if (buffer < 0 || presence[value] == GONE)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) reads '%s', which is gone",
                                  step, node->name, graph->values[value].name);
-        if (presence[value] == OWN_ROWS && !reads_own_rows(graph, node, k, plan->steps[step].part))
-            return hrf_error_set(err, HRF_E_BUG,
-                                 "plan: step %d (%s) reads rows of '%s' whose exchange is still "
-                                 "under way",
-                                 step, node->name, graph->values[value].name);
+        if (presence[value] == OWN && !reads_own(graph, node, k, plan->steps[step].part))
+            return hrf_error_set(
+                err, HRF_E_BUG,
+                "plan: step %d (%s) reads what the rank lacks of '%s' whose exchange is still "
+                "under way",
+                step, node->name, graph->values[value].name);
         if (plan->buffers[buffer].first > n || plan->buffers[buffer].last < n)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
                                  graph->values[value].name);
@@ -393,6 +397,24 @@ static bool is_last_of_node(const struct hrf_plan *plan, int32_t step)
     for (int32_t i = step + 1; i < plan->n_steps && i < step + MOST_STEPS; i++)
         if (plan->steps[i].node == plan->steps[step].node)
             return false;
+    return true;
+}
+
+/* Whether the step and those before it have made all of the node's output. */
+static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step)
+{
+    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
+    unsigned made = 0;
+    for (int32_t i = step; i >= 0 && i > step - MOST_STEPS; i--)
+        if (plan->steps[i].node == plan->steps[step].node)
+            made |= 1U << plan->steps[i].part;
+    if ((made & 1U << HRF_PART_WHOLE) != 0)
+        return true;
+    for (enum hrf_part part = HRF_PART_INTERIOR; part < HRF_N_PARTS; part++) {
+        const struct hrf_box box = hrf_part_box(graph, node, part);
+        if (!hrf_box_is_empty(&box) && (made & 1U << part) == 0)
+            return false;
+    }
     return true;
 }
 
@@ -423,7 +445,7 @@ static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hr
         const int32_t value = node->outputs[k];
         if (value < 0 || plan->buffer_of[value] < 0)
             continue;
-        if (s->kind == HRF_STEP_END && presence[value] != OWN_ROWS)
+        if (s->kind == HRF_STEP_END && presence[value] != OWN)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d ends '%s', which is not under way",
                                  step, node->name);
         for (int32_t v = 0; v < graph->n_values; v++)
@@ -431,9 +453,9 @@ static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hr
                 !is_spared(plan, graph, step, v))
                 presence[v] = GONE;
         if (s->kind == HRF_STEP_BEGIN)
-            presence[value] = OWN_ROWS;
+            presence[value] = OWN;
         else if (is_last_of_node(plan, step))
-            presence[value] = THERE;
+            presence[value] = is_complete(plan, graph, step) ? THERE : GONE;
     }
     return HRF_OK;
 }

@@ -6,7 +6,7 @@
  * that fits. Graph outputs are never shared with anything; inputs are free for others once they
  * were read last, so they are filled before every run. A checker proves a plan before it runs.
  *
- * Steps follow the nodes. Where a node has an interior (hrf_attributes.interior), it and the
+ * Steps follow the nodes. Where a node has an interior (hrf_attributes.own), it and the
  * exchange before it become BEGIN, the interior, END and the edges.
  */
 #ifndef HRF_ENGINE_PLAN_PLAN_H
@@ -44,6 +44,7 @@ struct hrf_plan {
     struct hrf_buffer *buffers;
     int32_t n_buffers;
     int64_t arena_bytes;
+    int64_t copy_bytes; /* beside the arena: for the copies of one part of a node at a time */
 };
 
 HRF_CHECKED enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,

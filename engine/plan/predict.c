@@ -141,11 +141,14 @@ static enum hrf_status cost_of_part(const struct writer *w, const struct hrf_gra
                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) part = NULL;
-    const struct hrf_box rows = hrf_part_box(graph, &graph->nodes[s->node], s->part);
+    const struct hrf_node *node = &graph->nodes[s->node];
+    const struct hrf_box box = hrf_part_box(graph, node, s->part);
     if (s->part == HRF_PART_WHOLE)
-        return hrf_cost_of(w->costs, graph, &graph->nodes[s->node], cost, err);
-    HRF_TRY(hrf_part_graph(graph, &graph->nodes[s->node], &rows, &part, err));
-    return hrf_cost_of(w->costs, part, &part->nodes[0], cost, err);
+        return hrf_cost_of(w->costs, graph, node, cost, err);
+    HRF_TRY(hrf_part_graph(graph, node, &box, 1, &part, err));
+    HRF_TRY(hrf_cost_of(w->costs, part, &part->nodes[0], cost, err));
+    cost->seconds *= (double)hrf_part_runs(graph, node, s->part);
+    return HRF_OK;
 }
 
 static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *graph,
@@ -158,14 +161,16 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
     const struct hrf_sim_step step = { .kind = HRF_SIM_COMPUTE,
                                        .label = s->node,
                                        .seconds = cost.seconds };
-    const bool is_shared = s->part == HRF_PART_LAST && hrf_part_edges_are_alike(graph, node);
-    if (!is_shared) /* else the same kernel as FIRST's */
+    if (!hrf_part_is_as_before(graph, node, s->part))
         facts->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
                                                       : constant_bytes(graph, node);
     if (cost.workspace_bytes > facts->workspace_bytes)
         facts->workspace_bytes = cost.workspace_bytes;
     w->place->computing[cost.origin] += cost.seconds;
-    return hrf_sim_add(&w->place->program, &step, err);
+    HRF_TRY(hrf_sim_add(&w->place->program, &step, err));
+    int64_t copied;
+    (void)hrf_part_copies(graph, node, s->part, &copied);
+    return add_copy(w, s->node, (double)copied, err);
 }
 
 static enum hrf_status add_step(struct writer *w, const struct hrf_graph *graph,
@@ -214,7 +219,7 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
         HRF_TRY(add_copy(&w, LABEL_FEED, (double)value_bytes(graph, graph->inputs[i]), err));
     for (int32_t i = 0; i < plan->n_steps; i++)
         HRF_TRY(add_step(&w, graph, plan, &plan->steps[i], err));
-    place->facts.activation_bytes = plan->arena_bytes + w.largest_message;
+    place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + w.largest_message;
     place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
         place->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
@@ -352,9 +357,9 @@ static bool has_message(const struct hrf_partition *p, int32_t e)
 
 static bool has_interior(const struct hrf_partition *p, int32_t n)
 {
-    int64_t rows[2];
+    struct hrf_box interior;
     for (int32_t r = 0; r < p->n_ranks; r++)
-        if (hrf_partition_interior(p, n, r, rows))
+        if (hrf_partition_interior(p, n, r, &interior))
             return true;
     return false;
 }

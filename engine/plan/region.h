@@ -9,11 +9,6 @@
 
 #include "engine/ir/graph.h"
 
-/* Rows [lo[0], hi[0]) and columns [lo[1], hi[1]) of an image; a value that is no image (its rank is
- * not 4) is one pixel of as many channels as it has elements. */
-struct hrf_box {
-    int64_t lo[2], hi[2];
-};
 static inline bool hrf_box_is_empty(const struct hrf_box *b)
 {
     return b->hi[0] <= b->lo[0] || b->hi[1] <= b->lo[1];

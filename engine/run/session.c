@@ -38,10 +38,10 @@ static enum hrf_status compile_part(struct hrf_session *session, const struct hr
 {
     const struct hrf_node *node = &session->graph->nodes[step->node];
     HRF_AUTO(hrf_graph) part = NULL;
-    const struct hrf_box rows = hrf_part_box(session->graph, node, step->part);
+    const struct hrf_box box = hrf_part_box(session->graph, node, step->part);
     if (step->part == HRF_PART_WHOLE)
         return session->ops->compile(session->backend, session->graph, node, out, err);
-    HRF_TRY(hrf_part_graph(session->graph, node, &rows, &part, err));
+    HRF_TRY(hrf_part_graph(session->graph, node, &box, 1, &part, err));
     return session->ops->compile(session->backend, part, &part->nodes[0], out, err);
 }
 
@@ -49,10 +49,8 @@ static enum hrf_status compile_part(struct hrf_session *session, const struct hr
 static struct hrf_kernel *same_as_before(const struct hrf_session *session, int32_t i)
 {
     const struct hrf_step *step = &session->plan->steps[i];
-    return step->part == HRF_PART_LAST && step[-1].part == HRF_PART_FIRST &&
-                   hrf_part_edges_are_alike(session->graph, &session->graph->nodes[step->node])
-               ? session->kernels[i - 1]
-               : NULL;
+    const struct hrf_node *node = &session->graph->nodes[step->node];
+    return hrf_part_is_as_before(session->graph, node, step->part) ? session->kernels[i - 1] : NULL;
 }
 
 static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_error *err)
@@ -104,45 +102,34 @@ void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
 static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_error *err)
 {
     const struct hrf_plan *plan = session->plan;
-    size_t total = 0;
-    for (int32_t i = 0; i < plan->n_steps; i++)
-        total += (size_t)session->graph->nodes[plan->steps[i].node].n_inputs;
+    size_t total = 0, most = 0;
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const size_t n = (size_t)session->graph->nodes[plan->steps[i].node].n_inputs;
+        total += n;
+        most = n > most ? n : most;
+    }
     session->inputs = hrf_calloc(total + 1, sizeof(const void *));
+    session->part_inputs = hrf_calloc(most + 1, sizeof(const void *));
     session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
-    if (session->inputs == NULL || session->calls == NULL)
+    if (session->inputs == NULL || session->part_inputs == NULL || session->calls == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", plan->n_steps);
     return HRF_OK;
 }
 
-/* Where `rows` of a value lie, which a part of a node reads or writes. */
-static void *place_of_rows(const struct hrf_session *session, int32_t value,
-                           const struct hrf_box *rows, enum hrf_part part)
-{
-    char *all = hrf_session_buffer(session, value);
-    return part == HRF_PART_WHOLE
-               ? all
-               : all + hrf_part_offset(&session->graph->values[value], rows->lo[0]);
-}
-
-/* Puts every pointer of every call in place. */
+/* Puts every pointer of every call in place; parts find theirs image by image. */
 static void bind_calls(struct hrf_session *session)
 {
     const struct hrf_graph *graph = session->graph;
     const void **at = session->inputs;
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        const enum hrf_part part = session->plan->steps[i].part;
         const struct hrf_node *node = &graph->nodes[session->plan->steps[i].node];
-        const struct hrf_box rows = hrf_part_box(graph, node, part);
         session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
-                                                      .output = place_of_rows(
-                                                          session, node->outputs[0], &rows, part),
+                                                      .output = hrf_session_buffer(
+                                                          session, node->outputs[0]),
                                                       .workspace = session->workspace };
-        for (int32_t k = 0; k < node->n_inputs; k++, at++) {
-            if (node->inputs[k] < 0 || graph->values[node->inputs[k]].data != NULL)
-                continue;
-            const struct hrf_box need = hrf_part_needs(graph, node, k, part);
-            *at = place_of_rows(session, node->inputs[k], &need, part);
-        }
+        for (int32_t k = 0; k < node->n_inputs; k++, at++)
+            if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
+                *at = hrf_session_buffer(session, node->inputs[k]);
     }
 }
 
@@ -174,7 +161,7 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 
 static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
 {
-    session->memory.activation_bytes = session->plan->arena_bytes;
+    session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
     if (session->device.peers != NULL)
         session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
     HRF_TRY(check_limit(session, limit, err));
@@ -191,10 +178,12 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     }
     session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
     session->workspace = hrf_alloc_aligned(workspace, HRF_BUFFER_ALIGNMENT);
+    session->copies = hrf_alloc_aligned((size_t)session->plan->copy_bytes + 1,
+                                        HRF_BUFFER_ALIGNMENT);
     if (session->has_pixels)
         session->pixels = hrf_calloc(
             (size_t)hrf_shape_count(hrf_session_input_shape(session, 0)) + 1, 1);
-    if (session->arena == NULL || session->workspace == NULL ||
+    if (session->arena == NULL || session->workspace == NULL || session->copies == NULL ||
         (session->has_pixels && session->pixels == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
                              (double)(arena + workspace) / 0x1p30);
@@ -350,8 +339,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(check_supported(session, err));
     /* A device computes a node as a whole: kernels of a few rows would leave most of it idle. */
     for (int32_t i = 0; i < session->graph->n_nodes && session->device.ops != NULL; i++)
-        memset(session->graph->nodes[i].attributes.interior, 0,
-               sizeof session->graph->nodes[i].attributes.interior);
+        session->graph->nodes[i].attributes.own = (struct hrf_box){ .lo = { 0 } };
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     HRF_TRY(start(session, config, err));
@@ -426,10 +414,12 @@ void hrf_session_destroy(struct hrf_session *session)
     } else if (!session->is_lent) {
         hrf_free(session->arena);
         hrf_free(session->workspace);
+        hrf_free(session->copies);
     }
     if (session->backend != NULL)
         session->ops->destroy(session->backend);
     hrf_free(session->inputs);
+    hrf_free(session->part_inputs);
     hrf_free(session->calls);
     hrf_free(session->pixels);
     hrf_plan_destroy(session->plan);

@@ -33,6 +33,8 @@ struct hrf_session {
     int32_t n_kernels;
     struct hrf_kernel_call *calls; /* [steps], with every pointer in place */
     const void **inputs;           /* of all calls */
+    const void **part_inputs;      /* of a part's call, for one image */
+    char *copies;                  /* plan->copy_bytes; NULL on a device, which has no parts */
     unsigned char *arena;
     bool is_lent; /* arena and workspace are somebody else's */
     void *workspace;
@@ -61,6 +63,10 @@ HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
 /* One step with the buffers that it has, done when this returns. For those who time it. */
 HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                                   struct hrf_error *err);
+
+/* session_parts.c: a step whose part is not WHOLE. */
+HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t step,
+                                                 struct hrf_error *err);
 
 /* session_device.c */
 HRF_CHECKED enum hrf_status hrf_session_device_allocate(struct hrf_session *session,

@@ -84,8 +84,10 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct h
         HRF_TRY(hrf_peers_progress(session->peers, err));
     if (talks && session->device.ops != NULL)
         return hrf_session_device_communicate(session, i, err);
-    return talks ? communicate(session, step, &session->calls[i], err)
-                 : kernel->run(kernel, &session->calls[i], err);
+    if (talks)
+        return communicate(session, step, &session->calls[i], err);
+    return step->part == HRF_PART_WHOLE ? kernel->run(kernel, &session->calls[i], err)
+                                        : hrf_session_run_part(session, i, err);
 }
 
 /* No later step makes more of the step's node. */

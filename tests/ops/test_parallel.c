@@ -27,6 +27,7 @@ static void pick_layout(struct build *b, int64_t n_images, const char *halos, ch
     while (data * rows * columns * stages > 16)
         stages--;
     stages = stages < 1 ? 1 : stages;
+    micro = data * rows * columns * stages == 1 ? 1 : micro; /* one rank has none */
     const bool both_ways = stages > 1 && micro % 2 == 0 && build_pick(b, 0, 1) == 0;
     snprintf(out, 128, "data=%d,spatial=%dx%d,stages=%d,microbatches=%d%s,halos=%s",
              data * rows * columns > 16 ? 1 : (int)data, (int)rows, (int)columns, (int)stages,

@@ -2,6 +2,7 @@
  * computed twice, and where they merely take their time the interior is computed meanwhile. */
 #include "tests/unit/unit.h"
 
+#include "engine/passes/passes.h"
 #include "engine/plan/halos.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/predict.h"
@@ -12,15 +13,20 @@
 
 enum { CONVOLUTIONS = 5 };
 
-/* 3x3 convolutions one after the other, of `rows` rows. */
-static struct hrf_graph *chain(int64_t rows)
+/* 3x3 convolutions one after the other, of n images of `rows` rows. */
+static struct hrf_graph *chain_of(int64_t n_images, int64_t rows)
 {
     struct build b = build_start(1);
-    int32_t y = build_input(&b, SHAPE(1, 3, rows, 16));
+    int32_t y = build_input(&b, SHAPE(n_images, 3, rows, 16));
     for (int i = 0; i < CONVOLUTIONS; i++)
         y = build_plain_conv(&b, y, i == 0 ? 3 : 8, 8, 3, 1, true);
     y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
     return build_finish(&b, &y, 1);
+}
+
+static struct hrf_graph *chain(int64_t rows)
+{
+    return chain_of(1, rows);
 }
 
 /* 10 MFLOPS: a row of 16 px of a convolution from 8 to 8 channels takes about 1.8 ms. */
@@ -125,6 +131,32 @@ static void slow_messages_are_hidden_behind_the_interior(void **state)
     hrf_graph_destroy(graph);
 }
 
+/* A grid's ranks wait for columns, too, and a micro-batch's images lie one after the other. */
+static void waits_are_hidden_in_grids_and_in_batches(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layout;
+        int64_t n_images;
+        double latency;
+    } cases[] = { { "spatial=2x2", 1, 0.02 },
+                  { "spatial=1x2", 1, 0.02 },
+                  { "spatial=4", 3, 0.05 },
+                  { "spatial=2x2", 2, 0.03 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_graph *graph = chain_of(cases[i].n_images, 64);
+        const double latency = cases[i].latency;
+        HRF_AUTO(hrf_partition) plain = cut(graph, cases[i].layout, NULL);
+        HRF_AUTO(hrf_partition) p = choose(graph, cases[i].layout, latency);
+        assert_true(halos_of(p).n_overlapped > 0);
+        const double hidden = seconds_of(plain, latency) - seconds_of(p, latency);
+        if (hidden < 0.5 * (CONVOLUTIONS - 1) * latency)
+            fail_msg("%s: %g of %g s hidden", cases[i].layout, hidden,
+                     (CONVOLUTIONS - 1) * latency);
+        hrf_graph_destroy(graph);
+    }
+}
+
 /* Every set of values that could be computed twice, overlapped wherever there is an interior or
  * nowhere: none is predicted to be sooner than what was chosen. */
 static void the_choice_is_as_good_as_the_best_of_all(void **state)
@@ -176,15 +208,21 @@ static void halos_serve_more_than_one_residual_block(void **state)
 
 /* ---- plans ---- */
 
-/* Rank 1 of 4 of the chain, all of whose exchanges are overlapped. */
-static struct hrf_plan *plan_overlapped(struct hrf_graph *whole, struct hrf_graph **out)
+/* A rank of the chain, all of whose exchanges are overlapped. */
+static struct hrf_plan *plan_of_rank(const char *layout, int32_t rank, struct hrf_graph *whole,
+                                     struct hrf_graph **out)
 {
     struct hrf_plan *plan = NULL;
-    HRF_AUTO(hrf_partition) p = cut(whole, "spatial=4,halos=overlap", NULL);
+    HRF_AUTO(hrf_partition) p = cut(whole, layout, NULL);
     assert_int_equal(hrf_halos_choose(NULL, NULL, &p, NULL), HRF_OK);
-    assert_int_equal(hrf_partition_graph(p, 1, out, NULL), HRF_OK);
+    assert_int_equal(hrf_partition_graph(p, rank, out, NULL), HRF_OK);
     assert_int_equal(hrf_plan_create(*out, &plan, NULL), HRF_OK);
     return plan;
+}
+
+static struct hrf_plan *plan_overlapped(struct hrf_graph *whole, struct hrf_graph **out)
+{
+    return plan_of_rank("spatial=4,halos=overlap", 1, whole, out);
 }
 
 static void the_interior_comes_between_an_exchanges_begin_and_end(void **state)
@@ -206,12 +244,12 @@ static void the_interior_comes_between_an_exchanges_begin_and_end(void **state)
         assert_int_equal(plan->steps[i].part, want[i].part);
     }
     const struct hrf_node *node = &graph->nodes[2]; /* 16 rows, one at each border waits */
-    assert_int_equal(node->attributes.interior[0], 1);
-    assert_int_equal(node->attributes.interior[1], 15);
+    assert_int_equal(node->attributes.own.lo[0], 1);
+    assert_int_equal(node->attributes.own.hi[0], 15);
     const struct hrf_box last = hrf_part_needs(graph, node, 0, HRF_PART_LAST);
     assert_int_equal(last.lo[0], 15); /* of 18: two own rows and the halo */
     assert_int_equal(last.hi[0], 18);
-    assert_true(hrf_part_edges_are_alike(graph, node));
+    assert_true(hrf_part_is_as_before(graph, node, HRF_PART_LAST));
     hrf_graph_destroy(graph);
     hrf_graph_destroy(whole);
 }
@@ -239,9 +277,9 @@ static void a_halo_that_is_read_before_its_exchange_ends_is_found(void **state)
     swap(plan, 3, 4); /* an edge before the end */
     refuses(plan, graph, "still under way");
     swap(plan, 3, 4);
-    graph->nodes[2].attributes.interior[1]++; /* an interior one row too high */
+    graph->nodes[2].attributes.own.hi[0]++; /* an interior one row too high */
     refuses(plan, graph, "still under way");
-    graph->nodes[2].attributes.interior[1]--;
+    graph->nodes[2].attributes.own.hi[0]--;
     swap(plan, 1, 3); /* the end before the beginning */
     refuses(plan, graph, "not under way");
     swap(plan, 1, 3);
@@ -250,9 +288,86 @@ static void a_halo_that_is_read_before_its_exchange_ends_is_found(void **state)
     hrf_graph_destroy(whole);
 }
 
+/* The middle one of 3 x 3 ranks: it waits on every side. */
+static void an_interior_with_sides_is_covered_by_four_edges(void **state)
+{
+    (void)state;
+    struct hrf_graph *whole = chain_of(2, 48), *graph = NULL;
+    HRF_AUTO(hrf_plan) plan = plan_of_rank("spatial=3x3,halos=overlap", 4, whole, &graph);
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_plan_check(plan, graph, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    static const enum hrf_part parts[] = { HRF_PART_FIRST, HRF_PART_LAST, HRF_PART_LEFT,
+                                           HRF_PART_RIGHT };
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(plan->steps[4 + i].part, parts[i]);
+    const struct hrf_node *node = &graph->nodes[2];
+    struct hrf_box *own = &graph->nodes[2].attributes.own;
+    assert_int_equal(own->lo[0], 1); /* of 16 rows and, as columns do not divide, 5 columns */
+    assert_int_equal(own->hi[0], 15);
+    assert_int_equal(own->lo[1], 1);
+    assert_int_equal(own->hi[1], 4);
+    const struct hrf_box left = hrf_part_needs(graph, node, 0, HRF_PART_LEFT);
+    assert_int_equal(left.lo[0], 1); /* of 18 x 7 */
+    assert_int_equal(left.hi[0], 17);
+    assert_int_equal(left.lo[1], 0);
+    assert_int_equal(left.hi[1], 3);
+    assert_true(hrf_part_is_as_before(graph, node, HRF_PART_RIGHT));
+    /* 16 x 3 pixels of 8 channels in, 14 x 1 out, of two images. */
+    int64_t copied;
+    assert_true(hrf_part_copies(graph, node, HRF_PART_LEFT, &copied) <= plan->copy_bytes);
+    assert_int_equal(copied, 2 * (16 * 3 + 14) * 8 * 4);
+    /* Planted: a column that is not there yet, and an edge that nobody computes. */
+    own->hi[1]++;
+    refuses(plan, graph, "still under way");
+    own->hi[1]--;
+    plan->steps[7].part = HRF_PART_LEFT;
+    refuses(plan, graph, "which is gone");
+    hrf_graph_destroy(graph);
+    hrf_graph_destroy(whole);
+}
+
+/* What the interior writes beside itself, the sides compute again: their residual must last. */
+static void a_residual_outlives_an_interior_with_sides(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 8, 32, 32));
+    y = build_plain_conv(&b, y, 8, 8, 3, 1, true);
+    const int32_t z = build_plain_conv(&b, build_plain_conv(&b, y, 8, 8, 3, 1, true), 8, 8, 3, 1,
+                                       true);
+    y = build_unary(&b, HRF_OP_RELU, build_binary(&b, HRF_OP_ADD, z, y));
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    struct hrf_graph *whole = build_finish(&b, &y, 1);
+    assert_int_equal(hrf_passes_run(whole, NULL), HRF_OK);
+    static const char *const layouts[] = { "spatial=2,halos=overlap", "spatial=1x2,halos=overlap" };
+    for (int i = 0; i < 2; i++) {
+        struct hrf_graph *graph = NULL;
+        HRF_AUTO(hrf_plan) plan = plan_of_rank(layouts[i], 0, whole, &graph);
+        assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_OK);
+        int n_found = 0;
+        for (int32_t n = 0; n < graph->n_nodes; n++) {
+            const struct hrf_node *node = &graph->nodes[n];
+            if (node->op != HRF_OP_CONV || node->n_inputs <= HRF_CONV_RESIDUAL ||
+                node->inputs[HRF_CONV_RESIDUAL] < 0)
+                continue;
+            n_found++;
+            assert_true(hrf_part_has_interior(node));
+            assert_int_equal(hrf_part_has_sides(graph, node), i == 1);
+            assert_int_equal(hrf_plan_may_overwrite(graph, node, HRF_CONV_RESIDUAL), i == 0);
+        }
+        assert_int_equal(n_found, 1);
+        hrf_graph_destroy(graph);
+    }
+    hrf_graph_destroy(whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_hidden_in_grids_and_in_batches),
+        cmocka_unit_test(an_interior_with_sides_is_covered_by_four_edges),
+        cmocka_unit_test(a_residual_outlives_an_interior_with_sides),
         cmocka_unit_test(free_messages_fuse_and_overlap_nothing),
         cmocka_unit_test(dear_messages_become_fewer_and_then_none),
         cmocka_unit_test(slow_messages_are_hidden_behind_the_interior),
