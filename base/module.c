@@ -5,6 +5,7 @@
 #include "base/process.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,9 +36,13 @@ enum hrf_status hrf_module_load(const char *name, const char *version, const voi
                              path);
     /* Global: what the module brings along (MPI's own plug-ins) looks for it among the globals. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    if (handle == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "the %s module cannot be loaded: %s", name,
-                             dlerror());
+    if (handle == NULL) {
+        const char *why = dlerror();
+        const bool is_missing = strstr(why, "cannot open shared object file") != NULL;
+        return hrf_error_set(
+            err, HRF_E_UNSUPPORTED, "the %s module cannot be loaded: %s%s", name, why,
+            is_missing ? " (LD_LIBRARY_PATH may name the folder that holds it)" : "");
+    }
     const struct hrf_module *module = dlsym(handle, "hrf_module");
     if (module == NULL || module->version == NULL || strcmp(module->version, version) != 0) {
         enum hrf_status status = hrf_error_set(

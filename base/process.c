@@ -403,10 +403,16 @@ void hrf_process_processor(char *out, size_t size)
 enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
 {
     char path[4096];
+    const char *program = path, *told = getenv("HRF_PROGRAM");
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0)
         return hrf_error_set_errno(err, errno, "cannot find the path of this program");
-    char *copy = hrf_strndup(path, (size_t)n);
+    path[n] = '\0';
+    /* Started through the dynamic linker (tools/bundle), whose path this is. */
+    const char *base = strrchr(path, '/');
+    if (told != NULL && base != NULL && strncmp(base, "/ld-", 4) == 0)
+        program = told;
+    char *copy = hrf_strdup(program);
     if (copy == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     *out = copy;

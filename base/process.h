@@ -50,7 +50,7 @@ void hrf_process_cpu_list(char *out, size_t size);
 HRF_CHECKED enum hrf_status hrf_process_set_cpus(const char *list, struct hrf_error *err);
 /* The model of the machine's processors, "" when that is not told. */
 void hrf_process_processor(char *out, size_t size);
-/* Absolute path of the running program (heap). */
+/* Absolute path of the running program (heap): what starts it anew. */
 HRF_CHECKED enum hrf_status hrf_process_self(char **out, struct hrf_error *err);
 struct hrf_process_result hrf_process_decode(int wait_status);
 
