@@ -1,5 +1,6 @@
 #include "engine/plan/bands.h"
 
+#include "engine/ir/resize.h"
 #include "engine/plan/plan.h"
 
 #include <float.h>
@@ -70,6 +71,22 @@ enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
     return HRF_OK;
 }
 
+/* The rows of a RESIZE come from the same places of what each of the bands has. */
+static bool resizes_alike(const struct hrf_graph *graph, const struct hrf_node *node,
+                          const struct hrf_box *a, const struct hrf_box *b)
+{
+    const struct hrf_attributes x = hrf_region_attributes(graph, node, a);
+    const struct hrf_attributes y = hrf_region_attributes(graph, node, b);
+    for (int64_t i = 0; node->op == HRF_OP_RESIZE && i < a->hi[0] - a->lo[0]; i++) {
+        const struct hrf_resize_tap u = hrf_resize_tap_at(&x.resize, 0, 0, 0, i);
+        const struct hrf_resize_tap v = hrf_resize_tap_at(&y.resize, 0, 0, 0, i);
+        for (int32_t t = 0; t < hrf_resize_n(&x.resize); t++)
+            if (u.index[t] != v.index[t] || u.weight[t] != v.weight[t])
+                return false;
+    }
+    return true;
+}
+
 bool hrf_bands_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
 {
     for (int32_t v = 0; v < p->graph->n_values; v++) {
@@ -83,7 +100,7 @@ bool hrf_bands_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
         const struct hrf_attributes y = hrf_region_attributes(p->graph, &p->graph->nodes[n], w);
         if (x.window.pad_begin[0] != y.window.pad_begin[0] ||
             x.window.pad_end[0] != y.window.pad_end[0] || x.pads[2] != y.pads[2] ||
-            x.pads[6] != y.pads[6])
+            x.pads[6] != y.pads[6] || !resizes_alike(p->graph, &p->graph->nodes[n], u, w))
             return false;
     }
     for (int32_t e = 0; e < p->n_exchanges; e++) { /* a crop of what the band has */

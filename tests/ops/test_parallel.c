@@ -137,6 +137,14 @@ static void bands_give_what_the_whole_image_gives(void **state)
     assert_true(only != 0 || n_run > NETS); /* more than half of them can be run so */
 }
 
+/* 8 rows to 13: each band's come from other places, although all bands are as high. */
+static void bands_of_a_resize_are_not_taken_for_one_another(void **state)
+{
+    (void)state;
+    assert_true(check_bands(61, "fp32", 1e-5));
+    assert_true(check_bands(61, "int8", 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +152,7 @@ int main(void)
         cmocka_unit_test(ranks_give_the_same_bits_in_int8),
         cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
         cmocka_unit_test(bands_give_what_the_whole_image_gives),
+        cmocka_unit_test(bands_of_a_resize_are_not_taken_for_one_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
