@@ -77,6 +77,7 @@ static struct hrf_ahead next_block(const struct pointwise_kernel *k, const float
     const int64_t area = k->stride[0] * k->stride[1];
     return (struct hrf_ahead){ .memory = (const char *)x + first * area * per_pixel,
                                .n_bytes = n * area * per_pixel,
+                               .weights_are_far = block == 0,
                                .y_is_far = true };
 }
 

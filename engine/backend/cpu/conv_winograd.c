@@ -14,8 +14,9 @@
 
 enum {
     LANES = 16,
-    BLOCK_BYTES = 640 * 1024,      /* of a thread's scratch: the larger part of its L2 */
-    SHARED_WEIGHT_BYTES = 3 << 19, /* 1.5 MiB: beyond, read the weights once */
+    BLOCK_TILES = 14,              /* of a thread: one tile of the product, rest of L2: weights */
+    SHARED_WEIGHT_BYTES = 3 << 20, /* beyond, read the weights once */
+    SHARED_BYTES = 10 << 20,       /* of all scratch then, for each thread */
     PITCH_SLACK = LANES,           /* keeps the 36 streams off one set of the caches */
 };
 
@@ -73,52 +74,83 @@ static struct place place_of(const struct winograd_kernel *k, int64_t tile)
                            .column = tile % k->tile_columns * HRF_WINOGRAD_OUT };
 }
 
-static void read_tile(const struct winograd_kernel *k, const float *x, int64_t tile, float *v,
-                      int64_t pitch)
+/* Of the next tile, without divisions: those of place_of() take as long as a few transforms. */
+static void advance(const struct winograd_kernel *k, struct place *at)
 {
-    const struct place at = place_of(k, tile);
-    const float *pixels[HRF_WINOGRAD_POINTS];
-    const float *image = x + at.image * k->rows * k->columns * k->channels;
-    const float *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : k->zeros;
-    for (int64_t i = 0; i < HRF_WINOGRAD_POINTS; i++) {
-        const int64_t y = at.row - k->pad[0] + i / HRF_WINOGRAD_IN;
-        const int64_t u = at.column - k->pad[1] + i % HRF_WINOGRAD_IN;
-        const bool inside = y >= 0 && y < k->rows && u >= 0 && u < k->columns;
-        pixels[i] = inside ? image + (y * k->columns + u) * k->channels : outside;
-    }
-    if (outside == NULL)
-        hrf_winograd_prologue_avx512(pixels, k->channels, &k->prologue, v, pitch);
-    else
-        hrf_winograd_input_avx512(pixels, k->channels, v, pitch);
+    at->column += HRF_WINOGRAD_OUT;
+    if (at->column < k->out_columns)
+        return;
+    at->column = 0;
+    at->row += HRF_WINOGRAD_OUT;
+    if (at->row < k->out_rows)
+        return;
+    at->row = 0;
+    at->image++;
 }
 
-static void write_tile(const struct winograd_kernel *k, const float *m, int64_t pitch, int64_t tile,
-                       float *out)
+static void read_tile(const struct winograd_kernel *k, const float *x, const struct place *at,
+                      float *v, int64_t pitch)
 {
-    const struct place at = place_of(k, tile);
+    const float *pixels[HRF_WINOGRAD_POINTS];
+    const float *image = x + at->image * k->rows * k->columns * k->channels;
+    const float *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : k->zeros;
+    for (int64_t i = 0; i < HRF_WINOGRAD_IN; i++) {
+        const int64_t y = at->row - k->pad[0] + i;
+        const float **row = pixels + i * HRF_WINOGRAD_IN;
+        for (int64_t j = 0; j < HRF_WINOGRAD_IN; j++) {
+            const int64_t u = at->column - k->pad[1] + j;
+            const bool inside = y >= 0 && y < k->rows && u >= 0 && u < k->columns;
+            row[j] = inside ? image + (y * k->columns + u) * k->channels : outside;
+        }
+    }
+    if (outside == NULL)
+        hrf_winograd_prologue_avx512(pixels, k->channels, &k->prologue, v, pitch, k->shared);
+    else
+        hrf_winograd_input_avx512(pixels, k->channels, v, pitch, k->shared);
+}
+
+static void write_tile(const struct winograd_kernel *k, const float *m, int64_t pitch,
+                       const struct place *at, float *out)
+{
     float *outputs[HRF_WINOGRAD_OUTPUTS];
-    float *image = out + at.image * k->out_rows * k->out_columns * k->out_channels;
+    float *image = out + at->image * k->out_rows * k->out_columns * k->out_channels;
     for (int64_t i = 0; i < HRF_WINOGRAD_OUTPUTS; i++) {
-        const int64_t y = at.row + i / HRF_WINOGRAD_OUT, u = at.column + i % HRF_WINOGRAD_OUT;
+        const int64_t y = at->row + i / HRF_WINOGRAD_OUT, u = at->column + i % HRF_WINOGRAD_OUT;
         const bool inside = y < k->out_rows && u < k->out_columns;
         outputs[i] = inside ? image + (y * k->out_columns + u) * k->out_channels : NULL;
     }
-    hrf_winograd_output_avx512(m, pitch, k->out_channels, outputs, &k->epilogue);
+    hrf_winograd_output_avx512(m, pitch, k->out_channels, k->shared, outputs, &k->epilogue);
+}
+
+/* Tiles [first, first + n) of the block that begins with tile `block`. */
+static void read_tiles(const struct winograd_kernel *k, const struct scratch *s, const float *x,
+                       int64_t block, int64_t first, int64_t n)
+{
+    struct place at = place_of(k, block + first);
+    for (int64_t i = first; i < first + n; i++, advance(k, &at))
+        read_tile(k, x, &at, s->v + i * k->v_pitch, s->v_pitch);
+}
+
+static void write_tiles(const struct winograd_kernel *k, const struct scratch *s, float *out,
+                        int64_t block, int64_t first, int64_t n)
+{
+    struct place at = place_of(k, block + first);
+    for (int64_t i = first; i < first + n; i++, advance(k, &at))
+        write_tile(k, s->m + i * k->m_pitch, s->m_pitch, &at, out);
 }
 
 static void multiply(const struct winograd_kernel *k, const struct scratch *s, int64_t point,
-                     int64_t first, int64_t n, const struct hrf_ahead *ahead)
+                     int64_t n, const struct hrf_ahead *ahead)
 {
     static const struct hrf_epilogue plain = { .activation = HRF_ACT_NONE };
-    hrf_product_avx512(s->v + point * s->v_pitch + first * k->v_pitch, k->v_pitch,
+    hrf_product_avx512(s->v + point * s->v_pitch, k->v_pitch,
                        k->weights + (size_t)point * k->point_floats, k->channels,
-                       s->m + point * s->m_pitch + first * k->m_pitch, k->m_pitch, n,
-                       k->out_channels, &plain, ahead);
+                       s->m + point * s->m_pitch, k->m_pitch, n, k->out_channels, &plain, ahead);
 }
 
-/* The image rows under tiles [first, first + n), a 36th of them for each product. */
+/* The image rows under tiles [first, first + n). */
 static struct hrf_ahead rows_under(const struct winograd_kernel *k, const float *x, int64_t first,
-                                   int64_t n, int64_t point)
+                                   int64_t n)
 {
     if (first + n > k->n_tiles)
         n = k->n_tiles - first;
@@ -129,23 +161,20 @@ static struct hrf_ahead rows_under(const struct winograd_kernel *k, const float 
     const int64_t begin = from.image * k->rows + from.row;
     int64_t end = to.image * k->rows + to.row + HRF_WINOGRAD_OUT + 1;
     end = end < k->n * k->rows ? end : k->n * k->rows;
-    const int64_t n_bytes = (end - begin) * row_bytes;
-    return (struct hrf_ahead){ .memory = (const char *)x + begin * row_bytes +
-                                         n_bytes * point / HRF_WINOGRAD_POINTS,
-                               .n_bytes = n_bytes / HRF_WINOGRAD_POINTS };
+    return (struct hrf_ahead){ .memory = (const char *)x + begin * row_bytes,
+                               .n_bytes = (end - begin) * row_bytes };
 }
 
 static void run_block(const struct winograd_kernel *k, const struct scratch *s, const float *x,
                       float *out, int64_t first, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        read_tile(k, x, first + i, s->v + i * k->v_pitch, s->v_pitch);
-    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++) {
-        const struct hrf_ahead ahead = rows_under(k, x, first + n, n, point);
-        multiply(k, s, point, 0, n, &ahead);
-    }
-    for (int64_t i = 0; i < n; i++)
-        write_tile(k, s->m + i * k->m_pitch, s->m_pitch, first + i, out);
+    struct hrf_ahead ahead = rows_under(k, x, first + n, n);
+    const int64_t n_bytes = ahead.n_bytes / HRF_WINOGRAD_POINTS; /* a part for each product */
+    ahead.n_bytes = n_bytes;
+    read_tiles(k, s, x, first, 0, n);
+    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++, ahead.memory += n_bytes)
+        multiply(k, s, point, n, &ahead);
+    write_tiles(k, s, out, first, 0, n);
 }
 
 static void run_own(const struct winograd_kernel *k, const float *x, float *out, void *workspace)
@@ -159,30 +188,34 @@ static void run_own(const struct winograd_kernel *k, const float *x, float *out,
     }
 }
 
+/* A thread's share of one block: its tiles, its products, its tiles again. The barrier before the
+ * products keeps those of the next block from what others still write out. */
+static void run_share(const struct winograd_kernel *k, const struct scratch *s, const float *x,
+                      float *out, int64_t block, int64_t n)
+{
+    const int64_t thread = omp_get_thread_num(), n_threads = omp_get_num_threads();
+    const int64_t first = n * thread / n_threads, end = n * (thread + 1) / n_threads;
+    read_tiles(k, s, x, block, first, end - first);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++) {
+        const struct hrf_ahead next = { .memory = (const char *)(s->v + (point + 1) * s->v_pitch),
+                                        .n_bytes = n * k->v_pitch * (int64_t)sizeof(float),
+                                        .weights_are_far = true,
+                                        .y_is_far = true };
+        multiply(k, s, point, n, &next);
+    }
+    write_tiles(k, s, out, block, first, end - first);
+}
+
 static void run_shared(const struct winograd_kernel *k, const float *x, float *out, void *workspace)
 {
     const struct scratch s = scratch_of(k, workspace, 0);
     const int64_t n_blocks = ceil_div(k->n_tiles, k->block);
+#pragma omp parallel
     for (int64_t b = 0; b < n_blocks; b++) {
         const int64_t first = k->n_tiles * b / n_blocks;
-        const int64_t n = k->n_tiles * (b + 1) / n_blocks - first;
-#pragma omp parallel
-        {
-#pragma omp for schedule(static)
-            for (int64_t i = 0; i < n; i++)
-                read_tile(k, x, first + i, s.v + i * k->v_pitch, s.v_pitch);
-#pragma omp for schedule(static)
-            for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++) {
-                const struct hrf_ahead next = {
-                    .memory = (const char *)(s.v + (point + 1) * s.v_pitch),
-                    .n_bytes = n * k->v_pitch * (int64_t)sizeof(float)
-                };
-                multiply(k, &s, point, 0, n, &next);
-            }
-#pragma omp for schedule(static)
-            for (int64_t i = 0; i < n; i++)
-                write_tile(k, s.m + i * k->m_pitch, s.m_pitch, first + i, out);
-        }
+        run_share(k, &s, x, out, first, k->n_tiles * (b + 1) / n_blocks - first);
     }
 }
 
@@ -296,9 +329,9 @@ static void choose_blocks(struct winograd_kernel *k)
     const int64_t n_threads = k->backend->n_threads;
     k->shared = weight_bytes > SHARED_WEIGHT_BYTES;
     /* All tiles at once, up to what the shared cache can be expected to hold for us. */
-    const int64_t limit = k->shared ? 16 * (int64_t)BLOCK_BYTES * n_threads : BLOCK_BYTES;
-    int64_t block = limit / (channels * HRF_WINOGRAD_POINTS * 4);
-    block = block < 14 ? 14 : block;
+    int64_t block = BLOCK_TILES;
+    if (k->shared && SHARED_BYTES * n_threads / (channels * HRF_WINOGRAD_POINTS * 4) > block)
+        block = SHARED_BYTES * n_threads / (channels * HRF_WINOGRAD_POINTS * 4);
     int64_t n_blocks = ceil_div(k->n_tiles, block);
     if (!k->shared) /* as many for each thread */
         n_blocks = ceil_div(n_blocks, n_threads) * n_threads;

@@ -35,12 +35,14 @@ void hrf_product_pack(const float *w, int64_t depth_stride, int64_t column_strid
                       int64_t columns, float *packed);
 /* What is asked for ahead of its use. Only hints: the memory need not exist. */
 struct hrf_ahead {
-    const char *memory; /* that the caller will read next: comes into the second-level cache */
-    int64_t n_bytes;    /* 0: nothing */
-    bool y_is_far;      /* y lies beyond that cache: a tile's lines come while the last is done */
+    const char *memory;   /* that the caller will read next: comes into the second-level cache */
+    int64_t n_bytes;      /* 0: nothing */
+    bool weights_are_far; /* the same of the weights: each panel comes while the last is done */
+    bool y_is_far;        /* y lies beyond that cache: a tile's lines come while the last is done */
 };
 
-/* `a_pitch` and `y_pitch`: floats from one row to the next. */
+/* `a_pitch` and `y_pitch`: floats from one row to the next. Fewer than 2^31 rows and columns, with
+ * n_bytes below 2^31 * 64. */
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
                         float *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead);

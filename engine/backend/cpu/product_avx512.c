@@ -143,28 +143,46 @@ static __mmask16 first_columns(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
-/* What the caller will read next, shared out over the tiles: a line every UNROLL steps of some, as
- * more at a time would fill the buffers that a tile's own lines come through. */
+/* What is asked for from beyond the second level, shared out over the tiles: a line every UNROLL
+ * steps, as more at a time would fill the buffers that a tile's own lines come through. */
 struct plan {
     struct hrf_ahead left;
-    int64_t every, wait; /* which tile asks for some of it, and how many come before it */
+    int64_t n_weight_tiles; /* the first ones of a panel ask for the next panel */
+    int64_t every, wait;    /* which of the others asks for what is left, after how many */
 };
 
-static struct plan plan_ahead(const struct hrf_ahead *ahead, int64_t n_tiles, int64_t depth)
+static int64_t tile_bytes(int64_t depth)
 {
-    const int64_t all = n_tiles * (depth / UNROLL) * LINE;
-    const int64_t every = ahead->n_bytes > 0 ? all / ahead->n_bytes : 1;
-    return (struct plan){ .left = *ahead, .every = every > 1 ? every : 1 };
+    return depth / UNROLL * LINE;
 }
 
-static const char *next_lines(struct plan *plan, const struct tile *t)
+static struct plan plan_ahead(const struct hrf_ahead *ahead, int64_t n_tiles, int64_t n_panels,
+                              int64_t depth)
+{
+    const int64_t some = tile_bytes(depth) > 0 ? tile_bytes(depth) : LINE;
+    struct plan plan = { .left = *ahead, .every = 1 };
+    if (ahead->weights_are_far) {
+        plan.n_weight_tiles = HRF_PANEL * (int64_t)sizeof(float) * UNROLL / LINE; /* a panel */
+        if (ahead->n_bytes > 0 && plan.n_weight_tiles > n_tiles - 1)
+            plan.n_weight_tiles = n_tiles - 1;
+    }
+    if (ahead->n_bytes > 0)
+        plan.every = (int32_t)((n_tiles - plan.n_weight_tiles) * n_panels * (some / LINE)) /
+                     (int32_t)(ahead->n_bytes / LINE + 1);
+    return plan;
+}
+
+/* For tile i of the panel that `t` is at. */
+static const char *next_lines(struct plan *plan, const struct tile *t, int64_t i)
 {
     const char *memory = plan->left.memory;
+    if (i < plan->n_weight_tiles)
+        return (const char *)(t->w + t->depth * HRF_PANEL) + i * tile_bytes(t->depth);
     if (plan->left.n_bytes <= 0 || plan->wait-- > 0)
         return (const char *)t->w; /* lines that are there */
     plan->wait = plan->every - 1;
-    plan->left.memory += t->depth / UNROLL * LINE;
-    plan->left.n_bytes -= t->depth / UNROLL * LINE;
+    plan->left.memory += tile_bytes(t->depth);
+    plan->left.n_bytes -= tile_bytes(t->depth);
     return memory;
 }
 
@@ -172,11 +190,12 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
                         float *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
 {
-    /* Even tiles: 64 rows are 13+13+13+13+12, not 14+14+14+14+8. */
-    const int64_t n_tiles = (rows + HRF_MAX_ROWS - 1) / HRF_MAX_ROWS;
-    const int64_t least = rows / n_tiles, n_larger = rows % n_tiles;
+    /* 32 bits: a division of 64 takes as long as ten steps. Even tiles: 64 rows are 13+13+13+13+12,
+     * not 14+14+14+14+8. */
+    const int32_t n_tiles = ((int32_t)rows + HRF_MAX_ROWS - 1) / HRF_MAX_ROWS;
+    const int32_t least = (int32_t)rows / n_tiles, n_larger = (int32_t)rows % n_tiles;
     const int64_t n_panels = (columns + HRF_PANEL - 1) / HRF_PANEL;
-    struct plan plan = plan_ahead(ahead, n_tiles * n_panels, depth);
+    struct plan plan = plan_ahead(ahead, n_tiles, n_panels, depth);
     struct tile t = { .a_pitch = a_pitch, .y_pitch = y_pitch, .depth = depth, .segment = depth };
     if (ahead->y_is_far) /* so that all rows have been asked for before the end */
         t.segment = depth / UNROLL / HRF_MAX_ROWS > 0 ? depth / UNROLL / HRF_MAX_ROWS : 1;
@@ -189,7 +208,7 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
         t.y = y + column;
         for (int64_t i = 0; i < n_tiles; i++) {
             const int64_t n = least + (i < n_larger);
-            t.next = next_lines(&plan, &t);
+            t.next = next_lines(&plan, &t, i);
             t.next_y = i + 1 < n_tiles ? t.y + n * y_pitch : y + column + HRF_PANEL;
             tiles[n](&t, epilogue);
             t.a += n * a_pitch;

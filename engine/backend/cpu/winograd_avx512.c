@@ -43,9 +43,13 @@ static inline void transform_output(const __m512 x[IN], __m512 y[], int step)
                                   _mm512_fmadd_ps(_mm512_set1_ps(HALF_3), difference1, x[5]));
 }
 
-static inline void transform_rows(const __m512 half[HRF_WINOGRAD_POINTS], float *v, int64_t pitch)
+static inline void transform_rows(const __m512 half[HRF_WINOGRAD_POINTS], float *v, int64_t pitch,
+                                  bool is_far)
 {
     __m512 done[IN];
+    if (is_far) /* 36 streams are more than the hardware foresees */
+        for (int point = 0; point < HRF_WINOGRAD_POINTS; point++)
+            _mm_prefetch((const char *)(v + point * pitch + LANES), _MM_HINT_ET0);
     for (int row = 0; row < IN; row++) {
         transform_input(half + row * IN, done, 1);
         for (int column = 0; column < IN; column++)
@@ -54,7 +58,7 @@ static inline void transform_rows(const __m512 half[HRF_WINOGRAD_POINTS], float 
 }
 
 void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
-                               float *v, int64_t pitch)
+                               float *v, int64_t pitch, bool is_far)
 {
     for (int64_t c = 0; c < channels; c += LANES) {
         __m512 half[HRF_WINOGRAD_POINTS], line[IN];
@@ -63,7 +67,7 @@ void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], i
                 line[row] = _mm512_loadu_ps(pixels[row * IN + column] + c);
             transform_input(line, half + column, IN);
         }
-        transform_rows(half, v + c, pitch);
+        transform_rows(half, v + c, pitch, is_far);
     }
 }
 
@@ -71,7 +75,7 @@ void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], i
 static inline void read_with_prologue(const float *const pixels[HRF_WINOGRAD_POINTS],
                                       int64_t channels, const struct hrf_cpu_prologue *p,
                                       const struct hrf_epilogue *activation, float *v,
-                                      int64_t pitch)
+                                      int64_t pitch, bool is_far)
 {
     for (int64_t c = 0; c < channels; c += LANES) {
         __m512 half[HRF_WINOGRAD_POINTS], line[IN];
@@ -86,21 +90,22 @@ static inline void read_with_prologue(const float *const pixels[HRF_WINOGRAD_POI
             }
             transform_input(line, half + column, IN);
         }
-        transform_rows(half, v + c, pitch);
+        transform_rows(half, v + c, pitch, is_far);
     }
 }
 
 void hrf_winograd_prologue_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
-                                  const struct hrf_cpu_prologue *p, float *v, int64_t pitch)
+                                  const struct hrf_cpu_prologue *p, float *v, int64_t pitch,
+                                  bool is_far)
 {
     static const struct hrf_epilogue relu = { .activation = HRF_ACT_RELU };
     if (p->activation.activation == HRF_ACT_RELU)
-        read_with_prologue(pixels, channels, p, &relu, v, pitch);
+        read_with_prologue(pixels, channels, p, &relu, v, pitch, is_far);
     else
-        read_with_prologue(pixels, channels, p, &p->activation, v, pitch);
+        read_with_prologue(pixels, channels, p, &p->activation, v, pitch, is_far);
 }
 
-void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,
+void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
                                 float *const outputs[HRF_WINOGRAD_OUTPUTS],
                                 const struct hrf_epilogue *epilogue)
 {
@@ -108,8 +113,12 @@ void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,
         __m512 half[OUT * IN], line[IN], done[OUT];
         const __m512 bias = hrf_bias(epilogue->bias, c, 0xffff);
         for (int column = 0; column < IN; column++) {
-            for (int row = 0; row < IN; row++)
-                line[row] = _mm512_loadu_ps(m + (row * IN + column) * pitch + c);
+            for (int row = 0; row < IN; row++) {
+                const float *from = m + (row * IN + column) * pitch + c;
+                if (is_far)
+                    _mm_prefetch((const char *)(from + LANES), _MM_HINT_T0);
+                line[row] = _mm512_loadu_ps(from);
+            }
             transform_output(line, half + column, IN);
         }
         for (int row = 0; row < OUT; row++) {
