@@ -69,13 +69,15 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
     }
 }
 
-/* The input of an exchange is made in its output's buffer, when it has a place there. Graph inputs
- * and outputs keep buffers of their own: the caller knows their addresses. */
+/* The input of an exchange is made in its output's buffer, when it has a place there that kernels
+ * can write to. Graph inputs and outputs keep buffers of their own: the caller knows their
+ * addresses. */
 static void find_guests(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || node->attributes.offset < 0)
+        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || node->attributes.offset < 0 ||
+            node->attributes.offset % HRF_PLAN_PLACE_ALIGNMENT != 0)
             continue;
         struct life *guest = &lives[node->inputs[0]], *host = &lives[node->outputs[0]];
         if (guest->host >= 0 || guest->guest >= 0 || guest->pinned || guest->first < 0 ||

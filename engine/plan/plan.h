@@ -33,7 +33,8 @@ struct hrf_buffer {
     int32_t first, last;     /* nodes during which it is held; -1 = before, n_nodes = after */
 };
 
-enum { HRF_PLAN_ALIGNMENT = 64 };
+/* Of buffers, and of a value within another's (cuDNN takes no less). */
+enum { HRF_PLAN_ALIGNMENT = 64, HRF_PLAN_PLACE_ALIGNMENT = 16 };
 
 struct hrf_plan {
     struct hrf_step *steps;
