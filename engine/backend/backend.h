@@ -82,6 +82,9 @@ struct hrf_device_handle {
     unsigned char bytes[64];
 };
 
+/* The queue of kernels, and one beside it for what ranks exchange meanwhile. */
+enum hrf_device_queue { HRF_QUEUE_KERNELS, HRF_QUEUE_PEERS };
+
 /* Seconds: pixels crossing over (0: there were none), and all kernels with the outputs' way back.
  */
 struct hrf_device_times {
@@ -115,6 +118,9 @@ struct hrf_device_ops {
     /* A place in the queue, and waiting until it is reached; 0 or 1. */
     enum hrf_status (*mark)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
     enum hrf_status (*wait)(struct hrf_backend *backend, int32_t slot, struct hrf_error *err);
+    /* Whether wait() would return at once. */
+    enum hrf_status (*is_done)(struct hrf_backend *backend, int32_t slot, bool *out,
+                               struct hrf_error *err);
     /* Of the batch that was waited for last in that slot, by the device's clock. */
     enum hrf_status (*times)(struct hrf_backend *backend, int32_t slot,
                              struct hrf_device_times *out, struct hrf_error *err);
@@ -140,8 +146,14 @@ struct hrf_device_ops {
     const char *(*address)(const struct hrf_backend *backend);
     /* Whether no process with a lower number on this node takes the same device. */
     bool (*is_first)(const struct hrf_backend *backend);
-    /* The queue itself, for a library that puts work into it (cudaStream_t). */
+    /* The queue that is turned to, for a library that puts work into it (cudaStream_t). */
     void *(*queue)(struct hrf_backend *backend);
+    /* Copies, joins, marks and signals go to that queue from now on (at first: that of the
+     * kernels). What is in two queues has no order but that of follow(). */
+    void (*turn)(struct hrf_backend *backend, enum hrf_device_queue queue);
+    /* What is queued from now on in the queue that is turned to comes after all that the other one
+     * has so far. May be recorded. */
+    enum hrf_status (*follow)(struct hrf_backend *backend, struct hrf_error *err);
     /* Memory of allocate(), whole, for others. `is_far`: for another process. */
     enum hrf_status (*share)(struct hrf_backend *backend, void *memory, bool is_far,
                              struct hrf_device_handle *out, struct hrf_error *err);

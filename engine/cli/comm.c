@@ -35,9 +35,8 @@ static const struct way {
     bool is_processes;
     enum hrf_carrier carrier;
 } ways[] = {
-    { "loop", false, HRF_CARRIER_AUTO },
-    { "mpi", true, HRF_CARRIER_HOST },
-    { "ipc", true, HRF_CARRIER_IPC },
+    { "loop", false, HRF_CARRIER_AUTO }, { "mpi", true, HRF_CARRIER_HOST },
+    { "ipc", true, HRF_CARRIER_IPC },    { "nccl", true, HRF_CARRIER_NCCL },
     { "auto", true, HRF_CARRIER_AUTO },
 };
 
@@ -61,7 +60,8 @@ static enum hrf_status open_comm(const char *name, const char *layout, struct hr
         return hrf_error_set(err, HRF_E_USER,
                              "--comm '%s' is not known; loop (threads of this process), mpi "
                              "(processes, started by mpirun or srun --mpi=pmix), ipc (the same, "
-                             "with GPUs of one node) and auto are",
+                             "with GPUs of one node), nccl (the same, with a GPU each) and auto "
+                             "are",
                              name);
     joined->carrier = way->carrier;
     if (!way->is_processes)

@@ -16,11 +16,11 @@ struct hrf_joined {
 };
 /* What --help says of it. */
 #define HRF_COMM_HELP                                                                              \
-    "ranks are threads (loop, default) or processes under mpirun (mpi; between GPUs: ipc); auto: " \
-    "what they were started as, by the quickest way"
+    "ranks are threads (loop, default) or processes under mpirun (mpi; between GPUs: ipc, nccl); " \
+    "auto: what they were started as, by the quickest way"
 /* Runs `work` as one of the ranks that were started, or alone; where it fails, the other ranks are
- * told. `name`: "loop" or NULL for threads; "mpi" and "ipc", with which there must be as many ranks
- * as in `layout`; "auto": processes where a starter of ranks has started this one. */
+ * told. `name`: "loop" or NULL for threads; "mpi", "ipc" and "nccl", with which there must be as
+ * many ranks as in `layout`; "auto": processes where a starter of ranks has started this one. */
 typedef enum hrf_status hrf_joined_work(const void *context, const struct hrf_joined *joined,
                                         struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_joined_run(const char *name, const char *layout,

@@ -35,6 +35,11 @@ struct hrf_comm_ops {
     enum hrf_status (*progress)(struct hrf_comm *comm, struct hrf_error *err);
     /* A rank of which a message of this tag waits, -1: there is none. */
     int32_t (*waiting)(struct hrf_comm *comm, int64_t tag);
+    /* For a rank that has waited since `since_ns` (hrf_clock_ns) for something else than a message,
+     * to which rank `peer` contributes: HRF_E_AGAIN when that is in vain, as receive() would say
+     * it. Never waits; counts as progress. */
+    enum hrf_status (*watch)(struct hrf_comm *comm, int32_t peer, int64_t since_ns,
+                             struct hrf_error *err);
     /* Ends the group for every rank; `why` is what they are told. */
     void (*abort)(struct hrf_comm *comm, const char *why);
 };

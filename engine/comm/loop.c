@@ -21,9 +21,16 @@ struct mailbox {
     pthread_cond_t arrived;
 };
 
+/* How far another rank was when this one looked last, and since when. */
+struct sight {
+    long long steps;
+    int64_t since_ns;
+};
+
 struct loop_comm {
     struct hrf_comm base;
     struct hrf_loop *loop;
+    struct sight *sights; /* [n_ranks] */
 };
 
 struct hrf_loop {
@@ -33,6 +40,7 @@ struct hrf_loop {
     int32_t n_ranks;
     struct mailbox *boxes;   /* [n_ranks] */
     struct loop_comm *comms; /* [n_ranks] */
+    struct sight *sights;    /* [n_ranks][n_ranks] */
 };
 
 static enum hrf_status aborted(const struct hrf_loop *loop, struct hrf_error *err)
@@ -103,6 +111,15 @@ static struct timespec after(int64_t ms)
     return at;
 }
 
+static enum hrf_status stands_still(const struct hrf_comm *comm, int32_t peer, int64_t silent_ns,
+                                    struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_AGAIN,
+                         "rank %d has made no progress for %.1f s while rank %d waits for it: it "
+                         "hangs or has died",
+                         peer, (double)silent_ns * 1e-9, comm->rank);
+}
+
 /* Wakes up now and then to see whether the sender is getting on. */
 static enum hrf_status wait_for(struct loop_comm *c, int32_t from, int64_t tag,
                                 struct message **out, struct hrf_error *err)
@@ -124,12 +141,27 @@ static enum hrf_status wait_for(struct loop_comm *c, int32_t from, int64_t tag,
         silent_ms = now == seen ? silent_ms + nap : 0;
         seen = now;
         if (silent_ms >= c->base.deadline_ms)
-            return hrf_error_set(err, HRF_E_AGAIN,
-                                 "rank %d has made no progress for %.1f s while rank %d waits for "
-                                 "it: it hangs or has died",
-                                 from, (double)silent_ms / 1000, c->base.rank);
+            return stands_still(&c->base, from, silent_ms * 1000000, err);
     }
     return HRF_OK;
+}
+
+static enum hrf_status watch(struct hrf_comm *comm, int32_t peer, int64_t since_ns,
+                             struct hrf_error *err)
+{
+    struct loop_comm *c = (struct loop_comm *)comm;
+    struct sight *sight = &c->sights[peer];
+    const int64_t now = hrf_clock_ns();
+    const long long steps = atomic_load(&c->loop->comms[peer].base.steps);
+    atomic_fetch_add(&comm->steps, 1);
+    if (steps != sight->steps || sight->since_ns < since_ns)
+        *sight = (struct sight){ steps, now };
+    pthread_mutex_lock(&c->loop->mutex);
+    const enum hrf_status status = c->loop->is_aborted ? aborted(c->loop, err) : HRF_OK;
+    pthread_mutex_unlock(&c->loop->mutex);
+    return status == HRF_OK && now - sight->since_ns >= comm->deadline_ms * 1000000
+               ? stands_still(comm, peer, now - sight->since_ns, err)
+               : status;
 }
 
 static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
@@ -170,6 +202,7 @@ static const struct hrf_comm_ops ops = {
     .send = send,
     .receive = receive,
     .waiting = hrf_loop_waiting,
+    .watch = watch,
     .abort = stop,
 };
 
@@ -201,6 +234,7 @@ void hrf_loop_destroy(struct hrf_loop *loop)
     if (loop->n_ranks > 0)
         pthread_mutex_destroy(&loop->mutex);
     hrf_free(loop->boxes);
+    hrf_free(loop->sights);
     hrf_free(loop->comms);
     hrf_free(loop);
 }
@@ -213,8 +247,9 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
     if (loop != NULL) {
         loop->boxes = hrf_calloc((size_t)n_ranks, sizeof *loop->boxes);
         loop->comms = hrf_calloc((size_t)n_ranks, sizeof *loop->comms);
+        loop->sights = hrf_calloc((size_t)n_ranks * (size_t)n_ranks, sizeof *loop->sights);
     }
-    if (loop == NULL || loop->boxes == NULL || loop->comms == NULL)
+    if (loop == NULL || loop->boxes == NULL || loop->comms == NULL || loop->sights == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);
     pthread_mutex_init(&loop->mutex, NULL);
     pthread_condattr_init(&monotonic);
@@ -227,7 +262,8 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
                                                        .n_ranks = n_ranks,
                                                        .is_one_process = true,
                                                        .deadline_ms = deadline_ms },
-                                             .loop = loop };
+                                             .loop = loop,
+                                             .sights = &loop->sights[(size_t)i * (size_t)n_ranks] };
     }
     loop->n_ranks = n_ranks;
     pthread_condattr_destroy(&monotonic);

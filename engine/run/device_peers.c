@@ -1,5 +1,6 @@
 #include "engine/run/device_peers.h"
 
+#include "base/clock.h"
 #include "engine/ir/number.h"
 #include "engine/run/device_peers_private.h"
 
@@ -13,18 +14,54 @@ struct staging {
     size_t n_bytes;
 };
 
+/* How a message goes; both its ends come to the same. */
+enum way { WAY_HOST, WAY_SHARED, WAY_NCCL };
+
 struct hrf_device_peers {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
+    enum hrf_carrier carrier;
     struct hrf_shared *shared;
+    struct hrf_device_nccl *nccl; /* NULL: there is none */
     struct staging out, in;
     bool host_is_read; /* copies out of in.host may be under way */
     char *gathered;    /* all ranks' parts of a reduction */
     size_t gathered_bytes;
-    struct hrf_part *sent, *received; /* [n_ranks] of the exchange at hand */
-    bool is_ready, has_failed;
+    /* [n_ranks] of the exchange at hand; those of NCCL apart */
+    struct hrf_part *sent, *received, *nccl_sent, *nccl_received;
+    bool is_ready, has_failed, is_settled;
+    /* What the recorded exchanges count each time, and what was counted before. */
+    struct hrf_comm_count recorded[HRF_N_COMM_USES], counted[HRF_N_COMM_USES];
 };
+
+static enum way way_of(const struct hrf_device_peers *d, int32_t peer)
+{
+    if (d->nccl != NULL)
+        return WAY_NCCL;
+    return hrf_shared_reaches(d->shared, peer) ? WAY_SHARED : WAY_HOST;
+}
+
+/* ---- words ---- */
+
+int64_t hrf_device_word_tag(const struct hrf_peers *peers)
+{
+    return peers->is_mirrored ? HRF_TAG_TAKEN_MIRRORED : HRF_TAG_TAKEN;
+}
+
+enum hrf_status hrf_device_send_word(const struct hrf_peers *peers, int32_t to, const void *word,
+                                     size_t n_bytes, struct hrf_error *err)
+{
+    return peers->comm->ops->send(peers->comm, hrf_peers_comm_rank(peers, to),
+                                  hrf_device_word_tag(peers), word, n_bytes, err);
+}
+
+enum hrf_status hrf_device_receive_word(const struct hrf_peers *peers, int32_t from, void *word,
+                                        size_t n_bytes, struct hrf_error *err)
+{
+    return peers->comm->ops->receive(peers->comm, hrf_peers_comm_rank(peers, from),
+                                     hrf_device_word_tag(peers), word, n_bytes, err);
+}
 
 /* ---- areas ---- */
 
@@ -105,7 +142,7 @@ static enum hrf_status wait(struct hrf_device_peers *d, struct hrf_error *err)
 
 static bool is_staged(const struct hrf_device_peers *d, const struct hrf_part *part)
 {
-    return !hrf_shared_reaches(d->shared, part->peer);
+    return way_of(d, part->peer) == WAY_HOST;
 }
 
 /* All parts cross over while the thread waits once. */
@@ -181,8 +218,40 @@ static enum hrf_status receive_all(struct hrf_device_peers *d, int32_t n, struct
     return HRF_OK;
 }
 
-static enum hrf_status begin(struct hrf_device_peers *d, int32_t e, const void *in, void *out,
-                             struct hrf_error *err)
+/* Takes NCCL's out of the parts. */
+static int32_t split_off(const struct hrf_device_peers *d, struct hrf_part *parts, int32_t *n,
+                         struct hrf_part *nccl)
+{
+    int32_t n_nccl = 0, n_kept = 0;
+    for (int32_t i = 0; i < *n; i++)
+        if (way_of(d, parts[i].peer) == WAY_NCCL)
+            nccl[n_nccl++] = parts[i];
+        else
+            parts[n_kept++] = parts[i];
+    *n = n_kept;
+    return n_nccl;
+}
+
+/* One group, counted as what it carries. */
+static enum hrf_status exchange_by_nccl(struct hrf_device_peers *d, int32_t n_sent,
+                                        int32_t n_received, bool packs_all, struct hrf_error *err)
+{
+    const struct hrf_device_nccl_group group = { d->nccl_sent, d->nccl_received, n_sent, n_received,
+                                                 packs_all };
+    const double start = hrf_clock_seconds();
+    if (n_sent + n_received == 0)
+        return HRF_OK;
+    HRF_TRY(hrf_device_nccl_exchange(d->nccl, &group, err));
+    const double seconds = hrf_clock_seconds() - start;
+    for (int32_t i = 0; i < n_sent; i++)
+        hrf_comm_count_sent(d->peers->comm, hrf_area_bytes(&d->nccl_sent[i].area),
+                            seconds / n_sent);
+    return HRF_OK;
+}
+
+/* ---- exchanges ---- */
+
+static int32_t find_sent(struct hrf_device_peers *d, int32_t e, const void *in)
 {
     const struct hrf_partition *p = d->peers->partition;
     const struct hrf_exchange *x = &p->exchanges[e];
@@ -196,16 +265,10 @@ static enum hrf_status begin(struct hrf_device_peers *d, int32_t e, const void *
             d->sent[n_sent++] = (struct hrf_part){ q, e, tag,
                                                    area_of(x, &x->local[me], in, &part) };
     }
-    HRF_TRY(send_all(d, n_sent, err));
-    const struct hrf_box kept = hrf_box_intersect(&x->local[me], &x->need[me]);
-    if (!hrf_exchange_takes(x, me) || hrf_box_is_empty(&kept))
-        return HRF_OK;
-    const struct hrf_area from = area_of(x, &x->local[me], in, &kept);
-    const struct hrf_area to = area_of(x, &x->need[me], out, &kept);
-    return hrf_device_copy(d->ops, d->backend, &to, &from, err);
+    return n_sent;
 }
 
-static enum hrf_status end(struct hrf_device_peers *d, int32_t e, void *out, struct hrf_error *err)
+static int32_t find_received(struct hrf_device_peers *d, int32_t e, void *out)
 {
     const struct hrf_partition *p = d->peers->partition;
     const struct hrf_exchange *x = &p->exchanges[e];
@@ -218,9 +281,67 @@ static enum hrf_status end(struct hrf_device_peers *d, int32_t e, void *out, str
             d->received[n_received++] = (struct hrf_part){ q, e, tag,
                                                            area_of(x, &x->need[me], out, &part) };
     }
-    return receive_all(d, n_received, err);
+    return n_received;
 }
 
+/* What the rank has and keeps; false: nothing. */
+static bool find_kept(const struct hrf_device_peers *d, int32_t e, const void *in, void *out,
+                      struct hrf_area *from, struct hrf_area *to)
+{
+    const struct hrf_exchange *x = &d->peers->partition->exchanges[e];
+    const int32_t me = d->peers->rank;
+    const struct hrf_box kept = hrf_box_intersect(&x->local[me], &x->need[me]);
+    if (!hrf_exchange_takes(x, me) || hrf_box_is_empty(&kept))
+        return false;
+    *from = area_of(x, &x->local[me], in, &kept);
+    *to = area_of(x, &x->need[me], out, &kept);
+    return true;
+}
+
+/* Beside the kernels that come next, which may write over what is sent unless it lies in place. */
+static enum hrf_status send_beside(struct hrf_device_peers *d, int32_t n_sent, bool is_in_place,
+                                   struct hrf_error *err)
+{
+    d->ops->turn(d->backend, HRF_QUEUE_PEERS);
+    enum hrf_status status = d->ops->follow(d->backend, err);
+    if (status == HRF_OK)
+        status = send_all(d, n_sent, err);
+    d->ops->turn(d->backend, HRF_QUEUE_KERNELS);
+    return status == HRF_OK && n_sent > 0 && !is_in_place ? d->ops->follow(d->backend, err)
+                                                          : status;
+}
+
+static enum hrf_status begin(struct hrf_device_peers *d, int32_t e, const void *in, void *out,
+                             bool is_beside, struct hrf_error *err)
+{
+    struct hrf_area from = { .at = NULL }, to = { .at = NULL };
+    const bool keeps = find_kept(d, e, in, out, &from, &to);
+    const bool is_in_place = keeps && from.at == to.at;
+    int32_t n_sent = find_sent(d, e, in), n_received = find_received(d, e, out);
+    const int32_t n_nccl_sent = split_off(d, d->sent, &n_sent, d->nccl_sent);
+    const int32_t n_nccl_received = split_off(d, d->received, &n_received, d->nccl_received);
+    HRF_TRY(is_beside ? send_beside(d, n_sent, is_in_place, err) : send_all(d, n_sent, err));
+    /* end() lets kernels follow what was received, and what was sent before it: where nothing is,
+     * the tensor has to be free without. */
+    const bool packs_all = is_beside ? !is_in_place : n_nccl_received == 0;
+    HRF_TRY(exchange_by_nccl(d, n_nccl_sent, n_nccl_received, packs_all, err));
+    return keeps ? hrf_device_copy(d->ops, d->backend, &to, &from, err) : HRF_OK;
+}
+
+static enum hrf_status end(struct hrf_device_peers *d, int32_t e, void *out, bool is_beside,
+                           struct hrf_error *err)
+{
+    int32_t n_received = find_received(d, e, out);
+    const int32_t n_nccl = split_off(d, d->received, &n_received, d->nccl_received);
+    d->ops->turn(d->backend, is_beside ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
+    const enum hrf_status status = receive_all(d, n_received, err);
+    d->ops->turn(d->backend, HRF_QUEUE_KERNELS);
+    HRF_TRY(status);
+    return is_beside || n_nccl > 0 ? d->ops->follow(d->backend, err) : HRF_OK;
+}
+
+/* NCCL's own reduction would add in an order of its own, and only over all ranks of a group: parts
+ * are gathered and joined in the order of the ranks, so that sums are the same on all of them. */
 static enum hrf_status reduce(struct hrf_device_peers *d, int32_t index, const void *in, void *out,
                               struct hrf_error *err)
 {
@@ -235,6 +356,7 @@ static enum hrf_status reduce(struct hrf_device_peers *d, int32_t index, const v
     for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++)
         if (q != me)
             d->sent[n_sent++] = (struct hrf_part){ q, row, tag, own };
+    const int32_t n_nccl_sent = split_off(d, d->sent, &n_sent, d->nccl_sent);
     HRF_TRY(send_all(d, n_sent, err));
     for (int32_t q = r->first; q < r->first + r->n; q++) {
         const struct hrf_area place = run_of(d->gathered + (size_t)join.n_parts * n_bytes, n_bytes);
@@ -246,7 +368,11 @@ static enum hrf_status reduce(struct hrf_device_peers *d, int32_t index, const v
             d->received[n_received++] = (struct hrf_part){ q, row, tag, place };
         join.n_parts++;
     }
+    const int32_t n_nccl = split_off(d, d->received, &n_received, d->nccl_received);
+    HRF_TRY(exchange_by_nccl(d, n_nccl_sent, n_nccl, n_nccl == 0, err));
     HRF_TRY(receive_all(d, n_received, err));
+    if (n_nccl > 0)
+        HRF_TRY(d->ops->follow(d->backend, err));
     return join.n_parts > 0 ? d->ops->join(d->backend, &join, out, d->gathered, err) : HRF_OK;
 }
 
@@ -263,17 +389,17 @@ static enum hrf_status note(struct hrf_device_peers *d, enum hrf_status status)
 }
 
 enum hrf_status hrf_device_peers_begin(struct hrf_device_peers *d, int32_t e, const void *in,
-                                       void *out, struct hrf_error *err)
+                                       void *out, bool is_beside, struct hrf_error *err)
 {
     set_use(d, HRF_COMM_EXCHANGE);
-    return note(d, begin(d, e, in, out, err));
+    return note(d, begin(d, e, in, out, is_beside, err));
 }
 
 enum hrf_status hrf_device_peers_end(struct hrf_device_peers *d, int32_t e, void *out,
-                                     struct hrf_error *err)
+                                     bool is_beside, struct hrf_error *err)
 {
     set_use(d, HRF_COMM_EXCHANGE);
-    return note(d, end(d, e, out, err));
+    return note(d, end(d, e, out, is_beside, err));
 }
 
 enum hrf_status hrf_device_peers_reduce(struct hrf_device_peers *d, int32_t index, const void *in,
@@ -281,6 +407,51 @@ enum hrf_status hrf_device_peers_reduce(struct hrf_device_peers *d, int32_t inde
 {
     set_use(d, HRF_COMM_REDUCE);
     return note(d, reduce(d, index, in, out, err));
+}
+
+enum hrf_status hrf_device_peers_wait(struct hrf_device_peers *d, int32_t slot,
+                                      struct hrf_error *err)
+{
+    return note(d, d->nccl != NULL ? hrf_device_nccl_wait(d->nccl, slot, err)
+                                   : d->ops->wait(d->backend, slot, err));
+}
+
+/* ---- recording ---- */
+
+bool hrf_device_peers_may_record(const struct hrf_device_peers *d)
+{
+    return d->peers->comm == NULL || d->nccl != NULL;
+}
+
+enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
+                                        struct hrf_error *err)
+{
+    struct hrf_comm *comm = d->peers->comm;
+    if (comm == NULL)
+        return HRF_OK;
+    if (begins) { /* what is under way beside does not meet what will be replayed */
+        memcpy(d->counted, comm->counts, sizeof d->counted);
+        return d->ops->follow(d->backend, err);
+    }
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        const struct hrf_comm_count *now = &comm->counts[use], *then = &d->counted[use];
+        d->recorded[use] = (struct hrf_comm_count){ now->messages - then->messages,
+                                                    now->bytes - then->bytes, 0, 0 };
+        comm->n_messages -= d->recorded[use].messages;
+        comm->sent_bytes -= d->recorded[use].bytes;
+    }
+    memcpy(comm->counts, d->counted, sizeof d->counted);
+    return d->ops->follow(d->backend, err); /* what was sent last belongs to it, too */
+}
+
+void hrf_device_peers_replayed(struct hrf_device_peers *d)
+{
+    struct hrf_comm *comm = d->peers->comm;
+    for (int use = 0; comm != NULL && use < HRF_N_COMM_USES; use++) {
+        hrf_comm_count_add(&comm->counts[use], &d->recorded[use]);
+        comm->n_messages += d->recorded[use].messages;
+        comm->sent_bytes += d->recorded[use].bytes;
+    }
 }
 
 /* ---- making one ---- */
@@ -309,7 +480,7 @@ static enum hrf_status make_staging(struct hrf_device_peers *d, struct staging *
         size_t sum = 0;
         for (int32_t q = 0; q < p->n_ranks; q++) {
             const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
-            if (!hrf_shared_reaches(d->shared, q))
+            if (way_of(d, q) == WAY_HOST)
                 sum += (size_t)(n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         }
         s->n_bytes = sum > s->n_bytes ? sum : s->n_bytes;
@@ -338,8 +509,7 @@ static enum hrf_status make_gathered(struct hrf_device_peers *d, struct hrf_erro
     return HRF_OK;
 }
 
-static enum hrf_status make_shared(struct hrf_device_peers *d, enum hrf_carrier carrier,
-                                   struct hrf_error *err)
+static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error *err)
 {
     const struct hrf_partition *p = d->peers->partition;
     const int32_t n_rows = p->n_exchanges + p->n_reduces;
@@ -350,22 +520,74 @@ static enum hrf_status make_shared(struct hrf_device_peers *d, enum hrf_carrier 
     for (int32_t row = 0; row < n_rows; row++)
         for (int32_t q = 0; q < p->n_ranks; q++)
             sizes[row * p->n_ranks + q] = message_bytes(p, row, d->peers->rank, q);
-    const struct hrf_shared_config config = {
-        d->peers, d->ops, d->backend, carrier, sizes, n_rows
-    };
+    const struct hrf_shared_config config = { .peers = d->peers,
+                                              .ops = d->ops,
+                                              .backend = d->backend,
+                                              .is_wanted = d->carrier == HRF_CARRIER_AUTO ||
+                                                           d->carrier == HRF_CARRIER_IPC,
+                                              .is_required = d->carrier == HRF_CARRIER_IPC,
+                                              .part_bytes = sizes,
+                                              .n_rows = n_rows };
     return hrf_shared_create(&config, &d->shared, err);
 }
 
-static enum hrf_status build(struct hrf_device_peers *d, enum hrf_carrier carrier,
-                             struct hrf_error *err)
+/* With whom the rank talks, and the room for the parts of its largest exchange. */
+static void measure_nccl(const struct hrf_device_peers *d, bool *sends_to, bool *hears_from,
+                         struct hrf_device_nccl_config *config)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const int32_t me = d->peers->rank;
+    for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
+        size_t out = 0, in = 0;
+        for (int32_t q = 0; q < p->n_ranks; q++) {
+            const int64_t sent = message_bytes(p, row, me, q), taken = message_bytes(p, row, q, me);
+            sends_to[q] |= sent > 0;
+            hears_from[q] |= taken > 0;
+            out += (size_t)(sent + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            in += (size_t)(taken + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        }
+        config->out_bytes = out > config->out_bytes ? out : config->out_bytes;
+        config->in_bytes = in > config->in_bytes ? in : config->in_bytes;
+    }
+}
+
+static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *err)
 {
     const size_t n = (size_t)d->peers->partition->n_ranks;
-    d->sent = hrf_calloc(n, sizeof *d->sent);
-    d->received = hrf_calloc(n, sizeof *d->received);
-    if (d->sent == NULL || d->received == NULL)
+    char why[512] = "";
+    HRF_AUTO_FREE bool *talks = hrf_calloc(2 * n, sizeof *talks);
+    if (talks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
-    if (d->peers->comm != NULL)
-        HRF_TRY(make_shared(d, carrier, err));
+    struct hrf_device_nccl_config config = { .peers = d->peers,
+                                             .ops = d->ops,
+                                             .backend = d->backend,
+                                             .sends_to = talks,
+                                             .hears_from = talks + n };
+    if (n == 1 || d->carrier != HRF_CARRIER_NCCL)
+        return HRF_OK;
+    measure_nccl(d, talks, talks + n, &config);
+    HRF_TRY(hrf_device_nccl_create(&config, &d->nccl, why, sizeof why, err));
+    if (d->nccl == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "--comm nccl cannot carry the messages of these ranks: %s; use --comm "
+                             "ipc (ranks of one node), mpi, or auto",
+                             why);
+    return HRF_OK;
+}
+
+static enum hrf_status build(struct hrf_device_peers *d, struct hrf_error *err)
+{
+    const size_t n = (size_t)d->peers->partition->n_ranks;
+    d->sent = hrf_calloc(4 * n, sizeof *d->sent);
+    if (d->sent == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
+    d->received = d->sent + n;
+    d->nccl_sent = d->received + n;
+    d->nccl_received = d->nccl_sent + n;
+    if (d->peers->comm != NULL) {
+        HRF_TRY(make_shared(d, err));
+        HRF_TRY(make_nccl(d, err));
+    }
     HRF_TRY(make_staging(d, &d->out, true, err));
     HRF_TRY(make_staging(d, &d->in, false, err));
     return make_gathered(d, err);
@@ -381,7 +603,8 @@ enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hr
     d->peers = peers;
     d->ops = ops;
     d->backend = backend;
-    HRF_TRY(build(d, carrier, err));
+    d->carrier = carrier;
+    HRF_TRY(build(d, err));
     *out = d;
     d = NULL;
     return HRF_OK;
@@ -392,13 +615,33 @@ void hrf_device_peers_ready(struct hrf_device_peers *d)
     d->is_ready = true;
 }
 
+/* Nothing is under way any more, in either queue; false: it was ended. */
+static bool settle(struct hrf_device_peers *d)
+{
+    if (d->ops->follow(d->backend, NULL) != HRF_OK || d->ops->mark(d->backend, 0, NULL) != HRF_OK)
+        return false;
+    return hrf_device_peers_wait(d, 0, NULL) == HRF_OK;
+}
+
+void hrf_device_peers_leave(struct hrf_device_peers *d)
+{
+    if (d != NULL && d->is_ready && d->shared != NULL && !d->has_failed)
+        d->is_settled = settle(d);
+}
+
+void hrf_device_peers_abandon(struct hrf_device_peers *d)
+{
+    if (d != NULL && d->nccl != NULL && !d->is_settled)
+        hrf_device_nccl_abort(d->nccl);
+}
+
 void hrf_device_peers_destroy(struct hrf_device_peers *d)
 {
     if (d == NULL)
         return;
-    const bool together = d->shared != NULL && d->is_ready && !d->has_failed &&
-                          wait(d, NULL) == HRF_OK;
-    hrf_shared_destroy(d->shared, together);
+    hrf_device_peers_abandon(d);
+    hrf_shared_destroy(d->shared, d->is_settled);
+    hrf_device_nccl_destroy(d->nccl);
     struct staging *const both[] = { &d->out, &d->in };
     for (int i = 0; i < 2; i++) {
         d->ops->release(d->backend, both[i]->device);
@@ -406,17 +649,18 @@ void hrf_device_peers_destroy(struct hrf_device_peers *d)
     }
     d->ops->release(d->backend, d->gathered);
     hrf_free(d->sent);
-    hrf_free(d->received);
     hrf_free(d);
 }
 
 int64_t hrf_device_peers_bytes(const struct hrf_device_peers *d)
 {
-    return hrf_shared_bytes(d->shared) +
+    return hrf_shared_bytes(d->shared) + hrf_device_nccl_bytes(d->nccl) +
            (int64_t)(d->out.n_bytes + d->in.n_bytes + d->gathered_bytes);
 }
 
 const char *hrf_device_peers_carrier(const struct hrf_device_peers *d, int32_t rank)
 {
-    return hrf_shared_reaches(d->shared, rank) ? "ipc" : d->peers->comm->ops->name;
+    static const char *const names[] = { [WAY_SHARED] = "ipc", [WAY_NCCL] = "nccl" };
+    const enum way way = way_of(d, rank);
+    return way == WAY_HOST ? d->peers->comm->ops->name : names[way];
 }

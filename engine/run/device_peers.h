@@ -4,7 +4,8 @@
  * devices reach each other's memory take parts straight out of it (within a process by pointers,
  * between processes by CUDA IPC); between others parts go through host memory that the device
  * reaches by itself and the ranks' comm: a device's pointer never gets to MPI. Either way the comm
- * carries the word that a part is there, and both ends know beforehand which way it takes.
+ * carries the word that a part is there. NCCL needs no words while it runs. Both ends of a message
+ * know beforehand which way it takes.
  *
  * Order: a rank's queue waits for a part at its place in the queue; its thread waits only until the
  * sender's thread has queued it. A part lies in a slot until its receiver has taken it; a sender
@@ -19,7 +20,8 @@
 enum hrf_carrier {
     HRF_CARRIER_AUTO, /* the quickest there is between two ranks */
     HRF_CARRIER_HOST, /* through host memory and the comm */
-    HRF_CARRIER_IPC   /* device memory that both see; else an error */
+    HRF_CARRIER_IPC,  /* device memory that both see; else an error */
+    HRF_CARRIER_NCCL  /* NCCL; else an error */
 };
 
 struct hrf_device_peers; /* opaque; used by its rank's thread */
@@ -31,6 +33,11 @@ HRF_CHECKED enum hrf_status
 hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
                         struct hrf_backend *backend, enum hrf_carrier carrier,
                         struct hrf_device_peers **out, struct hrf_error *err);
+/* The end, in three steps; NULL is fine. leave() waits until nothing is under way, where nothing
+ * has failed; then recordings go. abandon() ends what is still under way because something has:
+ * before it, nothing that waits for the device may be called. */
+void hrf_device_peers_leave(struct hrf_device_peers *device);
+void hrf_device_peers_abandon(struct hrf_device_peers *device);
 /* Where nothing failed all ranks come here, because nobody's memory may go while another has it
  * open; waits for them. NULL is fine. */
 void hrf_device_peers_destroy(struct hrf_device_peers *device);
@@ -43,14 +50,27 @@ int64_t hrf_device_peers_bytes(const struct hrf_device_peers *device);
 const char *hrf_device_peers_carrier(const struct hrf_device_peers *device, int32_t rank);
 
 /* As those of peers.h, with pointers of the device. Queued; the thread waits for what goes through
- * the host. */
+ * the host. `is_beside`, the same at both: kernels that are queued between the two run meanwhile.
+ */
 HRF_CHECKED enum hrf_status hrf_device_peers_begin(struct hrf_device_peers *device,
                                                    int32_t exchange, const void *in, void *out,
-                                                   struct hrf_error *err);
+                                                   bool is_beside, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_device_peers_end(struct hrf_device_peers *device, int32_t exchange,
-                                                 void *out, struct hrf_error *err);
+                                                 void *out, bool is_beside, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_device_peers_reduce(struct hrf_device_peers *device, int32_t reduce,
                                                     const void *in, void *out,
                                                     struct hrf_error *err);
+
+/* For a mark of the device's, as hrf_device_ops.wait; ends with the reason when another rank has
+ * failed for whom the device waits. */
+HRF_CHECKED enum hrf_status hrf_device_peers_wait(struct hrf_device_peers *device, int32_t slot,
+                                                  struct hrf_error *err);
+/* Whether exchanges can be recorded: the host has no part in them. */
+bool hrf_device_peers_may_record(const struct hrf_device_peers *device);
+/* Before the first and after the last of what is recorded, and after each replay: what it carries
+ * is counted then. */
+HRF_CHECKED enum hrf_status hrf_device_peers_record(struct hrf_device_peers *device, bool begins,
+                                                    struct hrf_error *err);
+void hrf_device_peers_replayed(struct hrf_device_peers *device);
 
 #endif

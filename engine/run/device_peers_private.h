@@ -32,8 +32,8 @@ struct hrf_shared_config {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
-    enum hrf_carrier carrier;
-    const int64_t *part_bytes; /* [rows of exchanges and reductions][n_ranks] that are sent */
+    bool is_wanted, is_required; /* else nothing is shared; else a pair that cannot is an error */
+    const int64_t *part_bytes;   /* [rows of exchanges and reductions][n_ranks] that are sent */
     int32_t n_rows;
 };
 /* Tells the others and is told; both ends of a pair come to the same. */
@@ -49,6 +49,50 @@ HRF_CHECKED enum hrf_status hrf_shared_send(struct hrf_shared *shared, const str
 /* Waits for the sender's word and queues the unpacking. */
 HRF_CHECKED enum hrf_status hrf_shared_receive(struct hrf_shared *shared,
                                                const struct hrf_part *part, struct hrf_error *err);
+
+/* device_nccl.c: NCCL between ranks that each have a GPU of their own. */
+struct hrf_device_nccl; /* opaque */
+struct hrf_device_nccl_config {
+    struct hrf_peers *peers;
+    const struct hrf_device_ops *ops;
+    struct hrf_backend *backend;
+    /* [n_ranks] with whom this rank will talk by it: pairs are warmed up. Lent for the call. */
+    const bool *sends_to, *hears_from;
+    size_t out_bytes, in_bytes; /* of the largest group's parts, each in whole 256 bytes */
+};
+/* Of one exchange. */
+struct hrf_device_nccl_group {
+    const struct hrf_part *sent, *received;
+    int32_t n_sent, n_received;
+    bool packs_all; /* what is sent is not there any more when the exchange ends */
+};
+/* Every rank of the partition. Where NCCL cannot be *out stays NULL and `why` says the same to all
+ * ranks. */
+HRF_CHECKED enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *config,
+                                                   struct hrf_device_nccl **out, char *why,
+                                                   size_t why_size, struct hrf_error *err);
+void hrf_device_nccl_destroy(struct hrf_device_nccl *nccl);
+HRF_DEFINE_AUTO(hrf_device_nccl)
+int64_t hrf_device_nccl_bytes(const struct hrf_device_nccl *nccl);
+/* Queues all of it beside the kernels, behind those that are queued. The queue of kernels has to
+ * follow() before it uses what was received or writes over what was sent. */
+HRF_CHECKED enum hrf_status hrf_device_nccl_exchange(struct hrf_device_nccl *nccl,
+                                                     const struct hrf_device_nccl_group *group,
+                                                     struct hrf_error *err);
+/* For a mark: ends with the reason when NCCL or another rank has failed. */
+HRF_CHECKED enum hrf_status hrf_device_nccl_wait(struct hrf_device_nccl *nccl, int32_t slot,
+                                                 struct hrf_error *err);
+/* What is queued ends, done or not. NCCL waits here for recordings of it: they go before. */
+void hrf_device_nccl_abort(struct hrf_device_nccl *nccl);
+
+/* Words of one partition's ranks among themselves, in order. */
+HRF_CHECKED enum hrf_status hrf_device_send_word(const struct hrf_peers *peers, int32_t to,
+                                                 const void *word, size_t n_bytes,
+                                                 struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_device_receive_word(const struct hrf_peers *peers, int32_t from,
+                                                    void *word, size_t n_bytes,
+                                                    struct hrf_error *err);
+int64_t hrf_device_word_tag(const struct hrf_peers *peers);
 
 HRF_CHECKED enum hrf_status hrf_device_copy(const struct hrf_device_ops *ops,
                                             struct hrf_backend *backend, const struct hrf_area *to,

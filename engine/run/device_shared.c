@@ -92,24 +92,33 @@ struct taken_word {
     struct hrf_device_handle taken;
 };
 
-static int64_t word_tag(const struct hrf_shared *s)
+static enum hrf_status send_word(struct hrf_shared *s, int32_t to, const void *word, size_t n_bytes,
+                                 struct hrf_error *err)
 {
-    return s->config.peers->is_mirrored ? HRF_TAG_TAKEN_MIRRORED : HRF_TAG_TAKEN;
+    return hrf_device_send_word(s->config.peers, to, word, n_bytes, err);
 }
 
-static enum hrf_status send_word(struct hrf_shared *s, int32_t to, int64_t tag, const void *word,
-                                 size_t n_bytes, struct hrf_error *err)
+static enum hrf_status receive_word(struct hrf_shared *s, int32_t from, void *word, size_t n_bytes,
+                                    struct hrf_error *err)
 {
-    struct hrf_comm *comm = s->config.peers->comm;
-    return comm->ops->send(comm, hrf_peers_comm_rank(s->config.peers, to), tag, word, n_bytes, err);
+    return hrf_device_receive_word(s->config.peers, from, word, n_bytes, err);
 }
 
-static enum hrf_status receive_word(struct hrf_shared *s, int32_t from, int64_t tag, void *word,
-                                    size_t n_bytes, struct hrf_error *err)
+/* Of a part: it comes in the order of the part's own tag. */
+static enum hrf_status send_part_word(struct hrf_shared *s, const struct hrf_part *part,
+                                      const void *word, size_t n_bytes, struct hrf_error *err)
 {
     struct hrf_comm *comm = s->config.peers->comm;
-    return comm->ops->receive(comm, hrf_peers_comm_rank(s->config.peers, from), tag, word, n_bytes,
-                              err);
+    return comm->ops->send(comm, hrf_peers_comm_rank(s->config.peers, part->peer), part->tag, word,
+                           n_bytes, err);
+}
+
+static enum hrf_status receive_part_word(struct hrf_shared *s, const struct hrf_part *part,
+                                         void *word, size_t n_bytes, struct hrf_error *err)
+{
+    struct hrf_comm *comm = s->config.peers->comm;
+    return comm->ops->receive(comm, hrf_peers_comm_rank(s->config.peers, part->peer), part->tag,
+                              word, n_bytes, err);
 }
 
 /* ---- slots of a sender ---- */
@@ -175,7 +184,7 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
 {
     const struct hrf_shared_config *c = &s->config;
     struct taken_word word;
-    HRF_TRY(receive_word(s, peer, word_tag(s), &word, sizeof word, err));
+    HRF_TRY(receive_word(s, peer, &word, sizeof word, err));
     if (word.row == CLOSED) {
         s->neighbours[peer].has_closed = true;
         return HRF_OK;
@@ -196,7 +205,7 @@ static enum hrf_status hear_all(struct hrf_shared *s, struct hrf_error *err)
 {
     const struct hrf_peers *peers = s->config.peers;
     int32_t from;
-    while ((from = peers->comm->ops->waiting(peers->comm, word_tag(s))) >= 0) {
+    while ((from = peers->comm->ops->waiting(peers->comm, hrf_device_word_tag(peers))) >= 0) {
         int32_t peer = 0;
         while (peer < s->n_ranks && hrf_peers_comm_rank(peers, peer) != from)
             peer++;
@@ -255,7 +264,7 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_part *par
                                     .offset = slot->offset,
                                     .memory = block->handle,
                                     .ready = slot->ready_handle };
-    HRF_TRY(send_word(s, part->peer, part->tag, &word, sizeof word, err));
+    HRF_TRY(send_part_word(s, part, &word, sizeof word, err));
     struct hrf_comm *comm = c->peers->comm;
     const int64_t beyond = (int64_t)hrf_area_bytes(&part->area) - (int64_t)sizeof word;
     comm->sent_bytes += beyond; /* what was carried, not what was said of it */
@@ -318,14 +327,14 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_part *
     const struct hrf_shared_config *c = &s->config;
     struct full_word word;
     struct seen *seen = NULL;
-    HRF_TRY(receive_word(s, part->peer, part->tag, &word, sizeof word, err));
+    HRF_TRY(receive_part_word(s, part, &word, sizeof word, err));
     HRF_TRY(see(s, part, &word, &seen, err));
     const struct hrf_area packed = hrf_area_packed(&part->area, seen->at);
     HRF_TRY(c->ops->signal_wait(c->backend, seen->ready, err));
     HRF_TRY(hrf_device_copy(c->ops, c->backend, &part->area, &packed, err));
     HRF_TRY(c->ops->signal_set(c->backend, seen->taken, err));
     const struct taken_word taken = { part->exchange, word.slot, seen->taken_handle };
-    return send_word(s, part->peer, word_tag(s), &taken, sizeof taken, err);
+    return send_word(s, part->peer, &taken, sizeof taken, err);
 }
 
 /* ---- who reaches whom ---- */
@@ -337,7 +346,7 @@ static void greet(struct hrf_shared *s, struct greeting *word)
     *word = (struct greeting){ .has_block = false };
     hrf_process_host_name(word->host, sizeof word->host);
     snprintf(word->address, sizeof word->address, "%s", c->ops->address(c->backend));
-    if (c->carrier == HRF_CARRIER_HOST)
+    if (!c->is_wanted)
         return;
     word->has_block = add_first_slots(s, &why) == HRF_OK;
     if (word->has_block)
@@ -352,7 +361,7 @@ static struct verdict judge(struct hrf_shared *s, int32_t peer, const struct gre
     struct verdict v = { .is_reached = false };
     struct hrf_error why = { .text = "" };
     void *block = NULL;
-    if (s->config.carrier == HRF_CARRIER_HOST)
+    if (!s->config.is_wanted)
         return v;
     if (strcmp(own->host, other->host) != 0)
         snprintf(v.why, sizeof v.why, "they stand on two nodes, %s and %s", own->host, other->host);
@@ -376,10 +385,9 @@ static enum hrf_status hear_verdict(struct hrf_shared *s, int32_t peer, const st
                                     struct hrf_error *err)
 {
     struct verdict other;
-    HRF_TRY(receive_word(s, peer, word_tag(s), &other, sizeof other, err));
+    HRF_TRY(receive_word(s, peer, &other, sizeof other, err));
     s->neighbours[peer].is_reached = own->is_reached && other.is_reached;
-    if (s->neighbours[peer].is_reached || s->config.carrier != HRF_CARRIER_IPC ||
-        !is_needed(s, peer))
+    if (s->neighbours[peer].is_reached || !s->config.is_required || !is_needed(s, peer))
         return HRF_OK;
     return hrf_error_set(err, HRF_E_UNSUPPORTED,
                          "--comm ipc cannot carry messages of rank %d to rank %d: %s; use --comm "
@@ -397,17 +405,17 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
     greet(s, &own);
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
-            HRF_TRY(send_word(s, q, word_tag(s), &own, sizeof own, err));
+            HRF_TRY(send_word(s, q, &own, sizeof own, err));
     for (int32_t q = 0; q < s->n_ranks; q++) {
         if (q == s->me)
             continue;
-        HRF_TRY(receive_word(s, q, word_tag(s), &other, sizeof other, err));
+        HRF_TRY(receive_word(s, q, &other, sizeof other, err));
         memcpy(s->neighbours[q].address, other.address, sizeof other.address);
         verdicts[q] = judge(s, q, &own, &other);
     }
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
-            HRF_TRY(send_word(s, q, word_tag(s), &verdicts[q], sizeof verdicts[q], err));
+            HRF_TRY(send_word(s, q, &verdicts[q], sizeof verdicts[q], err));
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
             HRF_TRY(hear_verdict(s, q, &verdicts[q], err));
@@ -486,8 +494,7 @@ static void part_from_all(struct hrf_shared *s)
 {
     const struct taken_word last = { .row = CLOSED };
     for (int32_t q = 0; q < s->n_ranks; q++)
-        if (s->neighbours[q].is_reached &&
-            send_word(s, q, word_tag(s), &last, sizeof last, NULL) != HRF_OK)
+        if (s->neighbours[q].is_reached && send_word(s, q, &last, sizeof last, NULL) != HRF_OK)
             return;
     for (int32_t q = 0; q < s->n_ranks; q++)
         while (s->neighbours[q].is_reached && !s->neighbours[q].has_closed)

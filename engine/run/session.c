@@ -316,10 +316,12 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
         .place = comm != NULL && comm->is_one_process ? comm->rank : -1,
         .allow_tf32 = strcmp(config->precision, "tf32") == 0,
     };
-    if (comm != NULL && config->carrier == HRF_CARRIER_IPC && session->device.ops == NULL)
+    const bool is_nccl = config->carrier == HRF_CARRIER_NCCL;
+    if (comm != NULL && (is_nccl || config->carrier == HRF_CARRIER_IPC) &&
+        session->device.ops == NULL)
         return hrf_error_set(err, HRF_E_USER,
-                             "--comm ipc carries what lies on GPUs; on device %s use --comm mpi",
-                             session->ops->name);
+                             "--comm %s carries what lies on GPUs; on device %s use --comm mpi",
+                             is_nccl ? "nccl" : "ipc", session->ops->name);
     HRF_TRY(session->ops->create(&backend, &session->backend, err));
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
@@ -405,6 +407,8 @@ void hrf_session_destroy(struct hrf_session *session)
 {
     if (session == NULL)
         return;
+    if (session->device.ops != NULL && session->backend != NULL)
+        hrf_session_device_stop(session);
     for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks talk */
         if (i == 0 || session->kernels[i] != session->kernels[i - 1])
             hrf_kernel_destroy(session->kernels[i]);

@@ -60,11 +60,19 @@ enum hrf_status hrf_session_device_allocate(struct hrf_session *session, struct 
     return allocate_ends(session, err);
 }
 
+void hrf_session_device_stop(struct hrf_session *session)
+{
+    struct hrf_session_device *d = &session->device;
+    hrf_device_peers_leave(d->peers);
+    d->ops->record_destroy(session->backend, d->recording);
+    d->recording = NULL;
+    hrf_device_peers_abandon(d->peers);
+}
+
 void hrf_session_device_release(struct hrf_session *session)
 {
     struct hrf_session_device *d = &session->device;
     hrf_device_peers_destroy(d->peers);
-    d->ops->record_destroy(session->backend, d->recording);
     for (int32_t i = 0; d->inputs != NULL && i < session->graph->n_inputs; i++)
         d->ops->release_host(session->backend, d->inputs[i]);
     hrf_free(d->inputs);
@@ -99,8 +107,12 @@ static enum hrf_status queue_inputs(struct hrf_session *session, int32_t slot,
 static enum hrf_status record(struct hrf_session *session, struct hrf_error *err)
 {
     struct hrf_session_device *d = &session->device;
+    if (d->peers != NULL)
+        HRF_TRY(hrf_device_peers_record(d->peers, true, err));
     HRF_TRY(d->ops->record_begin(session->backend, err));
     enum hrf_status status = hrf_session_run_steps(session, err);
+    if (status == HRF_OK && d->peers != NULL)
+        status = hrf_device_peers_record(d->peers, false, err);
     if (status != HRF_OK) { /* the queue must leave the recording in any case */
         (void)d->ops->record_end(session->backend, &d->recording, NULL);
         return status;
@@ -112,11 +124,13 @@ static enum hrf_status queue_kernels(struct hrf_session *session, struct hrf_err
 {
     struct hrf_session_device *d = &session->device;
     const bool is_first = d->n_runs++ == 0;
-    const bool talks = session->peers != NULL && session->peers->comm != NULL;
-    if (is_first || session->observe != NULL || talks)
+    const bool may_record = d->peers == NULL || hrf_device_peers_may_record(d->peers);
+    if (is_first || session->observe != NULL || !may_record)
         return hrf_session_run_steps(session, err);
     if (d->recording == NULL)
         HRF_TRY(record(session, err));
+    if (d->peers != NULL)
+        hrf_device_peers_replayed(d->peers);
     return d->ops->replay(session->backend, d->recording, err);
 }
 
@@ -135,12 +149,19 @@ enum hrf_status hrf_session_device_start(struct hrf_session *session, struct hrf
     return d->ops->mark(session->backend, slot, err);
 }
 
+static enum hrf_status wait_for(struct hrf_session *session, int32_t slot, struct hrf_error *err)
+{
+    const struct hrf_session_device *d = &session->device;
+    return d->peers != NULL ? hrf_device_peers_wait(d->peers, slot, err)
+                            : d->ops->wait(session->backend, slot, err);
+}
+
 enum hrf_status hrf_session_device_finish(struct hrf_session *session, struct hrf_error *err)
 {
     struct hrf_session_device *d = &session->device;
     const int32_t slot = (int32_t)(session->n_finished % HRF_SESSION_SLOTS);
     struct hrf_device_times times;
-    HRF_TRY(d->ops->wait(session->backend, slot, err));
+    HRF_TRY(wait_for(session, slot, err));
     HRF_TRY(d->ops->times(session->backend, slot, &times, err));
     d->times.copy += times.copy;
     d->times.kernels += times.kernels;
@@ -151,7 +172,7 @@ enum hrf_status hrf_session_device_wait(struct hrf_session *session, struct hrf_
 {
     /* Marks name places in one queue: a batch's own comes later, and takes this one's. */
     HRF_TRY(session->device.ops->mark(session->backend, 0, err));
-    return session->device.ops->wait(session->backend, 0, err);
+    return wait_for(session, 0, err);
 }
 
 static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *n_bytes,
@@ -179,11 +200,12 @@ enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int3
     const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
     if (node->op == HRF_OP_ALL_REDUCE)
         return hrf_device_peers_reduce(peers, index, in, call->output, err);
+    const bool is_beside = step->kind != HRF_STEP_KERNEL;
     if (step->kind != HRF_STEP_END)
-        HRF_TRY(hrf_device_peers_begin(peers, index, in, call->output, err));
+        HRF_TRY(hrf_device_peers_begin(peers, index, in, call->output, is_beside, err));
     if (step->kind == HRF_STEP_BEGIN)
         return HRF_OK;
-    return hrf_device_peers_end(peers, index, call->output, err);
+    return hrf_device_peers_end(peers, index, call->output, is_beside, err);
 }
 
 enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,

@@ -71,6 +71,8 @@ HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, in
 /* session_device.c */
 HRF_CHECKED enum hrf_status hrf_session_device_allocate(struct hrf_session *session,
                                                         struct hrf_error *err);
+/* Nothing runs on the device any more, whatever it waited for; then it may be released. */
+void hrf_session_device_stop(struct hrf_session *session);
 void hrf_session_device_release(struct hrf_session *session);
 HRF_CHECKED enum hrf_status hrf_session_device_start(struct hrf_session *session,
                                                      struct hrf_error *err);

@@ -24,8 +24,11 @@ typedef enum cudaError {
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
     cudaErrorDeviceUninitialized = 201,
+    cudaErrorNotReady = 600,
     cudaErrorPeerAccessAlreadyEnabled = 704,
-    cudaErrorStreamCaptureUnsupported = 900
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureUnjoined = 904,
+    cudaErrorStreamCaptureIsolation = 905
 } cudaError_t;
 
 struct cudaDeviceProp {
@@ -86,6 +89,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
@@ -103,6 +107,20 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 /* Queues `work` on the stream, as a kernel's launch does. */
 cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work);
+
+/* Work that needs others: tried until it is true. `begin` gives what is tried, anew each time that
+ * the work comes up (a recording is replayed). */
+using hrf_emulated_attempt = std::function<bool()>;
+cudaError_t hrf_emulated_queue_attempt(cudaStream_t stream,
+                                       std::function<hrf_emulated_attempt()> begin);
+
+/* What another module of the process gets of this GPU, by dlsym("hrf_emulated_gpu_pointer"). */
+struct hrf_emulated_gpu {
+    cudaError_t (*queue_attempt)(cudaStream_t stream, std::function<hrf_emulated_attempt()> begin);
+    int (*current_device)(void);
+    bool (*is_on_device)(const void *memory, size_t n_bytes); /* in one block */
+    void (*work_by_itself)(bool on); /* for peers in other processes, who cannot get it to work */
+};
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t hrf_emulated_launch(cudaStream_t stream, void (*kernel)(Parameters...),

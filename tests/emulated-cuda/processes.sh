@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ranks that are processes, their tensors on emulated GPUs: taken out of each other's memory (CUDA
-# IPC) or through host memory and MPI they give the bytes of one rank in INT8; what cannot be
+# IPC), through host memory and MPI, or by NCCL they give the bytes of one rank in INT8; what cannot be
 # carried is told with the reason and the way out.
 . "$HRF_SOURCE_DIR/tests/mpi/lib.sh"
 modules=$HRF_BIN_DIR/../tests/emulated-cuda
@@ -55,6 +55,27 @@ if [ "$(nproc)" -gt 1 ]; then
         expect_text "(0000:$gpu:00.0); all its processors (0) are near it, which it now keeps to"
     done
 fi
+
+# NCCL: a GPU for each rank.
+while read -r ranks layout; do
+    starter=(ranks "$ranks")
+    rm -f "$scratch/y.npy"
+    HRF_EMULATED_CUDA=devices=4 evaluate "$scratch/y.npy" --precision int8 --layout "$layout" --comm nccl
+    cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "$layout by nccl: not one rank's bytes"
+    echo "$layout by nccl, $ranks processes: one rank's bytes"
+done <<END
+4 spatial=2x2
+4 spatial=2,stages=2,microbatches=2
+END
+starter=(ranks 2)
+if evaluate "$scratch/y.npy" --precision fp32 --layout spatial=2 --comm nccl >"$scratch/out" 2>"$scratch/err"; then
+    fail "NCCL took two ranks on one GPU"
+fi
+expect_text "ranks 0 and 1 share the GPU 0000:3b:00.0"
+expect_text "use --comm ipc"
+if HRF_EMULATED_CUDA=devices=2 HRF_EMULATED_NCCL=breaks=1:4 evaluate "$scratch/y.npy" --precision fp32 \
+    --layout spatial=2 --comm nccl >"$scratch/out" 2>"$scratch/err"; then fail "NCCL broke and nobody said so"; fi
+expect_text "socket closed by rank 7"
 
 # What cannot be: said by a rank, with the way out.
 starter=(ranks 2)

@@ -6,7 +6,8 @@
  *
  * Memory and interprocess events lie in a file of the process's own (memfd), which other processes
  * of the user map: CUDA IPC. Work up to an interprocess event is done when it is recorded, because
- * nobody else's waiting can get it done.
+ * nobody else's waiting can get it done; with an NCCL between processes (nccl.cc) the device works
+ * by itself.
  */
 #include "cuda_runtime_api.h"
 
@@ -17,10 +18,12 @@
 #include <deque>
 #include <fcntl.h>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -191,70 +194,178 @@ char *find_room(size_t n_bytes)
 
 /* ---- streams ---- */
 
+/* Streams that are being recorded together. */
+struct recording {
+    recording(cudaGraph_t g, cudaStream_t s) : graph(g), origin(s)
+    {
+    }
+    cudaGraph_t graph;
+    cudaStream_t origin;
+    bool is_over = false;
+};
+using recording_part = std::shared_ptr<recording>;
+
 struct emulated_event {
     std::atomic<long> own_issued{ 0 }, own_done{ 0 };
     std::atomic<long> *issued = &own_issued, *done = &own_done;
     cudaStream_t stream = nullptr; /* where it was recorded last */
     bool is_shared = false, is_foreign = false;
-    int index = -1; /* among the shared ones */
+    int index = -1;          /* among the shared ones */
+    recording_part recorded; /* its last record is part of that */
+    std::vector<int> after;  /* and comes behind these nodes of it */
 };
 
 namespace
 {
 struct operation {
-    std::function<void()> work; /* none: an event's */
+    hrf_emulated_attempt attempt; /* none: an event's */
     cudaEvent_t event;
     long generation;
     bool is_record;
+    cudaStream_t recorded_on; /* what is waited for */
 };
 } // namespace
 
 struct emulated_graph {
-    std::vector<std::function<void()>> work;
+    struct node {
+        std::function<hrf_emulated_attempt()> begin;
+        std::vector<int> after;
+    };
+    std::vector<node> nodes;
 };
 
 struct emulated_stream {
     std::deque<operation> queue;
-    cudaGraph_t capture = nullptr;
+    recording_part capture;
+    std::vector<int> tails; /* of the recording: what comes next comes behind them */
 };
 
 namespace
 {
 
-/* Another process is at it. */
-void wait_for_foreign(cudaEvent_t event, long generation)
+std::set<cudaStream_t> streams;
+
+/* Does the stream's first operation; false: there is none, or it waits for another. */
+bool step(cudaStream_t stream)
 {
-    for (int ms = 0; *event->done < generation; ms++) {
-        if (ms == 60000)
-            die("another process's event does not come");
-        usleep(1000);
+    if (stream->queue.empty())
+        return false;
+    const operation &next = stream->queue.front();
+    if (next.attempt ? !next.attempt() : !next.is_record && *next.event->done < next.generation)
+        return false;
+    if (!next.attempt && next.is_record)
+        *next.event->done = next.generation;
+    stream->queue.pop_front();
+    return true;
+}
+
+/* A step of the stream, or of the one that it waits for. */
+bool advance(cudaStream_t stream)
+{
+    while (!step(stream)) {
+        if (stream->queue.empty())
+            return false;
+        const operation &next = stream->queue.front();
+        if (next.attempt || next.is_record || next.event->is_foreign)
+            return false;
+        stream = next.recorded_on;
+    }
+    return true;
+}
+
+/* Does what is needed and no more; all streams, where that stands still. With the lock held once:
+ * others may queue meanwhile. */
+void work_until(const std::function<bool()> &reached, cudaStream_t stream)
+{
+    open_memory open;
+    for (int idle = 0; !reached();) {
+        bool any = advance(stream);
+        if (!any)
+            for (cudaStream_t other : streams)
+                any |= step(other);
+        idle = any ? 0 : idle + 1;
+        if (idle == 600000)
+            die("what is waited for does not come");
+        if (any)
+            continue;
+        lock.unlock();
+        usleep(100);
+        lock.lock();
     }
 }
 
 void drain(cudaStream_t stream, cudaEvent_t until, long generation)
 {
-    open_memory open;
-    while (!stream->queue.empty() && (until == nullptr || *until->done < generation)) {
-        operation next = stream->queue.front();
-        stream->queue.pop_front();
-        if (next.work)
-            next.work();
-        else if (next.is_record)
-            *next.event->done = next.generation;
-        else if (next.event->is_foreign)
-            wait_for_foreign(next.event, next.generation);
-        else if (*next.event->done < next.generation)
-            drain(next.event->stream, next.event, next.generation);
-    }
+    work_until(
+        [=] {
+            return until != nullptr ? *until->done >= generation || stream->queue.empty()
+                                    : stream->queue.empty();
+        },
+        stream);
 }
-
-std::set<cudaStream_t> streams;
 
 void drain_all()
 {
-    for (cudaStream_t stream : streams)
-        drain(stream, nullptr, 0);
+    const std::vector<cudaStream_t> all(streams.begin(), streams.end());
+    for (cudaStream_t stream : all)
+        if (streams.count(stream) != 0)
+            drain(stream, nullptr, 0);
 }
+
+/* ---- recordings ---- */
+
+void add_node(cudaStream_t stream, std::function<hrf_emulated_attempt()> begin)
+{
+    cudaGraph_t graph = stream->capture->graph;
+    graph->nodes.push_back({ std::move(begin), stream->tails });
+    stream->tails = { int(graph->nodes.size()) - 1 };
+}
+
+/* All nodes that come before one of `tails`, those included. */
+std::set<int> before(cudaGraph_t graph, std::vector<int> tails)
+{
+    std::set<int> found;
+    while (!tails.empty()) {
+        const int node = tails.back();
+        tails.pop_back();
+        if (found.insert(node).second)
+            tails.insert(tails.end(), graph->nodes[size_t(node)].after.begin(),
+                         graph->nodes[size_t(node)].after.end());
+    }
+    return found;
+}
+
+/* A recording that is done in the order which its dependencies allow and that is farthest from the
+ * one in which it was recorded. */
+struct replay {
+    explicit replay(const emulated_graph &graph)
+    {
+        for (const auto &node : graph.nodes)
+            nodes.push_back({ node.begin(), node.after, false });
+    }
+    bool operator()()
+    {
+        for (size_t i = nodes.size(); i-- > 0;) {
+            node &n = nodes[i];
+            bool may = !n.is_done;
+            for (int before : n.after)
+                may = may && nodes[size_t(before)].is_done;
+            if (!may || !n.attempt())
+                continue;
+            n.is_done = true;
+            n_done++;
+            i = nodes.size();
+        }
+        return n_done == nodes.size();
+    }
+    struct node {
+        hrf_emulated_attempt attempt;
+        std::vector<int> after;
+        bool is_done;
+    };
+    std::vector<node> nodes;
+    size_t n_done = 0;
+};
 
 /* One side on the device inside one block, the other in memory that the device reaches. */
 bool may_copy(const void *device, const void *host, size_t n_bytes, bool is_async)
@@ -493,10 +604,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     ALONE;
-    if (stream->capture != nullptr)
-        return cudaErrorStreamCaptureUnsupported;
-    if (*event->issued > 0)
-        stream->queue.push_back({ nullptr, event, *event->issued, false });
+    if (stream->capture != nullptr && event->recorded != stream->capture)
+        return cudaErrorStreamCaptureIsolation;
+    if (event->recorded != nullptr && event->recorded->is_over)
+        return cudaErrorInvalidValue;
+    if (event->recorded != nullptr) {
+        stream->capture = event->recorded;
+        stream->tails.insert(stream->tails.end(), event->after.begin(), event->after.end());
+    } else if (*event->issued > 0) {
+        stream->queue.push_back({ nullptr, event, *event->issued, false, event->stream });
+    }
     return cudaSuccess;
 }
 
@@ -535,27 +652,41 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     ALONE;
-    if (stream->capture != nullptr)
-        return cudaErrorStreamCaptureUnsupported;
     if (event->is_foreign)
         return cudaErrorInvalidValue;
+    event->recorded = stream->capture;
+    event->after = stream->tails;
+    if (stream->capture != nullptr)
+        return event->is_shared ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
     event->stream = stream;
     const long generation = *event->issued + 1;
-    stream->queue.push_back({ nullptr, event, generation, true });
+    stream->queue.push_back({ nullptr, event, generation, true, nullptr });
     *event->issued = generation;
     if (event->is_shared)
         drain(stream, event, generation);
     return cudaSuccess;
 }
 
+/* Another process is at what is foreign: nothing of this one gets it done. */
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     ALONE;
-    if (event->is_foreign)
-        wait_for_foreign(event, *event->issued);
-    else if (*event->done < *event->issued)
-        drain(event->stream, event, *event->issued);
-    return cudaSuccess;
+    const long generation = *event->issued;
+    if (!event->is_foreign && *event->done < generation)
+        drain(event->stream, event, generation);
+    return event->is_foreign ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+/* A look gets the device a step on, as time would. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    ALONE;
+    open_memory open;
+    for (int i = 0; i < 64 && *event->done < *event->issued; i++)
+        if (!event->is_foreign && !advance(event->stream))
+            for (cudaStream_t other : streams)
+                step(other);
+    return *event->done < *event->issued ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
@@ -644,16 +775,30 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
 {
     ALONE;
-    stream->capture = new emulated_graph;
+    stream->capture = std::make_shared<recording>(new emulated_graph, stream);
+    stream->tails.clear();
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     ALONE;
-    *graph = stream->capture;
-    stream->capture = nullptr;
-    return cudaSuccess;
+    const recording_part capture = stream->capture;
+    if (capture == nullptr || capture->origin != stream)
+        return cudaErrorInvalidValue;
+    const std::set<int> joined = before(capture->graph, stream->tails);
+    bool all_joined = true;
+    for (cudaStream_t other : streams) {
+        if (other->capture != capture)
+            continue;
+        for (int tail : other->tails)
+            all_joined = all_joined && joined.count(tail) != 0;
+        other->capture = nullptr;
+        other->tails.clear();
+    }
+    capture->is_over = true;
+    *graph = capture->graph;
+    return all_joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
@@ -665,8 +810,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     ALONE;
-    for (const auto &work : exec->work)
-        stream->queue.push_back({ work, nullptr, 0, false });
+    stream->queue.push_back({ replay(*exec), nullptr, 0, false, nullptr });
     return cudaSuccess;
 }
 
@@ -678,20 +822,86 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
-    ALONE;
-    drain_all(); /* what was launched keeps copies; a real device waits here too */
-    delete exec;
+    delete exec; /* what was launched keeps what it needs */
     return cudaSuccess;
 }
 
 } // extern "C"
 
-cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work)
+cudaError_t hrf_emulated_queue_attempt(cudaStream_t stream,
+                                       std::function<hrf_emulated_attempt()> begin)
 {
     ALONE;
     if (stream->capture != nullptr)
-        stream->capture->work.push_back(std::move(work));
+        add_node(stream, std::move(begin));
     else
-        stream->queue.push_back({ std::move(work), nullptr, 0, false });
+        stream->queue.push_back({ begin(), nullptr, 0, false, nullptr });
     return cudaSuccess;
 }
+
+cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work)
+{
+    return hrf_emulated_queue_attempt(stream, [=]() -> hrf_emulated_attempt {
+        return [=] {
+            work();
+            return true;
+        };
+    });
+}
+
+/* ---- for other modules ---- */
+
+namespace
+{
+
+int current_device(void)
+{
+    return current;
+}
+
+bool is_a_part(const void *memory, size_t n_bytes)
+{
+    ALONE;
+    return is_on_device(memory) && fits(memory, n_bytes);
+}
+
+std::thread worker;
+int n_users;
+std::atomic<bool> is_ending;
+
+void work_on()
+{
+    while (!is_ending) {
+        {
+            ALONE;
+            bool has_work = false;
+            for (cudaStream_t stream : streams)
+                has_work |= !stream->queue.empty();
+            if (has_work) {
+                open_memory open;
+                for (cudaStream_t stream : streams)
+                    while (step(stream))
+                        continue;
+            }
+        }
+        usleep(200);
+    }
+}
+
+void work_by_itself(bool on)
+{
+    n_users += on ? 1 : -1;
+    if (on && n_users == 1) {
+        is_ending = false;
+        worker = std::thread(work_on);
+    } else if (!on && n_users == 0) {
+        is_ending = true;
+        worker.join();
+    }
+}
+
+} // namespace
+
+extern const struct hrf_emulated_gpu hrf_emulated_gpu_here;
+const struct hrf_emulated_gpu hrf_emulated_gpu_here = { hrf_emulated_queue_attempt, current_device,
+                                                        is_a_part, work_by_itself };

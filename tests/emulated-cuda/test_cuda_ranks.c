@@ -8,6 +8,7 @@
 #include "tests/ops/build.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,7 @@ static void check_layouts(struct work *w, const char *const *layouts, size_t n_l
 
 static const char *const layouts[] = { "spatial=3", "spatial=2x2,microbatches=2",
                                        "data=2,stages=2,microbatches=2",
+                                       "spatial=2,stages=2,microbatches=4",
                                        "stages=2,microbatches=4,bidirectional" };
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
@@ -197,6 +199,144 @@ static void gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_th
     release_work(&w);
 }
 
+/* ---- NCCL: a GPU each ---- */
+
+static void choose(const char *gpus, const char *nccl)
+{
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", gpus, 1), 0);
+    assert_int_equal(
+        nccl != NULL ? setenv("HRF_EMULATED_NCCL", nccl, 1) : unsetenv("HRF_EMULATED_NCCL"), 0);
+}
+
+static void unchoose(void)
+{
+    unsetenv("HRF_EMULATED_CUDA");
+    unsetenv("HRF_EMULATED_NCCL");
+}
+
+static void parts_carried_by_nccl_give_one_ranks_results(void **state)
+{
+    static const char *const without_mirrors[] = { "spatial=3", "spatial=2x2,microbatches=2",
+                                                   "data=2,stages=2,microbatches=2",
+                                                   "spatial=2,stages=2,microbatches=4",
+                                                   "stages=4,microbatches=4" };
+    struct work w = make_work();
+    (void)state;
+    choose("devices=4", NULL);
+    check_layouts(&w, without_mirrors, sizeof without_mirrors / sizeof without_mirrors[0],
+                  HRF_CARRIER_NCCL);
+    unchoose();
+    release_work(&w);
+}
+
+static void what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out(void **state)
+{
+    static const struct {
+        const char *gpus, *nccl, *layout, *why;
+    } cases[] = {
+        { "devices=2", NULL, "spatial=3", "ranks 0 and 2 share the GPU 0000:3b:00.0" },
+        { "devices=2", NULL, "stages=2,microbatches=2,bidirectional", "two mirrored pipelines" },
+        { "devices=2", "version=21205", "spatial=2", "libnccl.so.2 is NCCL 2.12.5" },
+        { "devices=2", "version=30001", "spatial=2", "libnccl.so.2 is NCCL 3.0.1" },
+    };
+    struct work w = make_work();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_error err = { .text = "" };
+        choose(cases[i].gpus, cases[i].nccl);
+        assert_null(start(&w, "fp32", cases[i].layout, HRF_CARRIER_NCCL, &err));
+        if (err.status != HRF_E_UNSUPPORTED || strstr(err.text, cases[i].why) == NULL ||
+            strstr(err.text, "use --comm ipc") == NULL)
+            fail_msg("%s: '%s'", cases[i].why, err.text);
+    }
+    unchoose();
+    release_work(&w);
+}
+
+static void a_rank_that_cannot_join_nccl_ends_all_with_its_reason(void **state)
+{
+    struct work w = make_work();
+    struct hrf_error err = { .text = "" };
+    (void)state;
+    choose("devices=3", "init-fails=1");
+    assert_null(start(&w, "fp32", "spatial=3", HRF_CARRIER_NCCL, &err));
+    if (strstr(err.text, "NCCL, joining a group of ranks") == NULL)
+        fail_msg("'%s'", err.text);
+    unchoose();
+    release_work(&w);
+}
+
+/* `layout` on as many GPUs, until it fails; the reason. */
+static struct hrf_error failure_of(struct work *w, const char *nccl, int64_t deadline_ms,
+                                   hrf_source *source)
+{
+    const struct hrf_session_config config = {
+        .device = "cuda", .precision = "fp32", .n_threads = 1, .carrier = HRF_CARRIER_NCCL
+    };
+    struct hrf_layout_plan plan;
+    struct hrf_error err = { .text = "" };
+    struct hrf_parallel *parallel = NULL;
+    choose("devices=3", nccl);
+    assert_int_equal(hrf_layout_parse("spatial=3", &plan, &err), HRF_OK);
+    if (hrf_parallel_create(w->graph, &config, &plan, deadline_ms, &parallel, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    enum hrf_status status = HRF_OK;
+    for (int i = 0; i < 4 && status == HRF_OK; i++) /* queued, recorded, replayed */
+        status = hrf_parallel_run(parallel, source, &w->source, &err);
+    assert_int_not_equal(status, HRF_OK);
+    hrf_parallel_destroy(parallel);
+    unchoose();
+    return err;
+}
+
+static void what_nccl_reports_ends_all_ranks_with_its_words(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    /* In the first batch and, the warm-up being one group, in a replayed one. */
+    static const char *const when[] = { "breaks=1:2", "breaks=1:9", "breaks=1:20" };
+    for (size_t i = 0; i < sizeof when / sizeof when[0]; i++) {
+        const struct hrf_error err = failure_of(&w, when[i], 600000, hrf_read_array);
+        if (strstr(err.text, "rank 1 of 3") == NULL ||
+            strstr(err.text, "socket closed by rank 7") == NULL)
+            fail_msg("%s: '%s'", when[i], err.text);
+    }
+    release_work(&w);
+}
+
+static void an_exchange_that_stands_still_is_ended_after_the_deadline(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    const struct hrf_error err = failure_of(&w, "stands-still=2:4", 1500, hrf_read_array);
+    if (strstr(err.text, "NCCL stands still") == NULL || strstr(err.text, "--comm ipc") == NULL)
+        fail_msg("'%s'", err.text);
+    release_work(&w);
+}
+
+static int n_read;
+static enum hrf_status read_but_once(void *context, int32_t input, int64_t first, int64_t n,
+                                     const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    const bool fails = ++n_read == 8; /* one of the three of the third batch */
+    pthread_mutex_unlock(&mutex);
+    return fails ? hrf_error_set(err, HRF_E_EXTERNAL, "the slide is gone")
+                 : hrf_read_array(context, input, first, n, box, out, err);
+}
+
+static void a_rank_that_fails_ends_those_that_wait_for_it_by_nccl(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    n_read = 0;
+    const struct hrf_error err = failure_of(&w, NULL, 600000, read_but_once);
+    if (strstr(err.text, "the slide is gone") == NULL)
+        fail_msg("'%s'", err.text);
+    release_work(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +345,12 @@ int main(void)
         cmocka_unit_test(ranks_share_out_the_gpus_of_a_machine),
         cmocka_unit_test(
             gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_the_host),
+        cmocka_unit_test(parts_carried_by_nccl_give_one_ranks_results),
+        cmocka_unit_test(what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out),
+        cmocka_unit_test(a_rank_that_cannot_join_nccl_ends_all_with_its_reason),
+        cmocka_unit_test(what_nccl_reports_ends_all_ranks_with_its_words),
+        cmocka_unit_test(an_exchange_that_stands_still_is_ended_after_the_deadline),
+        cmocka_unit_test(a_rank_that_fails_ends_those_that_wait_for_it_by_nccl),
     };
     return cmocka_run_group_tests(tests, put_it_in_place, tidy_up);
 }

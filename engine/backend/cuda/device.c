@@ -80,6 +80,13 @@ enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, st
                  "starting the GPU");
     HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->copies, cudaStreamNonBlocking),
                  "starting the GPU");
+    HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->peers, cudaStreamNonBlocking),
+                 "starting the GPU");
+    HRF_TRY_CUDA(cudaEventCreateWithFlags(&device->reached, cudaEventDisableTiming),
+                 "starting the GPU");
+    HRF_TRY_CUDA(cudaEventCreateWithFlags(&device->reached_peers, cudaEventDisableTiming),
+                 "starting the GPU");
+    device->queue = device->stream;
     HRF_TRY_CUDA(cudaDeviceGetPCIBusId(device->address, sizeof device->address, device->index),
                  "asking the GPU where it is");
     *out = device;
@@ -95,6 +102,12 @@ void hrf_cuda_device_destroy(struct hrf_cuda_device *device)
         (void)cudaStreamDestroy(device->stream);
     if (device->copies != NULL)
         (void)cudaStreamDestroy(device->copies);
+    if (device->peers != NULL)
+        (void)cudaStreamDestroy(device->peers);
+    if (device->reached != NULL)
+        (void)cudaEventDestroy(device->reached);
+    if (device->reached_peers != NULL)
+        (void)cudaEventDestroy(device->reached_peers);
     hrf_free(device);
 }
 

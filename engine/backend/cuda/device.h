@@ -32,6 +32,10 @@ struct hrf_cuda_device {
     int64_t memory_bytes; /* in all */
     cudaStream_t stream;  /* of kernels */
     cudaStream_t copies;  /* of transfers */
+    cudaStream_t peers;   /* of what ranks exchange beside kernels */
+    cudaStream_t queue;   /* `stream` or `peers`: what the rank has turned to */
+    /* A place in `stream`, in `peers`, that the other one has to come after. */
+    cudaEvent_t reached, reached_peers;
 };
 
 /* `place`: that one of the visible devices, modulo their number; -1: by this rank's number on its

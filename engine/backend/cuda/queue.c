@@ -38,18 +38,16 @@ static void release_host(struct hrf_backend *backend, void *memory)
 static enum hrf_status upload(struct hrf_backend *backend, void *to, const void *from,
                               size_t n_bytes, struct hrf_error *err)
 {
-    HRF_TRY_CUDA(
-        cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyHostToDevice, backend->device->stream),
-        "copying to the GPU");
+    HRF_TRY_CUDA(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyHostToDevice, backend->device->queue),
+                 "copying to the GPU");
     return HRF_OK;
 }
 
 static enum hrf_status download(struct hrf_backend *backend, void *to, const void *from,
                                 size_t n_bytes, struct hrf_error *err)
 {
-    HRF_TRY_CUDA(
-        cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDeviceToHost, backend->device->stream),
-        "copying from the GPU");
+    HRF_TRY_CUDA(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDeviceToHost, backend->device->queue),
+                 "copying from the GPU");
     return HRF_OK;
 }
 
@@ -101,7 +99,7 @@ static enum hrf_status begin(struct hrf_backend *backend, int32_t slot, struct h
 
 static enum hrf_status mark(struct hrf_backend *backend, int32_t slot, struct hrf_error *err)
 {
-    HRF_TRY_CUDA(cudaEventRecord(backend->marks[slot], backend->device->stream),
+    HRF_TRY_CUDA(cudaEventRecord(backend->marks[slot], backend->device->queue),
                  "queueing work on the GPU");
     return HRF_OK;
 }
@@ -109,6 +107,18 @@ static enum hrf_status mark(struct hrf_backend *backend, int32_t slot, struct hr
 static enum hrf_status wait(struct hrf_backend *backend, int32_t slot, struct hrf_error *err)
 {
     HRF_TRY_CUDA(cudaEventSynchronize(backend->marks[slot]), "running the network");
+    return HRF_OK;
+}
+
+static enum hrf_status is_done(struct hrf_backend *backend, int32_t slot, bool *out,
+                               struct hrf_error *err)
+{
+    const cudaError_t status = cudaEventQuery(backend->marks[slot]);
+    if (status == cudaErrorNotReady)
+        (void)cudaGetLastError();
+    else
+        HRF_TRY_CUDA(status, "running the network");
+    *out = status == cudaSuccess;
     return HRF_OK;
 }
 
@@ -190,6 +200,7 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .begin = begin,
     .mark = mark,
     .wait = wait,
+    .is_done = is_done,
     .times = times,
     .record_begin = record_begin,
     .record_end = record_end,
@@ -202,6 +213,8 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .address = hrf_cuda_address,
     .is_first = is_first,
     .queue = hrf_cuda_stream,
+    .turn = hrf_cuda_turn,
+    .follow = hrf_cuda_follow,
     .share = hrf_cuda_share,
     .open = hrf_cuda_open,
     .close = hrf_cuda_close,

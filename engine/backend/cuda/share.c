@@ -19,7 +19,7 @@ enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_
     const struct hrf_k_box b = { box->to,     box->from,       box->n_images,
                                  box->n_rows, box->row_bytes,  box->to_image,
                                  box->to_row, box->from_image, box->from_row };
-    HRF_TRY_CUDA(hrf_k_copy_box(&b, backend->device->stream), "packing what ranks exchange");
+    HRF_TRY_CUDA(hrf_k_copy_box(&b, backend->device->queue), "packing what ranks exchange");
     return HRF_OK;
 }
 
@@ -44,7 +44,7 @@ static cudaError_t join(const struct hrf_device_join *j, void *out, const void *
 enum hrf_status hrf_cuda_join(struct hrf_backend *backend, const struct hrf_device_join *j,
                               void *out, const void *parts, struct hrf_error *err)
 {
-    HRF_TRY_CUDA(join(j, out, parts, backend->device->stream), "joining the ranks' sums");
+    HRF_TRY_CUDA(join(j, out, parts, backend->device->queue), "joining the ranks' sums");
     return HRF_OK;
 }
 
@@ -55,7 +55,24 @@ const char *hrf_cuda_address(const struct hrf_backend *backend)
 
 void *hrf_cuda_stream(struct hrf_backend *backend)
 {
-    return backend->device->stream;
+    return backend->device->queue;
+}
+
+void hrf_cuda_turn(struct hrf_backend *backend, enum hrf_device_queue queue)
+{
+    struct hrf_cuda_device *device = backend->device;
+    device->queue = queue == HRF_QUEUE_PEERS ? device->peers : device->stream;
+}
+
+enum hrf_status hrf_cuda_follow(struct hrf_backend *backend, struct hrf_error *err)
+{
+    static const char what[] = "ordering kernels and exchanges";
+    const struct hrf_cuda_device *device = backend->device;
+    const bool is_peers = device->queue == device->stream;
+    const cudaEvent_t place = is_peers ? device->reached_peers : device->reached;
+    HRF_TRY_CUDA(cudaEventRecord(place, is_peers ? device->peers : device->stream), what);
+    HRF_TRY_CUDA(cudaStreamWaitEvent(device->queue, place, 0), what);
+    return HRF_OK;
 }
 
 /* ---- memory ---- */
@@ -197,14 +214,14 @@ void hrf_cuda_signal_destroy(struct hrf_backend *backend, void *signal)
 enum hrf_status hrf_cuda_signal_set(struct hrf_backend *backend, void *signal,
                                     struct hrf_error *err)
 {
-    HRF_TRY_CUDA(cudaEventRecord(signal, backend->device->stream), "signalling to another rank");
+    HRF_TRY_CUDA(cudaEventRecord(signal, backend->device->queue), "signalling to another rank");
     return HRF_OK;
 }
 
 enum hrf_status hrf_cuda_signal_wait(struct hrf_backend *backend, void *signal,
                                      struct hrf_error *err)
 {
-    HRF_TRY_CUDA(cudaStreamWaitEvent(backend->device->stream, signal, 0),
+    HRF_TRY_CUDA(cudaStreamWaitEvent(backend->device->queue, signal, 0),
                  "waiting for another rank");
     return HRF_OK;
 }

@@ -258,6 +258,24 @@ static enum hrf_status look(struct mpi_comm *c, int32_t from, int64_t tag,
     return HRF_OK;
 }
 
+static enum hrf_status check_peer(const struct mpi_comm *c, int32_t peer, int64_t since_ns,
+                                  struct hrf_error *err)
+{
+    const int64_t seen = atomic_load(&c->world->peers[in_world(c, peer)].seen_ns);
+    if (hrf_clock_ns() - (seen > since_ns ? seen : since_ns) <= c->base.deadline_ms * 1000000)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_AGAIN,
+                         "rank %d hangs or has died: it has shown no progress for %lld s",
+                         in_world(c, peer), (long long)c->base.deadline_ms / 1000);
+}
+
+static enum hrf_status watch_peer(struct hrf_comm *comm, int32_t peer, int64_t since_ns,
+                                  struct hrf_error *err)
+{
+    atomic_fetch_add(&comm->steps, 1);
+    return check_peer(mpi_of(comm), peer, since_ns, err);
+}
+
 static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag,
                                 struct expected *expected, MPI_Message *message, MPI_Status *status,
                                 struct hrf_error *err)
@@ -277,11 +295,7 @@ static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag,
             forget_sent(c);
             step_at = now;
         }
-        const int64_t seen = atomic_load(&c->world->peers[in_world(c, from)].seen_ns);
-        if (now - (seen > start ? seen : start) > c->base.deadline_ms * 1000000) {
-            hrf_error_set(err, HRF_E_AGAIN,
-                          "rank %d hangs or has died: it has shown no progress for %lld s",
-                          in_world(c, from), (long long)c->base.deadline_ms / 1000);
+        if (check_peer(c, from, start, err) != HRF_OK) {
             end_group(&c->base, err != NULL ? err->text : "a rank hangs or has died");
             return HRF_E_AGAIN;
         }
@@ -388,6 +402,7 @@ static const struct hrf_comm_ops ops = {
     .expect = expect,
     .progress = progress,
     .waiting = waiting,
+    .watch = watch_peer,
     .abort = end_group,
 };
 

@@ -1,0 +1,406 @@
+/* device_nccl.c - parts of tensors carried by NCCL, between GPUs of one node or of several.
+ *
+ * All that a rank sends and receives in an exchange is one group, queued beside the kernels. A
+ * group is done when the others have come to theirs: ranks come to exchanges in one order (that of
+ * the network, micro-batch by micro-batch), so none waits for one that waits for it. Two mirrored
+ * pipelines have no such order and are refused.
+ *
+ * Before NCCL is asked to bring ranks together they tell each other what they have, so that what it
+ * would refuse, or wait for without end, is said in words: by all ranks the same.
+ */
+#include "engine/run/device_peers_private.h"
+
+#include "base/clock.h"
+#include "base/module.h"
+#include "base/process.h"
+#include "engine/comm/nccl/nccl.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { ALIGNMENT = 256 };
+
+struct staging {
+    char *memory;
+    size_t n_bytes;
+};
+
+struct hrf_device_nccl {
+    struct hrf_device_nccl_config config;
+    const struct hrf_nccl_module *module;
+    struct hrf_nccl *nccl;
+    struct staging out, in;
+};
+
+/* ---- who they are ---- */
+
+struct greeting {
+    char host[64], address[32];
+    struct hrf_nccl_id id; /* rank 0's */
+    int version;           /* of the library; 0: it cannot take part */
+    char why[300];
+};
+
+static enum hrf_status greet(struct hrf_device_nccl *n, struct greeting *own, struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    const void *operations = NULL;
+    int header;
+    hrf_process_host_name(own->host, sizeof own->host);
+    snprintf(own->address, sizeof own->address, "%s", c->ops->address(c->backend));
+    if (c->peers->partition->layout.bidirectional)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "two mirrored pipelines (bidirectional) send to each other while "
+                             "NCCL's messages wait for their receivers");
+    HRF_TRY(hrf_module_load("nccl", HRF_VERSION, &operations, err));
+    n->module = operations;
+    HRF_TRY(n->module->versions(&header, &own->version, err));
+    return c->peers->rank == 0 ? n->module->make_id(&own->id, err) : HRF_OK;
+}
+
+/* What all ranks say of all, in the same words; "": nothing stands against it. */
+static void judge(const struct greeting *all, int32_t n_ranks, char *why, size_t size)
+{
+    *why = '\0';
+    for (int32_t b = 0; b < n_ranks && *why == '\0'; b++) {
+        if (all[b].version == 0)
+            snprintf(why, size, "rank %d on %s: %s", b, all[b].host, all[b].why);
+        else if (all[b].version != all[0].version)
+            snprintf(why, size, "rank 0 on %s has NCCL %d, rank %d on %s has %d", all[0].host,
+                     all[0].version, b, all[b].host, all[b].version);
+        for (int32_t a = 0; a < b && *why == '\0'; a++)
+            if (strcmp(all[a].host, all[b].host) == 0 &&
+                strcmp(all[a].address, all[b].address) == 0)
+                snprintf(why, size,
+                         "ranks %d and %d share the GPU %s of %s, which NCCL refuses: it takes one "
+                         "rank a GPU",
+                         a, b, all[a].address, all[a].host);
+    }
+}
+
+static enum hrf_status meet(struct hrf_device_nccl *n, struct greeting *all, struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    const int32_t me = c->peers->rank, n_ranks = c->peers->partition->n_ranks;
+    struct hrf_error why = { .text = "" };
+    if (greet(n, &all[me], &why) != HRF_OK) {
+        all[me].version = 0;
+        snprintf(all[me].why, sizeof all[me].why, "%.*s", (int)sizeof all[me].why - 1, why.text);
+    }
+    for (int32_t q = 0; q < n_ranks; q++)
+        if (q != me)
+            HRF_TRY(hrf_device_send_word(c->peers, q, &all[me], sizeof all[me], err));
+    for (int32_t q = 0; q < n_ranks; q++)
+        if (q != me)
+            HRF_TRY(hrf_device_receive_word(c->peers, q, &all[q], sizeof all[q], err));
+    return HRF_OK;
+}
+
+/* ---- patience with a library that waits without end ---- */
+
+struct patience {
+    struct hrf_comm *comm;
+    pthread_t thread;
+    atomic_bool is_over;
+    bool is_watched;
+};
+
+static void *watch(void *context)
+{
+    struct patience *p = context;
+    const int64_t deadline = hrf_clock_ns() + p->comm->deadline_ms * 1000000;
+    while (!atomic_load(&p->is_over)) {
+        if (hrf_clock_ns() > deadline) {
+            char why[200];
+            snprintf(why, sizeof why,
+                     "NCCL did not bring the ranks together within %lld s (NCCL_DEBUG=INFO says "
+                     "what it waits for)",
+                     (long long)p->comm->deadline_ms / 1000);
+            p->comm->ops->abort(p->comm, why); /* processes end here */
+            return NULL;
+        }
+        atomic_fetch_add(&p->comm->steps, 1);
+        hrf_clock_sleep_ms(5);
+    }
+    return NULL;
+}
+
+static void patience_begin(struct patience *p, struct hrf_comm *comm)
+{
+    *p = (struct patience){ .comm = comm };
+    p->is_watched = pthread_create(&p->thread, NULL, watch, p) == 0;
+}
+
+static void patience_end(struct patience *p)
+{
+    atomic_store(&p->is_over, true);
+    if (p->is_watched)
+        pthread_join(p->thread, NULL);
+}
+
+/* ---- groups ---- */
+
+static size_t room_of(const struct hrf_part *part)
+{
+    return (hrf_area_bytes(&part->area) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Where each part is sent from or received into: itself, or packed. */
+static bool is_direct(const struct hrf_part *part, bool packs_all)
+{
+    return !packs_all && hrf_area_is_packed(&part->area);
+}
+
+static enum hrf_status pack(struct hrf_device_nccl *n, const struct hrf_device_nccl_group *g,
+                            bool *has_packed, struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    size_t at = 0;
+    *has_packed = false;
+    for (int32_t i = 0; i < g->n_sent; i++) {
+        const struct hrf_part *part = &g->sent[i];
+        if (is_direct(part, g->packs_all))
+            continue;
+        const struct hrf_area packed = hrf_area_packed(&part->area, n->out.memory + at);
+        HRF_TRY(hrf_device_copy(c->ops, c->backend, &packed, &part->area, err));
+        at += room_of(part);
+        *has_packed = true;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status transfer(struct hrf_device_nccl *n, const struct hrf_device_nccl_group *g,
+                                struct hrf_error *err)
+{
+    const struct hrf_nccl_module *m = n->module;
+    void *queue = n->config.ops->queue(n->config.backend);
+    size_t out = 0, in = 0;
+    for (int32_t i = 0; i < g->n_sent; i++) {
+        const struct hrf_part *part = &g->sent[i];
+        const bool direct = is_direct(part, g->packs_all);
+        HRF_TRY(m->send(n->nccl, part->peer, direct ? part->area.at : n->out.memory + out,
+                        hrf_area_bytes(&part->area), queue, err));
+        out += direct ? 0 : room_of(part);
+    }
+    for (int32_t i = 0; i < g->n_received; i++) {
+        const struct hrf_part *part = &g->received[i];
+        const bool direct = is_direct(part, false);
+        HRF_TRY(m->receive(n->nccl, part->peer, direct ? part->area.at : n->in.memory + in,
+                           hrf_area_bytes(&part->area), queue, err));
+        in += direct ? 0 : room_of(part);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status unpack(struct hrf_device_nccl *n, const struct hrf_device_nccl_group *g,
+                              struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    size_t at = 0;
+    for (int32_t i = 0; i < g->n_received; i++) {
+        const struct hrf_part *part = &g->received[i];
+        if (is_direct(part, false))
+            continue;
+        const struct hrf_area packed = hrf_area_packed(&part->area, n->in.memory + at);
+        HRF_TRY(hrf_device_copy(c->ops, c->backend, &part->area, &packed, err));
+        at += room_of(part);
+    }
+    return HRF_OK;
+}
+
+/* A group that was begun is ended, whatever fails in it. */
+static enum hrf_status play(struct hrf_device_nccl *n, const struct hrf_device_nccl_group *g,
+                            struct hrf_error *err)
+{
+    HRF_TRY(n->module->begin(n->nccl, err));
+    const enum hrf_status status = transfer(n, g, err);
+    const enum hrf_status ended = n->module->end(n->nccl, status == HRF_OK ? err : NULL);
+    HRF_TRY(status);
+    return ended;
+}
+
+static enum hrf_status exchange(struct hrf_device_nccl *n, const struct hrf_device_nccl_group *g,
+                                struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    bool has_packed = false;
+    c->ops->turn(c->backend, HRF_QUEUE_PEERS);
+    HRF_TRY(c->ops->follow(c->backend, err));
+    HRF_TRY(pack(n, g, &has_packed, err));
+    if (has_packed && g->packs_all) { /* the tensor is free for others once it is packed */
+        c->ops->turn(c->backend, HRF_QUEUE_KERNELS);
+        HRF_TRY(c->ops->follow(c->backend, err));
+        c->ops->turn(c->backend, HRF_QUEUE_PEERS);
+    }
+    HRF_TRY(play(n, g, err));
+    return unpack(n, g, err);
+}
+
+enum hrf_status hrf_device_nccl_exchange(struct hrf_device_nccl *n,
+                                         const struct hrf_device_nccl_group *group,
+                                         struct hrf_error *err)
+{
+    const enum hrf_status status = exchange(n, group, err);
+    n->config.ops->turn(n->config.backend, HRF_QUEUE_KERNELS);
+    return status;
+}
+
+void hrf_device_nccl_abort(struct hrf_device_nccl *n)
+{
+    n->module->abort(n->nccl);
+}
+
+/* ---- making one ---- */
+
+/* Connections are made by the first message of a pair: now, and not while somebody measures. */
+static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    const int32_t n_ranks = c->peers->partition->n_ranks;
+    const size_t words = (size_t)n_ranks * ALIGNMENT;
+    void *memory = NULL, *queue;
+    HRF_TRY(c->ops->allocate(c->backend, 2 * words, &memory, err));
+    c->ops->turn(c->backend, HRF_QUEUE_PEERS);
+    queue = c->ops->queue(c->backend);
+    enum hrf_status status = n->module->begin(n->nccl, err);
+    for (int32_t q = 0; q < n_ranks; q++) {
+        char *out = (char *)memory + (size_t)q * ALIGNMENT, *in = out + words;
+        if (status == HRF_OK && c->sends_to[q])
+            status = n->module->send(n->nccl, q, out, ALIGNMENT, queue, err);
+        if (status == HRF_OK && c->hears_from[q])
+            status = n->module->receive(n->nccl, q, in, ALIGNMENT, queue, err);
+    }
+    const enum hrf_status ended = n->module->end(n->nccl, status == HRF_OK ? err : NULL);
+    status = status == HRF_OK ? ended : status;
+    if (status == HRF_OK)
+        status = c->ops->mark(c->backend, 0, err);
+    c->ops->turn(c->backend, HRF_QUEUE_KERNELS);
+    if (status == HRF_OK)
+        status = hrf_device_nccl_wait(n, 0, err);
+    if (status != HRF_OK) /* releasing waits for what is queued */
+        n->module->abort(n->nccl);
+    c->ops->release(c->backend, memory);
+    return status;
+}
+
+static enum hrf_status allocate(struct hrf_device_nccl *n, struct staging *s, size_t n_bytes,
+                                struct hrf_error *err)
+{
+    void *memory = NULL;
+    if (n_bytes > 0)
+        HRF_TRY(n->config.ops->allocate(n->config.backend, n_bytes, &memory, err));
+    *s = (struct staging){ memory, n_bytes };
+    return HRF_OK;
+}
+
+static enum hrf_status join(struct hrf_device_nccl *n, const struct hrf_nccl_id *id,
+                            struct hrf_error *err)
+{
+    const struct hrf_device_nccl_config *c = &n->config;
+    const struct hrf_peers *peers = c->peers;
+    struct patience patience;
+    patience_begin(&patience, peers->comm);
+    const enum hrf_status status = n->module->create(id, peers->rank, peers->partition->n_ranks,
+                                                     &n->nccl, err);
+    patience_end(&patience);
+    HRF_TRY(status);
+    patience_begin(&patience, peers->comm); /* ending a group of new pairs waits, too */
+    const enum hrf_status warmed = warm_up(n, err);
+    patience_end(&patience);
+    HRF_TRY(warmed);
+    HRF_TRY(allocate(n, &n->out, c->out_bytes, err));
+    return allocate(n, &n->in, c->in_bytes, err);
+}
+
+enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *config,
+                                       struct hrf_device_nccl **out, char *why, size_t why_size,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_device_nccl) n = hrf_calloc(1, sizeof *n);
+    HRF_AUTO_FREE struct greeting *all = hrf_calloc((size_t)config->peers->partition->n_ranks,
+                                                    sizeof *all);
+    if (n == NULL || all == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between GPUs");
+    n->config = *config;
+    HRF_TRY(meet(n, all, err));
+    judge(all, config->peers->partition->n_ranks, why, why_size);
+    if (*why != '\0')
+        return HRF_OK;
+    HRF_TRY(join(n, &all[0].id, err));
+    n->config.sends_to = n->config.hears_from = NULL; /* lent for this call */
+    *out = n;
+    n = NULL;
+    return HRF_OK;
+}
+
+void hrf_device_nccl_destroy(struct hrf_device_nccl *n)
+{
+    if (n == NULL)
+        return;
+    if (n->module != NULL)
+        n->module->destroy(n->nccl);
+    n->config.ops->release(n->config.backend, n->out.memory);
+    n->config.ops->release(n->config.backend, n->in.memory);
+    hrf_free(n);
+}
+
+int64_t hrf_device_nccl_bytes(const struct hrf_device_nccl *n)
+{
+    return n != NULL ? (int64_t)(n->out.n_bytes + n->in.n_bytes) : 0;
+}
+
+/* ---- waiting ---- */
+
+/* Looks often at first, for what is about to be done, then gives the processor away. */
+static void rest(int64_t waited_ns)
+{
+    const struct timespec nap = { 0, 50000 };
+    if (waited_ns > 2000000)
+        nanosleep(&nap, NULL);
+    else
+        sched_yield();
+}
+
+static enum hrf_status look_around(struct hrf_device_nccl *n, int64_t since_ns,
+                                   struct hrf_error *err)
+{
+    const struct hrf_peers *peers = n->config.peers;
+    struct hrf_comm *comm = peers->comm;
+    HRF_TRY(n->module->check(n->nccl, err));
+    for (int32_t q = 0; q < peers->partition->n_ranks; q++)
+        if (q != peers->rank)
+            HRF_TRY(comm->ops->watch(comm, hrf_peers_comm_rank(peers, q), since_ns, err));
+    const int64_t waited_ms = (hrf_clock_ns() - since_ns) / 1000000;
+    if (waited_ms <= comm->deadline_ms)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_AGAIN,
+                         "what rank %d has queued on its GPU was not done within %lld s, and all "
+                         "ranks of its group wait: NCCL stands still (NCCL_DEBUG=INFO), or "
+                         "use --comm ipc or mpi",
+                         comm->rank, (long long)waited_ms / 1000);
+}
+
+enum hrf_status hrf_device_nccl_wait(struct hrf_device_nccl *n, int32_t slot, struct hrf_error *err)
+{
+    enum { LOOK_NS = 2000000 };
+    const struct hrf_device_nccl_config *c = &n->config;
+    const int64_t start = hrf_clock_ns();
+    int64_t looked = start;
+    bool is_done = false;
+    for (;;) {
+        enum hrf_status status = c->ops->is_done(c->backend, slot, &is_done, err);
+        if (status == HRF_OK && is_done)
+            return HRF_OK;
+        const int64_t now = hrf_clock_ns();
+        if (status == HRF_OK && now - looked > LOOK_NS) {
+            status = look_around(n, start, err);
+            looked = now;
+        }
+        HRF_TRY(status);
+        rest(now - start);
+    }
+}
