@@ -121,8 +121,10 @@ struct flow {
     {
         lane &l = way();
         const uint64_t end = t.n_bytes + 8;
-        for (; done < end && l.written - l.read < LANE; done++)
-            l.bytes[l.written++ % LANE] = *at(done);
+        for (; done < end && l.written - l.read < LANE; done++) {
+            l.bytes[l.written % LANE] = *at(done);
+            l.written++; /* from now on another process may read it */
+        }
         if (done == end && last == 0)
             last = l.written;
         return done == end;
