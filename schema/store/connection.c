@@ -1,9 +1,11 @@
 /* connection.c - opening and closing the store, transactions, statements, errors. */
 #include "base/crash.h"
 #include "base/path.h"
+#include "base/strbuf.h"
 #include "schema/store/store_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +15,32 @@ static bool is_full(int code, int native)
     return code == SQLITE_FULL || (code == SQLITE_IOERR && (native == ENOSPC || native == EDQUOT));
 }
 
+/* What keeps files from being written beside the store; 0 = nothing. SQLite tells of most errors of
+ * writing and syncing without their number. */
+static int find_cause(const struct hrf_store *store, int code, int native)
+{
+    if (code != SQLITE_IOERR || native != 0)
+        return native;
+    HRF_AUTO_FREE char *path = hrf_format("%s.probe", store->path);
+    HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd < 0)
+        return path != NULL ? errno : 0;
+    unlink(path);
+    return 0;
+}
+
+static bool is_read_only(int code, int native)
+{
+    return code == SQLITE_READONLY || code == SQLITE_PERM ||
+           (code == SQLITE_CANTOPEN && (native == EROFS || native == EACCES)) ||
+           (code == SQLITE_IOERR && native == EROFS);
+}
+
 enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *what,
                                struct hrf_error *err)
 {
-    int native = store->db != NULL ? sqlite3_system_errno(store->db) : 0;
+    const int native = find_cause(store, code,
+                                  store->db != NULL ? sqlite3_system_errno(store->db) : 0);
     const char *text = store->db != NULL ? sqlite3_errmsg(store->db) : sqlite3_errstr(code);
     if (is_full(code, native))
         return hrf_error_set_foreign(err, HRF_E_NOSPACE, "sqlite", code,
@@ -28,17 +52,20 @@ enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *wh
                                      "'%s' is damaged or not a run store (%s); move it away to "
                                      "start afresh",
                                      store->path, text);
-    if (code == SQLITE_READONLY || code == SQLITE_PERM ||
-        (code == SQLITE_CANTOPEN && (native == EROFS || native == EACCES)))
+    if (is_read_only(code, native))
         return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "sqlite", code,
                                      "'%s' cannot be written: the file, its directory or the file "
-                                     "system is read-only; choose another with --out",
+                                     "system is read-only; mend that and run again, what is in "
+                                     "the store is kept, or choose another with --out",
                                      store->path);
     enum hrf_status status = code == SQLITE_BUSY || code == SQLITE_LOCKED ? HRF_E_AGAIN
                              : code == SQLITE_NOMEM                       ? HRF_E_NOMEM
                                                                           : HRF_E_EXTERNAL;
-    return hrf_error_set_foreign(err, status, "sqlite", code, "'%s': %s: %s", store->path, what,
-                                 text);
+    char reason[128] = "";
+    const bool has_cause = code == SQLITE_IOERR && native != 0 &&
+                           strerror_r(native, reason, sizeof reason) == 0;
+    return hrf_error_set_foreign(err, status, "sqlite", code, "'%s': %s: %s%s%s", store->path, what,
+                                 text, has_cause ? ": " : "", has_cause ? reason : "");
 }
 
 enum hrf_status hrf_store_exec(struct hrf_store *store, const char *sql, struct hrf_error *err)

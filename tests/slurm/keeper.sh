@@ -39,7 +39,7 @@ make_ground() {
     ip link set lo up && ip link add br0 type bridge && ip addr add 10.73.0.254/24 dev br0 &&
         ip link set br0 up
     # What must be seen on the nodes although it stands under /tmp, which is a node's own.
-    printf '%s\n' "$source" "$folder" "${HRF_BIN_DIR:-$source}" | grep '^/tmp/.' | sort -u >$state/shares
+    printf '%s\n' "$source" "$folder" "${HRF_BIN_DIR:-$source}" "$(dirname "$(dirname "$(command -v slurmd)")")" | grep '^/tmp/.' | sort -u >$state/shares
     return 0
 }
 
@@ -97,7 +97,10 @@ END
         sed -i "1i $setting" $state/etc/slurm.conf
     done
     echo "Name=gpu File=$state/gpu/nvidia[0-1]" >$state/etc/gres.conf
-    echo "CgroupPlugin=cgroup/v1" >$state/etc/cgroup.conf
+    case $(slurmctld -V) in
+    *" 20."*) ;; # knows no such key
+    *) echo "CgroupPlugin=cgroup/v1" >$state/etc/cgroup.conf ;;
+    esac
 }
 
 # A private key, and munge's files where its clients look for them: /run/munge.

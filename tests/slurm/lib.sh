@@ -54,10 +54,11 @@ tell() { # what went wrong: with all that helps to see why
     exit 1
 }
 # Polls a condition, for at most a minute and a half: far beyond what it takes, but not for ever.
+patience=900
 until_true() { # what, command...
     local what=$1 tries
     shift
-    for tries in $(seq 900); do
+    for tries in $(seq $patience); do
         "$@" >/dev/null 2>&1 && return
         [ -z "$driver" ] || [ -d "/proc/$driver" ] || [ "$what" = "the run's end" ] ||
             tell "the run ended before: $what"
@@ -109,6 +110,10 @@ finish() {
     ended 3 # one slide of the cohort is broken
     same
 }
+anew() { # what still ends there finds its folder elsewhere
+    [ ! -e "$run" ] || mv "$run" "$(mktemp -d -p "$scratch" former.XXXXXX)"
+    rm -rf "${gate:?}"/starts/*
+}
 again() { # another driver on the same directory, to its end
     start "$@"
     finish
@@ -137,6 +142,31 @@ END
 one_does() { echo "mkdir $gate/one 2>/dev/null && { $1; }" >"$gate/do"; }
 # The same, later: to the engine itself, somewhere in its first second.
 one_gets() { one_does "(sleep 0.\$((RANDOM % 9))5; kill -$1 \$\$) >/dev/null 2>&1 &"; }
+# The run directory on a disk of its own (ext4 on a file), the same for all machines: $disk.
+disk() { # size, words for mkfs
+    local size=$1
+    shift
+    mkdir -p "$run"
+    truncate -s "$size" "$scratch/disk"
+    mkfs.ext4 -q -F -m 0 -O ^has_journal "$@" "$scratch/disk" && mount_disk || { echo "no disks of files here"; exit 77; }
+    trap 'each_machine umount -l "$run" 2>/dev/null; rm -rf "$scratch"' EXIT
+}
+mount_disk() {
+    mount -o loop,errors=remount-ro "$scratch/disk" "$run" 2>/dev/null || return
+    disk=$(findmnt -no SOURCE "$run")
+    other_machines mount -o errors=remount-ro "$disk" "$run"
+}
+other_machines() {
+    local node
+    [ "$executor$HRF_FAULT_ON" = slurmcluster ] || return 0
+    for node in n1 n2 n3 n4; do on $node "$@" || return; done
+}
+each_machine() { "$@" && other_machines "$@"; }
+disk_fails() { echo 1 >"/sys/fs/ext4/${disk#/dev/}/trigger_fs_error"; } # what the kernel does then is real
+disk_mended() { # as somebody would: unmounted everywhere, and mounted again
+    until_true "nobody who uses the disk" each_machine sh -c "! mountpoint -q '$run' || umount '$run'"
+    until_true "the disk" mount_disk
+}
 # The preloaded library of trouble.c, for processes called as $1: NAME=VALUE...
 trouble() {
     local library=$HRF_BIN_DIR/../tests/hrf_trouble.so setting

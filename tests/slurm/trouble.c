@@ -6,8 +6,8 @@
  *   LATE_MS=N   what is younger than N ms is not there yet, as an NFS client's cache has it; the
  *               file system calls itself NFS
  *   DELAY_MS=N  opening, renaming and syncing take N ms
- *   ERROR=E     ESTALE, EIO: every EVERYth opening fails by it; EDQUOT, EROFS: every creation does
- *               while the file WHILE is there
+ *   ERROR=E     ESTALE, EIO: every EVERYth opening fails by it; EDQUOT: every creation does while
+ *               the file WHILE is there
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -81,7 +81,6 @@ __attribute__((constructor)) static void begin(void)
     if (error != NULL)
         trouble.error = strcmp(error, "ESTALE") == 0   ? ESTALE
                         : strcmp(error, "EDQUOT") == 0 ? EDQUOT
-                        : strcmp(error, "EROFS") == 0  ? EROFS
                                                        : EIO;
     trouble.is_on = true;
 }
@@ -160,7 +159,7 @@ static bool fails(const char *path, int flags)
         errno = ENOENT;
         return true;
     }
-    const bool is_on_creation = trouble.error == EDQUOT || trouble.error == EROFS;
+    const bool is_on_creation = trouble.error == EDQUOT;
     if (trouble.error == 0 || strstr(path, "run.db") != NULL ||
         (is_on_creation
              ? !(flags & O_CREAT) || trouble.until == NULL || access(trouble.until, F_OK) != 0

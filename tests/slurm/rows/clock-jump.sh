@@ -5,7 +5,7 @@
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 for jump in 86400 -86400; do
     trouble "hires-flow run" CLOCK_S=$jump JUMP=20
-    rm -rf "$run" "$gate"/starts/*
+    anew
     start
     finish
     started_once

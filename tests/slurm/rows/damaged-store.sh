@@ -13,5 +13,5 @@ sqlite3 "$run/run.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
 noise "$run/run.db"
 expect_code 1 "$flow" run "$cohort/w.yaml" --out "$run" --executor "$executor"
 expect_text "is damaged"
-rm -rf "$run"
+mv "$run" "$scratch/damaged"
 again

@@ -14,8 +14,8 @@ points=$(grep -E "^($wanted)" "$scratch/points" | sort -u)
 for point in $points; do
     for pass in 1 ${HRF_EVERY_POINT:+2}; do
         [ "$pass" -le "$(grep -cx "$point" "$scratch/points")" ] || continue
-        rm -rf "$run" "$XDG_CACHE_HOME" "$gate/starts"
-        mkdir "$gate/starts"
+        anew
+        rm -rf "${XDG_CACHE_HOME:?}"
         echo "$point:$pass"
         HRF_CRASH_AT=$point:$pass "$flow" run "$cohort/w.yaml" --out "$run" --executor slurm >/dev/null 2>&1 || true
         again

@@ -5,7 +5,7 @@
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 for error in ESTALE EIO; do
     trouble "hires-engine infer" ERROR=$error EVERY=15
-    rm -rf "$run"
+    anew
     start
     until_true "the run's end" driver_gone
     code=0

@@ -8,7 +8,8 @@ wrap sbatch "case \"\$*\" in *hires-flow\\ infer*)
 esac
 real \"\$@\""
 for point in reserve.before start.before start.after worker.before worker.after done.before done.after; do
-    rm -rf "$run" "$scratch/once"
+    anew
+    rm -rf "$scratch/once"
     echo "$point" | tee "$scratch/point"
     start
     finish
