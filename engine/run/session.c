@@ -339,9 +339,8 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(prepare_outputs(session, err));
     HRF_TRY(check_pixels(session, err));
     HRF_TRY(check_supported(session, err));
-    /* A device computes a node as a whole: kernels of a few rows would leave most of it idle. */
-    for (int32_t i = 0; i < session->graph->n_nodes && session->device.ops != NULL; i++)
-        session->graph->nodes[i].attributes.own = (struct hrf_box){ .lo = { 0 } };
+    if (session->device.ops != NULL)
+        hrf_session_keep_even_parts(session->graph);
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     HRF_TRY(start(session, config, err));

@@ -57,6 +57,11 @@ enum hrf_status hrf_session_device_allocate(struct hrf_session *session, struct 
     session->arena = arena;
     HRF_TRY(ops->allocate(session->backend, (size_t)session->memory.workspace_bytes,
                           &session->workspace, err));
+    if (session->plan->copy_bytes > 0) {
+        void *copies = NULL;
+        HRF_TRY(ops->allocate(session->backend, (size_t)session->plan->copy_bytes, &copies, err));
+        session->copies = copies;
+    }
     return allocate_ends(session, err);
 }
 
@@ -87,6 +92,7 @@ void hrf_session_device_release(struct hrf_session *session)
         return;
     d->ops->release(session->backend, session->arena);
     d->ops->release(session->backend, session->workspace);
+    d->ops->release(session->backend, session->copies);
 }
 
 static enum hrf_status queue_inputs(struct hrf_session *session, int32_t slot,

@@ -1,5 +1,5 @@
 /* session_parts.c - a step that makes a part of a node's output (plan/parts.h): image by image, and
- * edges at the sides through copies. In host memory: a device computes nodes as a whole. */
+ * edges at the sides through copies. */
 #include "engine/run/session_private.h"
 
 #include <string.h>
@@ -14,16 +14,25 @@ static char *place_of(const struct hrf_session *session, int32_t value, int64_t 
 }
 
 /* Between `box` of a value, which begins at `place`, and a dense copy of it. */
-static void copy_rows(const struct hrf_value *v, const struct hrf_box *box, char *place,
-                      char *dense, bool is_out)
+static enum hrf_status copy_rows(struct hrf_session *session, const struct hrf_value *v,
+                                 const struct hrf_box *box, char *place, char *dense, bool is_out,
+                                 struct hrf_error *err)
 {
     const struct hrf_box row = { { 0, box->lo[1] }, { 1, box->hi[1] } };
-    const size_t n = (size_t)hrf_part_bytes(v, &row);
-    for (int64_t y = box->lo[0]; y < box->hi[0]; y++) {
-        memcpy(is_out ? place : dense, is_out ? dense : place, n);
-        place += hrf_part_row_bytes(v);
-        dense += n;
-    }
+    const int64_t n = hrf_part_bytes(v, &row), pitch = hrf_part_row_bytes(v);
+    const struct hrf_device_box rows = { .to = is_out ? place : dense,
+                                         .from = is_out ? dense : place,
+                                         .n_images = 1,
+                                         .n_rows = box->hi[0] - box->lo[0],
+                                         .row_bytes = n,
+                                         .to_row = is_out ? pitch : n,
+                                         .from_row = is_out ? n : pitch };
+    if (session->device.ops != NULL)
+        return session->device.ops->copy_box(session->backend, &rows, err);
+    for (int64_t y = 0; y < rows.n_rows; y++)
+        memcpy((char *)rows.to + y * rows.to_row, (const char *)rows.from + y * rows.from_row,
+               (size_t)n);
+    return HRF_OK;
 }
 
 /* The next part of the copies' memory. */
@@ -35,8 +44,8 @@ static char *take(char **free_bytes, const struct hrf_value *v, const struct hrf
     return taken;
 }
 
-static void bind_inputs(struct hrf_session *session, const struct hrf_step *step, int64_t image,
-                        char **free_bytes)
+static enum hrf_status bind_inputs(struct hrf_session *session, const struct hrf_step *step,
+                                   int64_t image, char **free_bytes, struct hrf_error *err)
 {
     const struct hrf_graph *graph = session->graph;
     const struct hrf_node *node = &graph->nodes[step->node];
@@ -50,9 +59,30 @@ static void bind_inputs(struct hrf_session *session, const struct hrf_step *step
         session->part_inputs[k] = place;
         if (hrf_part_is_copied(step->part)) {
             char *copy = take(free_bytes, v, &need);
-            copy_rows(v, &need, place, copy, false);
+            HRF_TRY(copy_rows(session, v, &need, place, copy, false, err));
             session->part_inputs[k] = copy;
         }
+    }
+    return HRF_OK;
+}
+
+static bool is_even(const struct hrf_graph *graph, int32_t value)
+{
+    return value < 0 || graph->values[value].data != NULL ||
+           hrf_part_row_bytes(&graph->values[value]) % HRF_PLAN_PLACE_ALIGNMENT == 0;
+}
+
+void hrf_session_keep_even_parts(struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        if (node->op == HRF_OP_EXCHANGE || !hrf_part_has_interior(node))
+            continue;
+        bool is_kept = is_even(graph, node->outputs[0]);
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            is_kept &= is_even(graph, node->inputs[k]);
+        if (!is_kept)
+            node->attributes.own = (struct hrf_box){ .lo = { 0 } };
     }
 }
 
@@ -67,14 +97,14 @@ enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t i, str
     for (int64_t image = 0; image < hrf_part_runs(graph, node, step->part); image++) {
         char *free_bytes = session->copies;
         char *place = place_of(session, node->outputs[0], image, &box);
-        bind_inputs(session, step, image, &free_bytes);
+        HRF_TRY(bind_inputs(session, step, image, &free_bytes, err));
         const struct hrf_kernel_call call = { .inputs = session->part_inputs,
                                               .output = is_copied ? take(&free_bytes, y, &box)
                                                                   : place,
                                               .workspace = session->workspace };
         HRF_TRY(session->kernels[i]->run(session->kernels[i], &call, err));
         if (is_copied)
-            copy_rows(y, &box, place, call.output, true);
+            HRF_TRY(copy_rows(session, y, &box, place, call.output, true, err));
     }
     return HRF_OK;
 }

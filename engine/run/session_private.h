@@ -34,7 +34,7 @@ struct hrf_session {
     struct hrf_kernel_call *calls; /* [steps], with every pointer in place */
     const void **inputs;           /* of all calls */
     const void **part_inputs;      /* of a part's call, for one image */
-    char *copies;                  /* plan->copy_bytes; NULL on a device, which has no parts */
+    char *copies;                  /* plan->copy_bytes, on the device where there is one */
     unsigned char *arena;
     bool is_lent; /* arena and workspace are somebody else's */
     void *workspace;
@@ -65,6 +65,9 @@ HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, i
                                                   struct hrf_error *err);
 
 /* session_parts.c: a step whose part is not WHOLE. */
+/* Leaves interiors to nodes of which every row begins where a device's kernels can read and write;
+ * the others are computed as a whole. */
+void hrf_session_keep_even_parts(struct hrf_graph *graph);
 HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t step,
                                                  struct hrf_error *err);
 

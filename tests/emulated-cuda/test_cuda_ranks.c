@@ -199,6 +199,25 @@ static void gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_th
     release_work(&w);
 }
 
+/* ---- exchanges beside kernels ---- */
+
+static const char *const overlapped[] = { "spatial=3,halos=overlap",
+                                          "spatial=2x2,microbatches=2,halos=overlap",
+                                          "spatial=2,stages=2,microbatches=4,halos=overlap" };
+enum { N_OVERLAPPED = sizeof overlapped / sizeof overlapped[0] };
+
+static void exchanges_beside_kernels_give_one_ranks_results(void **state)
+{
+    struct work w = make_work();
+    (void)state;
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "devices=4", 1), 0);
+    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_CARRIER_IPC);
+    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_CARRIER_HOST);
+    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_CARRIER_NCCL);
+    unsetenv("HRF_EMULATED_CUDA");
+    release_work(&w);
+}
+
 /* ---- NCCL: a GPU each ---- */
 
 static void choose(const char *gpus, const char *nccl)
@@ -345,6 +364,7 @@ int main(void)
         cmocka_unit_test(ranks_share_out_the_gpus_of_a_machine),
         cmocka_unit_test(
             gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_the_host),
+        cmocka_unit_test(exchanges_beside_kernels_give_one_ranks_results),
         cmocka_unit_test(parts_carried_by_nccl_give_one_ranks_results),
         cmocka_unit_test(what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out),
         cmocka_unit_test(a_rank_that_cannot_join_nccl_ends_all_with_its_reason),
