@@ -11,7 +11,8 @@ static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_
                                        struct hrf_error *err)
 {
     for (int64_t done = 0; done < task->n_patches;) {
-        struct hrf_batch_source source = { .size = job->size };
+        struct hrf_batch_source source = { .size = job->size,
+                                           .fed = hrf_network_fed(job->network, job->size) };
         HRF_TRY(hrf_feed_next(feed, &source.batch, err));
         calibrator->n_images = source.batch.n; /* the rest of a short batch is not looked at */
         HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));

@@ -257,7 +257,8 @@ static enum hrf_status score_patches(struct hrf_worker *job, const struct hrf_jo
     if (hrf_worker_pixel_session(job) != NULL)
         return score_pixels(job, hrf_worker_pixel_session(job), feed, err);
     for (;;) {
-        struct hrf_batch_source source = { .size = job->size };
+        struct hrf_batch_source source = { .size = job->size,
+                                           .fed = hrf_network_fed(job->network, job->size) };
         const enum hrf_status status = next_batch(job, task, feed, &source.batch, err);
         HRF_TRY(hrf_worker_settle(job, status, err));
         if (source.batch.n == 0)

@@ -319,11 +319,15 @@ enum hrf_status hrf_worker_read_batch(void *context, int32_t input, int64_t firs
 {
     const struct hrf_batch_source *s = context;
     const int64_t left = s->batch.n - first, there = left < 0 ? 0 : left < n ? left : n;
-    struct hrf_array_source source = { s->batch.pixels,
-                                       { 4, { s->batch.n, 3, s->size, s->size } } };
+    struct hrf_array_source source = {
+        s->batch.pixels, { 4, { s->batch.n, 3, s->fed.hi[0] - s->fed.lo[0], s->size } }
+    };
+    struct hrf_box part = *box;
+    part.lo[0] -= s->fed.lo[0]; /* the feed has read no other rows */
+    part.hi[0] -= s->fed.lo[0];
     const int64_t image = (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * 3;
     if (there > 0)
-        HRF_TRY(hrf_read_array(&source, input, first, there, box, out, err));
+        HRF_TRY(hrf_read_array(&source, input, first, there, &part, out, err));
     memset(out + there * image, 0, (size_t)((n - there) * image) * sizeof *out);
     return HRF_OK;
 }
@@ -361,6 +365,9 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct
                                       .n_ahead = BATCHES_AHEAD,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };
+    const struct hrf_box fed = hrf_network_fed(job->network, source->plan->patch_size);
+    config.first_row = fed.lo[0];
+    config.n_rows = fed.hi[0] - fed.lo[0];
     struct hrf_session *narrow = hrf_worker_narrow_session(job);
     if (narrow != NULL)
         config.type = hrf_session_input_type(narrow, &config.quantization);

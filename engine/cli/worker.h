@@ -79,7 +79,8 @@ struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job);
  * outputs are dropped. */
 struct hrf_batch_source {
     struct hrf_feed_batch batch;
-    int64_t size; /* px */
+    int64_t size;       /* px, of a patch */
+    struct hrf_box fed; /* of a patch what this process is fed: the batch has its rows */
 };
 hrf_source hrf_worker_read_batch;
 

@@ -144,10 +144,16 @@ static size_t number_bytes(const struct hrf_feed_config *config)
     return config->type == HRF_DTYPE_NONE ? sizeof(float) : hrf_dtype_size(config->type);
 }
 
+/* Of a patch, or the rows of it that are asked for. */
+static int64_t patch_numbers(const struct hrf_feed_config *config)
+{
+    return config->n_rows * config->plan->patch_size * 3;
+}
+
 /* One patch; `out` as the tables have it. */
 static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, void *out)
 {
-    const int64_t n = feed->config.plan->patch_size * feed->config.plan->patch_size * 3;
+    const int64_t n = patch_numbers(&feed->config);
     float *floats = out;
     uint8_t *bytes = out;
     uint16_t *halves = out;
@@ -173,18 +179,19 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct hrf_patch_reader
                                   const struct claim *claim, unsigned char *rgb, int64_t *decode_ns,
                                   int64_t *prepare_ns, struct hrf_error *err)
 {
-    int64_t size = feed->config.plan->patch_size;
+    const struct hrf_feed_config *config = &feed->config;
+    const int64_t n = patch_numbers(config);
     for (int64_t i = 0; i < claim->n; i++) {
         int64_t place = claim->first + i;
         int64_t index = feed->order[claim->batch * feed->config.batch + place];
         const struct hrf_patch *patch =
             &feed->config.plan->patches[feed->config.first_patch + index];
-        HRF_TRY(hrf_patch_reader_read(reader, patch->x, patch->y, rgb, decode_ns, prepare_ns, err));
+        HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, config->first_row,
+                                           config->n_rows, rgb, decode_ns, prepare_ns, err));
         int64_t start = hrf_clock_ns();
-        uint8_t *out = (uint8_t *)claim->slot->pixels +
-                       (size_t)(place * size * size * 3) * number_bytes(&feed->config);
-        if (feed->config.raw)
-            memcpy(out, rgb, (size_t)(size * size * 3));
+        uint8_t *out = (uint8_t *)claim->slot->pixels + (size_t)(place * n) * number_bytes(config);
+        if (config->raw)
+            memcpy(out, rgb, (size_t)n);
         else
             normalise(feed, rgb, out);
         *prepare_ns += hrf_clock_ns() - start;
@@ -210,8 +217,7 @@ static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_TRY(hrf_patch_reader_create(feed->config.slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
                                     plan->patch_mpp, &reader, err));
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array(
-        (size_t)(plan->patch_size * plan->patch_size), 3);
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)patch_numbers(&feed->config), 1);
     if (rgb == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",
                              (long long)plan->patch_size);
@@ -248,7 +254,7 @@ static void *reader_main(void *context)
 static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
-    size_t patch = (size_t)(config->plan->patch_size * config->plan->patch_size * 3);
+    const size_t patch = (size_t)patch_numbers(config);
     feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
     feed->threads = hrf_calloc((size_t)config->n_readers, sizeof feed->threads[0]);
     if (feed->slots == NULL || feed->threads == NULL)
@@ -295,6 +301,10 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     pthread_cond_init(&created->ready, NULL);
     HRF_AUTO(hrf_feed) feed = created;
     feed->config = *config;
+    if (config->n_rows == 0)
+        feed->config.n_rows = config->plan->patch_size;
+    assert(config->first_row >= 0 &&
+           config->first_row + feed->config.n_rows <= config->plan->patch_size);
     feed->n_batches = config->next != NULL
                           ? INT64_MAX
                           : (config->n_patches + config->batch - 1) / config->batch;

@@ -25,6 +25,7 @@ struct hrf_feed_config {
     const struct hrf_tile_plan *plan; /* borrowed: geometry and patches */
     int64_t first_patch, n_patches;   /* the range of plan->patches to read */
     int64_t batch;                    /* patches per batch */
+    int64_t first_row, n_rows;        /* of every patch only these; n_rows 0: all */
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
     bool raw;                         /* bytes as they were read, for a device to normalise */
     enum hrf_dtype type;              /* of a number: F32 (or NONE, the same), F16, B16, S8, U8 */
@@ -38,7 +39,7 @@ struct hrf_feed_config {
 };
 
 struct hrf_feed_batch {
-    const float *pixels; /* [n][size][size][3]; valid until the next hrf_feed_next; NULL: not F32 */
+    const float *pixels; /* [n][rows][size][3]; valid until the next hrf_feed_next; NULL: not F32 */
     const uint8_t *bytes; /* the same, raw or in a narrow type; else NULL */
     const int64_t
         *patches; /* [n]: which patch each is, counted from first_patch; lives as the feed */

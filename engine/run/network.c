@@ -123,6 +123,12 @@ bool hrf_network_is_fed(const struct hrf_network *n)
     return n->rank == NULL || hrf_rank_is_fed(n->rank);
 }
 
+struct hrf_box hrf_network_fed(const struct hrf_network *n, int64_t size)
+{
+    return n->rank != NULL ? hrf_rank_fed(n->rank, 0)
+                           : (struct hrf_box){ { 0, 0 }, { size, size } };
+}
+
 enum hrf_status hrf_network_run(struct hrf_network *n, hrf_source *source, void *context,
                                 struct hrf_error *err)
 {

@@ -31,6 +31,8 @@ HRF_CHECKED enum hrf_status hrf_network_fill(struct hrf_network *network, hrf_so
                                              void *context, struct hrf_error *err);
 /* Whether this process is fed any part of the inputs. */
 bool hrf_network_is_fed(const struct hrf_network *network);
+/* What of input 0, an image of size x size, this process is fed. */
+struct hrf_box hrf_network_fed(const struct hrf_network *network, int64_t size);
 HRF_CHECKED enum hrf_status hrf_network_run(struct hrf_network *network, hrf_source *source,
                                             void *context, struct hrf_error *err);
 int32_t hrf_network_n_outputs(const struct hrf_network *network);

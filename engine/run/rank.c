@@ -395,6 +395,18 @@ bool hrf_rank_is_fed(const struct hrf_rank *rank)
     return is_fed;
 }
 
+struct hrf_box hrf_rank_fed(const struct hrf_rank *rank, int32_t input)
+{
+    struct hrf_box fed = { .lo = { 0 } };
+    const struct hrf_work *work = rank->work;
+    for (int32_t i = 0; i < rank->n_parts; i++) {
+        const struct hrf_box *part = hrf_partition_box(work->partition, work->graph->inputs[input],
+                                                       rank->parts[i].peers.rank);
+        fed = hrf_box_hull(&fed, part);
+    }
+    return fed;
+}
+
 enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
                               struct hrf_error *err)
 {

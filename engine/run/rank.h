@@ -62,6 +62,8 @@ void hrf_rank_destroy(struct hrf_rank *rank);
 HRF_DEFINE_AUTO(hrf_rank)
 /* Whether this rank is fed any part of the inputs. */
 bool hrf_rank_is_fed(const struct hrf_rank *rank);
+/* The box of graph input `input` that holds all that it is fed of it; may be empty. */
+struct hrf_box hrf_rank_fed(const struct hrf_rank *rank, int32_t input);
 /* Reads what the next run begins with, so that ranks can agree that all of them have their inputs
  * before any of them waits for another: a failure here is this rank's alone and ends no group. */
 HRF_CHECKED enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,

@@ -35,6 +35,11 @@ for k in 0 1 2 3; do
     grep -q '"state": "done"' "$scratch"/many/jobs/infer-*/rank-000$k.json || fail "no record of rank $k"
 done
 grep -q '"n_batches": [1-9]' "$scratch"/many/jobs/infer-*/rank-0003.json || fail "rank 3 did nothing"
+many w.yaml 4 spatial.cols=4 --set 'precision=[int8]'
+diff -r "$scratch/patches/results/int8" "$scratch/many/results/int8" || fail "columns are not one rank's"
+many w.yaml 4 stages=2 --set 'engine.parallel={spatial: 2, stages: 2, microbatches: 2, bidirectional: true}' \
+    --set 'precision=[int8]'
+diff -r "$scratch/patches/results/int8" "$scratch/many/results/int8" || fail "both ways are not one rank's"
 one s.yaml slides --set 'precision=[int8]'
 many s.yaml 4 'spatial={rows: 2, cols: 2}' --set 'precision=[int8]'
 diff -r "$scratch/slides/results" "$scratch/many/results" || fail "slides in INT8 are not one rank's"

@@ -52,19 +52,23 @@ static void meet(void)
     pthread_mutex_unlock(&meeting.lock);
 }
 
-enum hrf_status __real_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
-                                             int64_t *resample_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
-                                             int64_t *resample_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
-                                             int64_t *resample_ns, struct hrf_error *err)
+enum hrf_status __real_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
+                                                  int64_t y0, int64_t first, int64_t n,
+                                                  unsigned char *rgb, int64_t *decode_ns,
+                                                  int64_t *resample_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
+                                                  int64_t y0, int64_t first, int64_t n,
+                                                  unsigned char *rgb, int64_t *decode_ns,
+                                                  int64_t *resample_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
+                                                  int64_t y0, int64_t first, int64_t n,
+                                                  unsigned char *rgb, int64_t *decode_ns,
+                                                  int64_t *resample_ns, struct hrf_error *err)
 {
     if (meeting.is_on)
         meet();
-    return __real_hrf_patch_reader_read(reader, x0, y0, rgb, decode_ns, resample_ns, err);
+    return __real_hrf_patch_reader_read_rows(reader, x0, y0, first, n, rgb, decode_ns, resample_ns,
+                                             err);
 }
 
 static void place_pixel(const void *context, int level, uint32_t x, uint32_t y,
@@ -188,6 +192,40 @@ static void every_patch_comes_once_in_an_order_that_threads_do_not_change(void *
         assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
         assert_int_equal(b.n, 0);
     }
+}
+
+/* A rank of a spatial split is fed some rows of every patch: the same numbers, and none of the
+ * others are decoded. */
+static void rows_of_patches_are_those_of_the_whole_ones(void **state)
+{
+    (void)state;
+    enum { FIRST = 5, ROWS = 7, N = 20, BATCH = 8 };
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    HRF_AUTO(hrf_feed) feed = NULL;
+    const struct hrf_feed_config config = { .slide = slide,
+                                            .plan = &plan,
+                                            .n_patches = N,
+                                            .batch = BATCH,
+                                            .first_row = FIRST,
+                                            .n_rows = ROWS,
+                                            .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
+                                            .n_readers = 2,
+                                            .n_ahead = 2 };
+    assert_int_equal(hrf_feed_create(&config, &feed, NULL), HRF_OK);
+    int64_t n_seen = 0;
+    for (struct hrf_feed_batch b; hrf_feed_next(feed, &b, NULL) == HRF_OK && b.n > 0;)
+        for (int64_t i = 0; i < b.n; i++, n_seen++)
+            for (int v = 0; v < ROWS; v++)
+                for (int u = 0; u < PATCH; u++) {
+                    const struct hrf_patch *patch = &patches[b.patches[i]];
+                    const float *pixel = b.pixels + ((i * ROWS + v) * PATCH + u) * 3;
+                    unsigned char want[4];
+                    place_pixel(NULL, 0, (uint32_t)(patch->x + u), (uint32_t)(patch->y + FIRST + v),
+                                want);
+                    for (int c = 0; c < 3; c++)
+                        assert_true(fabsf(pixel[c] - (float)want[c]) <= 1e-3F);
+                }
+    assert_int_equal(n_seen, N);
 }
 
 /* Nobody takes a batch until both have read MEETINGS patches side by side: decoding runs ahead of
@@ -379,6 +417,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_patch_comes_once_in_an_order_that_threads_do_not_change),
+        cmocka_unit_test(rows_of_patches_are_those_of_the_whole_ones),
         cmocka_unit_test(two_readers_decode_at_the_same_moment_and_share_the_patches),
         cmocka_unit_test(patches_come_in_the_type_that_the_network_computes_in),
         cmocka_unit_test(patches_are_visited_block_by_block),
