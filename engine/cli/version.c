@@ -1,7 +1,9 @@
 /* version.c - `hires-engine version`: what this build is and what it runs on. */
+#include "base/module.h"
 #include "base/process.h"
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
+#include "engine/comm/nccl/nccl.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -45,6 +47,23 @@ static void print_cuda(void)
     printf("cuda: %s\n", words);
 }
 
+static void print_nccl(void)
+{
+    const void *operations = NULL;
+    struct hrf_error why = { .text = "" };
+    int header = 0, library = 0;
+    enum hrf_status status = hrf_module_load("nccl", HRF_VERSION, &operations, &why);
+    if (status == HRF_OK) {
+        const struct hrf_nccl_module *nccl = operations;
+        status = nccl->versions(&header, &library, &why);
+    }
+    if (status == HRF_OK)
+        printf("nccl: %d.%d.%d, built with %d.%d.%d\n", library / 10000, library / 100 % 100,
+               library % 100, header / 10000, header / 100 % 100, header % 100);
+    else
+        printf("nccl: missing: %s\n", why.text);
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const struct hrf_option options[] = { { NULL } };
@@ -64,6 +83,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
            "precisions: fp32, fp16 (stored; computed in fp32), bf16 (%s), int8 (%s)\n",
            bf16_path(dnnl_get_effective_cpu_isa()), int8_path(dnnl_get_effective_cpu_isa()));
     print_cuda();
+    print_nccl();
     return 0;
 }
 

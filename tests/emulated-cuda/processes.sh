@@ -56,6 +56,12 @@ if [ "$(nproc)" -gt 1 ]; then
     done
 fi
 
+# The real NCCL, where it was built in: every name is found in it, and its version is told.
+if [ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_nccl.so" ]; then
+    HRF_MODULE_DIR=$HRF_BIN_DIR/../lib/hires-flow "$engine" version >"$scratch/out"
+    grep -q '^nccl: 2\.[0-9]*\.[0-9]*, built with 2\.' "$scratch/out" || fail "the real NCCL: $(tail -n 1 "$scratch/out")"
+fi
+
 # NCCL: a GPU for each rank.
 while read -r ranks layout; do
     starter=(ranks "$ranks")
