@@ -28,18 +28,29 @@ void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const 
                                     "meaning", meaning, "found", hrf_json_string(found)));
 }
 
-/* A line of `hires-engine version`. */
+/* A line of `hires-engine version`: by its first words. */
 static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
 {
-    static const char gpu[] = "cuda: ", missing[] = "cuda: missing: ";
-    if (strncmp(line, missing, sizeof missing - 1) == 0)
-        hrf_doctor_tell(doctor, HRF_GOOD, "gpu", "device auto is the cpu, device cuda an error",
-                        "none: %.*s", n - (int)(sizeof missing - 1), line + sizeof missing - 1);
-    else if (strncmp(line, gpu, sizeof gpu - 1) == 0)
-        hrf_doctor_tell(doctor, HRF_GOOD, "gpu", "device auto and cuda run on it", "%.*s",
-                        n - (int)(sizeof gpu - 1), line + sizeof gpu - 1);
-    else
-        hrf_doctor_tell(doctor, HRF_GOOD, "engine", "infer jobs can run", "%.*s", n, line);
+    static const struct {
+        const char *begin, *subject, *meaning;
+        bool is_cut; /* the beginning is not told */
+    } kinds[] = {
+        { "cuda: missing: ", "gpu", "device auto is the cpu, device cuda an error", true },
+        { "cuda: ", "gpu", "device auto and cuda run on it", true },
+        { "hires-engine", "engine", "infer jobs can run", false },
+        { "oneDNN", "engine", "what device cpu computes with here; jobs elsewhere find their own",
+          false },
+        { "processor", "engine", "of this machine; `bench engine` measures what it does", false },
+        { "devices", "engine", "what engine.device may be", false },
+        { "precisions", "engine", "what `precision` may hold, and how it is computed here", false },
+        { "", "engine", "infer jobs can run", false },
+    };
+    size_t k = 0;
+    while (strncmp(line, kinds[k].begin, strlen(kinds[k].begin)) != 0)
+        k++;
+    const int skipped = kinds[k].is_cut ? (int)strlen(kinds[k].begin) : 0;
+    hrf_doctor_tell(doctor, HRF_GOOD, kinds[k].subject, kinds[k].meaning, "%s%.*s",
+                    k == 0 ? "none: " : "", n - skipped, line + skipped);
 }
 
 static void look_at_engine(struct hrf_doctor *doctor)
@@ -90,7 +101,7 @@ static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
     const char *name = hrf_file_system_of(directory, &is_shared);
     hrf_doctor_tell(doctor, HRF_GOOD, "file system",
                     is_shared ? "run.db keeps a rollback journal, which works across machines"
-                              : "run.db keeps a write-ahead log; a cluster needs a shared one",
+                              : "run.db keeps a write-ahead log: drivers must be on this machine",
                     "%s%s", name, is_shared ? ", shared" : "");
     HRF_AUTO_FREE char *probe = hrf_format("%s/.hires-flow-doctor-%ld", directory, (long)getpid());
     if (probe == NULL)
@@ -109,7 +120,8 @@ static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
 static void look_at_cores(struct hrf_doctor *doctor)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    hrf_doctor_tell(doctor, HRF_GOOD, "cores", "shared out over executor.max_jobs jobs", "%d",
+    hrf_doctor_tell(doctor, HRF_GOOD, "cores",
+                    "of this machine: shared out over the jobs of a local run", "%d",
                     hrf_process_cpu_count());
     hrf_doctor_tell(doctor, HRF_GOOD, "memory", "a job's need is shown by `hires-flow plan`",
                     "%.1f GiB", (double)pages * (double)page / 0x1p30);

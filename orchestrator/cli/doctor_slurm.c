@@ -123,6 +123,13 @@ static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
             p.max_minutes > 0 ? "longer jobs would wait for ever" : "jobs may be of any length",
             "%s is %s: %lld machines, %lld cores, at most %lld minutes a job", p.name, p.state,
             (long long)p.n_nodes, (long long)p.n_cpus, (long long)p.max_minutes);
+    if (found)
+        hrf_doctor_tell(doctor, HRF_GOOD, "warning",
+                        "what a job has left to hand in its last batches; what was scored up to "
+                        "a minute before is kept in any case",
+                        "a job that is cancelled has %lld s (KillWait), one that is preempted "
+                        "%lld s more (GraceTime)",
+                        (long long)limits.kill_wait_s, (long long)p.grace_s);
     return found ? p.n_nodes : 0;
 }
 

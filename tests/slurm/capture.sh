@@ -25,7 +25,7 @@ job() { # body, options...
 }
 settled() { for tries in $(seq 600); do [ "$(squeue -h -r -t "$1" -o x | wc -l)" -ge "$2" ] && return; sleep 0.05; done; echo "never $2 $1" >&2; }
 
-job 'exit 7' --array=0-2 >/dev/null
+failed=$(job 'exit 7' --array=0-2)
 job 'kill -KILL $$' >/dev/null
 job 'exit 0' --output=missing/log >/dev/null
 settled F 5
@@ -50,7 +50,7 @@ keep squeue squeue -h -t all -u 0 -o "$contract"
 SLURM_BITSTR_LEN=0 keep squeue-each squeue -h -r -t all -u 0 -o "$contract"
 keep squeue-cut env SLURM_BITSTR_LEN=8 squeue -h -t all -u 0 -o "$contract"
 keep scontrol-job scontrol -o show job "$id"
-keep scontrol-job-failed scontrol -o show job 1_1
+keep scontrol-job-failed scontrol -o show job "${failed}_1"
 keep scontrol-jobs scontrol -o show job
 keep scontrol-config scontrol show config
 keep scontrol-partition scontrol show partition -o

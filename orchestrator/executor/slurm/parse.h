@@ -75,7 +75,7 @@ struct hrf_slurm_limits {
     char version[32];
     int64_t max_array_size;  /* an index is below this; 0 = not told */
     int64_t max_array_tasks; /* 0 = not told */
-    int64_t max_job_count, min_job_age_s, message_timeout_s;
+    int64_t max_job_count, min_job_age_s, message_timeout_s, kill_wait_s;
     bool has_accounting, can_requeue;
     bool has_completions; /* a log of ended jobs that `sacct -c` reads: jobcomp/filetxt */
     char site[512]; /* cluster, controllers, port, state: the same text for the same controller; ""
@@ -94,6 +94,7 @@ struct hrf_slurm_partition {
     int64_t max_minutes;   /* 0 = no limit */
     int64_t max_mem_bytes; /* of a node's; 0 = no limit */
     int64_t n_nodes, n_cpus;
+    int64_t grace_s; /* between the word that it is preempted and its end */
 };
 /* Of `scontrol show partition -o`; `name` NULL: the default one. False: it is not there. */
 bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_slurm_partition *out);

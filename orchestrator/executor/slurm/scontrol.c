@@ -55,7 +55,8 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
     *out = (struct hrf_slurm_limits){ .max_array_size = number_setting(text, "MaxArraySize"),
                                       .max_job_count = number_setting(text, "MaxJobCount"),
                                       .min_job_age_s = number_setting(text, "MinJobAge"),
-                                      .message_timeout_s = number_setting(text, "MessageTimeout") };
+                                      .message_timeout_s = number_setting(text, "MessageTimeout"),
+                                      .kill_wait_s = number_setting(text, "KillWait") };
     find_setting(text, "SLURM_VERSION", out->version, sizeof out->version);
     read_site(text, out->site, sizeof out->site);
     find_setting(text, "TmpFS", out->tmp_fs, sizeof out->tmp_fs);
@@ -140,6 +141,8 @@ bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_sl
             p.max_mem_bytes = strtoll(word, NULL, 10) << 20; /* MB; UNLIMITED reads as 0 */
         if (find_word(here, "TotalNodes", word, sizeof word))
             p.n_nodes = strtoll(word, NULL, 10);
+        if (find_word(here, "GraceTime", word, sizeof word))
+            p.grace_s = strtoll(word, NULL, 10);
         if (find_word(here, "TotalCPUs", word, sizeof word))
             p.n_cpus = strtoll(word, NULL, 10);
         *out = p;

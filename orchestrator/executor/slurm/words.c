@@ -2,6 +2,7 @@
  * and "JOB REASON CODES", of 21.08 to 26.05. */
 #include "orchestrator/executor/slurm/parse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct state {
@@ -125,8 +126,13 @@ static bool fits(const char *pattern, const char *word)
     return false;
 }
 
-const char *hrf_slurm_reason(const char *word, bool *never)
+const char *hrf_slurm_reason(const char *reason, bool *never)
 {
+    char word[128]; /* descriptions come as sentences or with '_' between their words, by version */
+    snprintf(word, sizeof word, "%s", reason);
+    for (char *at = word; *at != '\0'; at++)
+        if (*at == ' ')
+            *at = '_';
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
         if (!fits(reasons[i].word, word))
             continue;

@@ -35,20 +35,92 @@ static struct hrf_slurm_table table_of(const char *name)
     return table;
 }
 
-static void every_state_and_reason_of_a_real_queue_is_known(void **state)
+/* Captured from a real Slurm each. */
+static const char *const versions[] = { "20.11.9", "22.05", "24.05.8" };
+enum { N_VERSIONS = sizeof versions / sizeof versions[0] };
+
+/* The file of a version, heap; fails when it is not there. */
+static char *captured_of(const char *version, const char *name, size_t *n)
+{
+    HRF_AUTO_FREE char *path = hrf_format("%s/%s", version, name);
+    char *text = captured(path, n);
+    if (*n == 0)
+        fail_msg("there is no %s of %s", name, version);
+    return text;
+}
+
+static void every_state_and_reason_of_real_queues_is_known(void **state)
 {
     (void)state;
-    struct hrf_slurm_table t = table_of("22.05/squeue.out");
-    assert_true(t.n_entries > 100);
-    assert_null(t.unknown);
-    for (size_t i = 0; i < t.n_entries; i++) {
-        bool never;
-        assert_int_equal(t.entries[i].submission, 1); /* the job with the odd name is not ours */
-        assert_int_not_equal(t.entries[i].sight, HRF_JOB_UNKNOWN);
-        if (t.entries[i].sight == HRF_JOB_WAITING)
-            assert_non_null(hrf_slurm_reason(t.entries[i].reason, &never));
+    for (size_t k = 0; k < N_VERSIONS; k++) {
+        HRF_AUTO_FREE char *name = hrf_format("%s/squeue.out", versions[k]);
+        struct hrf_slurm_table t = table_of(name);
+        assert_true(t.n_entries > 100);
+        assert_null(t.unknown);
+        for (size_t i = 0; i < t.n_entries; i++) {
+            bool never;
+            const struct hrf_slurm_entry *e = &t.entries[i];
+            assert_int_equal(e->submission, 1); /* the job with the odd name is not ours */
+            assert_int_not_equal(e->sight, HRF_JOB_UNKNOWN);
+            if (e->sight == HRF_JOB_WAITING && hrf_slurm_reason(e->reason, &never) == NULL)
+                fail_msg("%s: '%s' is not known", versions[k], e->reason);
+        }
+        hrf_slurm_table_release(&t);
     }
-    hrf_slurm_table_release(&t);
+}
+
+/* What is asked for in one go and line for line is the same queue. */
+static void arrays_of_real_queues_are_spread_out_as_slurm_does(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_VERSIONS; k++) {
+        HRF_AUTO_FREE char *name = hrf_format("%s/squeue.out", versions[k]);
+        HRF_AUTO_FREE char *each = hrf_format("%s/squeue-each.out", versions[k]);
+        struct hrf_slurm_table a = table_of(name), b = table_of(each);
+        assert_int_equal(a.n_entries, b.n_entries + 1); /* -r forgets the 40 of 1-40:3 */
+        for (size_t i = 0; i < b.n_entries; i++) {
+            const struct hrf_slurm_entry *e = &b.entries[i], *same = a.entries;
+            while (same < a.entries + a.n_entries && (same->id != e->id || same->place != e->place))
+                same++;
+            assert_true(same < a.entries + a.n_entries);
+            assert_int_equal(same->sight, e->sight);
+        }
+        hrf_slurm_table_release(&a);
+        hrf_slurm_table_release(&b);
+    }
+}
+
+static void sites_and_ends_of_all_real_versions_are_read(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_VERSIONS; k++) {
+        struct hrf_slurm_limits limits;
+        struct hrf_slurm_partition p;
+        struct hrf_slurm_end end;
+        size_t n;
+        HRF_AUTO_FREE char *config = captured_of(versions[k], "scontrol-config.out", &n);
+        HRF_AUTO_FREE char *partition = captured_of(versions[k], "scontrol-partition.out", &n);
+        HRF_AUTO_FREE char *job = captured_of(versions[k], "scontrol-job-failed.out", &n);
+        hrf_slurm_config_parse(config, &limits);
+        assert_true(strncmp(limits.version, versions[k], strlen(versions[k])) == 0);
+        assert_int_equal(limits.min_job_age_s, 300);
+        assert_int_equal(limits.message_timeout_s, 10);
+        assert_int_equal(limits.kill_wait_s, 5);
+        assert_true(limits.max_array_size > 0 && limits.max_job_count > 0);
+        assert_true(limits.can_requeue && limits.has_completions && !limits.has_accounting);
+        assert_non_null(strstr(limits.site, "|login(10.73.0.254)||6817|/run/cluster/state"));
+        assert_true(hrf_slurm_partition_parse(partition, NULL, &p));
+        assert_string_equal(p.name, "main");
+        assert_string_equal(p.state, "UP");
+        assert_int_equal(p.max_minutes, 60);
+        assert_int_equal(p.n_nodes, 4);
+        assert_true(hrf_slurm_partition_parse(partition, "low", &p));
+        assert_int_equal(p.grace_s, 2);
+        assert_true(hrf_slurm_job_parse(job, &end));
+        assert_string_equal(end.name, "hf-RUN-1");
+        assert_string_equal(end.state, "FAILED");
+        assert_int_equal(end.exit_code, 7);
+    }
 }
 
 static void ranges_steps_and_limits_of_waiting_arrays_are_spread_out(void **state)
@@ -168,8 +240,30 @@ static void reasons_are_sentences_and_some_never_end(void **state)
     assert_false(never);
     assert_non_null(hrf_slurm_reason("ReqNodeNotAvail, UnavailableNodes:n[1-2]", &never));
     assert_false(never); /* most often it passes */
+    assert_non_null(
+        hrf_slurm_reason("Nodes required for job are DOWN, DRAINED or reserved for jobs "
+                         "in higher priority partitions",
+                         &never));
+    assert_false(never);
+    assert_non_null(hrf_slurm_reason("job requeued in held state", &never));
+    assert_true(never);
     assert_null(hrf_slurm_reason("SolarFlare", &never));
     assert_false(never);
+}
+
+static void check_answer(const char *name, bool exited_well, enum hrf_slurm_answer wanted,
+                         int64_t wanted_id)
+{
+    char cluster[64] = "";
+    int64_t id = 0;
+    size_t n;
+    HRF_AUTO_FREE char *out = hrf_format("%s.out", name), *err = hrf_format("%s.err", name);
+    HRF_AUTO_FREE char *output = captured(out, &n), *errors = captured(err, &n);
+    if (hrf_slurm_sbatch_answer(exited_well, output, errors, &id, cluster) != wanted)
+        fail_msg("%s is judged wrongly", name);
+    assert_int_equal(id, wanted_id);
+    if (strcmp(name, "24.05/sbatch-cluster") == 0)
+        assert_string_equal(cluster, "hpc2");
 }
 
 static void what_sbatch_says_is_judged(void **state)
@@ -181,37 +275,32 @@ static void what_sbatch_says_is_judged(void **state)
         enum hrf_slurm_answer answer;
         int64_t id;
     } cases[] = {
+        { "20.11.9/sbatch-taken", true, HRF_SLURM_TAKEN, 19 },
         { "22.05/sbatch-taken", true, HRF_SLURM_TAKEN, 18 },
+        { "24.05.8/sbatch-taken", true, HRF_SLURM_TAKEN, 18 },
         { "24.05/sbatch-banner", true, HRF_SLURM_TAKEN, 1234568 },
         { "24.05/sbatch-cluster", true, HRF_SLURM_TAKEN, 1234567 },
         { "24.05/version", true, HRF_SLURM_UNSURE, 0 }, /* it names no job */
-        { "22.05/sbatch-stalled", false, HRF_SLURM_UNSURE, 0 },
-        { "22.05/sbatch-down", false, HRF_SLURM_FULL, 0 },
         { "24.05/sbatch-limit", false, HRF_SLURM_FULL, 0 },
-        { "22.05/sbatch-array", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-constraint", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-gpus", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-memory", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-missing", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-option", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-partition", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/sbatch-time", false, HRF_SLURM_REFUSED, 0 },
-        { "22.05/nothing", false, HRF_SLURM_UNSURE, 0 }, /* silent: killed, most likely */
+        { "22.05/nothing", false, HRF_SLURM_UNSURE, 0 },    /* silent: killed, most likely */
+        { "*/sbatch-stalled", false, HRF_SLURM_UNSURE, 0 }, /* of each real version */
+        { "*/sbatch-down", false, HRF_SLURM_FULL, 0 },
+        { "*/sbatch-array", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-constraint", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-gpus", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-memory", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-missing", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-option", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-partition", false, HRF_SLURM_REFUSED, 0 },
+        { "*/sbatch-time", false, HRF_SLURM_REFUSED, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char name[64], cluster[64] = "";
-        int64_t id = 0;
-        size_t n;
-        snprintf(name, sizeof name, "%s.out", cases[i].name);
-        HRF_AUTO_FREE char *output = captured(name, &n);
-        snprintf(name, sizeof name, "%s.err", cases[i].name);
-        HRF_AUTO_FREE char *errors = captured(name, &n);
-        if (hrf_slurm_sbatch_answer(cases[i].exited_well, output, errors, &id, cluster) !=
-            cases[i].answer)
-            fail_msg("%s is judged wrongly", cases[i].name);
-        assert_int_equal(id, cases[i].id);
-        if (strcmp(cases[i].name, "24.05/sbatch-cluster") == 0)
-            assert_string_equal(cluster, "hpc2");
+        const bool each = cases[i].name[0] == '*';
+        for (size_t k = 0; k < (each ? N_VERSIONS : 1); k++) {
+            HRF_AUTO_FREE char *name = hrf_format("%s%s", each ? versions[k] : "",
+                                                  cases[i].name + each);
+            check_answer(name, cases[i].exited_well, cases[i].answer, cases[i].id);
+        }
     }
 }
 
@@ -311,7 +400,9 @@ static void the_end_of_a_job_is_read_from_the_controller_and_from_accounting(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_state_and_reason_of_a_real_queue_is_known),
+        cmocka_unit_test(every_state_and_reason_of_real_queues_is_known),
+        cmocka_unit_test(arrays_of_real_queues_are_spread_out_as_slurm_does),
+        cmocka_unit_test(sites_and_ends_of_all_real_versions_are_read),
         cmocka_unit_test(ranges_steps_and_limits_of_waiting_arrays_are_spread_out),
         cmocka_unit_test(jobs_of_other_runs_and_versions_are_told_apart),
         cmocka_unit_test(an_answer_that_is_cut_off_is_no_answer),
