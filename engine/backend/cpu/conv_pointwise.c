@@ -6,7 +6,7 @@
  * workspace first where pixels are strided, and where the pitch of a pixel's channels is a
  * multiple of 1 KiB: the rows of one tile would then compete for the same few lines of the
  * first-level cache (8 ways; with a pitch of 4 KiB all 14 rows fall into one set). They are
- * gathered, too, where there is a prologue, which is done on the way.
+ * gathered, too, where there is a prologue or they have 16 bits: both are dealt with on the way.
  */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/product.h"
@@ -16,10 +16,12 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 192 * 1024, /* of input pixels: leaves L2 room for a panel and the output */
-    MIN_BLOCK = 28,           /* pixels: two full tiles of the product */
-    BAD_PITCH = 1024,         /* bytes */
-    PITCH_SLACK = 16,         /* floats: the next line of the cache */
+    BLOCK_BYTES = 64 * 1024, /* of input pixels, as floats: leaves L2 room for the weights */
+    TILE = 14,               /* pixels of one tile of the product: blocks are whole tiles */
+    MIN_BLOCK = 2 * TILE,
+    MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
+    BAD_PITCH = 1024,     /* bytes */
+    PITCH_SLACK = 16,     /* floats: the next line of the cache */
 };
 
 struct pointwise_kernel {
@@ -30,6 +32,7 @@ struct pointwise_kernel {
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
     bool gathers, has_residual;
+    enum hrf_dtype type, out_type;
     int64_t pitch; /* floats from one pixel of a gathered block to the next */
     struct hrf_epilogue epilogue;
     struct hrf_cpu_prologue prologue;
@@ -49,33 +52,45 @@ static int64_t input_of(const struct pointwise_kernel *k, int64_t i)
     return (image * k->rows + row * k->stride[0]) * k->columns + column * k->stride[1];
 }
 
-static void gather(const struct pointwise_kernel *k, const float *x, int64_t first, int64_t n,
-                   float *to)
+/* Pixels that follow each other, as floats. */
+static void take(const struct pointwise_kernel *k, const char *pixels, int64_t n, float *to)
 {
-    const size_t n_bytes = (size_t)k->channels * sizeof(float);
-    const bool strided = k->stride[0] != 1 || k->stride[1] != 1;
+    const float *floats = (const float *)(const void *)pixels;
     const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
-    if (has_prologue && !strided) {
-        hrf_cpu_prologue_lines(&k->prologue, x + first * k->channels, to, k->pitch, k->channels, n);
-        return;
-    }
-    for (int64_t i = first; i < first + n; i++, to += k->pitch) {
-        const float *pixel = x + input_of(k, i) * k->channels;
-        if (has_prologue)
-            hrf_cpu_prologue_lines(&k->prologue, pixel, to, k->pitch, k->channels, 1);
-        else
-            memcpy(to, pixel, n_bytes);
+    if (k->type != HRF_F32) {
+        hrf_widen_lines_avx512(k->type, pixels, to, k->pitch, k->channels, n);
+        for (int64_t i = 0; has_prologue && i < n; i++)
+            hrf_cpu_prologue_lines(&k->prologue, to + i * k->pitch, to + i * k->pitch, k->pitch,
+                                   k->channels, 1);
+    } else if (has_prologue) {
+        hrf_cpu_prologue_lines(&k->prologue, floats, to, k->pitch, k->channels, n);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * k->pitch, floats + i * k->channels,
+                   (size_t)k->channels * sizeof(float));
     }
 }
 
-/* The pixels of the next block, as good a guess as any for what this thread reads next. */
-static struct hrf_ahead next_block(const struct pointwise_kernel *k, const float *x, int64_t block)
+static void gather(const struct pointwise_kernel *k, const char *x, int64_t first, int64_t n,
+                   float *to)
 {
-    const int64_t first = k->n_pixels * (block + 1) / k->n_blocks;
+    const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
+    if (k->stride[0] == 1 && k->stride[1] == 1) {
+        take(k, x + first * pixel_bytes, n, to);
+        return;
+    }
+    for (int64_t i = first; i < first + n; i++, to += k->pitch)
+        take(k, x + input_of(k, i) * pixel_bytes, 1, to);
+}
+
+/* The pixels of the next block, as good a guess as any for what this thread reads next. */
+static struct hrf_ahead next_block(const struct pointwise_kernel *k, const char *x, int64_t block)
+{
+    const int64_t first = (block + 1) * k->block;
     const int64_t n = block + 1 < k->n_blocks ? k->block : 0;
-    const int64_t per_pixel = k->channels * (int64_t)sizeof(float);
+    const int64_t per_pixel = k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t area = k->stride[0] * k->stride[1];
-    return (struct hrf_ahead){ .memory = (const char *)x + first * area * per_pixel,
+    return (struct hrf_ahead){ .memory = x + first * area * per_pixel,
                                .n_bytes = n * area * per_pixel,
                                .weights_are_far = block == 0,
                                .y_is_far = true };
@@ -84,14 +99,15 @@ static struct hrf_ahead next_block(const struct pointwise_kernel *k, const float
 static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_call *call,
                      int64_t block, int64_t slice)
 {
-    const int64_t first = k->n_pixels * block / k->n_blocks;
-    const int64_t n = k->n_pixels * (block + 1) / k->n_blocks - first;
+    const int64_t first = block * k->block, left = k->n_pixels - first;
+    const int64_t n = left < k->block ? left : k->block;
     const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
     const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
     int64_t end = n_panels * (slice + 1) / k->n_slices * HRF_PANEL;
     end = end < k->out_channels ? end : k->out_channels;
-    const float *x = call->inputs[HRF_CONV_X];
-    const float *pixels = x + first * k->channels;
+    const char *x = call->inputs[HRF_CONV_X];
+    const float *pixels = (const float *)(const void *)x + first * k->channels;
+    char *y = call->output;
     if (k->gathers) {
         float *own = (float *)call->workspace + omp_get_thread_num() * k->block * k->pitch;
         gather(k, x, first, n, own);
@@ -101,8 +117,9 @@ static void run_part(const struct pointwise_kernel *k, const struct hrf_kernel_c
     struct hrf_epilogue epilogue = k->epilogue;
     epilogue.bias += column;
     hrf_product_avx512(pixels, k->pitch, k->weights + column * k->channels, k->channels,
-                       hrf_floats(call) + first * k->out_channels + column, k->out_channels, n,
-                       end - column, &epilogue, &ahead);
+                       y + (first * k->out_channels + column) *
+                               (int64_t)hrf_dtype_size(k->out_type),
+                       k->out_channels, n, end - column, &epilogue, &ahead);
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -112,7 +129,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
     if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
         memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
-               (size_t)(k->n_pixels * k->out_channels) * sizeof(float));
+               (size_t)(k->n_pixels * k->out_channels) * hrf_dtype_size(k->out_type));
     const int64_t n_parts = k->n_blocks * k->n_slices;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t part = 0; part < n_parts; part++)
@@ -138,24 +155,25 @@ bool hrf_cpu_pointwise_fits(const struct hrf_graph *graph, const struct hrf_node
     for (int i = 0; i < HRF_MAX_SPATIAL; i++)
         padded |= w->pad_begin[i] != 0 || w->pad_end[i] != 0;
     return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) && k->dims[2] == 1 &&
-           k->dims[3] == 1 && !padded && node->attributes.group == 1 && hrf_shape_count(y) > 0;
+           k->dims[3] == 1 && !padded && hrf_cpu_types_fit(graph, node) &&
+           node->attributes.group == 1 && hrf_shape_count(y) > 0;
 }
 
 static void choose_blocks(struct pointwise_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
-    int64_t block = BLOCK_BYTES / (k->channels * (int64_t)sizeof(float));
-    block = block < MIN_BLOCK ? MIN_BLOCK : block;
-    k->n_blocks = ceil_div(k->n_pixels, block);
+    int64_t block = BLOCK_BYTES / (k->channels * (int64_t)sizeof(float)) / TILE * TILE;
+    block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
     k->n_slices = 1;
     const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_BLOCK;
     if (few_pixels && n_panels >= n_threads)
         k->n_slices = n_threads;
-    else
-        k->n_blocks = ceil_div(k->n_blocks, n_threads) * n_threads; /* as many for each */
-    k->n_blocks = k->n_blocks < k->n_pixels ? k->n_blocks : k->n_pixels;
-    k->block = ceil_div(k->n_pixels, k->n_blocks);
+    else if (k->n_pixels < 4 * n_threads * block) /* as many for each */
+        block = ceil_div(k->n_pixels,
+                         ceil_div(ceil_div(k->n_pixels, block), n_threads) * n_threads);
+    k->block = block < k->n_pixels ? block : k->n_pixels;
+    k->n_blocks = ceil_div(k->n_pixels, k->block);
     if (k->gathers)
         k->base.workspace_bytes = (size_t)(n_threads * k->block * k->pitch) * sizeof(float);
 }
@@ -184,11 +202,12 @@ enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
                                           struct hrf_error *err)
 {
     struct pointwise_kernel *k = hrf_calloc(1, sizeof *k);
+    const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run,
                                    .destroy = destroy,
-                                   .implementation = "product:avx512" };
+                                   .implementation = HRF_CPU_NAME(x_type, "product:avx512") };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
@@ -204,13 +223,15 @@ enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
     k->stride[1] = node->attributes.window.stride[1];
     const bool bad_pitch = k->channels * (int64_t)sizeof(float) % BAD_PITCH == 0;
     HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
-    k->gathers = k->stride[0] != 1 || k->stride[1] != 1 || bad_pitch ||
+    k->type = x_type;
+    k->out_type = graph->values[node->outputs[0]].dtype;
+    k->gathers = k->type != HRF_F32 || k->stride[0] != 1 || k->stride[1] != 1 || bad_pitch ||
                  hrf_cpu_prologue_is_there(&k->prologue);
     k->pitch = k->channels + (bad_pitch ? PITCH_SLACK : 0);
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));
-    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->bias, k->has_residual);
+    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);
     *out = owned;
     owned = NULL;
     return HRF_OK;

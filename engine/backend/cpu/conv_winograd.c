@@ -29,6 +29,7 @@ struct winograd_kernel {
     int64_t v_pitch, m_pitch; /* floats from one tile to the next, of one point */
     int64_t block;            /* tiles that are in work at a time, of a thread or (shared) of all */
     bool shared;
+    enum hrf_dtype type, out_type;
     struct hrf_epilogue epilogue;
     bool has_residual;
     struct hrf_cpu_prologue prologue;
@@ -88,42 +89,46 @@ static void advance(const struct winograd_kernel *k, struct place *at)
     at->image++;
 }
 
-static void read_tile(const struct winograd_kernel *k, const float *x, const struct place *at,
+static void read_tile(const struct winograd_kernel *k, const char *x, const struct place *at,
                       float *v, int64_t pitch)
 {
-    const float *pixels[HRF_WINOGRAD_POINTS];
-    const float *image = x + at->image * k->rows * k->columns * k->channels;
-    const float *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : k->zeros;
+    const char *pixels[HRF_WINOGRAD_POINTS];
+    const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
+    const char *image = x + at->image * k->rows * k->columns * pixel_bytes;
+    const char *zeros = (const char *)k->zeros;
+    const char *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : zeros;
     for (int64_t i = 0; i < HRF_WINOGRAD_IN; i++) {
         const int64_t y = at->row - k->pad[0] + i;
-        const float **row = pixels + i * HRF_WINOGRAD_IN;
+        const char **row = pixels + i * HRF_WINOGRAD_IN;
         for (int64_t j = 0; j < HRF_WINOGRAD_IN; j++) {
             const int64_t u = at->column - k->pad[1] + j;
             const bool inside = y >= 0 && y < k->rows && u >= 0 && u < k->columns;
-            row[j] = inside ? image + (y * k->columns + u) * k->channels : outside;
+            row[j] = inside ? image + (y * k->columns + u) * pixel_bytes : outside;
         }
     }
     if (outside == NULL)
-        hrf_winograd_prologue_avx512(pixels, k->channels, &k->prologue, v, pitch, k->shared);
+        hrf_winograd_prologue_avx512(k->type, pixels, k->channels, &k->prologue, v, pitch,
+                                     k->shared);
     else
-        hrf_winograd_input_avx512(pixels, k->channels, v, pitch, k->shared);
+        hrf_winograd_input_avx512(k->type, pixels, k->channels, v, pitch, k->shared);
 }
 
 static void write_tile(const struct winograd_kernel *k, const float *m, int64_t pitch,
-                       const struct place *at, float *out)
+                       const struct place *at, char *out)
 {
-    float *outputs[HRF_WINOGRAD_OUTPUTS];
-    float *image = out + at->image * k->out_rows * k->out_columns * k->out_channels;
+    char *outputs[HRF_WINOGRAD_OUTPUTS];
+    const int64_t pixel_bytes = k->out_channels * (int64_t)hrf_dtype_size(k->out_type);
+    char *image = out + at->image * k->out_rows * k->out_columns * pixel_bytes;
     for (int64_t i = 0; i < HRF_WINOGRAD_OUTPUTS; i++) {
         const int64_t y = at->row + i / HRF_WINOGRAD_OUT, u = at->column + i % HRF_WINOGRAD_OUT;
         const bool inside = y < k->out_rows && u < k->out_columns;
-        outputs[i] = inside ? image + (y * k->out_columns + u) * k->out_channels : NULL;
+        outputs[i] = inside ? image + (y * k->out_columns + u) * pixel_bytes : NULL;
     }
     hrf_winograd_output_avx512(m, pitch, k->out_channels, k->shared, outputs, &k->epilogue);
 }
 
 /* Tiles [first, first + n) of the block that begins with tile `block`. */
-static void read_tiles(const struct winograd_kernel *k, const struct scratch *s, const float *x,
+static void read_tiles(const struct winograd_kernel *k, const struct scratch *s, const char *x,
                        int64_t block, int64_t first, int64_t n)
 {
     struct place at = place_of(k, block + first);
@@ -131,7 +136,7 @@ static void read_tiles(const struct winograd_kernel *k, const struct scratch *s,
         read_tile(k, x, &at, s->v + i * k->v_pitch, s->v_pitch);
 }
 
-static void write_tiles(const struct winograd_kernel *k, const struct scratch *s, float *out,
+static void write_tiles(const struct winograd_kernel *k, const struct scratch *s, char *out,
                         int64_t block, int64_t first, int64_t n)
 {
     struct place at = place_of(k, block + first);
@@ -142,31 +147,31 @@ static void write_tiles(const struct winograd_kernel *k, const struct scratch *s
 static void multiply(const struct winograd_kernel *k, const struct scratch *s, int64_t point,
                      int64_t n, const struct hrf_ahead *ahead)
 {
-    static const struct hrf_epilogue plain = { .activation = HRF_ACT_NONE };
+    static const struct hrf_epilogue plain = { .type = HRF_F32, .activation = HRF_ACT_NONE };
     hrf_product_avx512(s->v + point * s->v_pitch, k->v_pitch,
                        k->weights + (size_t)point * k->point_floats, k->channels,
                        s->m + point * s->m_pitch, k->m_pitch, n, k->out_channels, &plain, ahead);
 }
 
 /* The image rows under tiles [first, first + n). */
-static struct hrf_ahead rows_under(const struct winograd_kernel *k, const float *x, int64_t first,
+static struct hrf_ahead rows_under(const struct winograd_kernel *k, const char *x, int64_t first,
                                    int64_t n)
 {
     if (first + n > k->n_tiles)
         n = k->n_tiles - first;
     if (n <= 0)
-        return (struct hrf_ahead){ .memory = (const char *)x };
+        return (struct hrf_ahead){ .memory = x };
     const struct place from = place_of(k, first), to = place_of(k, first + n - 1);
-    const int64_t row_bytes = k->columns * k->channels * (int64_t)sizeof(float);
+    const int64_t row_bytes = k->columns * k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t begin = from.image * k->rows + from.row;
     int64_t end = to.image * k->rows + to.row + HRF_WINOGRAD_OUT + 1;
     end = end < k->n * k->rows ? end : k->n * k->rows;
-    return (struct hrf_ahead){ .memory = (const char *)x + begin * row_bytes,
+    return (struct hrf_ahead){ .memory = x + begin * row_bytes,
                                .n_bytes = (end - begin) * row_bytes };
 }
 
-static void run_block(const struct winograd_kernel *k, const struct scratch *s, const float *x,
-                      float *out, int64_t first, int64_t n)
+static void run_block(const struct winograd_kernel *k, const struct scratch *s, const char *x,
+                      char *out, int64_t first, int64_t n)
 {
     struct hrf_ahead ahead = rows_under(k, x, first + n, n);
     const int64_t n_bytes = ahead.n_bytes / HRF_WINOGRAD_POINTS; /* a part for each product */
@@ -177,7 +182,7 @@ static void run_block(const struct winograd_kernel *k, const struct scratch *s, 
     write_tiles(k, s, out, first, 0, n);
 }
 
-static void run_own(const struct winograd_kernel *k, const float *x, float *out, void *workspace)
+static void run_own(const struct winograd_kernel *k, const char *x, char *out, void *workspace)
 {
     const int64_t n_blocks = ceil_div(k->n_tiles, k->block);
 #pragma omp parallel for schedule(dynamic)
@@ -190,8 +195,8 @@ static void run_own(const struct winograd_kernel *k, const float *x, float *out,
 
 /* A thread's share of one block: its tiles, its products, its tiles again. The barrier before the
  * products keeps those of the next block from what others still write out. */
-static void run_share(const struct winograd_kernel *k, const struct scratch *s, const float *x,
-                      float *out, int64_t block, int64_t n)
+static void run_share(const struct winograd_kernel *k, const struct scratch *s, const char *x,
+                      char *out, int64_t block, int64_t n)
 {
     const int64_t thread = omp_get_thread_num(), n_threads = omp_get_num_threads();
     const int64_t first = n * thread / n_threads, end = n * (thread + 1) / n_threads;
@@ -208,7 +213,7 @@ static void run_share(const struct winograd_kernel *k, const struct scratch *s, 
     write_tiles(k, s, out, block, first, end - first);
 }
 
-static void run_shared(const struct winograd_kernel *k, const float *x, float *out, void *workspace)
+static void run_shared(const struct winograd_kernel *k, const char *x, char *out, void *workspace)
 {
     const struct scratch s = scratch_of(k, workspace, 0);
     const int64_t n_blocks = ceil_div(k->n_tiles, k->block);
@@ -226,8 +231,9 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const struct winograd_kernel *k = (const struct winograd_kernel *)base;
     if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
         memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
-               (size_t)(k->n * k->out_rows * k->out_columns * k->out_channels) * sizeof(float));
-    const float *x = call->inputs[HRF_CONV_X];
+               (size_t)(k->n * k->out_rows * k->out_columns * k->out_channels) *
+                   hrf_dtype_size(k->out_type));
+    const char *x = call->inputs[HRF_CONV_X];
     if (k->shared)
         run_shared(k, x, call->output, call->workspace);
     else
@@ -277,9 +283,9 @@ bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_g
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     const bool square = k->dims[2] == 3 && k->dims[3] == 3 && w->stride[0] == 1 &&
                         w->stride[1] == 1 && w->dilation[0] == 1 && w->dilation[1] == 1;
-    if (!hrf_cpu_has_avx512() || !hrf_cpu_comes_at_run_time(graph, node) || !square ||
-        node->attributes.group != 1 || x->dims[1] % LANES != 0 || y->dims[1] % LANES != 0 ||
-        hrf_shape_count(y) == 0)
+    if (!hrf_cpu_has_avx512() || !hrf_cpu_types_fit(graph, node) ||
+        !hrf_cpu_comes_at_run_time(graph, node) || !square || node->attributes.group != 1 ||
+        x->dims[1] % LANES != 0 || y->dims[1] % LANES != 0 || hrf_shape_count(y) == 0)
         return false;
     return winograd_cycles(count_tiles(y), x->dims[1], y->dims[1], backend->n_threads) <
            direct_cycles(y, x->dims[1], backend->n_threads);
@@ -344,16 +350,19 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
                                          const struct hrf_node *node, struct hrf_kernel **out,
                                          struct hrf_error *err)
 {
+    const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     struct winograd_kernel *k = hrf_calloc(1, sizeof *k);
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run,
                                    .destroy = destroy,
-                                   .implementation = "winograd_4x4:avx512" };
+                                   .implementation = HRF_CPU_NAME(x_type, "winograd_4x4:avx512") };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->backend = backend;
+    k->type = x_type;
+    k->out_type = graph->values[node->outputs[0]].dtype;
     k->n = y->dims[0];
     k->channels = x->dims[1];
     k->rows = x->dims[2];
@@ -371,7 +380,7 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     k->m_pitch = k->out_channels + PITCH_SLACK;
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));
-    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->bias, k->has_residual);
+    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);
     *out = owned;
     owned = NULL;
     return HRF_OK;

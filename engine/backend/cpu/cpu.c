@@ -35,15 +35,29 @@ bool hrf_cpu_comes_at_run_time(const struct hrf_graph *graph, const struct hrf_n
            hrf_cpu_constant(graph, node, HRF_CONV_RESIDUAL) == NULL;
 }
 
-struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, const float *bias,
-                                     bool accumulate)
+struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, enum hrf_dtype type,
+                                     const float *bias, bool accumulate)
 {
     return (struct hrf_epilogue){ .bias = bias,
+                                  .type = type,
                                   .accumulate = accumulate,
                                   .activation = attributes->activation,
                                   .low = attributes->activation_min,
                                   .high = attributes->activation_max,
                                   .slope = attributes->alpha };
+}
+
+static bool is_floating(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F32 || dtype == HRF_F16 || dtype == HRF_B16;
+}
+
+bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const enum hrf_dtype y = graph->values[node->outputs[0]].dtype;
+    const bool adds = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    return is_floating(graph->values[node->inputs[HRF_CONV_X]].dtype) && is_floating(y) &&
+           (!adds || graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype == y);
 }
 
 static hrf_cpu_function *find_function(enum hrf_op op)
@@ -185,12 +199,21 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
     return HRF_OK;
 }
 
-/* One that has a prologue of its own. */
+/* One of the two that have a prologue of their own, and widen and narrow. */
 static bool own_kernel_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
                             const struct hrf_node *node)
 {
-    return hrf_node_form(graph, node) == HRF_FORM_FLOAT &&
+    return node->op == HRF_OP_CONV && hrf_node_form(graph, node) != HRF_FORM_INTEGER &&
            (hrf_cpu_pointwise_fits(graph, node) || hrf_cpu_winograd_fits(backend, graph, node));
+}
+
+static enum hrf_status compile_own(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                   const struct hrf_node *node, struct hrf_kernel **out,
+                                   struct hrf_error *err)
+{
+    if (hrf_cpu_pointwise_fits(graph, node))
+        return hrf_cpu_pointwise_compile(backend, graph, node, out, err);
+    return hrf_cpu_winograd_compile(backend, graph, node, out, err);
 }
 
 static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
@@ -219,14 +242,12 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_cpu_strips_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node))
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
+    if (own_kernel_fits(backend, graph, node))
+        return compile_own(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF)
         return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
     if (node->op == HRF_OP_RESIZE)
         return hrf_resize_compile(graph, node, out, err);
-    if (node->op == HRF_OP_CONV && hrf_cpu_pointwise_fits(graph, node))
-        return hrf_cpu_pointwise_compile(backend, graph, node, out, err);
-    if (node->op == HRF_OP_CONV && hrf_cpu_winograd_fits(backend, graph, node))
-        return hrf_cpu_winograd_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE)
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     HRF_AUTO(hrf_spec) spec = NULL;

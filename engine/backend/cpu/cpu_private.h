@@ -33,6 +33,11 @@ bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node
 
 /* Own kernels for the shapes where they beat oneDNN's: a fixed rule over shapes and threads, so
  * the choice is the same in every run. */
+/* They read and write 16-bit floats, too, but a residual must be of the output's type. */
+bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node);
+/* A name for `what` that says where 16 bits are only how numbers are stored. `what`: a literal. */
+#define HRF_CPU_NAME(type, what)                                                                   \
+    ((type) == HRF_B16 ? "bf16 in " what : (type) == HRF_F16 ? "f16 in " what : what)
 bool hrf_cpu_pointwise_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
                                                       const struct hrf_graph *graph,
@@ -63,9 +68,9 @@ const float *hrf_cpu_constant(const struct hrf_graph *graph, const struct hrf_no
                               int32_t i);
 /* True when a CONV's image and residual are computed; a constant there is oneDNN's to read. */
 bool hrf_cpu_comes_at_run_time(const struct hrf_graph *graph, const struct hrf_node *node);
-/* `bias` stays borrowed. */
-struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, const float *bias,
-                                     bool accumulate);
+/* `bias` stays borrowed; `type`: of the output. */
+struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, enum hrf_dtype type,
+                                     const float *bias, bool accumulate);
 
 /* Own loops: a function over the spec, run with the back end's threads. */
 typedef enum hrf_status hrf_cpu_function(const struct hrf_spec *spec,

@@ -3,6 +3,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_EPILOGUE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_EPILOGUE_AVX512_H
 
+#include "engine/backend/cpu/number_avx512.h"
 #include "engine/backend/cpu/product.h"
 
 #ifdef __AVX512F__
@@ -30,13 +31,14 @@ static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
     return x;
 }
 
-static inline void hrf_finish(__m512 x, __mmask16 mask, float *y, __m512 bias,
+/* y: of the epilogue's type. */
+static inline void hrf_finish(__m512 x, __mmask16 mask, void *y, __m512 bias,
                               const struct hrf_epilogue *e)
 {
     x = _mm512_add_ps(x, bias);
     if (e->accumulate)
-        x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, y));
-    _mm512_mask_storeu_ps(y, mask, hrf_activate_avx512(x, e));
+        x = _mm512_add_ps(x, hrf_load_avx512(e->type, y, mask));
+    hrf_store_avx512(e->type, y, mask, hrf_activate_avx512(x, e));
 }
 #endif
 

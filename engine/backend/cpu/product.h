@@ -1,6 +1,7 @@
 /* product.h - the matrix product that convolutions are made of, for AVX-512.
  *
- * y[rows][columns] = activation(a[rows][depth] * w[depth][columns] + bias + residual), float32.
+ * y[rows][columns] = activation(a[rows][depth] * w[depth][columns] + bias + residual), in float32;
+ * y may be stored in 16 bits.
  * `w` is packed once: panels of HRF_PANEL columns, each [depth][HRF_PANEL], the last filled up
  * with zeros. One thread; every output is summed in the order of depth by one thread, so the
  * bits depend neither on the number of threads nor on how rows and columns are cut up.
@@ -18,8 +19,9 @@
 #define HRF_PANEL 32 /* columns: two registers of 16 floats */
 
 struct hrf_epilogue {
-    const float *bias; /* per column; NULL: none */
-    bool accumulate;   /* y holds the residual: it is added before the activation */
+    const float *bias;   /* per column; NULL: none */
+    enum hrf_dtype type; /* of y: F32, F16 or B16 */
+    bool accumulate;     /* y holds the residual: it is added before the activation */
     enum hrf_activation activation;
     float low, high; /* CLIP */
     float slope;     /* LEAKY_RELU */
@@ -41,10 +43,10 @@ struct hrf_ahead {
     bool y_is_far;        /* y lies beyond that cache: a tile's lines come while the last is done */
 };
 
-/* `a_pitch` and `y_pitch`: floats from one row to the next. Fewer than 2^31 rows and columns, with
+/* `a_pitch` and `y_pitch`: numbers from one row to the next. Fewer than 2^31 rows and columns, with
  * n_bytes below 2^31 * 64. */
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
-                        float *y, int64_t y_pitch, int64_t rows, int64_t columns,
+                        void *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead);
 
 #endif

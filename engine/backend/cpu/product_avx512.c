@@ -51,13 +51,17 @@ enum {
     p3 += (steps) * sizeof(float);                                                                 \
     p4 += (steps) * sizeof(float);
 
+#define KEEP(i, pointer, offset)                                                                   \
+    _mm512_store_ps(sums + (i)*HRF_PANEL, x##i);                                                   \
+    _mm512_store_ps(sums + (i)*HRF_PANEL + 16, y##i);
+
 /* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
 #define ADD_BIAS(i, pointer, offset)                                                               \
     x##i = _mm512_add_ps(x##i, bias0);                                                             \
     y##i = _mm512_add_ps(y##i, bias1);
 #define ADD_RESIDUAL(i, pointer, offset)                                                           \
-    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], t->y + (i)*t->y_pitch));          \
-    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], t->y + (i)*t->y_pitch + 16));
+    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], y + (i)*t->y_pitch));             \
+    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], y + (i)*t->y_pitch + 16));
 #define RELU(i, pointer, offset)                                                                   \
     x##i = _mm512_max_ps(x##i, _mm512_setzero_ps());                                               \
     y##i = _mm512_max_ps(y##i, _mm512_setzero_ps());
@@ -65,21 +69,46 @@ enum {
     x##i = hrf_activate_avx512(x##i, e);                                                           \
     y##i = hrf_activate_avx512(y##i, e);
 #define STORE(i, pointer, offset)                                                                  \
-    _mm512_storeu_ps(t->y + (i)*t->y_pitch, x##i);                                                 \
-    _mm512_storeu_ps(t->y + (i)*t->y_pitch + 16, y##i);
+    _mm512_storeu_ps(y + (i)*t->y_pitch, x##i);                                                    \
+    _mm512_storeu_ps(y + (i)*t->y_pitch + 16, y##i);
 #define STORE_SOME(i, pointer, offset)                                                             \
-    _mm512_mask_storeu_ps(t->y + (i)*t->y_pitch, t->mask[0], x##i);                                \
-    _mm512_mask_storeu_ps(t->y + (i)*t->y_pitch + 16, t->mask[1], y##i);
+    _mm512_mask_storeu_ps(y + (i)*t->y_pitch, t->mask[0], x##i);                                   \
+    _mm512_mask_storeu_ps(y + (i)*t->y_pitch + 16, t->mask[1], y##i);
 
 struct tile {
     const float *a, *w, *bias;
-    float *y;
+    char *y;
     int64_t a_pitch, y_pitch, depth;
-    float *next_y;     /* of the next tile */
+    char *next_y;      /* of the next tile */
+    int64_t row_bytes; /* from one row of y to the next */
     const char *next;  /* depth / UNROLL lines that the caller will read next */
     int64_t segment;   /* times UNROLL steps between asking for two rows of next_y */
     __mmask16 mask[2]; /* which of the panel's columns exist */
 };
+
+/* The epilogue where y has 16 bits: rare enough to go through memory. */
+static inline void finish_as(enum hrf_dtype type, const float *sums, int64_t n,
+                             const struct tile *t, const struct hrf_epilogue *e)
+{
+    struct hrf_epilogue typed = *e;
+    typed.type = type;
+    char *y = t->y;
+    for (int half = 0; half < 2; half++) {
+        const __m512 bias = hrf_bias(t->bias, half * 16, t->mask[half]);
+        for (int64_t i = 0; i < n; i++)
+            hrf_finish(_mm512_load_ps(sums + i * HRF_PANEL + half * 16), t->mask[half],
+                       y + i * t->row_bytes + half * 32, bias, &typed);
+    }
+}
+
+static void finish_narrow(const float *sums, int64_t n, const struct tile *t,
+                          const struct hrf_epilogue *e)
+{
+    if (e->type == HRF_B16)
+        finish_as(HRF_B16, sums, n, t, e);
+    else
+        finish_as(HRF_F16, sums, n, t, e);
+}
 
 #define DEFINE_TILE(n)                                                                             \
     static void tile_##n(const struct tile *t, const struct hrf_epilogue *e)                       \
@@ -89,14 +118,14 @@ struct tile {
         const char *p3 = p2 + 3 * pitch, *p4 = p3 + 3 * pitch;                                     \
         const float *w = t->w;                                                                     \
         const char *next = t->next;                                                                \
-        const char *next_y = (const char *)t->next_y;                                              \
+        const char *next_y = t->next_y;                                                            \
         ROWS_##n(ZERO) for (int64_t left = t->depth / UNROLL; left > 0;)                           \
         {                                                                                          \
             int64_t many = left < t->segment ? left : t->segment;                                  \
             left -= many;                                                                          \
             _mm_prefetch(next_y, _MM_HINT_ET0);                                                    \
             _mm_prefetch(next_y + LINE, _MM_HINT_ET0);                                             \
-            next_y += t->y_pitch * (int64_t)sizeof(float);                                         \
+            next_y += t->row_bytes;                                                                \
             for (; many > 0; many--) {                                                             \
                 _mm_prefetch(next, _MM_HINT_T1);                                                   \
                 STEP_AHEAD(n, 0) STEP_AHEAD(n, 1) ADVANCE(UNROLL) next += LINE;                    \
@@ -104,6 +133,12 @@ struct tile {
         }                                                                                          \
         if (t->depth % UNROLL != 0)                                                                \
             STEP(n, 0)                                                                             \
+        if (e->type != HRF_F32) {                                                                  \
+            _Alignas(LINE) float sums[HRF_MAX_ROWS * HRF_PANEL];                                   \
+            ROWS_##n(KEEP) finish_narrow(sums, n, t, e);                                           \
+            return;                                                                                \
+        }                                                                                          \
+        float *const y = (float *)(void *)t->y;                                                    \
         if (t->bias != NULL) {                                                                     \
             const __m512 bias0 = _mm512_maskz_loadu_ps(t->mask[0], t->bias);                       \
             const __m512 bias1 = _mm512_maskz_loadu_ps(t->mask[1], t->bias + 16);                  \
@@ -187,7 +222,7 @@ static const char *next_lines(struct plan *plan, const struct tile *t, int64_t i
 }
 
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
-                        float *y, int64_t y_pitch, int64_t rows, int64_t columns,
+                        void *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
 {
     /* 32 bits: a division of 64 takes as long as ten steps. Even tiles: 64 rows are 13+13+13+13+12,
@@ -196,7 +231,12 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
     const int32_t least = (int32_t)rows / n_tiles, n_larger = (int32_t)rows % n_tiles;
     const int64_t n_panels = (columns + HRF_PANEL - 1) / HRF_PANEL;
     struct plan plan = plan_ahead(ahead, n_tiles, n_panels, depth);
-    struct tile t = { .a_pitch = a_pitch, .y_pitch = y_pitch, .depth = depth, .segment = depth };
+    const int64_t size = epilogue->type == HRF_F32 ? (int64_t)sizeof(float) : 2;
+    struct tile t = { .a_pitch = a_pitch,
+                      .y_pitch = y_pitch,
+                      .row_bytes = y_pitch * size,
+                      .depth = depth,
+                      .segment = depth };
     if (ahead->y_is_far) /* so that all rows have been asked for before the end */
         t.segment = depth / UNROLL / HRF_MAX_ROWS > 0 ? depth / UNROLL / HRF_MAX_ROWS : 1;
     for (int64_t column = 0; column < columns; column += HRF_PANEL) {
@@ -205,11 +245,12 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
         t.mask[0] = first_columns(columns - column);
         t.mask[1] = first_columns(columns - column - 16);
         t.a = a;
-        t.y = y + column;
+        char *top = (char *)y + column * size;
+        t.y = top;
         for (int64_t i = 0; i < n_tiles; i++) {
             const int64_t n = least + (i < n_larger);
             t.next = next_lines(&plan, &t, i);
-            t.next_y = i + 1 < n_tiles ? t.y + n * y_pitch : y + column + HRF_PANEL;
+            t.next_y = i + 1 < n_tiles ? t.y + n * t.row_bytes : top + HRF_PANEL * size;
             tiles[n](&t, epilogue);
             t.a += n * a_pitch;
             t.y = t.next_y;

@@ -23,3 +23,23 @@ void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *p, const float *x,
     for (int64_t i = 0; i < n_lines; i++)
         line(p, x + i * channels, y + i * y_pitch, channels);
 }
+
+static inline void widen_as(enum hrf_dtype dtype, const uint16_t *x, float *y, int64_t y_pitch,
+                            int64_t channels, int64_t n_lines)
+{
+    for (int64_t i = 0; i < n_lines; i++, x += channels, y += y_pitch)
+        for (int64_t c = 0; c < channels; c += LANES) {
+            const int64_t n = channels - c;
+            const __mmask16 mask = (__mmask16)(n < LANES ? (1U << n) - 1U : 0xffffU);
+            _mm512_mask_storeu_ps(y + c, mask, hrf_load_avx512(dtype, x + c, mask));
+        }
+}
+
+void hrf_widen_lines_avx512(enum hrf_dtype dtype, const void *x, float *y, int64_t y_pitch,
+                            int64_t channels, int64_t n_lines)
+{
+    if (dtype == HRF_B16)
+        widen_as(HRF_B16, x, y, y_pitch, channels, n_lines);
+    else
+        widen_as(HRF_F16, x, y, y_pitch, channels, n_lines);
+}

@@ -22,18 +22,20 @@ enum {
 /* u[6][6] of one 3x3 kernel, in double. */
 void hrf_winograd_weights(const float kernel[9], double u[HRF_WINOGRAD_POINTS]);
 
-/* pixels[36]: `channels` floats each (a multiple of 16), zeros outside the image. Point p of the
+/* pixels[36]: `channels` numbers of `dtype` (F32, F16, B16) each (a multiple of 16), zeros outside
+ * the image. Point p of the
  * result goes to v + p * pitch; `is_far`: that lies beyond the second-level cache. */
-void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
-                               float *v, int64_t pitch, bool is_far);
+void hrf_winograd_input_avx512(enum hrf_dtype dtype, const char *const pixels[HRF_WINOGRAD_POINTS],
+                               int64_t channels, float *v, int64_t pitch, bool is_far);
 /* The same of pixels that go through a prologue first; those outside the image are NULL. */
-void hrf_winograd_prologue_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
+void hrf_winograd_prologue_avx512(enum hrf_dtype dtype,
+                                  const char *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
                                   const struct hrf_cpu_prologue *prologue, float *v, int64_t pitch,
                                   bool is_far);
-/* Point p comes from m + p * pitch. outputs[16]: where each output's `channels` floats go, NULL
+/* Point p comes from m + p * pitch. outputs[16]: where each output's `channels` numbers go, NULL
  * for those outside the image. */
 void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
-                                float *const outputs[HRF_WINOGRAD_OUTPUTS],
+                                char *const outputs[HRF_WINOGRAD_OUTPUTS],
                                 const struct hrf_epilogue *epilogue);
 
 #endif

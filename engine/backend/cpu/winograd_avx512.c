@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-enum { LANES = 16, IN = HRF_WINOGRAD_IN, OUT = HRF_WINOGRAD_OUT };
+enum { LANES = 16, ALL = 0xffff, IN = HRF_WINOGRAD_IN, OUT = HRF_WINOGRAD_OUT };
 
 #define ROOT      1.41421356237309505f /* sqrt(2) */
 #define HALF_ROOT 0.70710678118654752f /* 1 / sqrt(2) */
@@ -57,36 +57,52 @@ static inline void transform_rows(const __m512 half[HRF_WINOGRAD_POINTS], float 
     }
 }
 
-void hrf_winograd_input_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
-                               float *v, int64_t pitch, bool is_far)
+/* All of it is inlined once for each type, and for RELU, so that the usual cases ask nothing of a
+ * pixel. */
+static inline void read_plain(enum hrf_dtype dtype, const char *const pixels[HRF_WINOGRAD_POINTS],
+                              int64_t channels, float *v, int64_t pitch, bool is_far)
 {
+    const int64_t size = dtype == HRF_F32 ? 4 : 2;
     for (int64_t c = 0; c < channels; c += LANES) {
         __m512 half[HRF_WINOGRAD_POINTS], line[IN];
         for (int column = 0; column < IN; column++) {
             for (int row = 0; row < IN; row++)
-                line[row] = _mm512_loadu_ps(pixels[row * IN + column] + c);
+                line[row] = hrf_load_avx512(dtype, pixels[row * IN + column] + c * size, ALL);
             transform_input(line, half + column, IN);
         }
         transform_rows(half, v + c, pitch, is_far);
     }
 }
 
-/* Inlined once for RELU, so that the usual case asks nothing of each pixel. */
-static inline void read_with_prologue(const float *const pixels[HRF_WINOGRAD_POINTS],
+void hrf_winograd_input_avx512(enum hrf_dtype dtype, const char *const pixels[HRF_WINOGRAD_POINTS],
+                               int64_t channels, float *v, int64_t pitch, bool is_far)
+{
+    if (dtype == HRF_F32)
+        read_plain(HRF_F32, pixels, channels, v, pitch, is_far);
+    else if (dtype == HRF_B16)
+        read_plain(HRF_B16, pixels, channels, v, pitch, is_far);
+    else
+        read_plain(HRF_F16, pixels, channels, v, pitch, is_far);
+}
+
+static inline void read_with_prologue(enum hrf_dtype dtype,
+                                      const char *const pixels[HRF_WINOGRAD_POINTS],
                                       int64_t channels, const struct hrf_cpu_prologue *p,
                                       const struct hrf_epilogue *activation, float *v,
                                       int64_t pitch, bool is_far)
 {
+    const int64_t size = dtype == HRF_F32 ? 4 : 2;
     for (int64_t c = 0; c < channels; c += LANES) {
         __m512 half[HRF_WINOGRAD_POINTS], line[IN];
         const __m512 factor = _mm512_loadu_ps(p->factors + c);
         const __m512 shift = _mm512_loadu_ps(p->shifts + c);
         for (int column = 0; column < IN; column++) {
             for (int row = 0; row < IN; row++) {
-                const float *pixel = pixels[row * IN + column];
-                line[row] = pixel != NULL ? hrf_prologue_avx512(_mm512_loadu_ps(pixel + c), factor,
-                                                                shift, activation)
-                                          : _mm512_setzero_ps();
+                const char *pixel = pixels[row * IN + column];
+                line[row] = pixel != NULL
+                                ? hrf_prologue_avx512(hrf_load_avx512(dtype, pixel + c * size, ALL),
+                                                      factor, shift, activation)
+                                : _mm512_setzero_ps();
             }
             transform_input(line, half + column, IN);
         }
@@ -94,24 +110,28 @@ static inline void read_with_prologue(const float *const pixels[HRF_WINOGRAD_POI
     }
 }
 
-void hrf_winograd_prologue_avx512(const float *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
+void hrf_winograd_prologue_avx512(enum hrf_dtype dtype,
+                                  const char *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
                                   const struct hrf_cpu_prologue *p, float *v, int64_t pitch,
                                   bool is_far)
 {
     static const struct hrf_epilogue relu = { .activation = HRF_ACT_RELU };
-    if (p->activation.activation == HRF_ACT_RELU)
-        read_with_prologue(pixels, channels, p, &relu, v, pitch, is_far);
+    if (dtype != HRF_F32)
+        read_with_prologue(dtype, pixels, channels, p, &p->activation, v, pitch, is_far);
+    else if (p->activation.activation == HRF_ACT_RELU)
+        read_with_prologue(HRF_F32, pixels, channels, p, &relu, v, pitch, is_far);
     else
-        read_with_prologue(pixels, channels, p, &p->activation, v, pitch, is_far);
+        read_with_prologue(HRF_F32, pixels, channels, p, &p->activation, v, pitch, is_far);
 }
 
 void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
-                                float *const outputs[HRF_WINOGRAD_OUTPUTS],
+                                char *const outputs[HRF_WINOGRAD_OUTPUTS],
                                 const struct hrf_epilogue *epilogue)
 {
+    const int64_t size = epilogue->type == HRF_F32 ? 4 : 2;
     for (int64_t c = 0; c < channels; c += LANES) {
         __m512 half[OUT * IN], line[IN], done[OUT];
-        const __m512 bias = hrf_bias(epilogue->bias, c, 0xffff);
+        const __m512 bias = hrf_bias(epilogue->bias, c, ALL);
         for (int column = 0; column < IN; column++) {
             for (int row = 0; row < IN; row++) {
                 const float *from = m + (row * IN + column) * pitch + c;
@@ -125,7 +145,7 @@ void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,
             transform_output(half + row * IN, done, 1);
             for (int column = 0; column < OUT; column++)
                 if (outputs[row * OUT + column] != NULL)
-                    hrf_finish(done[column], 0xffff, outputs[row * OUT + column] + c, bias,
+                    hrf_finish(done[column], ALL, outputs[row * OUT + column] + c * size, bias,
                                epilogue);
         }
     }
