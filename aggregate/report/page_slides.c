@@ -41,9 +41,11 @@ static void header(struct hrf_out *out, const struct hrf_cohort *cohort)
     for (size_t p = 0; p < cohort->n_precisions; p++)
         hrf_out_addf(out, "<th class=\"n\"><button>score %s</button></th>",
                      cohort->precisions[p].name);
-    hrf_out_adds(out, "<th class=\"n\"><button>patches</button></th>"
-                      "<th class=\"n\"><button>tissue</button></th><th>files</th></tr></thead>"
-                      "<tbody>\n");
+    hrf_out_adds(
+        out,
+        "<th class=\"n\"><button>patches</button></th>"
+        "<th class=\"n\"><button>tissue</button></th><th class=\"files\">files</th></tr></thead>"
+        "<tbody>\n");
 }
 
 static void file_url(struct hrf_out *out, const struct hrf_cohort *cohort,

@@ -276,7 +276,7 @@ static void gain_bar(struct hrf_out *out, const struct hrf_figure *ratio, double
     const double width = GAIN_WIDTH * ratio->value / reach;
     hrf_out_addf(out,
                  "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
-                 "fill=\"var(--%s)\"/><text x=\"%.1f\" y=\"%.1f\">%.2f</text>",
+                 "fill=\"var(--%s)\"/><text class=\"on\" x=\"%.1f\" y=\"%.1f\">%.2f</text>",
                  GAIN_LEFT, y, fmax(width, 1.0), GAIN_BAR, colour, GAIN_LEFT + width + 6.0,
                  y + 11.0, ratio->value);
 }
@@ -291,6 +291,8 @@ static void gain_chart(struct hrf_out *out, const struct hrf_cohort *cohort)
                  "</small></h2>\n<svg viewBox=\"0 0 330 %zu\" role=\"img\" aria-label=\"Speed and "
                  "memory against the reference\">",
                  height + 8);
+    hrf_out_addf(out, "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f 0v%zu\"/>",
+                 GAIN_LEFT + GAIN_WIDTH / reach, height);
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         const double y = (double)((i - 1) * GAIN_ROW) + 6.0;
@@ -301,11 +303,10 @@ static void gain_chart(struct hrf_out *out, const struct hrf_cohort *cohort)
         gain_bar(out, &p->compute_speedup, reach, y, "t1");
         gain_bar(out, &p->memory_ratio, reach, y + GAIN_BAR + 2.0, "t3");
     }
-    hrf_out_addf(out, "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f 0v%zu\"/></svg>",
-                 GAIN_LEFT + GAIN_WIDTH / reach, height);
-    hrf_out_adds(out, "<ul class=\"key\"><li><i style=\"background:var(--t1)\"></i>speed of the "
-                      "network (more is better)</li><li><i style=\"background:var(--t3)\"></i>peak "
-                      "memory (less is better)</li></ul></section>\n");
+    hrf_out_adds(out,
+                 "</svg><ul class=\"key\"><li><i style=\"background:var(--t1)\"></i>speed of the "
+                 "network (more is better)</li><li><i style=\"background:var(--t3)\"></i>peak "
+                 "memory (less is better)</li></ul></section>\n");
 }
 
 /* ---- calibration curves ---- */

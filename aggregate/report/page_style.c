@@ -39,13 +39,15 @@ static const char *const style[] = {
     "i{display:inline-block;width:10px;height:10px;border-radius:3px;",
     "margin-right:6px}.key b{color:var(--ink);font-weight:600;font-variant-numeric:tabular-nums}",
     "svg{display:block;width:100%;height:auto;overflow:visible}svg text{fill:var(--soft);",
-    "font-size:11px}.axis{stroke:var(--line)}.base{stroke:var(--soft);stroke-width:1}",
+    "font-size:11px}svg "
+    "text.on{paint-order:stroke;stroke:var(--panel);stroke-width:4px}.axis{stroke:var(--line)}."
+    "base{stroke:var(--soft);stroke-width:1}",
     "table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}",
     "th{font-weight:500;color:var(--soft);font-size:13px;text-align:left;white-space:nowrap}",
     "th,td{padding:7px 12px 7px 0;border-bottom:1px solid var(--line);vertical-align:middle}",
     "tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}",
     "td.n,th.n{text-align:right;padding-right:16px;white-space:nowrap}td.name{overflow-wrap:"
-    "anywhere;min-width:140px}",
+    "anywhere;min-width:190px}td.label{white-space:nowrap}",
     "td.name div{color:var(--soft);font-size:12.5px;max-width:440px}",
     "td .warn,td.name div.warn{color:var(--warn)}td.files{white-space:nowrap;font-size:13px}",
     "td.files span{color:var(--soft);display:inline-block;min-width:38px}td.files "
@@ -88,7 +90,7 @@ static const char *const style[] = {
     ".times .row.phase{grid-template-columns:110px 1fr 250px}.row.phase b{color:var(--ink);",
     "font-weight:600;display:inline-block;min-width:86px;text-align:right;margin-right:12px;",
     "font-variant-numeric:tabular-nums}",
-    ".list td.name{width:34%}",
+    ".list td{overflow-wrap:anywhere}.list td.name{width:34%;min-width:90px}",
     ".none{color:var(--soft);margin:0}.dash{color:var(--soft);border-bottom:1px "
     "dotted;cursor:help}",
     "dl{display:grid;grid-template-columns:minmax(110px,auto) 1fr;gap:5px 22px;margin:0;",
@@ -97,8 +99,16 @@ static const char *const style[] = {
     "SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}",
     "footer{margin-top:20px;color:var(--soft);font-size:13px}",
     "@media(max-width:600px){main{padding:18px 12px 40px}section{padding:16px 14px}",
-    ".grid{grid-template-columns:1fr}.times .row.phase{grid-template-columns:80px 1fr 150px}}",
-    "@media print{body{background:#fff}section,.card{break-inside:avoid}.tools{display:none}}",
+    ".grid{grid-template-columns:1fr}.times .row.phase{grid-template-columns:70px 1fr 150px}",
+    ".row.phase span{white-space:nowrap}.row.phase b{min-width:64px}}",
+    "@media "
+    "print{*{print-color-adjust:exact;-webkit-print-color-adjust:exact}body{background:#fff;",
+    "font-size:12px}main{padding:0;max-width:none}section,.card,tr{break-inside:avoid}",
+    "section{overflow:visible;padding:12px 14px}section:has(#slides){break-inside:auto}",
+    ".grid{grid-template-columns:repeat(3,1fr)}.cards{grid-template-columns:repeat(4,1fr)}",
+    "table,td.name div,.key{font-size:10px}th{font-size:10px;white-space:normal}",
+    "th,td,td.n,th.n{padding:4px 6px 4px 0}td.name{min-width:110px}.meter{width:30px}",
+    ".tools,td.files,th.files{display:none}}",
 };
 
 static const char *const script[] = {
