@@ -4,10 +4,9 @@
  * Each row is a line as soon as it is there, so that a machine that ends the program leaves what
  * was found till then. A first start tunes every convolution, which takes its time: rows that would
  * begin after the time given are left out by name. */
+#include "engine/cli/check.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/random.h"
-#include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/model/model.h"
 #include "engine/run/banded.h"
@@ -20,22 +19,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct request {
-    const char *device, *save;
-    bool quick, json;
-    int64_t seconds; /* 0: as long as it takes */
-    double start;
-};
-
-static bool is_late(const struct request *r)
+bool hrf_check_leaves_out(const struct hrf_check *check, const char *model, const char *what)
 {
-    return r->seconds > 0 && hrf_clock_seconds() - r->start >= (double)r->seconds;
+    const bool is_late = check->seconds > 0 &&
+                         hrf_clock_seconds() - check->start >= (double)check->seconds;
+    if (is_late && !check->json)
+        printf("--    %-20s %s: left out, the time is up\n", model, what);
+    return is_late;
 }
 
-static void say_left_out(const struct request *r, const char *model, const char *what)
+void hrf_check_keep(struct hrf_check *check, const char *rows, json_t *row, bool good)
 {
-    if (!r->json)
-        printf("--    %-20s %s: left out, the time is up\n", model, what);
+    struct hrf_error err = { .text = "" };
+    check->good &= good;
+    json_array_append_new(json_object_get(check->all, rows), row);
+    json_object_set_new(check->all, "good", json_boolean(check->good));
+    if (check->save != NULL && hrf_json_write_file(check->save, check->all, &err) != HRF_OK)
+        fprintf(stderr, "check: %s\n", err.text); /* it is tried again with the next row */
+    fflush(stdout);
 }
 
 /* One network on the device and on the cpu. `limit` is on |difference| / the largest output: INT8
@@ -66,22 +67,8 @@ static const struct {
 };
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], LAYOUT_SIZE = 64, N_BANDS = 3 };
 
-/* What is asked most comes first. */
-static const struct speed {
-    const char *model, *precision;
-    int64_t size, batch;
-    int runs;
-} speeds[] = {
-    { "resnet-v2-101-hires", "int8", 256, 64, 40 }, { "resnet101", "int8", 256, 64, 40 },
-    { "resnet-v2-101-hires", "bf16", 256, 64, 40 }, { "resnet101", "bf16", 256, 64, 40 },
-    { "resnet-v2-101-hires", "tf32", 256, 64, 40 }, { "resnet101", "tf32", 256, 64, 40 },
-    { "resnet-v2-101-hires", "fp32", 256, 64, 10 }, { "resnet-v2-101-hires", "fp32", 8192, 1, 1 },
-    { "resnet-v2-101-hires", "fp16", 256, 64, 40 }, { "resnet101", "fp32", 256, 64, 10 },
-};
-enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
-
-static enum hrf_status make_graph(const char *model, int64_t size, int64_t batch,
-                                  struct hrf_graph **out, struct hrf_error *err)
+enum hrf_status hrf_check_make_graph(const char *model, int64_t size, int64_t batch,
+                                     struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_TRY(hrf_engine_load_model(model, 10, size, &graph, err));
@@ -149,7 +136,7 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     struct hrf_calibrated calibrated = { .ranges = NULL };
     struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
     int64_t n = 0;
-    HRF_TRY(make_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_check_make_graph(row->model, row->size, row->batch, &graph, err));
     enum hrf_status status = run_session(graph, &config, &seen, 1, &truth, &n, err);
     if (status == HRF_OK && strcmp(row->precision, "int8") == 0) {
         status = hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, &calibration, err);
@@ -169,32 +156,31 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     return HRF_OK;
 }
 
-static bool check_agreements(const struct request *r, int first, int end, json_t *rows)
+static void check_agreements(struct hrf_check *check, int first, int end)
 {
-    bool good = true;
     for (int i = first; i < end; i++) {
-        const struct agreement *row = &agreements[i];
-        if (is_late(r)) {
-            say_left_out(r, row->model, row->precision);
-            continue;
-        }
+        struct agreement row = agreements[i];
         struct hrf_error why = { .text = "" };
         double difference = INFINITY;
-        const bool ran = compare(row, r->device, &difference, &why) == HRF_OK;
-        const bool is_good = ran && difference <= row->limit;
-        good &= is_good;
-        json_array_append_new(rows, json_pack("{sssIsIsssosfsbss}", "model", row->model, "size",
-                                              (json_int_t)row->size, "batch",
-                                              (json_int_t)row->batch, "precision", row->precision,
-                                              "difference", hrf_json_number(difference), "limit",
-                                              row->limit, "good", (int)is_good, "error", why.text));
-        if (!r->json)
+        if (hrf_check_leaves_out(check, row.model, row.precision))
+            continue;
+        if (check->small && row.size > 32) { /* Inception needs 75 */
+            row.size /= 4;
+            row.batch = 1;
+        }
+        const bool ran = compare(&row, check->device, &difference, &why) == HRF_OK;
+        const bool good = ran && difference <= row.limit;
+        if (!check->json)
             printf("%s  %-20s %4lld px %-5s %.1e of the largest output (at most %.0e)%s%s\n",
-                   is_good ? "ok  " : "BAD ", row->model, (long long)row->size, row->precision,
-                   difference, row->limit, ran ? "" : ": ", why.text);
-        fflush(stdout);
+                   good ? "ok  " : "BAD ", row.model, (long long)row.size, row.precision,
+                   difference, row.limit, ran ? "" : ": ", why.text);
+        hrf_check_keep(check, "agreement",
+                       json_pack("{sssIsIsssosfsbss}", "model", row.model, "size",
+                                 (json_int_t)row.size, "batch", (json_int_t)row.batch, "precision",
+                                 row.precision, "difference", hrf_json_number(difference), "limit",
+                                 row.limit, "good", (int)good, "error", why.text),
+                       good);
     }
-    return good;
 }
 
 /* ---- layouts ---- */
@@ -226,12 +212,12 @@ static enum hrf_status run_bands(const struct hrf_graph *graph,
     return HRF_OK;
 }
 
-static enum hrf_status compare_layout(const struct request *r, const char *model,
+static enum hrf_status compare_layout(const struct hrf_check *check, const char *model,
                                       const char *layout, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_made_ranges made;
-    HRF_TRY(make_graph(model, LAYOUT_SIZE, 1, &graph, err));
+    HRF_TRY(hrf_check_make_graph(model, LAYOUT_SIZE, 1, &graph, err));
     struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
     const int64_t n_in = hrf_shape_count(&source.shape);
     const size_t n_bytes = (size_t)hrf_shape_count(&graph->values[graph->outputs[0]].shape) *
@@ -245,9 +231,10 @@ static enum hrf_status compare_layout(const struct request *r, const char *model
         images[i] = (float)(hrf_random_unit(&random) * 4 - 2);
     source.data = images;
     HRF_TRY(hrf_made_ranges_init(graph, &made, err));
-    const struct hrf_session_config config = {
-        .device = r->device, .precision = "int8", .ranges = made.ranges, .n_ranges = made.n_ranges
-    };
+    const struct hrf_session_config config = { .device = check->device,
+                                               .precision = "int8",
+                                               .ranges = made.ranges,
+                                               .n_ranges = made.n_ranges };
     enum hrf_status status = run_ranks(graph, &config, NULL, &source, whole, n_bytes, err);
     if (status == HRF_OK)
         status = layout != NULL ? run_ranks(graph, &config, layout, &source, parts, n_bytes, err)
@@ -258,222 +245,89 @@ static enum hrf_status compare_layout(const struct request *r, const char *model
     return status;
 }
 
-static bool check_layouts(const struct request *r, json_t *rows)
+static void check_layouts(struct hrf_check *check)
 {
-    bool good = true;
     for (int i = 0; i < (int)N_LAYOUTS; i++) {
         const char *layout = layouts[i].layout, *words = layout != NULL ? layout : "bands=3";
         struct hrf_error why = { .text = "" };
-        if (is_late(r)) {
-            say_left_out(r, layouts[i].model, words);
+        if (hrf_check_leaves_out(check, layouts[i].model, words))
             continue;
-        }
-        const bool same = compare_layout(r, layouts[i].model, layout, &why) == HRF_OK;
-        good &= same;
-        json_array_append_new(rows, json_pack("{sssssssbss}", "model", layouts[i].model,
-                                              "precision", "int8", "layout", words, "good",
-                                              (int)same, "error", why.text));
-        if (!r->json)
+        const bool same = compare_layout(check, layouts[i].model, layout, &why) == HRF_OK;
+        if (!check->json)
             printf("%s  %-20s %4d px int8  %s: %s\n", same ? "ok  " : "BAD ", layouts[i].model,
                    (int)LAYOUT_SIZE, words, same ? "the same bytes" : why.text);
-        fflush(stdout);
+        hrf_check_keep(check, "layouts",
+                       json_pack("{sssssssbss}", "model", layouts[i].model, "precision", "int8",
+                                 "layout", words, "good", (int)same, "error", why.text),
+                       same);
     }
-    return good;
-}
-
-/* ---- speed ---- */
-
-/* As a run feeds it: pixels, one batch crossing over while the one before is computed. */
-struct measured {
-    double build, again; /* s: the first start, and one that finds its plans tuned */
-    double median;       /* s from one batch's end to the next one's */
-    struct hrf_device_times per_batch;
-    struct hrf_session_memory memory;
-    double operations;
-};
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
-                                    struct measured *out, struct hrf_error *err)
-{
-    const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
-    const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
-    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
-    struct hrf_random random = hrf_random_init(1);
-    struct hrf_device_times before = { 0, 0 };
-    double since = 0;
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d times", row->runs);
-    for (int i = 0; i <= n; i++) {
-        if (i < 2) { /* each of the two places once: what stands in it is sent again */
-            uint8_t *pixels = hrf_session_pixels(session);
-            for (size_t k = 0; k < n_pixels; k++)
-                pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
-        }
-        if (i < n)
-            HRF_TRY(hrf_session_start(session, err));
-        if (i == 0)
-            continue;
-        HRF_TRY(hrf_session_finish(session, err));
-        const double now = hrf_clock_seconds();
-        if (i == n_warm)
-            before = hrf_session_device_use(session).times;
-        if (i > n_warm)
-            seconds[i - n_warm - 1] = now - since;
-        since = now;
-    }
-    const struct hrf_device_times after = hrf_session_device_use(session).times;
-    qsort(seconds, (size_t)row->runs, sizeof *seconds, by_size);
-    out->median = seconds[row->runs / 2];
-    out->per_batch.copy = (after.copy - before.copy) / row->runs;
-    out->per_batch.kernels = (after.kernels - before.kernels) / row->runs;
-    return HRF_OK;
-}
-
-static enum hrf_status measure(const struct request *r, const struct speed *row,
-                               struct measured *out, struct hrf_error *err)
-{
-    static const struct hrf_pixel_form form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
-    HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_AUTO(hrf_session) session = NULL;
-    struct hrf_made_ranges made;
-    HRF_TRY(make_graph(row->model, row->size, row->batch, &graph, err));
-    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
-    const struct hrf_session_config config = { .device = r->device,
-                                               .precision = row->precision,
-                                               .ranges = made.ranges,
-                                               .n_ranges = made.n_ranges,
-                                               .pixels = &form };
-    double start = hrf_clock_seconds();
-    enum hrf_status status = hrf_session_create(graph, &config, &session, err);
-    out->build = hrf_clock_seconds() - start;
-    if (status == HRF_OK) {
-        out->memory = hrf_session_memory(session);
-        out->operations = hrf_session_operations(session);
-        status = hrf_session_depth(session) == 2
-                     ? time_batches(session, row, out, err)
-                     : hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
-                                     r->device);
-    }
-    hrf_session_destroy(session);
-    session = NULL;
-    start = hrf_clock_seconds();
-    if (status == HRF_OK)
-        status = hrf_session_create(graph, &config, &session, err);
-    out->again = hrf_clock_seconds() - start;
-    hrf_made_ranges_release(&made);
-    return status;
-}
-
-static void keep_speed(const struct speed *row, const struct measured *m, double speed,
-                       const char *error, json_t *rows)
-{
-    const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
-    json_array_append_new(
-        rows,
-        json_pack("{ss sI sI ss so so so so sI sI so so ss}", "model", row->model, "size",
-                  (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision",
-                  row->precision, "images_per_second", hrf_json_number(speed), "tops",
-                  hrf_json_number(tops), "copy_seconds", hrf_json_number(m->per_batch.copy),
-                  "kernel_seconds", hrf_json_number(m->per_batch.kernels), "peak_memory_bytes",
-                  (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
-                  (json_int_t)m->memory.weight_bytes, "build_seconds", hrf_json_number(m->build),
-                  "build_again_seconds", hrf_json_number(m->again), "error", error));
-}
-
-static bool measure_speeds(const struct request *r, json_t *rows)
-{
-    bool good = true;
-    for (int i = 0; i < (int)N_SPEEDS; i++) {
-        const struct speed *row = &speeds[i];
-        struct hrf_error why = { .text = "" };
-        struct measured m = { .median = NAN };
-        if (is_late(r)) {
-            say_left_out(r, row->model, row->precision);
-            continue;
-        }
-        const bool ran = measure(r, row, &m, &why) == HRF_OK;
-        const double speed = ran ? (double)row->batch / m.median : NAN;
-        good &= ran;
-        keep_speed(row, &m, speed, why.text, rows);
-        if (!r->json && ran)
-            printf("      %-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; a batch copies "
-                   "%.2f ms, computes %.2f ms; %.2f GiB, %.2f of it weights; ready in %.1f s, "
-                   "again in %.1f s\n",
-                   row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
-                   m.operations / m.median * 1e-12, m.per_batch.copy * 1e3,
-                   m.per_batch.kernels * 1e3, (double)hrf_session_memory_total(&m.memory) / 0x1p30,
-                   (double)m.memory.weight_bytes / 0x1p30, m.build, m.again);
-        else if (!r->json)
-            printf("BAD   %-20s %4lld px %-5s batch %lld: %s\n", row->model, (long long)row->size,
-                   row->precision, (long long)row->batch, why.text);
-        fflush(stdout);
-    }
-    return good;
 }
 
 /* ---- all of it ---- */
 
-static enum hrf_status report(const struct request *r, const json_t *all, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *text = all != NULL ? hrf_json_text(all) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
-    if (r->json)
-        printf("%s\n", text);
-    return r->save != NULL ? hrf_json_write_file(r->save, all, err) : HRF_OK;
-}
-
-static enum hrf_status check(const struct request *r, bool *good, struct hrf_error *err)
+static enum hrf_status begin(struct hrf_check *check, struct hrf_error *err)
 {
     const struct hrf_backend_ops *ops = NULL;
-    struct hrf_device_identity identity;
     char words[512] = "";
-    HRF_TRY(hrf_backend_open(r->device, &ops, err));
-    HRF_TRY(ops->identify(&identity, err));
-    hrf_device_identity_words(&identity, words, sizeof words);
-    HRF_AUTO_JSON agree = json_array();
-    HRF_AUTO_JSON alike = json_array();
-    HRF_AUTO_JSON fast = json_array();
-    if (!r->json)
-        printf("%s: %s\n", r->device, words);
-    *good = check_agreements(r, 0, N_QUICK, agree);
-    *good &= check_layouts(r, alike);
-    if (!r->quick) {
-        *good &= measure_speeds(r, fast);
-        *good &= check_agreements(r, N_QUICK, N_AGREEMENTS, agree);
+    HRF_TRY(hrf_backend_open(check->device, &ops, err));
+    HRF_TRY(ops->identify(&check->identity, err));
+    hrf_device_identity_words(&check->identity, words, sizeof words);
+    if (!check->json)
+        printf("%s: %s\n", check->device, words);
+    check->all = json_pack("{si ss ss sb sb s[] s[] s[]}", "version", 1, "device", check->device,
+                           "device_in_words", words, "good", 1, "complete", 0, "agreement",
+                           "layouts", "speed");
+    return check->all != NULL ? HRF_OK
+                              : hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+}
+
+static enum hrf_status end(struct hrf_check *check, struct hrf_error *err)
+{
+    json_object_set_new(check->all, "complete", json_true()); /* rows left out are said by name */
+    HRF_AUTO_FREE char *text = hrf_json_text(check->all);
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    if (check->json)
+        printf("%s\n", text);
+    return check->save != NULL ? hrf_json_write_file(check->save, check->all, err) : HRF_OK;
+}
+
+static enum hrf_status check_all(struct hrf_check *check, struct hrf_error *err)
+{
+    HRF_TRY(begin(check, err));
+    check_agreements(check, 0, N_QUICK);
+    check_layouts(check);
+    if (!check->quick) {
+        hrf_check_speeds(check);
+        check_agreements(check, N_QUICK, N_AGREEMENTS);
     }
-    HRF_AUTO_JSON all = json_pack("{sisssssbsOsOsO}", "version", 1, "device", r->device,
-                                  "device_in_words", words, "good", (int)*good, "agreement", agree,
-                                  "layouts", alike, "speed", fast);
-    return report(r, all, err);
+    return end(check, err);
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .device = "cuda", .start = hrf_clock_seconds() };
+    struct hrf_check check = { .device = "cuda", .start = hrf_clock_seconds(), .good = true };
     const struct hrf_option options[] = {
-        { "device", "D", "which to check (default cuda)", HRF_OPTION_TEXT, &r.device },
-        { "quick", NULL, "small networks, no speed", HRF_OPTION_FLAG, &r.quick },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
-        { "save", "FILE", "write the JSON to FILE as well", HRF_OPTION_TEXT, &r.save },
+        { "device", "D", "which to check (default cuda)", HRF_OPTION_TEXT, &check.device },
+        { "quick", NULL, "small networks, no speed", HRF_OPTION_FLAG, &check.quick },
+        { "small", NULL, "every row, on small images: tries this program, measures nothing",
+          HRF_OPTION_FLAG, &check.small },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &check.json },
+        { "save", "FILE", "write the JSON to FILE as well, anew with every row", HRF_OPTION_TEXT,
+          &check.save },
         { "seconds", "N", "begin nothing more after N seconds (default 0: no end)", HRF_OPTION_INT,
-          &r.seconds },
+          &check.seconds },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    bool good = false;
-    if (check(&r, &good, &err) != HRF_OK)
+    const enum hrf_status status = check_all(&check, &err);
+    json_decref(check.all);
+    if (status != HRF_OK)
         return hrf_engine_fail(command->name, &err);
-    return good ? 0 : 1;
+    return check.good ? 0 : 1;
 }
 
 const struct hrf_command hrf_engine_check = {

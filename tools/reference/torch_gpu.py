@@ -104,6 +104,13 @@ def ours_of(path):
     return {(r["model"], r["precision"]): r["images_per_second"] for r in rows if r["size"] == 256}
 
 
+def save(args, torch, rows):
+    """After every row: what is ended early keeps what it has."""
+    if args.save:
+        with open(args.save, "w") as file:
+            json.dump({"version": 1, "torch": torch.__version__, "rows": rows}, file, indent=1)
+
+
 def main():
     args = arguments()
     try:
@@ -132,14 +139,12 @@ def main():
                 all_rows.append({"model": name, "precision": precision, "ways": rows, "best": best,
                                  "best_images_per_second": numbers.get(best), "ours": mine,
                                  "ratio": ratio})
+                save(args, torch, all_rows)
                 print("torch %-20s %-5s %s%s" % (
                     name, precision, "; ".join(
                         "%s %s" % (k, v if isinstance(v, str) else "%.0f" % v)
                         for k, v in rows.items()),
                     "; ours is %.2f of its best" % ratio if ratio else ""), flush=True)
-    if args.save:
-        with open(args.save, "w") as file:
-            json.dump({"version": 1, "torch": torch.__version__, "rows": all_rows}, file, indent=1)
     return 0
 
 

@@ -1,0 +1,181 @@
+/* check_speed.c - `hires-engine check`: images per second, memory and energy of the networks that
+ * are asked about most. */
+#include "base/clock.h"
+#include "base/gpu_meter.h"
+#include "base/random.h"
+#include "engine/cli/check.h"
+#include "engine/run/made_ranges.h"
+#include "engine/run/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What is asked most comes first. */
+static const struct speed {
+    const char *model, *precision;
+    int64_t size, batch;
+    int runs;
+} speeds[] = {
+    { "resnet-v2-101-hires", "int8", 256, 64, 40 }, { "resnet101", "int8", 256, 64, 40 },
+    { "resnet-v2-101-hires", "bf16", 256, 64, 40 }, { "resnet101", "bf16", 256, 64, 40 },
+    { "resnet-v2-101-hires", "tf32", 256, 64, 40 }, { "resnet101", "tf32", 256, 64, 40 },
+    { "resnet-v2-101-hires", "fp32", 256, 64, 10 }, { "resnet-v2-101-hires", "fp32", 8192, 1, 1 },
+    { "resnet-v2-101-hires", "fp16", 256, 64, 40 }, { "resnet101", "fp32", 256, 64, 10 },
+};
+enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
+
+/* As a run feeds it: pixels, one batch crossing over while the one before is computed. */
+struct measured {
+    double build, again; /* s: the first start, and one that finds its plans tuned */
+    double median;       /* s from one batch's end to the next one's */
+    struct hrf_device_times per_batch;
+    struct hrf_session_memory memory;
+    double operations;
+    /* By NVIDIA's driver: what the process held there, its context included (0: unknown), and J a
+     * batch (NaN: unknown). */
+    int64_t process_bytes;
+    double joules;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
+                                    struct hrf_gpu_meter *meter, struct measured *out,
+                                    struct hrf_error *err)
+{
+    const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
+    const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_device_times before = { 0, 0 };
+    double since = 0;
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d times", row->runs);
+    for (int i = 0; i <= n; i++) {
+        if (i < 2) { /* each of the two places once: what stands in it is sent again */
+            uint8_t *pixels = hrf_session_pixels(session);
+            for (size_t k = 0; k < n_pixels; k++)
+                pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
+        }
+        if (i < n)
+            HRF_TRY(hrf_session_start(session, err));
+        if (i == 0)
+            continue;
+        HRF_TRY(hrf_session_finish(session, err));
+        const double now = hrf_clock_seconds();
+        if (i == n_warm) {
+            before = hrf_session_device_use(session).times;
+            if (meter != NULL)
+                (void)hrf_gpu_meter_joules(meter);
+        }
+        if (i > n_warm)
+            seconds[i - n_warm - 1] = now - since;
+        since = now;
+    }
+    const struct hrf_device_times after = hrf_session_device_use(session).times;
+    if (meter != NULL) {
+        out->joules = hrf_gpu_meter_joules(meter) / row->runs;
+        out->process_bytes = hrf_gpu_meter_process_bytes(meter);
+    }
+    qsort(seconds, (size_t)row->runs, sizeof *seconds, by_size);
+    out->median = seconds[row->runs / 2];
+    out->per_batch.copy = (after.copy - before.copy) / row->runs;
+    out->per_batch.kernels = (after.kernels - before.kernels) / row->runs;
+    return HRF_OK;
+}
+
+static enum hrf_status measure(const struct hrf_check *check, const struct speed *row,
+                               struct measured *out, struct hrf_error *err)
+{
+    static const struct hrf_pixel_form form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO(hrf_gpu_meter) meter = NULL;
+    struct hrf_made_ranges made;
+    if (hrf_gpu_meter_create(check->identity.address, NULL, &meter, NULL) != HRF_OK)
+        meter = NULL; /* two figures less */
+    HRF_TRY(hrf_check_make_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
+    const struct hrf_session_config config = { .device = check->device,
+                                               .precision = row->precision,
+                                               .ranges = made.ranges,
+                                               .n_ranges = made.n_ranges,
+                                               .pixels = &form };
+    double start = hrf_clock_seconds();
+    enum hrf_status status = hrf_session_create(graph, &config, &session, err);
+    out->build = hrf_clock_seconds() - start;
+    if (status == HRF_OK) {
+        out->memory = hrf_session_memory(session);
+        out->operations = hrf_session_operations(session);
+        status = hrf_session_depth(session) == 2
+                     ? time_batches(session, row, meter, out, err)
+                     : hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
+                                     check->device);
+    }
+    hrf_session_destroy(session);
+    session = NULL;
+    start = hrf_clock_seconds();
+    if (status == HRF_OK)
+        status = hrf_session_create(graph, &config, &session, err);
+    out->again = hrf_clock_seconds() - start;
+    hrf_made_ranges_release(&made);
+    return status;
+}
+
+static json_t *row_json(const struct speed *row, const struct measured *m, double speed,
+                        const char *error)
+{
+    const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
+    return json_pack(
+        "{ss sI sI ss so so so so sI sI sI so so so ss}", "model", row->model, "size",
+        (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision", row->precision,
+        "images_per_second", hrf_json_number(speed), "tops", hrf_json_number(tops), "copy_seconds",
+        hrf_json_number(m->per_batch.copy), "kernel_seconds", hrf_json_number(m->per_batch.kernels),
+        "peak_memory_bytes", (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
+        (json_int_t)m->memory.weight_bytes, "process_bytes", (json_int_t)m->process_bytes,
+        "joules_per_image", hrf_json_number(m->joules / (double)row->batch), "build_seconds",
+        hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "error",
+        error);
+}
+
+static void print_row(const struct speed *row, const struct measured *m, double speed)
+{
+    const double weights = (double)m->memory.weight_bytes / 0x1p30;
+    const double all = (double)hrf_session_memory_total(&m->memory) / 0x1p30;
+    printf("      %-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; a batch copies "
+           "%.2f ms, computes %.2f ms; %.2f GiB beside %.2f of weights",
+           row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
+           m->operations / m->median * 1e-12, m->per_batch.copy * 1e3, m->per_batch.kernels * 1e3,
+           all - weights, weights);
+    if (m->process_bytes > 0)
+        printf(", %.2f with its context", (double)m->process_bytes / 0x1p30);
+    if (!isnan(m->joules))
+        printf("; %.3f J an image", m->joules / (double)row->batch);
+    printf("; ready in %.1f s, again in %.1f s\n", m->build, m->again);
+}
+
+void hrf_check_speeds(struct hrf_check *check)
+{
+    for (int i = 0; i < (int)N_SPEEDS; i++) {
+        struct speed row = speeds[i];
+        struct hrf_error why = { .text = "" };
+        struct measured m = { .median = NAN, .joules = NAN };
+        if (hrf_check_leaves_out(check, row.model, row.precision))
+            continue;
+        if (check->small)
+            row.size = 32, row.batch = 1, row.runs = 1;
+        const bool ran = measure(check, &row, &m, &why) == HRF_OK;
+        const double speed = ran ? (double)row.batch / m.median : NAN;
+        if (!check->json && ran)
+            print_row(&row, &m, speed);
+        else if (!check->json)
+            printf("BAD   %-20s %4lld px %-5s batch %lld: %s\n", row.model, (long long)row.size,
+                   row.precision, (long long)row.batch, why.text);
+        hrf_check_keep(check, "speed", row_json(&row, &m, speed, why.text), ran);
+    }
+}
