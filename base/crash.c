@@ -13,6 +13,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *list_path;
 static char wanted[128];
 static _Atomic long passes_left;
+static int harm = SIGKILL;
 
 static void read_environment(void)
 {
@@ -22,6 +23,8 @@ static void read_environment(void)
         return;
     size_t n = strcspn(at, ":");
     snprintf(wanted, sizeof wanted, "%.*s", (int)n, at);
+    const char *name = getenv("HRF_CRASH_SIGNAL");
+    harm = name != NULL && strcmp(name, "STOP") == 0 ? SIGSTOP : SIGKILL;
     long count = at[n] == ':' ? strtol(at + n + 1, NULL, 10) : 1;
     atomic_store(&passes_left, count > 0 ? count : 1);
 }
@@ -44,5 +47,5 @@ void hrf_crash_point(const char *name)
     if (list_path != NULL)
         append_name(name);
     if (wanted[0] != '\0' && strcmp(wanted, name) == 0 && atomic_fetch_sub(&passes_left, 1) == 1)
-        kill(getpid(), SIGKILL);
+        kill(getpid(), harm);
 }

@@ -1,5 +1,6 @@
 #include "engine/run/peers.h"
 
+#include "base/crash.h"
 #include "engine/ir/number.h"
 
 #include <string.h>
@@ -278,5 +279,6 @@ enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *er
     if (comm == NULL)
         return HRF_OK;
     atomic_fetch_add(&comm->steps, 1);
+    hrf_crash_point("engine.step");
     return comm->ops->progress != NULL ? comm->ops->progress(comm, err) : HRF_OK;
 }

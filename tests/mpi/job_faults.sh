@@ -39,3 +39,44 @@ try STOP 0 '{spatial: 2}'
 for rank in 0 1 2 3; do
     try TERM $rank '{spatial: 2}'
 done
+
+# Slides, and the harm at a step of a network: the first, one in the middle and the last of each
+# rank, or every one of them (HRF_TEST_EVERY_STEP=1: an hour).
+sed 's/^tiler:.*/tiler: {mode: slide, slide: {size: 256, mpp: 0.5}}/' "$scratch/w.yaml" >"$scratch/s.yaml"
+unset HRF_ENGINE
+expect_code 3 "$flow" run "$scratch/s.yaml" --out "$scratch/slides" --set 'precision=[int8]'
+cat >"$scratch/stepping" <<END
+#!/bin/bash
+if [ "\$1" = infer ] && [ "\$OMPI_COMM_WORLD_RANK" = "\$victim" ] && mkdir "$scratch/mark" 2>/dev/null; then
+    [ "\$harm" = none ] && export HRF_CRASH_LIST=$scratch/passed ||
+        export HRF_CRASH_AT=engine.step:\$step HRF_CRASH_SIGNAL=\$harm
+fi
+exec "$engine" "\$@"
+END
+chmod +x "$scratch/stepping"
+export HRF_ENGINE=$scratch/stepping step
+try_slides() { # harm, victim, step, layout
+    harm=$1 victim=$2 step=$3
+    rm -rf "${scratch:?}/run" "${scratch:?}/mark"
+    expect_code 3 "$flow" run "$scratch/s.yaml" --out "$scratch/run" --set 'precision=[int8]' \
+        --set executor.local.ranks=2 --set "engine.parallel=$4"
+    [ -d "$scratch/mark" ] || fail "nothing was harmed"
+    diff -r "$scratch/slides/results" "$scratch/run/results" || fail "$4, $1 of rank $2 at step $3: other bytes"
+    attempts=$(find "$scratch/run/jobs" -maxdepth 1 -name 'infer*' | wc -l)
+    [ "$1" = none ] || [ "$attempts" -gt "${whole:-0}" ] || fail "$4, $1 of rank $2 at step $3: nobody noticed"
+}
+for layout in '{spatial: 2, halos: overlap}' '{stages: 2}'; do
+    for rank in 0 1; do
+        rm -f "$scratch/passed" && whole=0
+        try_slides none $rank 0 "$layout"
+        whole=$attempts
+        n=$(grep -c engine.step "$scratch/passed")
+        steps="1 $((n / 2)) $n"
+        [ "${HRF_TEST_EVERY_STEP:-0}" = 0 ] || steps=$(seq "$n")
+        for at in $steps; do
+            try_slides KILL $rank "$at" "$layout"
+        done
+        try_slides STOP $rank $((n / 3 + 1)) "$layout"
+        echo "slides, $layout: rank $rank killed at steps $steps of $n, stopped at $((n / 3 + 1))"
+    done
+done
