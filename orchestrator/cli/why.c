@@ -1,4 +1,5 @@
-/* why.c - `hires-flow why DIR SLIDE|JOB`: the evidence behind a slide's or a job's state. */
+/* why.c - `hires-flow why DIR [SLIDE|JOB]`: the evidence behind the state of a slide, a job, or of
+ * all that did not go well. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -108,21 +109,44 @@ static json_t *attempts_json(const struct evidence *e, int64_t task_id)
     return list;
 }
 
+static json_t *task_json(const struct hrf_task_row *t)
+{
+    return json_pack("{sssssssssbsIsIsIss?}", "kind", hrf_task_kind_name(t->kind), "precision",
+                     t->precision, "state", hrf_task_state_name(t->state), "key", t->key, "cached",
+                     (int)t->cached, "first_patch", (json_int_t)t->first_patch, "n_patches",
+                     (json_int_t)t->n_patches, "failed_attempts", (json_int_t)t->n_attempts,
+                     "reason", t->reason);
+}
+
 static json_t *tasks_json(const struct evidence *e, int64_t slide_id)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < e->tasks.n_items; i++) {
         const struct hrf_task_row *t = &e->tasks.items[i];
-        if (t->slide_id == slide_id)
-            json_array_append_new(
-                list, json_pack("{sssssssssbsIsIsIss?so}", "kind", hrf_task_kind_name(t->kind),
-                                "precision", t->precision, "state", hrf_task_state_name(t->state),
-                                "key", t->key, "cached", (int)t->cached, "first_patch",
-                                (json_int_t)t->first_patch, "n_patches", (json_int_t)t->n_patches,
-                                "failed_attempts", (json_int_t)t->n_attempts, "reason", t->reason,
-                                "jobs", attempts_json(e, t->id)));
+        if (t->slide_id != slide_id)
+            continue;
+        json_t *task = task_json(t);
+        json_object_set_new(task, "jobs", attempts_json(e, t->id));
+        json_array_append_new(list, task);
     }
     return list;
+}
+
+/* One try of a job, with its tasks by slide. */
+static json_t *job_json(const struct evidence *e, const struct hrf_attempt_row *a)
+{
+    json_t *tasks = json_array();
+    for (size_t i = 0; i < e->tasks.n_items; i++) {
+        const struct hrf_task_row *t = &e->tasks.items[i];
+        if (!has_task(a, t->id))
+            continue;
+        json_t *task = task_json(t);
+        json_object_set_new(task, "slide", hrf_json_string(e->slides.items[t->slide_id - 1].name));
+        json_array_append_new(tasks, task);
+    }
+    return json_pack("{sssIsbss?ssso}", "job", a->job_id, "attempt", (json_int_t)a->attempt,
+                     "ended", (int)(a->state == HRF_ATTEMPT_ENDED), "reason", a->reason,
+                     "directory", a->directory, "tasks", tasks);
 }
 
 static json_t *events_json(const struct hrf_event_rows *events)
@@ -137,6 +161,15 @@ static json_t *events_json(const struct hrf_event_rows *events)
     return list;
 }
 
+static enum hrf_status put_json(const json_t *value, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
+    printf("%s\n", text);
+    return HRF_OK;
+}
+
 static enum hrf_status print_json(struct hrf_store *store, const struct evidence *e,
                                   const struct hrf_slide_row *s, struct hrf_error *err)
 {
@@ -147,10 +180,8 @@ static enum hrf_status print_json(struct hrf_store *store, const struct evidence
                                     hrf_slide_state_name(s->state), "reason", s->reason, "path",
                                     hrf_json_string(s->path), "bytes", (json_int_t)s->n_bytes,
                                     "tasks", tasks_json(e, s->id), "events", events_json(&events));
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
     hrf_event_rows_release(&events);
-    return HRF_OK;
+    return put_json(value, err);
 }
 
 static enum hrf_status print_text(struct hrf_store *store, const struct evidence *e,
@@ -172,22 +203,81 @@ static void print_job_task(const struct evidence *e, const struct hrf_task_row *
     print_task(task);
 }
 
-/* False when no job has that name. */
-static bool print_job(const struct evidence *e, const char *job_id)
+static void print_try(const struct evidence *e, const struct hrf_attempt_row *a)
 {
-    bool found = false;
+    printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt, ending(a),
+           a->directory);
+    for (size_t k = 0; k < e->tasks.n_items; k++)
+        if (has_task(a, e->tasks.items[k].id))
+            print_job_task(e, &e->tasks.items[k]);
+}
+
+/* Every try of a job; *found false: no job has that name. */
+static enum hrf_status show_job(const struct evidence *e, const char *job_id, bool json,
+                                bool *found, struct hrf_error *err)
+{
+    HRF_AUTO_JSON tries = json_array();
+    *found = false;
     for (size_t i = 0; i < e->attempts.n_items; i++) {
         const struct hrf_attempt_row *a = &e->attempts.items[i];
         if (strcmp(a->job_id, job_id) != 0)
             continue;
-        found = true;
-        printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt, ending(a),
-               a->directory);
-        for (size_t k = 0; k < e->tasks.n_items; k++)
-            if (has_task(a, e->tasks.items[k].id))
-                print_job_task(e, &e->tasks.items[k]);
+        *found = true;
+        if (json)
+            json_array_append_new(tries, job_json(e, a));
+        else
+            print_try(e, a);
     }
-    return found;
+    if (!json || !*found)
+        return HRF_OK;
+    HRF_AUTO_JSON value = json_pack("{sisssO}", "version", 1, "job", job_id, "attempts", tries);
+    return put_json(value, err);
+}
+
+/* ---- all that did not go well ---- */
+
+static bool went_badly(const struct hrf_attempt_row *a)
+{
+    return a->reason != NULL;
+}
+
+static enum hrf_status show_run(const char *directory, const struct evidence *e, bool json,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_JSON slides = json_array();
+    HRF_AUTO_JSON jobs = json_array();
+    size_t n_done = 0;
+    for (size_t i = 0; i < e->slides.n_items; i++) {
+        const struct hrf_slide_row *s = &e->slides.items[i];
+        HRF_AUTO_FREE char *name = hrf_text_printable(s->name);
+        n_done += s->state == HRF_SLIDE_DONE;
+        if (s->state == HRF_SLIDE_DONE)
+            continue;
+        json_array_append_new(slides,
+                              json_pack("{sossss?}", "slide", hrf_json_string(s->name), "state",
+                                        hrf_slide_state_name(s->state), "reason", s->reason));
+        if (!json)
+            printf("%s: %s%s%s\n", name != NULL ? name : "?", hrf_slide_state_name(s->state),
+                   s->reason != NULL ? ": " : "", s->reason != NULL ? s->reason : "");
+    }
+    for (size_t i = 0; i < e->attempts.n_items; i++) {
+        const struct hrf_attempt_row *a = &e->attempts.items[i];
+        if (!went_badly(a))
+            continue;
+        json_array_append_new(jobs, job_json(e, a));
+        if (!json)
+            printf("job %s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
+                   ending(a), a->directory);
+    }
+    if (!json) {
+        printf("%zu of %zu slides are done\n", n_done, e->slides.n_items);
+        return HRF_OK;
+    }
+    HRF_AUTO_JSON value = json_pack("{siso s{sIsI} sOsO}", "version", 1, "directory",
+                                    hrf_json_string(directory), "slides", "total",
+                                    (json_int_t)e->slides.n_items, "done", (json_int_t)n_done,
+                                    "not_done", slides, "jobs", jobs);
+    return put_json(value, err);
 }
 
 static enum hrf_status unknown(const char *directory, const struct evidence *e, const char *name,
@@ -214,7 +304,9 @@ static enum hrf_status find(struct hrf_store *store, const struct evidence *e,
         if (strcmp(e->slides.items[i].name, name) == 0)
             return json ? print_json(store, e, &e->slides.items[i], err)
                         : print_text(store, e, &e->slides.items[i], err);
-    return !json && print_job(e, name) ? HRF_OK : unknown(directory, e, name, err);
+    bool found;
+    HRF_TRY(show_job(e, name, json, &found, err));
+    return found ? HRF_OK : unknown(directory, e, name, err);
 }
 
 static enum hrf_status why(const char *directory, const char *name, bool json,
@@ -225,7 +317,8 @@ static enum hrf_status why(const char *directory, const char *name, bool json,
     HRF_TRY(hrf_cli_open(directory, &store, err));
     enum hrf_status status = evidence_read(store, &e, err);
     if (status == HRF_OK)
-        status = find(store, &e, directory, name, json, err);
+        status = name == NULL ? show_run(directory, &e, json, err)
+                              : find(store, &e, directory, name, json, err);
     evidence_release(&e);
     return status;
 }
@@ -234,23 +327,26 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false;
     const struct hrf_option options[] = {
-        { "json", NULL, "print JSON (of a slide)", HRF_OPTION_FLAG, &json },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    if (why(args.operands[0], args.operands[1], json, &err) != HRF_OK)
+    const char *name = args.n_operands > 1 ? args.operands[1] : NULL;
+    if (why(args.operands[0], name, json, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     return 0;
 }
 
 const struct hrf_command hrf_cli_why = {
     .name = "why",
-    .operands = "DIR SLIDE|JOB",
+    .operands = "DIR [SLIDE|JOB]",
     .summary = "tell why a slide, or a job, is as it is",
-    .min_operands = 2,
+    .details = "Without a name: every slide that is not done, and every try of a job that did not "
+               "end well.",
+    .min_operands = 1,
     .max_operands = 2,
     .run = run,
 };

@@ -35,6 +35,26 @@ expect_text "test_004: failed"
 expect_code 0 "$flow" report "$scratch/run"
 expect_code 0 "$flow" plan "$scratch/w.yaml"
 expect_code 2 "$flow" why "$scratch/run" nobody
+expect_code 0 "$flow" why "$scratch/run"
+expect_text "test_004: failed: "
+expect_text "3 of 4 slides are done"
+expect_code 0 "$flow" why "$scratch/run" --json
+python3 - "$scratch/out" <<'END'
+import json, sys
+v = json.load(open(sys.argv[1]))
+assert v["slides"] == {"total": 4, "done": 3}, v
+assert [(s["slide"], s["state"]) for s in v["not_done"]] == [("test_004", "failed")], v
+assert "damaged" in v["not_done"][0]["reason"], v
+END
+expect_code 0 "$flow" why "$scratch/run" test_004 --json
+job=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tasks"][0]["jobs"][0]["job"])' "$scratch/out")
+expect_code 0 "$flow" why "$scratch/run" "$job" --json
+python3 - "$scratch/out" "$job" <<'END'
+import json, sys
+v = json.load(open(sys.argv[1]))
+assert v["job"] == sys.argv[2] and v["attempts"][0]["attempt"] == 1 and v["attempts"][0]["ended"], v
+assert "test_004" in [t["slide"] for t in v["attempts"][0]["tasks"]], v
+END
 expect_code 2 "$flow" status "$scratch/nowhere"
 
 # What cannot be run is refused with a sentence.
