@@ -211,9 +211,12 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
            (double)r->batch / b->median, (double)r->batch / b->max, (double)r->batch / b->min,
            b->operations / (double)r->batch * 1e-9, b->operations / b->median * 1e-9,
            (double)hrf_session_memory_total(&b->memory) / 0x1p30);
-    if (b->n_bands > 1)
-        printf(", in %d bands, %.1f %% computed twice", b->n_bands, 100 * (b->recomputed - 1));
-    else if (isfinite(b->convolutions))
+    if (b->bands.n_bands > 1) {
+        char text[96];
+        hrf_bands_text(&b->bands, text);
+        printf(", %s", text);
+    }
+    if (b->bands.n_bands == 1 && isfinite(b->convolutions))
         printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
     printf("\n");
     print_ranks(b);
@@ -233,9 +236,11 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         return HRF_OK;
     }
     HRF_AUTO_JSON value = to_json(r, b);
-    if (value != NULL && b->n_bands > 1) {
-        json_object_set_new(value, "bands", json_integer(b->n_bands));
-        json_object_set_new(value, "recomputed", hrf_json_number(b->recomputed));
+    if (value != NULL && b->bands.n_bands > 1) {
+        json_object_set_new(value, "bands", json_integer(b->bands.n_bands));
+        json_object_set_new(value, "rows", json_string(b->bands.keeps ? "kept" : "recomputed"));
+        json_object_set_new(value, "kept_bytes", json_integer(b->bands.kept_bytes));
+        json_object_set_new(value, "recomputed", hrf_json_number(b->bands.recomputed));
     }
     if (value != NULL && r->layers)
         json_object_set_new(value, "layers", layers_to_json(b));

@@ -252,7 +252,7 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
 
 static void tell_notes(const struct hrf_network *network)
 {
-    char bands[128] = "";
+    char bands[HRF_BANDED_TEXT] = "";
     fputs(hrf_network_notes(network), stderr);
     if (hrf_network_banded(network) == NULL)
         return;

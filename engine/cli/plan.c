@@ -168,7 +168,8 @@ static enum hrf_status show(struct planning *p, const struct hrf_prediction *pre
     struct hrf_error why = { .text = "" };
     const bool is_only = p->n_counts == 1;
     if (prediction->n_ranks == 1 && !outlook.fits) {
-        const bool helps = hrf_planner_predict_bands(p->single_planner, &bands, &why) == HRF_OK;
+        const bool helps = hrf_planner_predict_bands(p->single_planner, prediction->layout.bands,
+                                                     &bands, &why) == HRF_OK;
         outlook.bands = helps ? &bands : NULL;
         outlook.bands_refusal = helps ? NULL : why.text;
     }

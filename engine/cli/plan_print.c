@@ -76,8 +76,7 @@ static void print_bands(const struct hrf_outlook *o, FILE *out)
 {
     char layout[96];
     const struct hrf_bands_prediction *b = o->bands;
-    snprintf(layout, sizeof layout, "in %d bands, %.1f %% computed twice", b->plan.n_bands,
-             100 * (b->plan.recomputed - 1));
+    hrf_bands_text(&b->plan, layout);
     fprintf(out, "%5d  %-44s %10.2f %10.3g %8.2f %8.0f %% %10.3f\n", 1, layout, b->seconds * 1e3,
             (double)o->prediction->n_images / b->seconds, o->single_seconds / b->seconds,
             100 * o->single_seconds / b->seconds, (double)bands_bytes(b) / 0x1p30);
@@ -131,14 +130,15 @@ static json_t *origins_json(const struct hrf_prediction *p)
 static json_t *bands_json(const struct hrf_outlook *o)
 {
     const struct hrf_bands_prediction *b = o->bands;
-    return json_pack("{sisososososIsIsIsI}", "bands", b->plan.n_bands, "recomputed",
-                     hrf_json_number(b->plan.recomputed), "seconds", hrf_json_number(b->seconds),
-                     "images_per_second",
-                     hrf_json_number((double)o->prediction->n_images / b->seconds),
-                     "first_node_whole", json_string(o->graph->nodes[b->plan.cut].name),
-                     "peak_memory_bytes", (json_int_t)bands_bytes(b), "activation_bytes",
-                     (json_int_t)b->activation_bytes, "weight_bytes", (json_int_t)b->weight_bytes,
-                     "workspace_bytes", (json_int_t)b->workspace_bytes);
+    return json_pack(
+        "{sisssIsosososssIsIsIsI}", "bands", b->plan.n_bands, "rows",
+        b->plan.keeps ? "kept" : "recomputed", "kept_bytes", (json_int_t)b->plan.kept_bytes,
+        "recomputed", hrf_json_number(b->plan.recomputed), "seconds", hrf_json_number(b->seconds),
+        "images_per_second", hrf_json_number((double)o->prediction->n_images / b->seconds),
+        "first_node_whole", o->graph->nodes[b->plan.cut].name, "peak_memory_bytes",
+        (json_int_t)bands_bytes(b), "activation_bytes", (json_int_t)b->activation_bytes,
+        "weight_bytes", (json_int_t)b->weight_bytes, "workspace_bytes",
+        (json_int_t)b->workspace_bytes);
 }
 
 json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)

@@ -276,7 +276,7 @@ static int64_t count_constant(const struct hrf_network *network)
 static void tell_bands(const struct hrf_worker *job, const struct hrf_job_task *task,
                        int64_t n_before)
 {
-    char text[128];
+    char text[HRF_BANDED_TEXT];
     if (hrf_network_banded(job->network) == NULL)
         return;
     hrf_banded_text(hrf_network_banded(job->network), n_before, text);

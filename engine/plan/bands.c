@@ -1,25 +1,129 @@
 #include "engine/plan/bands.h"
 
-#include "engine/ir/resize.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/kept.h"
 
-#include <float.h>
-#include <string.h>
+#include <stdio.h>
 
-enum { MOST_BANDS = 256 };
+/* ---- where bands end ---- */
 
-enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_bands,
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Rows of the image for `down` of which the operator's output has `up`. */
+static void find_steps(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                       int64_t *up)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    *down = *up = 1;
+    if (node->op == HRF_OP_CONV || node->op == HRF_OP_MAX_POOL || node->op == HRF_OP_AVERAGE_POOL)
+        *down = a->window.stride[0];
+    else if (node->op == HRF_OP_CONV_TRANSPOSE)
+        *up = a->window.stride[0];
+    else if (node->op == HRF_OP_SPACE_TO_DEPTH)
+        *down = a->size;
+    else if (node->op == HRF_OP_DEPTH_TO_SPACE)
+        *up = a->size;
+    for (int32_t i = 0; i < a->n_axes && node->op == HRF_OP_SLICE; i++)
+        *down = a->axes[i] == 2 ? a->steps[i] : *down;
+    if (node->op == HRF_OP_RESIZE) {
+        *down = graph->values[node->inputs[0]].shape.dims[2];
+        *up = graph->values[node->outputs[0]].shape.dims[2];
+    }
+}
+
+/* The fewest rows of the image that are whole rows of every value: bands of a multiple of them are
+ * alike. 1 where there are none but the image's own. */
+static enum hrf_status find_period(const struct hrf_graph *head, int64_t n_rows, int64_t *period,
+                                   struct hrf_error *err)
+{
+    /* A row of value v is down[v] / up[v] rows of the image. */
+    HRF_AUTO_FREE int64_t *down = hrf_alloc_array(2 * (size_t)head->n_values + 1, sizeof *down);
+    if (down == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    int64_t *up = down + head->n_values;
+    for (int32_t v = 0; v < head->n_values; v++)
+        down[v] = up[v] = 1;
+    *period = 1;
+    for (int32_t n = 0; n < head->n_nodes; n++) {
+        const struct hrf_node *node = &head->nodes[n];
+        const int32_t from = node->inputs[0], to = node->outputs[0];
+        int64_t by[2];
+        find_steps(head, node, &by[0], &by[1]);
+        down[to] = down[from] * by[0];
+        up[to] = up[from] * by[1];
+        const int64_t common = greatest_divisor(down[to], up[to]);
+        down[to] /= common;
+        up[to] /= common;
+        *period *= down[to] / greatest_divisor(*period, down[to]);
+        if (*period < 1 || *period > n_rows) {
+            *period = 1;
+            return HRF_OK;
+        }
+    }
+    return HRF_OK;
+}
+
+/* Where bands end in rows of the image: as many rows each, what is left last; or, where that would
+ * be fewer bands, shares that are as even as can be. */
+static void set_ends(int64_t n_rows, int64_t period, int32_t n_bands, int64_t *ends)
+{
+    int64_t n_periods = (n_rows + period - 1) / period;
+    if (n_periods < n_bands) {
+        period = 1;
+        n_periods = n_rows;
+    }
+    const int64_t each = (n_periods + n_bands - 1) / n_bands;
+    const bool is_even = n_periods > 0 && (n_periods + each - 1) / each == n_bands;
+    for (int32_t band = 0; band < n_bands; band++) {
+        const int64_t end = period *
+                            (is_even ? each * (band + 1) : n_periods * (band + 1) / n_bands);
+        ends[band] = end < n_rows ? end : n_rows;
+    }
+}
+
+enum hrf_status hrf_bands_make_alike(const struct hrf_graph *head, int32_t *n_bands,
+                                     struct hrf_error *err)
+{
+    const int64_t n_rows = head->values[head->inputs[0]].shape.dims[2];
+    int64_t period;
+    HRF_TRY(find_period(head, n_rows, &period, err));
+    const int64_t n_periods = (n_rows + period - 1) / period;
+    const int64_t each = (n_periods + *n_bands - 1) / *n_bands;
+    if (n_periods >= *n_bands)
+        *n_bands = (int32_t)((n_periods + each - 1) / each);
+    return HRF_OK;
+}
+
+/* ---- parts ---- */
+
+enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_bands, bool keeps,
                                     struct hrf_partition **out, struct hrf_error *err)
 {
     struct hrf_layout_plan layout = hrf_layout_single();
     HRF_AUTO(hrf_partition) p = NULL;
     HRF_AUTO_FREE bool *recompute = hrf_calloc((size_t)head->n_values + 1, sizeof *recompute);
-    if (recompute == NULL)
+    HRF_AUTO_FREE int64_t *ends = hrf_calloc((size_t)n_bands, sizeof *ends);
+    const struct hrf_shape *image = &head->values[head->inputs[0]].shape;
+    int64_t period = 1;
+    if (recompute == NULL || ends == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    if (image->rank != 4)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "bands of an input that is no image");
+    HRF_TRY(find_period(head, image->dims[2], &period, err));
+    set_ends(image->dims[2], period, n_bands, ends);
     layout.rows = n_bands;
     for (int32_t v = 0; v < head->n_values; v++)
-        recompute[v] = true;
-    const struct hrf_partition_wishes wishes = { .recompute = recompute, .keep_outputs = true };
+        recompute[v] = !keeps;
+    const struct hrf_partition_wishes wishes = { .recompute = recompute,
+                                                 .keep_outputs = true,
+                                                 .fronts = keeps ? ends : NULL };
     HRF_TRY(hrf_partition_create(head, &layout, &wishes, &p, err));
     for (int32_t n = 0; n < head->n_nodes; n++)
         if (!p->is_split[head->nodes[n].outputs[0]])
@@ -71,18 +175,20 @@ enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
     return HRF_OK;
 }
 
-/* The rows of a RESIZE come from the same places of what each of the bands has. */
-static bool resizes_alike(const struct hrf_graph *graph, const struct hrf_node *node,
-                          const struct hrf_box *a, const struct hrf_box *b)
+static bool are_brought_alike(const struct hrf_partition *p, int32_t a, int32_t b)
 {
-    const struct hrf_attributes x = hrf_region_attributes(graph, node, a);
-    const struct hrf_attributes y = hrf_region_attributes(graph, node, b);
-    for (int64_t i = 0; node->op == HRF_OP_RESIZE && i < a->hi[0] - a->lo[0]; i++) {
-        const struct hrf_resize_tap u = hrf_resize_tap_at(&x.resize, 0, 0, 0, i);
-        const struct hrf_resize_tap v = hrf_resize_tap_at(&y.resize, 0, 0, 0, i);
-        for (int32_t t = 0; t < hrf_resize_n(&x.resize); t++)
-            if (u.index[t] != v.index[t] || u.weight[t] != v.weight[t])
+    for (int32_t e = 0; e < p->n_exchanges; e++) { /* a crop of what the band has */
+        const struct hrf_exchange *x = &p->exchanges[e];
+        const struct hrf_box *u = &x->need[a], *v = &x->need[b];
+        if (hrf_box_is_empty(u) || hrf_box_is_empty(v)) {
+            if (hrf_box_is_empty(u) != hrf_box_is_empty(v))
                 return false;
+            continue;
+        }
+        if (u->hi[0] - u->lo[0] != v->hi[0] - v->lo[0] ||
+            x->local[a].hi[0] - x->local[a].lo[0] != x->local[b].hi[0] - x->local[b].lo[0] ||
+            u->lo[0] - x->local[a].lo[0] != v->lo[0] - x->local[b].lo[0])
+            return false;
     }
     return true;
 }
@@ -96,178 +202,18 @@ bool hrf_bands_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
             return false;
         if (n < 0 || hrf_box_is_empty(u))
             continue;
-        const struct hrf_attributes x = hrf_region_attributes(p->graph, &p->graph->nodes[n], u);
-        const struct hrf_attributes y = hrf_region_attributes(p->graph, &p->graph->nodes[n], w);
-        if (x.window.pad_begin[0] != y.window.pad_begin[0] ||
-            x.window.pad_end[0] != y.window.pad_end[0] || x.pads[2] != y.pads[2] ||
-            x.pads[6] != y.pads[6] || !resizes_alike(p->graph, &p->graph->nodes[n], u, w))
+        if (!hrf_region_are_alike(p->graph, &p->graph->nodes[n], u, w))
             return false;
     }
-    for (int32_t e = 0; e < p->n_exchanges; e++) { /* a crop of what the band has */
-        const struct hrf_exchange *x = &p->exchanges[e];
-        if (x->need[a].lo[0] - x->local[a].lo[0] != x->need[b].lo[0] - x->local[b].lo[0] ||
-            x->need[a].hi[0] - x->need[a].lo[0] != x->need[b].hi[0] - x->need[b].lo[0])
-            return false;
-    }
-    return true;
+    return are_brought_alike(p, a, b) && (p->fronts == NULL || hrf_kept_are_alike(p, a, b));
 }
 
-/* ---- choosing ---- */
-
-static double operations_of(const struct hrf_graph *graph, int32_t first, int32_t end)
+void hrf_bands_text(const struct hrf_bands_plan *plan, char out[96])
 {
-    double sum = 0;
-    for (int32_t n = first; n < end; n++)
-        sum += hrf_node_operations(graph, &graph->nodes[n]);
-    return sum;
-}
-
-/* Operations of all bands: each node's in proportion to the rows that are computed of it. */
-static double banded_operations(const struct hrf_graph *graph, const struct hrf_partition *p,
-                                int32_t cut)
-{
-    double sum = 0;
-    for (int32_t n = 0; n < cut; n++) {
-        const struct hrf_node *node = &p->graph->nodes[n];
-        int64_t rows = 0;
-        for (int32_t band = 0; band < p->n_ranks; band++) {
-            const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], band);
-            rows += hrf_box_is_empty(box) ? 0 : box->hi[0] - box->lo[0];
-        }
-        sum += hrf_node_operations(graph, &graph->nodes[n]) * (double)rows /
-               (double)p->graph->values[node->outputs[0]].shape.dims[2];
-    }
-    return sum;
-}
-
-static enum hrf_status arena_of(const struct hrf_graph *graph, int64_t *bytes,
-                                struct hrf_error *err)
-{
-    HRF_AUTO(hrf_plan) plan = NULL;
-    HRF_TRY(hrf_plan_create(graph, &plan, err));
-    *bytes = plan->arena_bytes;
-    return HRF_OK;
-}
-
-/* The largest band stands in the middle: both its sides overlap. */
-static enum hrf_status try_bands(const struct hrf_graph *graph, const struct hrf_halves *halves,
-                                 int32_t cut, int32_t n_bands, struct hrf_bands_plan *out,
-                                 struct hrf_error *err)
-{
-    HRF_AUTO(hrf_partition) p = NULL;
-    HRF_AUTO(hrf_graph) band = NULL;
-    int64_t tail, largest;
-    HRF_TRY(hrf_bands_partition(halves->head, n_bands, &p, err));
-    HRF_TRY(hrf_bands_graph(p, halves, n_bands / 2, &band, err));
-    HRF_TRY(arena_of(halves->tail, &tail, err));
-    HRF_TRY(arena_of(band, &largest, err));
-    const double all = operations_of(graph, 0, graph->n_nodes);
-    const double with = banded_operations(graph, p, cut) +
-                        operations_of(graph, cut, graph->n_nodes);
-    *out = (struct hrf_bands_plan){ .cut = cut,
-                                    .n_bands = n_bands,
-                                    .activation_bytes = tail + largest,
-                                    .recomputed = all > 0 ? with / all : 1 };
-    return HRF_OK;
-}
-
-struct search {
-    const struct hrf_graph *graph;
-    int64_t limit;
-    int32_t n_bands; /* 0: any */
-    struct hrf_bands_plan best, least;
-    bool has_best, has_least;
-};
-
-static void consider(struct search *s, const struct hrf_bands_plan *plan)
-{
-    if (!s->has_least || plan->activation_bytes < s->least.activation_bytes)
-        s->least = *plan;
-    s->has_least = true;
-    const bool fits = s->limit <= 0 || plan->activation_bytes <= s->limit;
-    /* Without a limit the number of bands was asked for: then for what they save. */
-    const bool is_smaller = plan->activation_bytes < s->best.activation_bytes;
-    const bool better = !s->has_best ||
-                        (s->limit <= 0
-                             ? is_smaller
-                             : plan->recomputed < s->best.recomputed ||
-                                   (plan->recomputed <= s->best.recomputed && is_smaller));
-    if (fits && better) {
-        s->best = *plan;
-        s->has_best = true;
-    }
-}
-
-/* Fewest bands first: more of them recompute more, so the first that fits is this cut's best. */
-static enum hrf_status search_cut(struct search *s, int32_t cut, struct hrf_error *err)
-{
-    struct hrf_halves halves = { .head = NULL };
-    struct hrf_error why;
-    if (hrf_halves_create(s->graph, cut, true, &halves, &why) != HRF_OK)
-        return why.status == HRF_E_NOMEM ? hrf_error_set(err, HRF_E_NOMEM, "%s", why.text) : HRF_OK;
-    const int32_t first = s->n_bands > 0 ? s->n_bands : 2;
-    const int32_t last = s->n_bands > 0 ? s->n_bands : MOST_BANDS;
-    enum hrf_status status = HRF_OK;
-    for (int32_t n = first; n <= last && status == HRF_OK; n += n < 8 ? 1 : n / 4) {
-        struct hrf_bands_plan plan;
-        status = try_bands(s->graph, &halves, cut, n, &plan, err);
-        if (status != HRF_OK)
-            break;
-        consider(s, &plan);
-        if (s->limit <= 0 || plan.activation_bytes <= s->limit ||
-            (s->limit > 0 && s->has_best && plan.recomputed >= s->best.recomputed))
-            break;
-    }
-    hrf_halves_release(&halves);
-    return status == HRF_E_UNSUPPORTED ? HRF_OK : status;
-}
-
-/* last[v]: the last node that reads value v; -1: none does. */
-static int32_t *find_last_readers(const struct hrf_graph *graph)
-{
-    int32_t *last = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *last);
-    for (int32_t v = 0; v < graph->n_values && last != NULL; v++)
-        last[v] = -1;
-    for (int32_t n = 0; n < graph->n_nodes && last != NULL; n++)
-        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
-            if (graph->nodes[n].inputs[k] >= 0)
-                last[graph->nodes[n].inputs[k]] = n;
-    return last;
-}
-
-/* One value crosses: a cut through a block would carry its branches too. */
-static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
-{
-    int32_t n = 0;
-    for (int32_t v = 0; v < graph->n_values; v++) {
-        const int32_t producer = graph->values[v].producer;
-        n += producer >= 0 && producer < cut && last_readers[v] >= cut;
-    }
-    return n == 1;
-}
-
-enum hrf_status hrf_bands_choose(const struct hrf_graph *graph, int64_t limit_bytes,
-                                 int32_t n_bands, struct hrf_bands_plan *out, struct hrf_error *err)
-{
-    struct search s = { .graph = graph, .limit = limit_bytes, .n_bands = n_bands };
-    HRF_AUTO_FREE int32_t *last_readers = find_last_readers(graph);
-    if (last_readers == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
-    for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
-        if (!hrf_region_can_split(graph, &graph->nodes[cut - 1]))
-            break;
-        if (is_worth_trying(graph, last_readers, cut))
-            HRF_TRY(search_cut(&s, cut, err));
-    }
-    if (s.has_best) {
-        *out = s.best;
-        return HRF_OK;
-    }
-    if (s.has_least)
-        return hrf_error_set(err, HRF_E_NOMEM,
-                             "%.2f GiB of activations are allowed, and even %d bands need %.2f GiB",
-                             (double)limit_bytes / 0x1p30, s.least.n_bands,
-                             (double)s.least.activation_bytes / 0x1p30);
-    return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                         "the network's first nodes cannot be run in bands of rows");
+    if (plan->keeps)
+        snprintf(out, 96, "in %d bands, %.1f MiB of rows kept", plan->n_bands,
+                 (double)plan->kept_bytes / 0x1p20);
+    else
+        snprintf(out, 96, "in %d bands, %.1f %% computed twice", plan->n_bands,
+                 100 * (plan->recomputed - 1));
 }

@@ -1,6 +1,7 @@
 /* bands_predict.c - what bands will take, before anything is built (bands.h). */
 #include "engine/plan/bands.h"
 
+#include "engine/plan/kept.h"
 #include "engine/plan/plan.h"
 
 #include <string.h>
@@ -22,8 +23,28 @@ static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_no
     return n_bytes;
 }
 
+/* Read and written: what the band has and does not stand where it is needed, and kept rows. */
+static double copied_bytes(const struct hrf_graph *graph, const struct hrf_plan *plan,
+                           const struct hrf_partition *p, int32_t n, int32_t band)
+{
+    const int32_t e = graph->nodes[n].attributes.index;
+    const struct hrf_exchange *x = &p->exchanges[e];
+    const struct hrf_box own = hrf_box_intersect(&x->local[band], &x->need[band]);
+    int64_t n_bytes = 0;
+    if (!hrf_plan_is_in_place(plan, graph, n) && hrf_exchange_takes(x, band))
+        n_bytes += hrf_exchange_bytes(x, &own);
+    if (x->kept >= 0) {
+        const struct hrf_kept_moves m = hrf_kept_moves(p, e, band);
+        n_bytes += hrf_exchange_bytes(x, &m.loaded) + hrf_exchange_bytes(x, &m.added) +
+                   hrf_exchange_bytes(x, &m.stays);
+    }
+    return 2 * (double)n_bytes;
+}
+
+/* `p`: NULL: of the tail. */
 static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hrf_cost_table *costs,
-                                  struct needs *out, struct hrf_error *err)
+                                  const struct hrf_partition *p, int32_t band, struct needs *out,
+                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_plan) plan = NULL;
     HRF_TRY(hrf_plan_create(graph, &plan, err));
@@ -31,8 +52,10 @@ static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hr
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         struct hrf_cost cost;
-        if (node->op == HRF_OP_EXCHANGE) /* a crop of what the band has */
+        if (node->op == HRF_OP_EXCHANGE && p != NULL) {
+            out->seconds += copied_bytes(graph, plan, p, n, band) / costs->rates.bytes;
             continue;
+        }
         HRF_TRY(hrf_cost_of(costs, graph, node, &cost, err));
         out->seconds += cost.seconds;
         out->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
@@ -63,7 +86,7 @@ static enum hrf_status add_kinds(const struct hrf_partition *p, const struct hrf
         if (is_done[band])
             continue;
         HRF_TRY(hrf_bands_graph(p, halves, band, &graph, err));
-        HRF_TRY(find_needs(graph, costs, &one, err));
+        HRF_TRY(find_needs(graph, costs, p, band, &one, err));
         for (int32_t other = band; other < p->n_ranks; other++)
             if (!is_done[other] && hrf_bands_are_alike(p, band, other)) {
                 is_done[other] = true;
@@ -84,13 +107,13 @@ static enum hrf_status predict(const struct hrf_halves *halves, const struct hrf
     HRF_AUTO(hrf_partition) p = NULL;
     struct needs head = { .seconds = 0 }, tail;
     int32_t n_kinds = 0;
-    HRF_TRY(hrf_bands_partition(halves->head, plan->n_bands, &p, err));
+    HRF_TRY(hrf_bands_partition(halves->head, plan->n_bands, plan->keeps, &p, err));
     HRF_TRY(add_kinds(p, halves, costs, &head, &n_kinds, err));
-    HRF_TRY(find_needs(halves->tail, costs, &tail, err));
+    HRF_TRY(find_needs(halves->tail, costs, NULL, 0, &tail, err));
     *out = (struct hrf_bands_prediction){
         .plan = *plan,
         .n_kinds = n_kinds,
-        .activation_bytes = head.activation_bytes + tail.activation_bytes,
+        .activation_bytes = head.activation_bytes + tail.activation_bytes + p->kept_bytes,
         .weight_bytes = head.weight_bytes + tail.weight_bytes,
         .workspace_bytes = head.workspace_bytes + tail.workspace_bytes,
         .seconds = head.seconds + tail.seconds,
@@ -98,29 +121,30 @@ static enum hrf_status predict(const struct hrf_halves *halves, const struct hrf
     return HRF_OK;
 }
 
-enum hrf_status hrf_bands_predict(const struct hrf_graph *graph, const struct hrf_cost_table *costs,
-                                  int64_t limit_bytes, int32_t n_bands,
+enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,
+                                  const struct hrf_bands_wishes *wishes,
                                   struct hrf_bands_prediction *out, struct hrf_error *err)
 {
     enum { TRIES = 6 }; /* as engine/run/banded.c: what weights take, activations get less */
+    const int64_t limit = wishes->limit_bytes;
     struct hrf_bands_prediction p;
-    int64_t for_activations = limit_bytes;
+    struct hrf_bands_wishes less = *wishes;
     for (int i = 0; i < TRIES; i++) {
         struct hrf_halves halves = { .head = NULL };
         struct hrf_bands_plan plan;
-        HRF_TRY(hrf_bands_choose(graph, for_activations, n_bands, &plan, err));
+        HRF_TRY(hrf_bands_choose(graph, &less, &plan, err));
         enum hrf_status status = hrf_halves_create(graph, plan.cut, false, &halves, err);
         if (status == HRF_OK)
-            status = predict(&halves, &plan, costs, &p, err);
+            status = predict(&halves, &plan, wishes->costs, &p, err);
         hrf_halves_release(&halves);
         HRF_TRY(status);
         const int64_t all = p.activation_bytes + p.weight_bytes + p.workspace_bytes;
-        if (limit_bytes <= 0 || all <= limit_bytes) {
+        if (limit <= 0 || all <= limit) {
             *out = p;
             return HRF_OK;
         }
-        for_activations = plan.activation_bytes - (all - limit_bytes);
-        if (n_bands > 0 || for_activations <= 0)
+        less.limit_bytes = plan.activation_bytes - (all - limit);
+        if (wishes->n_bands > 0 || less.limit_bytes <= 0)
             break;
     }
     return hrf_error_set(err, HRF_E_NOMEM,
@@ -129,5 +153,5 @@ enum hrf_status hrf_bands_predict(const struct hrf_graph *graph, const struct hr
                          p.plan.n_bands,
                          (double)(p.activation_bytes + p.weight_bytes + p.workspace_bytes) / 0x1p30,
                          (double)p.activation_bytes / 0x1p30, (double)p.weight_bytes / 0x1p30,
-                         (double)p.workspace_bytes / 0x1p30, (double)limit_bytes / 0x1p30);
+                         (double)p.workspace_bytes / 0x1p30, (double)limit / 0x1p30);
 }

@@ -13,7 +13,7 @@ void hrf_halves_release(struct hrf_halves *halves)
 struct cutting {
     const struct hrf_graph *from;
     int32_t cut;
-    bool bare;
+    bool borrows;
     struct hrf_halves *to;
     int32_t *in_head, *in_tail; /* [values of from]; -1: not there */
 };
@@ -46,14 +46,13 @@ static int32_t find_mean(const struct hrf_graph *graph, int32_t value)
 static enum hrf_status copy_value(const struct cutting *c, struct hrf_graph *to, int32_t value,
                                   int32_t *index, struct hrf_error *err)
 {
-    static const char nothing[8];
     const struct hrf_value *v = &c->from->values[value];
-    const struct hrf_shape one = { .rank = 1, .dims = { 1 } };
-    const bool is_bare = v->data != NULL && c->bare;
     if (*index >= 0)
         return HRF_OK;
-    HRF_TRY(hrf_graph_add_value(to, v->name, v->dtype, is_bare ? &one : &v->shape,
-                                is_bare ? nothing : v->data, index, err));
+    if (v->data != NULL && c->borrows)
+        HRF_TRY(hrf_graph_borrow_value(to, v->name, v->dtype, &v->shape, v->data, index, err));
+    else
+        HRF_TRY(hrf_graph_add_value(to, v->name, v->dtype, &v->shape, v->data, index, err));
     to->values[*index].quantization = v->quantization;
     return HRF_OK;
 }
@@ -178,7 +177,7 @@ static enum hrf_status cut_graph(struct cutting *c, struct hrf_error *err)
     return set_ends(c, err);
 }
 
-enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bool bare,
+enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bool borrows,
                                   struct hrf_halves *out, struct hrf_error *err)
 {
     const size_t n = (size_t)graph->n_values;
@@ -188,7 +187,7 @@ enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bo
         return no_memory(err);
     for (size_t i = 0; i < 2 * n; i++)
         in_head[i] = -1;
-    struct cutting c = { graph, cut, bare, &halves, in_head, in_head + n };
+    struct cutting c = { graph, cut, borrows, &halves, in_head, in_head + n };
     const enum hrf_status status = cut_graph(&c, err);
     if (status != HRF_OK)
         hrf_halves_release(&halves);

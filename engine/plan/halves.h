@@ -21,10 +21,11 @@ struct hrf_halves {
 };
 
 /* `graph`: shapes known; its outputs are made, and its inputs read, on one side each:
- * HRF_E_UNSUPPORTED otherwise. `bare`: constants are place holders without numbers, for planning
- * memory. */
-HRF_CHECKED enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bool bare,
-                                              struct hrf_halves *out, struct hrf_error *err);
+ * HRF_E_UNSUPPORTED otherwise. `borrows`: constants stay the graph's, which then outlives the
+ * halves. */
+HRF_CHECKED enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut,
+                                              bool borrows, struct hrf_halves *out,
+                                              struct hrf_error *err);
 void hrf_halves_release(struct hrf_halves *halves);
 
 #endif

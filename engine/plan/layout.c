@@ -6,6 +6,8 @@
 
 static const char *const halos_names[] = { "auto", "plain", "overlap" };
 _Static_assert(sizeof halos_names / sizeof halos_names[0] == HRF_N_HALOS, "a name for each");
+static const char *const bands_names[] = { "auto", "keep", "recompute" };
+_Static_assert(sizeof bands_names / sizeof bands_names[0] == HRF_N_BANDS_ROWS, "a name for each");
 
 static bool read_number(const char *text, int32_t *out, const char **end)
 {
@@ -42,6 +44,11 @@ static bool read_part(const char *part, struct hrf_layout_plan *l)
             l->halos = (enum hrf_halos)h;
             return true;
         }
+    for (int b = 0; b < HRF_N_BANDS_ROWS && strncmp(part, "bands=", 6) == 0; b++)
+        if (strcmp(part + 6, bands_names[b]) == 0) {
+            l->bands = (enum hrf_bands_rows)b;
+            return true;
+        }
     return false;
 }
 
@@ -52,6 +59,11 @@ static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
     if (ranks > HRF_MAX_RANKS)
         return hrf_error_set(err, HRF_E_USER, "layout '%s' has %lld ranks; %d are the most", text,
                              (long long)ranks, HRF_MAX_RANKS);
+    if (l->bands != HRF_BANDS_AUTO && ranks > 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "layout '%s' has %lld ranks, and bands are for one; give each rank "
+                             "less of the image (spatial=...) instead",
+                             text, (long long)ranks);
     if (l->bidirectional && l->stages < 2)
         return hrf_error_set(err, HRF_E_USER,
                              "layout '%s': bidirectional mirrors a pipeline, so it needs stages=2 "
@@ -97,8 +109,8 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
             return hrf_error_set(err, HRF_E_USER,
                                  "layout '%s': '%s' is not a part of one; parts are data=N, "
                                  "spatial=R or spatial=RxC, stages=N, microbatches=N, "
-                                 "bidirectional and halos=auto, plain or overlap, joined by "
-                                 "commas, N from 1 to %d",
+                                 "bidirectional, halos=auto, plain or overlap and bands=auto, keep "
+                                 "or recompute, joined by commas, N from 1 to %d",
                                  text, part, HRF_MAX_RANKS);
         if (is_again(text, at))
             return hrf_error_set(err, HRF_E_USER, "layout '%s': '%.*s' is given twice", text,
@@ -153,6 +165,8 @@ void hrf_layout_text(const struct hrf_layout_plan *l, char out[96])
         n += (size_t)snprintf(out + n, 96 - n, ",bidirectional");
     if (l->halos != HRF_HALOS_AUTO)
         n += (size_t)snprintf(out + n, 96 - n, ",halos=%s", halos_names[l->halos]);
+    if (l->bands != HRF_BANDS_AUTO)
+        n += (size_t)snprintf(out + n, 96 - n, ",bands=%s", bands_names[l->bands]);
     if (n == 0)
         snprintf(out, 96, "single");
     else

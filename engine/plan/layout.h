@@ -1,5 +1,5 @@
 /* layout.h - how ranks share the work: data=D,spatial=RxC,stages=S,microbatches=M,bidirectional,
- * halos=H.
+ * halos=H,bands=B.
  *
  * D groups each take a share of the batch; in a group S stages follow one another, and the ranks of
  * a stage, R x C of them, each own a part of every image. Ranks: D * S * R * C.
@@ -19,10 +19,15 @@ enum { HRF_MAX_RANKS = 1024 };
  * interior is computed, wherever there is one. */
 enum hrf_halos { HRF_HALOS_AUTO, HRF_HALOS_PLAIN, HRF_HALOS_OVERLAP, HRF_N_HALOS };
 
+/* How bands of an image that is too large come by the rows of the ones before them (bands.h). AUTO:
+ * what costs less. */
+enum hrf_bands_rows { HRF_BANDS_AUTO, HRF_BANDS_KEEP, HRF_BANDS_RECOMPUTE, HRF_N_BANDS_ROWS };
+
 struct hrf_layout_plan {
     int32_t data, rows, columns, stages, microbatches;
     bool bidirectional; /* two mirrored pipelines, half of the micro-batches each */
     enum hrf_halos halos;
+    enum hrf_bands_rows bands; /* of one rank */
 };
 static inline struct hrf_layout_plan hrf_layout_single(void)
 {

@@ -1,5 +1,5 @@
 /* partition.c - who computes what, and what has to be brought for it. */
-#include "engine/plan/partition.h"
+#include "engine/plan/kept.h"
 
 #include <string.h>
 
@@ -11,6 +11,10 @@ void hrf_partition_destroy(struct hrf_partition *p)
         hrf_free(p->exchanges[i].have); /* one block with local and need */
     for (int32_t i = 0; i < p->n_reduces; i++)
         hrf_free(p->reduces[i].gives);
+    for (int32_t i = 0; i < p->n_kept; i++)
+        hrf_free(p->kept[i].lo);
+    hrf_free(p->kept);
+    hrf_free(p->fronts);
     hrf_free(p->stage_of_node);
     hrf_free(p->is_split);
     hrf_free(p->is_recomputed);
@@ -107,19 +111,29 @@ static bool parts_have_inputs(const struct hrf_partition *p, const struct hrf_no
     return true;
 }
 
-static void find_splits(struct hrf_partition *p, const bool *recompute)
+/* Whether bands that run in turn keep rows of the value rather than compute them again. */
+static bool is_kept(const struct hrf_partition *p, int32_t value)
 {
+    return p->fronts != NULL && p->is_split[value] && !p->is_recomputed[value];
+}
+
+static void find_splits(struct hrf_partition *p, const struct hrf_partition_wishes *wishes)
+{
+    const bool *recompute = wishes->recompute;
+    const bool in_turn = wishes->fronts != NULL;
     const struct hrf_graph *graph = p->graph;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const struct hrf_shape *shape = &graph->values[graph->inputs[i]].shape;
         p->is_split[graph->inputs[i]] = shape->rank == 4;
-        p->is_recomputed[graph->inputs[i]] = true; /* each rank is fed what it needs */
+        /* each rank is fed what it needs */
+        p->is_recomputed[graph->inputs[i]] = !in_turn ||
+                                             (recompute != NULL && recompute[graph->inputs[i]]);
     }
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         const int32_t value = node->outputs[0];
         p->is_split[value] = stage_ranks(p) > 1 && hrf_region_can_split(graph, node) &&
-                             parts_have_inputs(p, node);
+                             (in_turn || parts_have_inputs(p, node));
         p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value];
     }
 }
@@ -178,6 +192,8 @@ static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
             continue; /* the hull of the needs, gathered from its consumers */
         if (!is_in_stage(p, r, stage))
             *box_at(p, value, r) = (struct hrf_box){ .lo = { 0 } };
+        else if (is_kept(p, value))
+            *box_at(p, value, r) = hrf_fronts_box(p, value, r);
         else if (p->is_split[value])
             *box_at(p, value, r) = share(p, value, r);
         else
@@ -189,6 +205,8 @@ static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
 static void find_boxes(struct hrf_partition *p)
 {
     const struct hrf_graph *graph = p->graph;
+    for (int32_t i = 0; i < graph->n_inputs && p->fronts != NULL; i++)
+        set_boxes_of(p, graph->inputs[i], 0);
     for (int32_t i = 0; i < graph->n_outputs; i++) /* an input that is an output */
         if (p->is_recomputed[graph->outputs[i]])
             *box_at(p, graph->outputs[i],
@@ -248,17 +266,32 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
                                 .element_bytes = hrf_dtype_size(v->dtype),
                                 .have = x->have,
                                 .local = x->have + p->n_ranks,
-                                .need = x->have + 2 * p->n_ranks };
+                                .need = x->have + 2 * p->n_ranks,
+                                .source = HRF_NO_EXCHANGE,
+                                .kept = -1 };
     bool given = false; /* a whole value is given by the first rank that has it */
     for (int32_t r = 0; r < p->n_ranks; r++) {
         x->local[r] = *hrf_partition_box(p, value, r);
         x->need[r] = need[r];
         const bool gives = !p->is_recomputed[value] && (p->is_split[value] || !given) &&
-                           !hrf_box_is_empty(&x->local[r]);
+                           !hrf_box_is_empty(&x->local[r]) && p->fronts == NULL;
         if (gives)
             x->have[r] = x->local[r];
         given |= gives;
     }
+}
+
+enum hrf_status hrf_partition_add_exchange(struct hrf_partition *p, int32_t value,
+                                           const struct hrf_box *need, int32_t *index,
+                                           struct hrf_error *err)
+{
+    struct hrf_exchange *x = &p->exchanges[p->n_exchanges];
+    x->have = hrf_calloc(3 * (size_t)p->n_ranks, sizeof *x->have);
+    if (x->have == NULL)
+        return no_memory(err);
+    fill_exchange(p, value, need, x);
+    *index = p->n_exchanges++;
+    return HRF_OK;
 }
 
 /* *feed_out: what brings `need` of the value. */
@@ -270,15 +303,8 @@ static enum hrf_status feed(struct hrf_partition *p, const struct hrf_node *node
     if (is_there(p, node, k, value, need))
         return HRF_OK;
     *feed_out = find_exchange(p, value, need);
-    if (*feed_out != HRF_NO_EXCHANGE)
-        return HRF_OK;
-    struct hrf_exchange *x = &p->exchanges[p->n_exchanges];
-    x->have = hrf_calloc(3 * (size_t)p->n_ranks, sizeof *x->have);
-    if (x->have == NULL)
-        return no_memory(err);
-    fill_exchange(p, value, need, x);
-    *feed_out = p->n_exchanges++;
-    return HRF_OK;
+    return *feed_out != HRF_NO_EXCHANGE ? HRF_OK
+                                        : hrf_partition_add_exchange(p, value, need, feed_out, err);
 }
 
 static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf_error *err)
@@ -311,7 +337,7 @@ static enum hrf_status feed_node(struct hrf_partition *p, int32_t n, struct hrf_
     const struct hrf_node *node = &p->graph->nodes[n];
     for (int32_t k = 0; k < node->n_inputs; k++) {
         p->feeds[p->first_feed[n] + k] = HRF_NO_EXCHANGE;
-        if (!comes_at_run_time(p->graph, node->inputs[k]))
+        if (!comes_at_run_time(p->graph, node->inputs[k]) || is_kept(p, node->inputs[k]))
             continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
             need[r] = needed(p, node, k, r);
@@ -338,6 +364,9 @@ static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err
         need[p->output_rank] = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
         HRF_TRY(feed(p, NULL, 0, graph->outputs[i], need, &p->output_feeds[i], err));
     }
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (is_kept(p, v) && graph->values[v].data == NULL)
+            HRF_TRY(hrf_kept_feed(p, v, err));
     return HRF_OK;
 }
 
@@ -356,14 +385,15 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->is_recomputed = hrf_calloc(n_values, sizeof *p->is_recomputed);
     p->is_overlapped = hrf_calloc(n_nodes, sizeof *p->is_overlapped);
     p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
-    p->exchanges = hrf_calloc(n_feeds + 1, sizeof *p->exchanges);
+    p->exchanges = hrf_calloc(n_feeds + n_values + 1, sizeof *p->exchanges); /* kept.c: one more */
+    p->kept = hrf_calloc(n_values, sizeof *p->kept);
     p->reduces = hrf_calloc(n_nodes, sizeof *p->reduces);
     p->first_feed = hrf_calloc(n_nodes, sizeof *p->first_feed);
     p->feeds = hrf_calloc(n_inputs + 1, sizeof *p->feeds);
     p->reduce_of = hrf_calloc(n_nodes, sizeof *p->reduce_of);
     p->output_feeds = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_feeds);
     if (p->stage_of_node == NULL || p->is_split == NULL || p->is_recomputed == NULL ||
-        p->is_overlapped == NULL || p->boxes == NULL || p->exchanges == NULL ||
+        p->is_overlapped == NULL || p->kept == NULL || p->boxes == NULL || p->exchanges == NULL ||
         p->reduces == NULL || p->first_feed == NULL || p->feeds == NULL || p->reduce_of == NULL ||
         p->output_feeds == NULL)
         return no_memory(err);
@@ -392,10 +422,12 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     p->output_rank = p->n_ranks - stage_ranks(p);
     HRF_TRY(allocate(p, err));
     HRF_TRY(cut_stages(p, wishes, err));
-    find_splits(p, wishes->recompute);
+    find_splits(p, wishes);
     if (wishes->overlap != NULL)
         memcpy(p->is_overlapped, wishes->overlap, (size_t)graph->n_nodes * sizeof(bool));
     keep_shared(p);
+    if (wishes->fronts != NULL)
+        HRF_TRY(hrf_fronts_find(p, wishes->fronts, err));
     find_boxes(p);
     HRF_TRY(find_feeds(p, err));
     HRF_TRY(hrf_partition_check(p, err));
@@ -436,6 +468,16 @@ int64_t hrf_exchange_place_of_own(const struct hrf_exchange *x, int32_t rank)
         own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
         return -1;
     return (own->lo[0] - need->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
+           (int64_t)x->element_bytes;
+}
+
+int64_t hrf_exchange_place_within(const struct hrf_exchange *x, int32_t rank)
+{
+    const struct hrf_box *own = &x->local[rank], *need = &x->need[rank];
+    if (x->n_images != 1 || hrf_box_is_empty(need) || !hrf_box_contains(own, need) ||
+        own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
+        return -1;
+    return (need->lo[0] - own->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
            (int64_t)x->element_bytes;
 }
 

@@ -11,6 +11,7 @@
  * Where a value is `recomputed` a rank computes all that it will need of it itself, more than its
  * own share, and nothing is exchanged: with every value recomputed the parts can be run one after
  * the other on one device (bands), with some of them a wider halo serves several convolutions.
+ * Bands can keep rows for one another instead (kept.h).
  * Where a node is `overlapped` it computes what needs nothing of others while its exchange
  * is under way (plan.h). Which of both pays is halos.h's to say.
  */
@@ -30,7 +31,22 @@ struct hrf_exchange {
     struct hrf_box *have;  /* [n_ranks] what each gives to others; disjoint */
     struct hrf_box *local; /* [n_ranks] what each has; contains `have` */
     struct hrf_box *need;  /* [n_ranks] */
+    /* Of bands (kept.h): the exchange that has it where it holds all that is needed, or
+     * HRF_NO_EXCHANGE; the row of `kept` that gives what earlier bands made, or -1; and whether
+     * what later bands need is put there. */
+    int32_t source, kept;
+    bool keeps;
 };
+
+/* Rows of a value that bands keep for later ones: [lo[r], hi[r]) of them after band r, at the
+ * beginning of a place of its own in the kept memory. */
+struct hrf_kept {
+    int32_t value;
+    int64_t n_rows;   /* room: the most there are after any band */
+    int64_t offset;   /* bytes, a multiple of HRF_KEPT_ALIGNMENT */
+    int64_t *lo, *hi; /* [n_ranks] one block */
+};
+enum { HRF_KEPT_ALIGNMENT = 64 };
 
 /* A sum or maximum over the values of ranks [first, first + n) that have one, on each of them,
  * in the order of ranks: the same bits everywhere. */
@@ -63,6 +79,11 @@ struct hrf_partition {
     int32_t *reduce_of;    /* [nodes] a global pool's or an attention's reduction, or -1 */
     int32_t *output_feeds; /* [graph outputs] */
     int32_t output_rank;   /* which gives the network's outputs */
+    /* [values][n_ranks] rows that are made by the end of each band; NULL: not in turn */
+    int64_t *fronts;
+    struct hrf_kept *kept;
+    int32_t n_kept;
+    int64_t kept_bytes;
 };
 
 struct hrf_partition_wishes {
@@ -73,6 +94,10 @@ struct hrf_partition_wishes {
     const struct hrf_stage_costs *costs; /* what stages are cut by; NULL: rough ones */
     const int32_t *stage_of_node;        /* [nodes] stages that are cut already; NULL: not yet */
     bool keep_outputs;                   /* do not gather the outputs on one rank */
+    /* [n_ranks] rows of the graph's inputs by the end of which each rank begins: ranks are bands
+     * that run one after the other, and what is not recomputed is kept (kept.h). NULL: ranks run at
+     * once. */
+    const int64_t *fronts;
 };
 
 /* `graph`: after all passes, shapes known (of one micro-batch). Uses the layout's rows, columns and
@@ -111,6 +136,8 @@ struct hrf_box hrf_exchange_sent(const struct hrf_exchange *exchange, int32_t fr
 int64_t hrf_exchange_bytes(const struct hrf_exchange *exchange, const struct hrf_box *box);
 /* Bytes into what the rank needs at which all that it has stands in one piece; -1: it does not. */
 int64_t hrf_exchange_place_of_own(const struct hrf_exchange *exchange, int32_t rank);
+/* Bytes into what the rank has at which all that it needs stands in one piece; -1: it does not. */
+int64_t hrf_exchange_place_within(const struct hrf_exchange *exchange, int32_t rank);
 /* Whether the rank gets a value of its own from the exchange: what it has is not what it needs. */
 bool hrf_exchange_takes(const struct hrf_exchange *exchange, int32_t rank);
 

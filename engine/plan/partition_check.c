@@ -1,5 +1,5 @@
 /* partition_check.c - proves a partition before anything runs. */
-#include "engine/plan/partition.h"
+#include "engine/plan/kept.h"
 
 static int64_t area(const struct hrf_box *b)
 {
@@ -68,7 +68,11 @@ static enum hrf_status check_shares(const struct hrf_partition *p, int32_t value
 
 enum hrf_status hrf_partition_check(const struct hrf_partition *p, struct hrf_error *err)
 {
+    if (p->fronts != NULL)
+        HRF_TRY(hrf_kept_check(p, err));
     for (int32_t e = 0; e < p->n_exchanges; e++) {
+        if (p->exchanges[e].kept >= 0)
+            continue;
         HRF_TRY(check_givers(p, &p->exchanges[e], err));
         HRF_TRY(check_takers(p, &p->exchanges[e], err));
     }

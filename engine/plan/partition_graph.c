@@ -1,5 +1,5 @@
 /* partition_graph.c - one rank's graph, out of the whole one and the partition's tables. */
-#include "engine/plan/partition.h"
+#include "engine/plan/kept.h"
 
 #include "base/strbuf.h"
 
@@ -61,18 +61,28 @@ static struct hrf_box within(const struct hrf_box *box, const struct hrf_box *wh
                              { box->hi[0] - whole->lo[0], box->hi[1] - whole->lo[1] } };
 }
 
+/* What the exchange reads on this rank. */
+static int32_t input_of(const struct building *b, const struct hrf_exchange *x)
+{
+    const bool reads_source = hrf_kept_reads_source(b->p, x, b->rank);
+    return reads_source && b->exchanged[x->source] >= 0 ? b->exchanged[x->source]
+                                                        : b->values[x->value];
+}
+
 static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_error *err)
 {
     const struct hrf_exchange *x = &b->p->exchanges[e];
     const struct hrf_box nothing = { .lo = { 0 } };
     const bool takes = hrf_exchange_takes(x, b->rank);
     struct hrf_attributes attributes = hrf_attributes_default();
+    const int32_t input = input_of(b, x);
     int32_t output;
     b->is_done[e] = true;
-    if (!takes && !gives(x, b->rank, b->p->n_ranks))
+    if (!takes && !hrf_box_is_empty(&x->need[b->rank]))
+        b->exchanged[e] = input;
+    if (!takes && !gives(x, b->rank, b->p->n_ranks) && !hrf_kept_is_used(b->p, e, b->rank))
         return HRF_OK;
     const bool has_input = !hrf_box_is_empty(&x->local[b->rank]);
-    const int32_t input = b->values[x->value];
     HRF_AUTO_FREE char *suffix = hrf_format(".x%d", e);
     HRF_AUTO_FREE char *name = hrf_format("exchange %d of %s", e, b->from->values[x->value].name);
     if (suffix == NULL || name == NULL)
@@ -83,10 +93,26 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     if (takes && !hrf_box_is_empty(&kept))
         attributes.own = within(&kept, &x->need[b->rank]);
     attributes.offset = takes ? hrf_exchange_place_of_own(x, b->rank) : -1;
+    attributes.within = takes ? hrf_exchange_place_within(x, b->rank) : -1;
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
     if (takes)
         b->exchanged[e] = output;
+    return HRF_OK;
+}
+
+/* Once the rows of a value that bands keep are made: first who reads kept rows only, then the
+ * exchange that keeps. The others look into what that one gives. */
+static enum hrf_status add_kept(struct building *b, int32_t value, struct hrf_error *err)
+{
+    for (int keeps = 0; keeps < 2 && b->p->fronts != NULL; keeps++)
+        for (int32_t e = 0; e < b->p->n_exchanges; e++) {
+            const struct hrf_exchange *x = &b->p->exchanges[e];
+            if (x->value == value && x->keeps == keeps &&
+                (keeps ||
+                 (x->source != HRF_NO_EXCHANGE && !hrf_kept_reads_source(b->p, x, b->rank))))
+                HRF_TRY(add_exchange(b, e, err));
+        }
     return HRF_OK;
 }
 
@@ -224,14 +250,15 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
                 HRF_TRY(add_exchange(b, e, err));
         }
         if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
-            continue;
-        if (b->p->reduce_of[n] >= 0 &&
-            (node->op == HRF_OP_PERFORMER_MAX || node->op == HRF_OP_PERFORMER_STATE))
+            ; /* nothing to compute */
+        else if (b->p->reduce_of[n] >= 0 &&
+                 (node->op == HRF_OP_PERFORMER_MAX || node->op == HRF_OP_PERFORMER_STATE))
             HRF_TRY(add_performer_sum(b, n, err));
         else if (b->p->reduce_of[n] >= 0)
             HRF_TRY(add_global_pool(b, n, err));
         else
             HRF_TRY(add_node(b, n, err));
+        HRF_TRY(add_kept(b, node->outputs[0], err));
     }
     return HRF_OK;
 }
@@ -244,6 +271,8 @@ static enum hrf_status add_inputs(struct building *b, struct hrf_error *err)
         if (!hrf_box_is_empty(box))
             HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
     }
+    for (int32_t i = 0; i < b->from->n_inputs; i++)
+        HRF_TRY(add_kept(b, b->from->inputs[i], err));
     return HRF_OK;
 }
 

@@ -26,7 +26,7 @@ enum hrf_part {
 
 static inline bool hrf_part_has_interior(const struct hrf_node *node)
 {
-    return !hrf_box_is_empty(&node->attributes.own);
+    return node->op != HRF_OP_EXCHANGE && !hrf_box_is_empty(&node->attributes.own);
 }
 /* Whether the interior is less than whole rows. */
 bool hrf_part_has_sides(const struct hrf_graph *graph, const struct hrf_node *node);

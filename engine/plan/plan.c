@@ -46,12 +46,16 @@ struct life {
     bool pinned;
     /* An exchange's output, or the input that stands in it; -1: none. One of each at most. */
     int32_t guest, host;
+    int32_t view_of; /* the value that this one, an exchange's output, is a part of; -1: none */
+    int32_t family;  /* what lies in one buffer from the beginning has the same number */
 };
 
 static void find_lives(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
-        lives[v] = (struct life){ .first = -2, .last = -2, .guest = -1, .host = -1 };
+        lives[v] = (struct life){
+            .first = -2, .last = -2, .guest = -1, .host = -1, .view_of = -1, .family = v
+        };
     for (int32_t i = 0; i < graph->n_inputs; i++)
         lives[graph->inputs[i]].first = lives[graph->inputs[i]].last = -1;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
@@ -69,9 +73,16 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
     }
 }
 
+static void join_families(struct life *lives, int32_t n_values, int32_t a, int32_t b)
+{
+    const int32_t from = lives[b].family;
+    for (int32_t v = 0; v < n_values; v++)
+        if (lives[v].family == from)
+            lives[v].family = lives[a].family;
+}
+
 /* The input of an exchange is made in its output's buffer, when it has a place there that kernels
- * can write to. Graph inputs and outputs keep buffers of their own: the caller knows their
- * addresses. */
+ * can write to. Graph outputs keep buffers of their own. */
 static void find_guests(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
@@ -80,11 +91,27 @@ static void find_guests(const struct hrf_graph *graph, struct life *lives)
             node->attributes.offset % HRF_PLAN_PLACE_ALIGNMENT != 0)
             continue;
         struct life *guest = &lives[node->inputs[0]], *host = &lives[node->outputs[0]];
-        if (guest->host >= 0 || guest->guest >= 0 || guest->pinned || guest->first < 0 ||
+        if (guest->host >= 0 || guest->guest >= 0 || guest->view_of >= 0 || guest->pinned ||
             host->pinned)
             continue;
         guest->host = node->outputs[0];
         host->guest = node->inputs[0];
+        join_families(lives, graph->n_values, node->outputs[0], node->inputs[0]);
+    }
+}
+
+/* An exchange that only takes a part of its input: the part stays where it is, if kernels can work
+ * there. */
+static void find_views(const struct hrf_graph *graph, struct life *lives)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || node->attributes.within < 0 ||
+            node->attributes.within % HRF_PLAN_PLACE_ALIGNMENT != 0 ||
+            lives[node->outputs[0]].pinned || lives[node->inputs[0]].pinned)
+            continue;
+        lives[node->outputs[0]].view_of = node->inputs[0];
+        join_families(lives, graph->n_values, node->inputs[0], node->outputs[0]);
     }
 }
 
@@ -94,10 +121,13 @@ static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
 }
 
 /* Something else that is still read at step n or later lies in the value's buffer. */
-static bool is_shared(const struct life *lives, int32_t value, int32_t n)
+static bool is_shared(const struct hrf_graph *graph, const struct life *lives, int32_t value,
+                      int32_t n)
 {
-    const int32_t guest = lives[value].guest, host = lives[value].host;
-    return (guest >= 0 && lives[guest].last >= n) || (host >= 0 && lives[host].last >= n);
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (v != value && lives[v].family == lives[value].family && lives[v].last >= n)
+            return true;
+    return false;
 }
 
 /* The input whose buffer step n's output takes over, or -1: it dies here, and nothing else
@@ -111,7 +141,7 @@ static int32_t find_overwritten(const struct hrf_graph *graph, const struct life
         int32_t value = node->inputs[k];
         if (value < 0 || !needs_buffer(graph, value) || lives[value].pinned ||
             lives[value].last != n || !hrf_plan_may_overwrite(graph, node, k) ||
-            is_shared(lives, value, n))
+            is_shared(graph, lives, value, n))
             continue;
         bool elsewhere = false; /* the same value in a place that may not be overwritten */
         for (int32_t j = 0; j < node->n_inputs; j++)
@@ -152,10 +182,13 @@ static void put_into(struct hrf_plan *plan, const struct life *lives, int32_t va
 static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
                           const struct life *lives, int32_t n, int32_t value, int32_t over)
 {
-    const int32_t host = lives[value].host;
+    const int32_t host = lives[value].host, whole = lives[value].view_of;
     if (plan->buffer_of[value] != HRF_NO_BUFFER)
-        return;      /* the host of a guest that was made before */
-    if (host >= 0) { /* made in place: its exchange's output is there from now on */
+        return; /* the host of a guest that was made before */
+    if (whole >= 0) {
+        put_into(plan, lives, value, plan->buffer_of[whole],
+                 plan->place_of[whole] + graph->nodes[n].attributes.within);
+    } else if (host >= 0) { /* made in place: its exchange's output is there from now on */
         add_buffer(plan, graph, lives, host);
         plan->buffers[plan->buffer_of[host]].first = n;
         const int32_t exchange = lives[host].first;
@@ -172,7 +205,7 @@ static void assign_buffers(struct hrf_plan *plan, const struct hrf_graph *graph,
                            const struct life *lives)
 {
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        add_buffer(plan, graph, lives, graph->inputs[i]);
+        assign_output(plan, graph, lives, -1, graph->inputs[i], -1);
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         const int32_t over = find_overwritten(graph, lives, n);
@@ -308,6 +341,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
         plan->buffer_of[v] = HRF_NO_BUFFER;
     find_lives(graph, lives);
     find_guests(graph, lives);
+    find_views(graph, lives);
     assign_buffers(plan, graph, lives);
     HRF_TRY(place_buffers(plan, err));
     *out = plan;
@@ -345,6 +379,24 @@ static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, 
     return plan->buffer_of[a] == plan->buffer_of[b] &&
            plan->place_of[a] < plan->place_of[b] + bytes_of(graph, b) &&
            plan->place_of[b] < plan->place_of[a] + bytes_of(graph, a);
+}
+
+static bool is_view(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    return node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 && node->attributes.within >= 0 &&
+           plan->buffer_of[node->outputs[0]] == plan->buffer_of[node->inputs[0]] &&
+           plan->place_of[node->outputs[0]] ==
+               plan->place_of[node->inputs[0]] + node->attributes.within;
+}
+
+bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    return is_view(plan, graph, n) ||
+           (node->n_inputs > 0 && node->attributes.offset >= 0 &&
+            hrf_plan_offset(plan, node->inputs[0]) ==
+                hrf_plan_offset(plan, node->outputs[0]) + node->attributes.offset);
 }
 
 /* What can be read of a value: of one whose exchange is under way, what is the rank's own. */
@@ -426,6 +478,8 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
                       int32_t value)
 {
     const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
+    if (is_view(plan, graph, plan->steps[step].node))
+        return true; /* nothing is written */
     if (node->op == HRF_OP_EXCHANGE)
         return node->n_inputs > 0 && value == node->inputs[0] &&
                plan->place_of[value] == plan->place_of[node->outputs[0]] + node->attributes.offset;

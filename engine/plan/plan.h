@@ -2,7 +2,8 @@
  *
  * Pure arithmetic over (graph, shapes): no back end, no clock. A value's buffer may be shared
  * with that of a value which dies where it is made (a residual that is summed in place, a
- * pointwise operator). Offsets come from one liveness allocator: greedy by size, lowest gap
+ * pointwise operator), or with that of a value that it is a part of (what an EXCHANGE cuts out).
+ * Offsets come from one liveness allocator: greedy by size, lowest gap
  * that fits. Graph outputs are never shared with anything; inputs are free for others once they
  * were read last, so they are filled before every run. A checker proves a plan before it runs.
  *
@@ -63,6 +64,10 @@ static inline int64_t hrf_plan_offset(const struct hrf_plan *plan, int32_t value
 {
     return plan->buffers[plan->buffer_of[value]].offset + plan->place_of[value];
 }
+
+/* Of an EXCHANGE: what the rank has itself was made where the exchange wants it, or what it wants
+ * is a part of that and stays there. */
+bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t node);
 
 /* Whether the operator may write its output over that input (same shape, read element by
  * element): the residual of CONV and GEMM, pointwise operators. */

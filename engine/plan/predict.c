@@ -73,15 +73,6 @@ static enum hrf_status add_part(struct writer *w, enum hrf_sim_kind kind, int32_
     return sends ? HRF_OK : add_copy(w, label, packed, err);
 }
 
-/* The rank's own rows were made where the exchange wants them. */
-static bool is_in_place(const struct hrf_graph *graph, const struct hrf_plan *plan, int32_t n)
-{
-    const struct hrf_node *node = &graph->nodes[n];
-    return node->n_inputs > 0 && node->attributes.offset >= 0 &&
-           hrf_plan_offset(plan, node->inputs[0]) ==
-               hrf_plan_offset(plan, node->outputs[0]) + node->attributes.offset;
-}
-
 static enum hrf_status begin_exchange(struct writer *w, const struct hrf_graph *graph,
                                       const struct hrf_plan *plan, int32_t label,
                                       struct hrf_error *err)
@@ -93,7 +84,7 @@ static enum hrf_status begin_exchange(struct writer *w, const struct hrf_graph *
         HRF_TRY(add_part(w, HRF_SIM_SEND, label, e, (w->me + i) % n, err));
     const struct hrf_box kept = hrf_box_intersect(&x->local[w->me], &x->need[w->me]);
     if (hrf_exchange_takes(x, w->me) && !hrf_box_is_empty(&kept) &&
-        !is_in_place(graph, plan, label))
+        !hrf_plan_is_in_place(plan, graph, label))
         return add_copy(w, label, (double)hrf_exchange_bytes(x, &kept), err);
     return HRF_OK;
 }

@@ -355,3 +355,29 @@ bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_b
             return false;
     return true;
 }
+
+/* The rows come from the same places of what each of the parts has. */
+static bool are_resized_alike(const struct hrf_resize *a, const struct hrf_resize *b,
+                              int64_t n_rows)
+{
+    for (int64_t i = 0; i < n_rows; i++) {
+        const struct hrf_resize_tap u = hrf_resize_tap_at(a, 0, 0, 0, i);
+        const struct hrf_resize_tap v = hrf_resize_tap_at(b, 0, 0, 0, i);
+        for (int32_t t = 0; t < hrf_resize_n(a); t++)
+            if (u.index[t] != v.index[t] || u.weight[t] != v.weight[t])
+                return false;
+    }
+    return true;
+}
+
+bool hrf_region_are_alike(const struct hrf_graph *graph, const struct hrf_node *node,
+                          const struct hrf_box *a, const struct hrf_box *b)
+{
+    const struct hrf_attributes x = hrf_region_attributes(graph, node, a);
+    const struct hrf_attributes y = hrf_region_attributes(graph, node, b);
+    return x.window.pad_begin[0] == y.window.pad_begin[0] &&
+           x.window.pad_end[0] == y.window.pad_end[0] && x.pads[2] == y.pads[2] &&
+           x.pads[6] == y.pads[6] &&
+           (node->op != HRF_OP_RESIZE ||
+            are_resized_alike(&x.resize, &y.resize, a->hi[0] - a->lo[0]));
+}

@@ -38,5 +38,9 @@ bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_b
 /* The node's attributes for computing `out`: padding only where the image really ends. */
 struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
                                             const struct hrf_node *node, const struct hrf_box *out);
+/* Whether both parts of the node's output, of the same size, come of their inputs alike: with the
+ * same padding, and a resize from the same places between rows. */
+bool hrf_region_are_alike(const struct hrf_graph *graph, const struct hrf_node *node,
+                          const struct hrf_box *a, const struct hrf_box *b);
 
 #endif

@@ -12,6 +12,7 @@ struct kind {
     struct hrf_session *session;
     float pixel[4];         /* the colour ... */
     unsigned char *results; /* ... for which these are what crosses; NULL: none yet */
+    int32_t result_band;    /* which gave them */
 };
 
 enum { MOST_CHANNELS = 4 };
@@ -24,8 +25,16 @@ struct hrf_banded {
     int32_t n_kinds;
     int32_t *kind_of;        /* [bands] */
     void *arena, *workspace; /* of the band that runs */
+    void *kept;              /* rows that bands keep for later ones */
     struct hrf_session_memory memory;
     struct hrf_bands_plan plan;
+    /* Where rows are kept: [bands] the first row of the image that a band comes from, and the first
+     * band of those up to it that come of theirs alike. */
+    int64_t *reach;
+    int32_t *first_alike;
+    int32_t kept_of;     /* the band whose kept rows are there; -1: none */
+    int64_t one_from;    /* the first row from which the image is of one colour so far ... */
+    float one_colour[4]; /* ... this one */
     int64_t n_constant;
     double operations;
     struct hrf_strbuf notes;
@@ -38,6 +47,7 @@ void hrf_banded_destroy(struct hrf_banded *b)
     if (b->n_kinds > 0) { /* whose they are */
         hrf_session_free(b->kinds[0].session, b->arena);
         hrf_session_free(b->kinds[0].session, b->workspace);
+        hrf_session_free(b->kinds[0].session, b->kept);
     }
     for (int32_t i = 0; i < b->n_kinds; i++) {
         hrf_session_destroy(b->kinds[i].session);
@@ -46,6 +56,8 @@ void hrf_banded_destroy(struct hrf_banded *b)
     }
     hrf_free(b->kinds);
     hrf_free(b->kind_of);
+    hrf_free(b->reach);
+    hrf_free(b->first_alike);
     hrf_session_destroy(b->tail);
     hrf_partition_destroy(b->partition);
     hrf_halves_release(&b->halves);
@@ -69,6 +81,28 @@ static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
         if (k == b->n_kinds)
             b->kinds[b->n_kinds++].first_band = band;
         b->kind_of[band] = k;
+    }
+    return HRF_OK;
+}
+
+/* What bands that keep rows come from: more than their own rows. */
+static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
+{
+    const struct hrf_partition *p = b->partition;
+    const size_t n_values = (size_t)p->graph->n_values;
+    HRF_AUTO_FREE struct hrf_box *boxes = hrf_calloc(2 * n_values + 1, sizeof *boxes);
+    b->reach = hrf_calloc((size_t)p->n_ranks, sizeof *b->reach);
+    b->first_alike = hrf_calloc((size_t)p->n_ranks, sizeof *b->first_alike);
+    if (boxes == NULL || b->reach == NULL || b->first_alike == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d bands", p->n_ranks);
+    for (int32_t band = 0; band < p->n_ranks; band++) {
+        struct hrf_box *mine = boxes + (band % 2 == 0 ? 0 : n_values);
+        const struct hrf_box *before = boxes + (band % 2 == 0 ? n_values : 0);
+        hrf_kept_reach(p, band, mine);
+        b->reach[band] = mine[p->graph->inputs[0]].lo[0];
+        const bool is_alike = band > 0 && b->kind_of[band] == b->kind_of[band - 1] &&
+                              hrf_kept_reach_alike(p, before, mine);
+        b->first_alike[band] = is_alike ? b->first_alike[band - 1] : band;
     }
     return HRF_OK;
 }
@@ -101,8 +135,12 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
     struct hrf_session *owner = b->kinds[0].session;
     HRF_TRY(hrf_session_allocate(owner, b->memory.activation_bytes, &b->arena, err));
     HRF_TRY(hrf_session_allocate(owner, b->memory.workspace_bytes, &b->workspace, err));
-    for (int32_t k = 0; k < b->n_kinds; k++)
+    HRF_TRY(hrf_session_allocate(owner, b->partition->kept_bytes, &b->kept, err));
+    for (int32_t k = 0; k < b->n_kinds; k++) {
         hrf_session_lend(b->kinds[k].session, b->arena, b->workspace);
+        b->kinds[k].peers.kept = b->kept;
+    }
+    b->memory.activation_bytes += b->partition->kept_bytes;
     return HRF_OK;
 }
 
@@ -112,8 +150,11 @@ static enum hrf_status build(struct hrf_banded *b, const struct hrf_graph *prepa
     struct hrf_session_config whole = *config;
     HRF_AUTO(hrf_graph) tail = NULL;
     HRF_TRY(hrf_halves_create(prepared, b->plan.cut, false, &b->halves, err));
-    HRF_TRY(hrf_bands_partition(b->halves.head, b->plan.n_bands, &b->partition, err));
+    HRF_TRY(
+        hrf_bands_partition(b->halves.head, b->plan.n_bands, b->plan.keeps, &b->partition, err));
     HRF_TRY(find_kinds(b, err));
+    if (b->plan.keeps)
+        HRF_TRY(find_reaches(b, err));
     HRF_TRY(build_kinds(b, config, err));
     tail = b->halves.tail;
     b->halves.tail = NULL;
@@ -145,18 +186,24 @@ static enum hrf_status create(const struct hrf_graph *prepared,
 /* Weights as kernels pack them and their workspace are known once they are built: where those are
  * too much, activations get less. */
 static enum hrf_status fit(const struct hrf_graph *prepared,
-                           const struct hrf_session_config *config, int32_t n_bands,
-                           struct hrf_banded **out, struct hrf_error *err)
+                           const struct hrf_session_config *config,
+                           const struct hrf_banded_wishes *wishes, struct hrf_banded **out,
+                           struct hrf_error *err)
 {
     enum { TRIES = 6 };
     const int64_t limit = config->memory_limit_bytes;
-    int64_t for_activations = limit;
+    struct hrf_bands_wishes for_activations = {
+        .limit_bytes = limit,
+        .n_bands = wishes->n_bands,
+        .rows = wishes->rows,
+        .costs = config->cutting != NULL ? config->cutting->costs : NULL,
+    };
     struct hrf_session_memory last = { 0 };
     int32_t n_kinds = 0;
     struct hrf_bands_plan plan;
     for (int i = 0; i < TRIES; i++) {
         HRF_AUTO(hrf_banded) b = NULL;
-        HRF_TRY(hrf_bands_choose(prepared, for_activations, n_bands, &plan, err));
+        HRF_TRY(hrf_bands_choose(prepared, &for_activations, &plan, err));
         HRF_TRY(create(prepared, config, &plan, &b, err));
         const int64_t over = limit > 0 ? hrf_session_memory_total(&b->memory) - limit : 0;
         if (over <= 0) {
@@ -164,10 +211,10 @@ static enum hrf_status fit(const struct hrf_graph *prepared,
             b = NULL;
             return HRF_OK;
         }
-        for_activations = plan.activation_bytes - over;
+        for_activations.limit_bytes = plan.activation_bytes - over;
         last = b->memory;
         n_kinds = b->n_kinds;
-        if (n_bands > 0 || for_activations <= 0)
+        if (wishes->n_bands > 0 || for_activations.limit_bytes <= 0)
             break;
     }
     return hrf_error_set(err, HRF_E_NOMEM,
@@ -180,8 +227,9 @@ static enum hrf_status fit(const struct hrf_graph *prepared,
 }
 
 enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
-                                  const struct hrf_session_config *config, int32_t n_bands,
-                                  struct hrf_banded **out, struct hrf_error *err)
+                                  const struct hrf_session_config *config,
+                                  const struct hrf_banded_wishes *wishes, struct hrf_banded **out,
+                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) prepared = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
@@ -190,7 +238,7 @@ enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "bands of a network with %d inputs",
                              graph->n_inputs);
     HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
-    HRF_TRY(fit(prepared, config, n_bands, out, err));
+    HRF_TRY(fit(prepared, config, wishes, out, err));
     (*out)->operations = operations;
     (*out)->notes = notes;
     notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
@@ -269,6 +317,7 @@ static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel,
     if (kind->results == NULL)
         return;
     memcpy(kind->pixel, pixel, (size_t)channels * sizeof *pixel);
+    kind->result_band = band;
     unsigned char *to = kind->results;
     for (int32_t i = 0, at = 0; i < b->halves.n_crossings; i++) {
         const struct hrf_box *box = hrf_partition_box(b->partition, b->halves.crossings[i].in_head,
@@ -280,31 +329,56 @@ static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel,
     }
 }
 
+/* How far up from the band's last row the image is of one colour. */
+static void look(struct hrf_banded *b, const struct hrf_box *box, const float *x, int64_t n_pixels,
+                 int64_t channels)
+{
+    if (channels > MOST_CHANNELS || !is_constant(x, n_pixels, channels)) {
+        b->one_from = box->hi[0];
+        return;
+    }
+    if (memcmp(b->one_colour, x, (size_t)channels * sizeof *x) != 0 || b->one_from > box->lo[0])
+        b->one_from = box->lo[0];
+    memcpy(b->one_colour, x, (size_t)channels * sizeof *x);
+}
+
+/* The results of a band of the same colour are this one's. Where rows are kept, those that are
+ * there must be the ones that this band would leave, too. */
+static bool is_known(const struct hrf_banded *b, int32_t band, int64_t channels)
+{
+    const struct kind *kind = &b->kinds[b->kind_of[band]];
+    if (kind->results == NULL ||
+        memcmp(kind->pixel, b->one_colour, (size_t)channels * sizeof *kind->pixel) != 0)
+        return false;
+    return !b->plan.keeps ||
+           (b->kept_of == kind->result_band && kind->result_band >= b->first_alike[band]);
+}
+
 static enum hrf_status run_band(struct hrf_banded *b, int32_t band, hrf_source *source,
                                 void *context, struct hrf_error *err)
 {
     struct kind *kind = &b->kinds[b->kind_of[band]];
     const int32_t input = b->halves.head->inputs[0];
     const struct hrf_box *box = hrf_partition_box(b->partition, input, band);
+    kind->peers.rank = band;
     if (hrf_box_is_empty(box))
         return HRF_OK; /* more bands than rows */
     const struct hrf_shape *shape = hrf_session_input_shape(kind->session, 0);
     const int64_t channels = shape->dims[1], n_pixels = hrf_shape_count(shape) / channels;
-    float *x = hrf_session_input(kind->session, 0), pixel[MOST_CHANNELS];
+    float *x = hrf_session_input(kind->session, 0);
     HRF_TRY(source(context, 0, 0, shape->dims[0], box, x, err));
-    const bool one_colour = channels <= MOST_CHANNELS && is_constant(x, n_pixels, channels);
-    if (one_colour)
-        memcpy(pixel, x, (size_t)channels * sizeof *x);
-    if (one_colour && kind->results != NULL &&
-        memcmp(kind->pixel, pixel, (size_t)channels * sizeof *x) == 0) {
+    look(b, box, x, n_pixels, channels);
+    const bool one_colour = b->one_from <= (b->plan.keeps ? b->reach[band] : box->lo[0]);
+    if (one_colour && is_known(b, band, channels)) {
         b->n_constant++;
         place_all(b, band, kind->results);
         return HRF_OK;
     }
     HRF_TRY(hrf_session_run(kind->session, err));
+    b->kept_of = band;
     place_all(b, band, NULL);
     if (one_colour)
-        keep_results(b, band, pixel, channels);
+        keep_results(b, band, b->one_colour, channels);
     return HRF_OK;
 }
 
@@ -314,6 +388,8 @@ enum hrf_status hrf_banded_run(struct hrf_banded *b, hrf_source *source, void *c
     for (int32_t i = 0; i < b->halves.n_crossings; i++)
         if (b->halves.crossings[i].is_summed)
             memset(hrf_session_input(b->tail, i), 0, part_bytes(b, i, 0));
+    b->one_from = INT64_MAX;
+    b->kept_of = -1;
     for (int32_t band = 0; band < b->plan.n_bands; band++)
         HRF_TRY(run_band(b, band, source, context, err));
     return hrf_session_run(b->tail, err);
@@ -348,14 +424,11 @@ struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *b)
                                       .notes = b->notes.text };
 }
 
-void hrf_banded_text(const struct hrf_banded *b, int64_t n_before, char out[128])
+void hrf_banded_text(const struct hrf_banded *b, int64_t n_before, char out[HRF_BANDED_TEXT])
 {
     const long long n = (long long)(b->n_constant - n_before);
-    const double percent = 100 * (b->plan.recomputed - 1);
+    hrf_bands_text(&b->plan, out);
+    const size_t at = strlen(out);
     if (n > 0)
-        snprintf(out, 128,
-                 "in %d bands, %.1f %% computed twice, %lld not computed again (one colour)",
-                 b->plan.n_bands, percent, n);
-    else
-        snprintf(out, 128, "in %d bands, %.1f %% computed twice", b->plan.n_bands, percent);
+        snprintf(out + at, HRF_BANDED_TEXT - at, ", %lld not computed again (one colour)", n);
 }

@@ -12,12 +12,16 @@
 
 struct hrf_banded; /* opaque; used by one thread at a time */
 
+struct hrf_banded_wishes {
+    int32_t n_bands; /* > 0: just so many; 0: as many as the limit asks for */
+    enum hrf_bands_rows rows;
+};
 /* `graph` with its input shapes; one input. Keeps to config->memory_limit_bytes, weights and
- * workspace included (0: the fewest bands that recompute least). n_bands > 0: just so many. */
+ * workspace included (0: none), and chooses by config->cutting's costs (NULL: rough ones). */
 HRF_CHECKED enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
                                               const struct hrf_session_config *config,
-                                              int32_t n_bands, struct hrf_banded **out,
-                                              struct hrf_error *err);
+                                              const struct hrf_banded_wishes *wishes,
+                                              struct hrf_banded **out, struct hrf_error *err);
 void hrf_banded_destroy(struct hrf_banded *banded);
 HRF_DEFINE_AUTO(hrf_banded)
 HRF_CHECKED enum hrf_status hrf_banded_run(struct hrf_banded *banded, hrf_source *source,
@@ -35,8 +39,9 @@ struct hrf_banded_facts {
     const char *notes;
 };
 struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *banded);
-/* "in 18 bands, 2.6 % computed twice, 5 not computed again (one colour)": of the runs since
- * n_constant was n_before. */
-void hrf_banded_text(const struct hrf_banded *banded, int64_t n_before, char out[128]);
+/* hrf_bands_text(), and ", 5 not computed again (one colour)" of the runs since n_constant was
+ * n_before. */
+enum { HRF_BANDED_TEXT = 160 };
+void hrf_banded_text(const struct hrf_banded *banded, int64_t n_before, char out[HRF_BANDED_TEXT]);
 
 #endif

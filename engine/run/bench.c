@@ -205,13 +205,10 @@ static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_netw
     const bool is_shared = hrf_network_carrier(network) != NULL;
     bench->memory = hrf_network_memory(network);
     bench->operations = hrf_network_operations(network);
-    bench->n_ranks = bench->n_bands = 1;
-    bench->recomputed = 1;
-    if (hrf_network_banded(network) != NULL) {
-        const struct hrf_banded_facts facts = hrf_banded_facts(hrf_network_banded(network));
-        bench->n_bands = facts.plan.n_bands;
-        bench->recomputed = facts.plan.recomputed;
-    }
+    bench->n_ranks = 1;
+    bench->bands = (struct hrf_bands_plan){ .n_bands = 1, .recomputed = 1 };
+    if (hrf_network_banded(network) != NULL)
+        bench->bands = hrf_banded_facts(hrf_network_banded(network)).plan;
     if (!is_shared)
         return HRF_OK;
     bench->n_ranks = hrf_layout_ranks(layout);

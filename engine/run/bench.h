@@ -25,10 +25,9 @@ struct hrf_bench {
     int64_t n_turns; /* n_runs and those that warmed up: what the ranks' facts are of */
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: one rank, alone */
     int32_t n_ranks;
-    const char *carrier; /* of their messages: static; NULL: one rank */
-    int32_t n_bands;     /* 1: none */
-    double recomputed;   /* operations with bands / without */
-    char device[16];     /* "cpu", "cuda": what "auto" came to */
+    const char *carrier;         /* of their messages: static; NULL: one rank */
+    struct hrf_bands_plan bands; /* n_bands 1: none */
+    char device[16];             /* "cpu", "cuda": what "auto" came to */
     char device_in_words[256];
     struct hrf_bench_layer *layers; /* in the order of the plan; none by ranks or in bands */
     int32_t n_layers;

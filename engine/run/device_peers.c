@@ -218,6 +218,51 @@ static enum hrf_status receive_all(struct hrf_device_peers *d, int32_t n, struct
     return HRF_OK;
 }
 
+/* As many rows at a time as they move by: queued copies may not run over what they read. */
+static enum hrf_status move_down(struct hrf_device_peers *d, const struct hrf_exchange *x,
+                                 const struct hrf_box *places, char *at, const struct hrf_box *rows,
+                                 struct hrf_error *err)
+{
+    const int64_t step = places[1].lo[0] - places[0].lo[0];
+    for (int64_t y = rows->lo[0]; step > 0 && y < rows->hi[0]; y += step) {
+        struct hrf_box part = *rows;
+        part.lo[0] = y;
+        part.hi[0] = y + step < rows->hi[0] ? y + step : rows->hi[0];
+        const struct hrf_area from = area_of(x, &places[0], at, &part);
+        const struct hrf_area to = area_of(x, &places[1], at, &part);
+        HRF_TRY(hrf_device_copy(d->ops, d->backend, &to, &from, err));
+    }
+    return HRF_OK;
+}
+
+/* As peers.c's. */
+static enum hrf_status move_kept(struct hrf_device_peers *d, int32_t e, const void *in, void *out,
+                                 struct hrf_error *err)
+{
+    const struct hrf_partition *p = d->peers->partition;
+    const struct hrf_exchange *x = &p->exchanges[e];
+    const struct hrf_kept_moves m = hrf_kept_moves(p, e, d->peers->rank);
+    char *at = (char *)d->peers->kept + p->kept[x->kept].offset;
+    struct hrf_box places[2];
+    for (int i = 0; i < 2; i++) {
+        places[i] = hrf_box_whole(&p->graph->values[x->value].shape);
+        places[i].lo[0] = m.place_lo[i];
+        places[i].hi[0] = m.place_lo[i] + m.room;
+    }
+    if (!hrf_box_is_empty(&m.loaded)) {
+        const struct hrf_area from = area_of(x, &places[0], at, &m.loaded);
+        const struct hrf_area to = area_of(x, &x->need[d->peers->rank], out, &m.loaded);
+        HRF_TRY(hrf_device_copy(d->ops, d->backend, &to, &from, err));
+    }
+    if (!hrf_box_is_empty(&m.stays))
+        HRF_TRY(move_down(d, x, places, at, &m.stays, err));
+    if (hrf_box_is_empty(&m.added))
+        return HRF_OK;
+    const struct hrf_area from = area_of(x, &x->local[d->peers->rank], in, &m.added);
+    const struct hrf_area to = area_of(x, &places[1], at, &m.added);
+    return hrf_device_copy(d->ops, d->backend, &to, &from, err);
+}
+
 /* Takes NCCL's out of the parts. */
 static int32_t split_off(const struct hrf_device_peers *d, struct hrf_part *parts, int32_t *n,
                          struct hrf_part *nccl)
@@ -325,6 +370,8 @@ static enum hrf_status begin(struct hrf_device_peers *d, int32_t e, const void *
      * the tensor has to be free without. */
     const bool packs_all = is_beside ? !is_in_place : n_nccl_received == 0;
     HRF_TRY(exchange_by_nccl(d, n_nccl_sent, n_nccl_received, packs_all, err));
+    if (d->peers->partition->exchanges[e].kept >= 0)
+        HRF_TRY(move_kept(d, e, in, out, err));
     return keeps ? hrf_device_copy(d->ops, d->backend, &to, &from, err) : HRF_OK;
 }
 

@@ -57,12 +57,16 @@ static enum hrf_status create_alone(struct hrf_network *n, const struct hrf_grap
                                     const struct hrf_network_config *config, struct hrf_error *err)
 {
     const struct hrf_session_config *session = &config->session;
+    const struct hrf_banded_wishes bands = {
+        .n_bands = config->n_bands,
+        .rows = config->layout != NULL ? config->layout->bands : HRF_BANDS_AUTO,
+    };
     struct hrf_error why = { .status = HRF_OK };
     if (config->n_bands > 0)
-        return hrf_banded_create(graph, session, config->n_bands, &n->banded, err);
+        return hrf_banded_create(graph, session, &bands, &n->banded, err);
     enum hrf_status status = hrf_session_create(graph, session, &n->session, &why);
     if (status == HRF_E_NOMEM && session->memory_limit_bytes > 0)
-        return hrf_banded_create(graph, session, 0, &n->banded, err);
+        return hrf_banded_create(graph, session, &bands, &n->banded, err);
     if (status != HRF_OK && err != NULL)
         *err = why;
     return status;

@@ -114,6 +114,30 @@ static enum hrf_status expect_parts(struct hrf_peers *peers, const struct pictur
     return HRF_OK;
 }
 
+/* Bands: kept rows come before the new ones, and what later bands need of both stays. Rows only
+ * move towards the beginning, so each can be copied by itself. */
+static void move_kept(const struct hrf_peers *peers, int32_t exchange, const struct picture *from,
+                      const struct picture *to)
+{
+    const struct hrf_exchange *x = to->exchange;
+    const struct hrf_kept_moves m = hrf_kept_moves(peers->partition, exchange, peers->rank);
+    const struct hrf_box whole = hrf_box_whole(&peers->partition->graph->values[x->value].shape);
+    struct picture places[2];
+    for (int i = 0; i < 2; i++) {
+        places[i] = (struct picture){
+            x, whole, (char *)peers->kept + peers->partition->kept[x->kept].offset
+        };
+        places[i].box.lo[0] = m.place_lo[i];
+        places[i].box.hi[0] = m.place_lo[i] + m.room;
+    }
+    if (!hrf_box_is_empty(&m.loaded))
+        copy_part(to, &places[0], &m.loaded);
+    if (!hrf_box_is_empty(&m.stays))
+        copy_part(&places[1], &places[0], &m.stays);
+    if (!hrf_box_is_empty(&m.added))
+        copy_part(&places[1], from, &m.added);
+}
+
 enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange, const void *in,
                                 void *out, struct hrf_error *err)
 {
@@ -131,6 +155,8 @@ enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange, const
         if (!hrf_box_is_empty(&part))
             HRF_TRY(send_part(peers, &from, q, &part, tag, err));
     }
+    if (x->kept >= 0)
+        move_kept(peers, exchange, &from, &to);
     if (!hrf_exchange_takes(x, me))
         return HRF_OK;
     const struct hrf_box kept = hrf_box_intersect(&x->local[me], &x->need[me]);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "engine/comm/comm.h"
-#include "engine/plan/partition.h"
+#include "engine/plan/kept.h"
 
 /* Tags of exchanges and reductions lie between 0 and the first; each of the others has one use on a
  * comm. MPI promises 32767, of which its back end here keeps the last two. */
@@ -34,7 +34,11 @@ struct hrf_peers {
                        */
     void *scratch;
     size_t scratch_bytes;
+    /* The partition's kept memory where ranks are bands, on the device if there is one; borrowed.
+     */
+    void *kept;
 };
+/* `rank` is then the band at hand, which may be any that is alike the one that the graph is of. */
 
 HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
                                            const struct hrf_partition *partition,

@@ -125,7 +125,7 @@ enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
                        out, err);
 }
 
-enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner,
+enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner, enum hrf_bands_rows rows,
                                           struct hrf_bands_prediction *out, struct hrf_error *err)
 {
     const struct hrf_layout_plan single = hrf_layout_single();
@@ -133,8 +133,10 @@ enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner,
     struct hrf_shares shares;
     HRF_TRY(hrf_layout_share(&single, planner->n_images, &shares, err));
     HRF_TRY(get_prepared(planner, &shares, &p, err));
-    return hrf_bands_predict(p->graph, planner->config.costs, planner->config.memory_bytes, 0, out,
-                             err);
+    const struct hrf_bands_wishes wishes = { .limit_bytes = planner->config.memory_bytes,
+                                             .rows = rows,
+                                             .costs = planner->config.costs };
+    return hrf_bands_predict(p->graph, &wishes, out, err);
 }
 
 bool hrf_planner_fits(const struct hrf_planner *planner, const struct hrf_prediction *prediction)

@@ -39,6 +39,7 @@ HRF_CHECKED enum hrf_status hrf_planner_choose(struct hrf_planner *planner, int3
 
 /* One rank, in bands that keep to the planner's memory: what the engine would choose. */
 HRF_CHECKED enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner,
+                                                      enum hrf_bands_rows rows,
                                                       struct hrf_bands_prediction *out,
                                                       struct hrf_error *err);
 

@@ -82,10 +82,18 @@ expect_text "/nowhere.yaml"
 expect_code 2 "$engine" plan --model "$model" --size 256 --ranks 2 --memory 0.001
 expect_text "no layout of 2 ranks keeps below 0.00 GiB a rank"
 
-# One rank that holds too much: how many bands, what is computed twice.
+# One rank that holds too much: how many bands, what is kept or computed twice.
 expect_code 0 "$engine" plan --model resnet18 --size 2048 --layout single --memory 0.25
 expect_text "  does not fit"
+expect_text "in 4 bands, "
+expect_code 0 "$engine" plan --model resnet18 --size 2048 --layout bands=keep --memory 0.25
+expect_text " MiB of rows kept"
+expect_code 0 "$engine" plan --model resnet18 --size 2048 --layout bands=recompute --memory 0.3
 expect_text " % computed twice"
+expect_code 2 "$engine" plan --model resnet18 --size 2048 --layout spatial=2,bands=keep
+expect_text "has 2 ranks, and bands are for one"
+expect_code 2 "$engine" plan --model resnet18 --size 2048 --layout bands=some
+expect_text "bands=auto, keep or recompute"
 expect_code 0 "$engine" plan --model resnet18 --size 2048 --layout single --memory 0.001
 expect_text "nor in bands: "
 echo "1 passed, 0 failed"

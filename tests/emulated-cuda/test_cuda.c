@@ -289,12 +289,16 @@ static void bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8(void **state)
         struct hrf_graph *graph = make_network(names[i], 32, 1);
         int64_t n, n_banded;
         float *whole = run_graph_in(graph, "cuda", "int8", 1, 7, 1, &n, NULL);
-        float *banded = run_bands_in(graph, "cuda", "int8", 3, 7, &n_banded);
-        assert_non_null(banded);
-        assert_int_equal(n_banded, n);
-        assert_memory_equal(banded, whole, (size_t)n * sizeof *whole);
+        for (int keeps = 0; keeps < 2; keeps++) {
+            float *banded = run_bands_in(graph, "cuda", "int8", 3,
+                                         keeps ? HRF_BANDS_KEEP : HRF_BANDS_RECOMPUTE, 7,
+                                         &n_banded);
+            assert_non_null(banded);
+            assert_int_equal(n_banded, n);
+            assert_memory_equal(banded, whole, (size_t)n * sizeof *whole);
+            hrf_free(banded);
+        }
         hrf_free(whole);
-        hrf_free(banded);
         hrf_graph_destroy(graph);
     }
 }

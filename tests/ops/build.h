@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "engine/ir/graph.h"
+#include "engine/plan/layout.h"
 
 struct build {
     struct hrf_graph *graph;
@@ -61,7 +62,7 @@ float *run_layout_in(const struct hrf_graph *graph, const char *device, const ch
                      int64_t *count);
 /* The same in bands; NULL: the network cannot be run so. */
 float *run_bands_in(const struct hrf_graph *graph, const char *device, const char *precision,
-                    int32_t n_bands, uint64_t seed, int64_t *count);
+                    int32_t n_bands, enum hrf_bands_rows rows, uint64_t seed, int64_t *count);
 /* max |a - b| / max |b| (or / 1e-3, if that is larger). */
 double relative_difference(const float *a, const float *b, int64_t n);
 

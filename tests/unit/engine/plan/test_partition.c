@@ -223,11 +223,14 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     struct hrf_bands_plan plan;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_plan_create(graph, &whole, NULL), HRF_OK);
-    assert_int_equal(hrf_bands_choose(graph, whole->arena_bytes / 4, 0, &plan, &err), HRF_OK);
+    struct hrf_bands_wishes wishes = { .limit_bytes = whole->arena_bytes / 4,
+                                       .rows = HRF_BANDS_RECOMPUTE };
+    assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_OK);
     assert_true(plan.activation_bytes <= whole->arena_bytes / 4);
     assert_true(plan.n_bands > 4 && plan.recomputed > 1 && plan.recomputed < 1.5);
     assert_int_equal(plan.cut, 4); /* of the last convolution only sums cross */
-    assert_int_equal(hrf_bands_choose(graph, 1000, 0, &plan, &err), HRF_E_NOMEM);
+    wishes.limit_bytes = 1000;
+    assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_E_NOMEM);
     assert_non_null(strstr(err.text, "even"));
     hrf_plan_destroy(whole);
     hrf_graph_destroy(graph);
@@ -248,8 +251,9 @@ static void bands_are_predicted_to_the_row(void **state)
     struct hrf_bands_prediction p;
     struct hrf_bands_plan plan;
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_bands_predict(graph, &costs, 0, 4, &p, &err), HRF_OK);
-    assert_int_equal(hrf_bands_choose(graph, 0, 4, &plan, &err), HRF_OK);
+    struct hrf_bands_wishes wishes = { .n_bands = 4, .rows = HRF_BANDS_RECOMPUTE, .costs = &costs };
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_OK);
     assert_memory_equal(&plan, &p.plan, sizeof plan);
     assert_int_equal(p.plan.cut, 3); /* of the last convolution only sums cross */
     assert_int_equal(p.n_kinds, 3);
@@ -263,13 +267,17 @@ static void bands_are_predicted_to_the_row(void **state)
     assert_int_equal(p.weight_bytes, 3 * 3 * (16 * 16 * 9 + 16) * (int64_t)sizeof(float));
     /* What weights take, activations do not get: more bands than for activations alone. */
     const int64_t limit = p.activation_bytes + p.weight_bytes - 1;
-    assert_int_equal(hrf_bands_predict(graph, &costs, limit, 0, &p, &err), HRF_OK);
+    wishes.limit_bytes = limit;
+    wishes.n_bands = 0;
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
     assert_true(p.plan.n_bands > 4);
     assert_true(p.activation_bytes + p.weight_bytes + p.workspace_bytes <= limit);
-    assert_int_equal(hrf_bands_predict(graph, &costs, p.weight_bytes, 4, &p, &err), HRF_E_NOMEM);
-    assert_int_equal(
-        hrf_bands_predict(graph, &(struct hrf_cost_table){ .entries = NULL }, 0, 4, &p, &err),
-        HRF_E_USER); /* no rate of anything */
+    wishes.limit_bytes = p.weight_bytes;
+    wishes.n_bands = 4;
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_E_NOMEM);
+    wishes.costs = &(struct hrf_cost_table){ .entries = NULL };
+    wishes.limit_bytes = 0;
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_E_USER); /* no rates */
 }
 
 int main(void)

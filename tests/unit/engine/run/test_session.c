@@ -180,11 +180,11 @@ static enum hrf_status read_half_white(void *context, int32_t input, int64_t fir
     return HRF_OK;
 }
 
-/* 16 bands of 16 rows: from the sixth (rows 80 ..) on no window of one sees noise, and the last one
- * sees the border. Of the white ones that are alike the first is computed. */
-static void bands_of_one_colour_are_computed_once(void **state)
+/* 16 bands of 16 rows: from the sixth (rows 80 ..) on nothing of one comes from noise, and the last
+ * one sees the border. Of the white ones that are alike the first is computed; where rows are kept
+ * by every run, as they are the ones before. */
+static void check_one_colour(enum hrf_bands_rows rows, int64_t n_first, int64_t n_second)
 {
-    (void)state;
     struct build b = build_start(5);
     int32_t y = build_input(&b, SHAPE(1, 3, 256, 32));
     for (int i = 0; i < 3; i++)
@@ -193,27 +193,37 @@ static void bands_of_one_colour_are_computed_once(void **state)
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
     HRF_AUTO(hrf_session) whole = NULL;
+    const struct hrf_banded_wishes wishes = { .n_bands = 16, .rows = rows };
     HRF_AUTO(hrf_banded) banded = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    char text[128];
+    char text[HRF_BANDED_TEXT], expected[64];
     assert_int_equal(hrf_session_create(graph, &config, &whole, NULL), HRF_OK);
     const struct hrf_box all = hrf_box_whole(hrf_session_input_shape(whole, 0));
     assert_int_equal(read_half_white(NULL, 0, 0, 1, &all, hrf_session_input(whole, 0), NULL),
                      HRF_OK);
     assert_int_equal(hrf_session_run(whole, NULL), HRF_OK);
-    assert_int_equal(hrf_banded_create(graph, &config, 16, &banded, &err), HRF_OK);
+    assert_int_equal(hrf_banded_create(graph, &config, &wishes, &banded, &err), HRF_OK);
     for (int run = 1; run <= 2; run++) {
         assert_int_equal(hrf_banded_run(banded, read_half_white, NULL, &err), HRF_OK);
         for (int i = 0; i < 8; i++)
             assert_float_equal(hrf_banded_output(banded, 0)[i], hrf_session_output(whole, 0)[i],
                                1e-5);
-        /* Bands 5 to 14 are alike; in the second run nothing of them, nor of the last one, is
-         * computed. */
-        assert_int_equal(hrf_banded_facts(banded).n_constant, run == 1 ? 9 : 9 + 11);
+        assert_int_equal(hrf_banded_facts(banded).n_constant,
+                         run == 1 ? n_first : n_first + n_second);
     }
-    hrf_banded_text(banded, 9, text);
+    hrf_banded_text(banded, n_first, text);
     assert_non_null(strstr(text, "in 16 bands, "));
-    assert_non_null(strstr(text, " % computed twice, 11 not computed again (one colour)"));
+    snprintf(expected, sizeof expected, ", %d not computed again (one colour)", (int)n_second);
+    assert_non_null(strstr(text, expected));
+}
+
+static void bands_of_one_colour_are_computed_once(void **state)
+{
+    (void)state;
+    /* Bands 5 to 14 are alike; in the second run nothing of them, nor of the last one, is computed
+     * again where no rows are kept. */
+    check_one_colour(HRF_BANDS_RECOMPUTE, 9, 11);
+    check_one_colour(HRF_BANDS_KEEP, 9, 9);
 }
 
 struct seen {
