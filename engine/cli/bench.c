@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/comm.h"
+#include "engine/cli/known.h"
 #include "engine/cli/layout.h"
 #include "engine/cli/plan_print.h"
 #include "engine/run/planner.h"
@@ -277,6 +278,9 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
         .comm = joined->comm,
         .n_bands = (int32_t)r->bands,
     };
+    struct hrf_machine gpu_links = { .n_links = 0 };
+    if (hrf_known_gpu_links(NULL, &gpu_links))
+        config.session.gpu_links = &gpu_links;
     enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, joined->comm,
                                              &layout, err);
     if (status == HRF_OK)

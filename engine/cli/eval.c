@@ -2,6 +2,7 @@
 #include "base/path.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/comm.h"
+#include "engine/cli/known.h"
 #include "engine/cli/layout.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
@@ -72,6 +73,7 @@ struct run {
     const struct hrf_joined *joined;         /* NULL: not with other processes */
     struct hrf_network *network;
     struct hrf_shape piece; /* what it is made for */
+    struct hrf_machine gpu_links;
 };
 
 static struct hrf_session_config session_config(const struct run *run)
@@ -113,6 +115,8 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
         config.comm = run->joined != NULL ? run->joined->comm : NULL;
         if (run->joined != NULL)
             config.session.carrier = run->joined->carrier;
+        if (hrf_known_gpu_links(NULL, &run->gpu_links))
+            config.session.gpu_links = &run->gpu_links;
         status = hrf_layout_find(request->layout, copy, &config.session, config.comm, &layout, err);
     }
     if (status == HRF_OK)

@@ -149,6 +149,21 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
     return status;
 }
 
+static bool has_gpu_links(const struct hrf_machine *m)
+{
+    bool has = false;
+    for (int32_t i = 0; i < m->n_links; i++)
+        has |= m->links[i].is_gpus;
+    return has;
+}
+
+bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out)
+{
+    HRF_AUTO_FREE char *path = hrf_engine_machine_path(cache);
+    return path != NULL && hrf_path_exists(path) && hrf_machine_read(path, out, NULL) == HRF_OK &&
+           has_gpu_links(out);
+}
+
 void hrf_known_release(struct hrf_known *known)
 {
     hrf_cost_table_release(&known->costs);

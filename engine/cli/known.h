@@ -27,6 +27,8 @@ struct hrf_known_request {
 /* Rough figures stand in for what was never measured on this machine, and the sources say so. */
 HRF_CHECKED enum hrf_status hrf_known_find(const struct hrf_known_request *request,
                                            struct hrf_known *out, struct hrf_error *err);
+/* What tune-comm has measured between this machine's GPUs; false: nothing. */
+bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out);
 void hrf_known_release(struct hrf_known *known);
 
 #endif

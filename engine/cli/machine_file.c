@@ -143,10 +143,10 @@ static enum hrf_status read_points(const struct hrf_yaml_node *list, const char 
 static enum hrf_status read_link(const struct hrf_yaml_node *map, const char *where,
                                  struct hrf_machine *m, struct hrf_error *err)
 {
-    static const char *const keys[] = { "comm",     "placement", "latency_us",
-                                        "gb_per_s", "points",    NULL };
+    static const char *const keys[] = { "comm",   "placement", "latency_us", "gb_per_s",
+                                        "points", "gpus",      NULL };
     struct hrf_link *link = &m->links[m->n_links];
-    char placement[16] = "";
+    char placement[16] = "", gpus[8] = "false";
     double latency = 0, bandwidth = 0;
     int p = 0;
     HRF_TRY(check_map(map, "links", keys, where, err));
@@ -168,6 +168,8 @@ static enum hrf_status read_link(const struct hrf_yaml_node *map, const char *wh
     *link = hrf_link_simple("", (enum hrf_placement)p, latency * 1e-6,
                             points != NULL ? 1 : bandwidth * 1e9);
     HRF_TRY(get_text(map, "comm", where, link->comm, sizeof link->comm, err));
+    HRF_TRY(get_text(map, "gpus", where, gpus, sizeof gpus, err));
+    link->is_gpus = strcmp(gpus, "true") == 0;
     if (points != NULL) {
         link->n_points = 0;
         HRF_TRY(read_points(points, where, link, err));
@@ -246,8 +248,11 @@ static json_t *link_json(const struct hrf_link *link)
                                                 hrf_json_number(p->transit * 1e6),
                                                 hrf_json_number(p->receive * 1e6)));
     }
-    return json_pack("{ssssso}", "comm", link->comm, "placement",
-                     hrf_placement_name(link->placement), "points", points);
+    json_t *object = json_pack("{ssssso}", "comm", link->comm, "placement",
+                               hrf_placement_name(link->placement), "points", points);
+    if (object != NULL && link->is_gpus)
+        json_object_set_new(object, "gpus", json_true());
+    return object;
 }
 
 static json_t *device_json(const struct hrf_machine *m)

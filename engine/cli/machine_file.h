@@ -11,6 +11,7 @@
  *   one_process: false               # ranks are threads of one process
  *   links:
  *     - {comm: nccl, placement: node, latency_us: 12, gb_per_s: 100}
+ *     - {comm: ipc, placement: node, gpus: true, points: ...}   # between GPUs, by tune-comm
  *     - {comm: mpi, placement: network, points: [[bytes, send_us, transit_us, receive_us], ...]}
  */
 #ifndef HRF_ENGINE_CLI_MACHINE_FILE_H

@@ -1,5 +1,5 @@
 /* tune.c - `hires-engine tune-comm`: what messages between ranks cost here, kept for planning. */
-#include "engine/run/tune.h"
+#include "engine/cli/tune.h"
 
 #include "base/path.h"
 #include "base/process.h"
@@ -7,13 +7,14 @@
 #include "engine/cli/comm.h"
 #include "engine/cli/machine_file.h"
 #include "engine/run/agree.h"
+#include "engine/run/tune.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 struct request {
-    const char *comm, *cache;
+    const char *comm, *cache, *device;
     int64_t largest;
     bool json;
 };
@@ -58,13 +59,13 @@ static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
                                  : measure_alone(r->largest, m, err);
 }
 
-/* In place of what stood there for the same carrier and placement. */
-static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *link,
-                                 struct hrf_error *err)
+enum hrf_status hrf_tune_keep_link(struct hrf_machine *m, const struct hrf_link *link,
+                                   struct hrf_error *err)
 {
     int32_t at = 0;
-    while (at < m->n_links && (strcmp(m->links[at].comm, link->comm) != 0 ||
-                               m->links[at].placement != link->placement))
+    while (at < m->n_links &&
+           (strcmp(m->links[at].comm, link->comm) != 0 ||
+            m->links[at].placement != link->placement || m->links[at].is_gpus != link->is_gpus))
         at++;
     if (at == HRF_MACHINE_MAX_LINKS)
         return hrf_error_set(err, HRF_E_USER, "the table holds %d links; remove it to begin anew",
@@ -111,7 +112,7 @@ static enum hrf_status measure_processes(const struct request *r, const struct h
         if (pair != NULL)
             HRF_TRY(hrf_tune_link(pair, (enum hrf_placement)p, r->largest, &link, err));
         if (joined->comm->rank == 0)
-            HRF_TRY(keep_link(m, &link, err));
+            HRF_TRY(hrf_tune_keep_link(m, &link, err));
     }
     return HRF_OK;
 }
@@ -121,8 +122,9 @@ static void print_text(const struct hrf_machine *m, const char *path)
     printf("%s: %d ranks, copies %.1f GB/s\n", m->name, m->ranks_per_node, m->copy_rate * 1e-9);
     for (int32_t i = 0; i < m->n_links; i++) {
         const struct hrf_link *link = &m->links[i];
-        printf("%s, same %s: microseconds of a message\n%12s %10s %10s %10s %10s\n", link->comm,
-               hrf_placement_name(link->placement), "bytes", "send", "transit", "receive", "GB/s");
+        printf("%s%s, same %s: microseconds of a message\n%12s %10s %10s %10s %10s\n", link->comm,
+               link->is_gpus ? " between GPUs" : "", hrf_placement_name(link->placement), "bytes",
+               "send", "transit", "receive", "GB/s");
         for (int32_t k = 0; k < link->n_points; k++) {
             const struct hrf_link_point *p = &link->points[k];
             const double all = p->send + p->transit + p->receive;
@@ -158,14 +160,17 @@ static enum hrf_status tune(const void *context, const struct hrf_joined *joined
     struct hrf_machine m = { .n_links = 0 };
     if (hrf_joined_is_first(joined))
         HRF_TRY(find_kept(r, &m, err));
-    if (joined->comm != NULL) {
+    if (r->device != NULL) {
+        HRF_TRY(hrf_tune_gpus(joined, r->comm != NULL ? r->comm : "auto", r->largest, r->json, &m,
+                              err));
+    } else if (joined->comm != NULL) {
         HRF_TRY(measure_processes(r, joined, &m, err));
     } else {
         struct hrf_machine fresh;
         HRF_TRY(measure_alone(r->largest, &fresh, err));
         for (int32_t i = 0; i < m.n_links; i++) /* other carriers' stay */
-            if (strcmp(m.links[i].comm, "loop") != 0)
-                HRF_TRY(keep_link(&fresh, &m.links[i], err));
+            if (strcmp(m.links[i].comm, "loop") != 0 || m.links[i].is_gpus)
+                HRF_TRY(hrf_tune_keep_link(&fresh, &m.links[i], err));
         m = fresh;
     }
     return hrf_joined_is_first(joined) ? keep(&m, r->cache, r->json, err) : HRF_OK;
@@ -173,12 +178,15 @@ static enum hrf_status tune(const void *context, const struct hrf_joined *joined
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .largest = (int64_t)16 << 20 };
+    struct request r = { .largest = 0 };
     const struct hrf_option options[] = {
         { "comm", "C",
-          "between threads (loop, default), or processes that mpirun or srun has started (mpi)",
+          "between threads (loop, default), or processes that mpirun or srun has started (mpi); "
+          "between GPUs auto (default), mpi, ipc or nccl",
           HRF_OPTION_TEXT, &r.comm },
-        { "largest", "BYTES", "the largest message (default 16 MiB)", HRF_OPTION_INT, &r.largest },
+        { "device", "cuda", "between GPUs, one a process", HRF_OPTION_TEXT, &r.device },
+        { "largest", "BYTES", "the largest message (default 16 MiB; between GPUs 256 MiB)",
+          HRF_OPTION_INT, &r.largest },
         { "cache", "DIR", "where the table is kept (default: the user's cache)", HRF_OPTION_TEXT,
           &r.cache },
         { "json", NULL, "print the table as JSON: a machine file", HRF_OPTION_FLAG, &r.json },
@@ -189,10 +197,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status = HRF_OK;
-    if (r.largest < 256 || r.largest > (int64_t)1 << 32)
+    const bool is_cuda = r.device != NULL && strcmp(r.device, "cuda") == 0;
+    if (r.largest == 0)
+        r.largest = (int64_t)(is_cuda ? 256 : 16) << 20;
+    if (r.device != NULL && !is_cuda)
+        status = hrf_error_set(&err, HRF_E_USER, "--device is cuda, or is left out");
+    else if (r.largest < 256 || r.largest > (int64_t)1 << 32)
         status = hrf_error_set(&err, HRF_E_USER, "--largest is from 256 bytes to 4 GiB");
     if (status == HRF_OK)
-        status = hrf_joined_run(r.comm, "auto", tune, &r, &err);
+        status = hrf_joined_run(r.comm == NULL && is_cuda ? "auto" : r.comm, "auto", tune, &r,
+                                &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 
@@ -203,6 +217,7 @@ const struct hrf_command hrf_engine_tune_comm = {
     .details = "The table is kept in the cache, where 'plan' finds it, a link for each carrier and "
                "place: threads of a process, processes of a machine, machines.\n"
                "  mpirun -n 2 hires-flow tune-comm --comm mpi\n"
-               "  srun --mpi=pmix --nodes=2 --ntasks=3 hires-flow tune-comm --comm mpi",
+               "  srun --mpi=pmix --nodes=2 --ntasks=3 hires-flow tune-comm --comm mpi\n"
+               "  mpirun -n 2 hires-flow tune-comm --device cuda",
     .run = run,
 };

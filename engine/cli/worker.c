@@ -9,6 +9,7 @@
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/image.h"
+#include "engine/cli/known.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
@@ -163,6 +164,9 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
                                                       .every_tensor = is_observed },
                                          .layout = &layout.plan };
     enum hrf_status status = HRF_OK;
+    struct hrf_machine gpu_links = { .n_links = 0 };
+    if (hrf_known_gpu_links(NULL, &gpu_links))
+        config.session.gpu_links = &gpu_links;
     if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
         config.layout = &job->layout.plan;
         config.comm = hrf_ranks_group(job->ranks);

@@ -1,6 +1,7 @@
 #include "engine/plan/machine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *const placement_names[] = { "process", "node", "network" };
 _Static_assert(sizeof placement_names / sizeof placement_names[0] == HRF_N_PLACEMENTS,
@@ -58,12 +59,36 @@ const struct hrf_link *hrf_machine_link(const struct hrf_machine *machine,
         const struct hrf_link *link = &machine->links[i];
         const struct hrf_link_point p = hrf_link_at(link, n_bytes);
         const double seconds = p.send + p.transit + p.receive;
-        if (link->placement != placement || (best != NULL && seconds >= soonest))
+        if (link->is_gpus != machine->has_gpus || link->placement != placement ||
+            (best != NULL && seconds >= soonest))
             continue;
         best = link;
         soonest = seconds;
     }
     if (best == NULL && placement == HRF_PLACE_PROCESS)
         return hrf_machine_link(machine, HRF_PLACE_NODE, n_bytes);
+    return best;
+}
+
+int hrf_machine_carrier(const struct hrf_machine *machine, enum hrf_placement placement,
+                        double n_bytes, const char *const *names, int n_names)
+{
+    int best = -1;
+    double soonest = 0;
+    for (int32_t i = 0; i < machine->n_links; i++) {
+        const struct hrf_link *link = &machine->links[i];
+        const struct hrf_link_point p = hrf_link_at(link, n_bytes);
+        const double seconds = p.send + p.transit + p.receive;
+        int k = 0;
+        while (k < n_names && (names[k] == NULL || strcmp(names[k], link->comm) != 0))
+            k++;
+        if (!link->is_gpus || link->placement != placement || k == n_names ||
+            (best >= 0 && seconds >= soonest))
+            continue;
+        best = k;
+        soonest = seconds;
+    }
+    if (best < 0 && placement == HRF_PLACE_PROCESS)
+        return hrf_machine_carrier(machine, HRF_PLACE_NODE, n_bytes, names, n_names);
     return best;
 }

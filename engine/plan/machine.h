@@ -22,7 +22,8 @@ struct hrf_link_point {
 };
 enum { HRF_LINK_MAX_POINTS = 32 };
 struct hrf_link {
-    char comm[16]; /* who carries it: "loop", "mpi", "nccl" */
+    char comm[16]; /* who carries it: "loop", "mpi", "ipc", "nccl" */
+    bool is_gpus;  /* from one GPU's memory into another's, measured as a whole: in `transit` */
     enum hrf_placement placement;
     struct hrf_link_point points[HRF_LINK_MAX_POINTS]; /* by bytes, ascending */
     int32_t n_points;                                  /* >= 1 */
@@ -46,6 +47,7 @@ struct hrf_machine {
     struct hrf_cost_rates rates;
     struct hrf_link links[HRF_MACHINE_MAX_LINKS];
     int32_t n_links;
+    bool has_gpus; /* what is planned lies on GPUs: only their links count, else only the others */
 };
 
 enum hrf_placement hrf_machine_placement(const struct hrf_machine *machine, int32_t a, int32_t b);
@@ -53,5 +55,11 @@ enum hrf_placement hrf_machine_placement(const struct hrf_machine *machine, int3
  * A link within a node serves ranks of one process too, where there is nothing better. */
 const struct hrf_link *hrf_machine_link(const struct hrf_machine *machine,
                                         enum hrf_placement placement, double n_bytes);
+
+/* Of carriers that are possible between two ranks the one that brings a message soonest, by the
+ * links between GPUs of that placement (those within a node serve ranks of one process where it has
+ * none): an index of `names`, entries may be NULL. -1: none of them was measured. */
+int hrf_machine_carrier(const struct hrf_machine *machine, enum hrf_placement placement,
+                        double n_bytes, const char *const *names, int n_names);
 
 #endif

@@ -4,6 +4,7 @@
 #include "engine/ir/number.h"
 #include "engine/run/device_peers_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { ALIGNMENT = 256 }; /* bytes: of parts in packed memory */
@@ -24,6 +25,9 @@ struct hrf_device_peers {
     enum hrf_carrier carrier;
     struct hrf_shared *shared;
     struct hrf_device_nccl *nccl; /* NULL: there is none */
+    struct hrf_machine *links;    /* NULL: not known */
+    bool uses_nccl, only_nccl;    /* for what it is chosen for; for every message */
+    char notes[600];
     struct staging out, in;
     bool host_is_read; /* copies out of in.host may be under way */
     char *gathered;    /* all ranks' parts of a reduction */
@@ -35,11 +39,32 @@ struct hrf_device_peers {
     struct hrf_comm_count recorded[HRF_N_COMM_USES], counted[HRF_N_COMM_USES];
 };
 
-static enum way way_of(const struct hrf_device_peers *d, int32_t peer)
+static enum hrf_placement place_of(const struct hrf_device_peers *d, int32_t peer)
 {
-    if (d->nccl != NULL)
+    if (d->peers->comm->is_one_process)
+        return HRF_PLACE_PROCESS;
+    return hrf_shared_is_beside(d->shared, peer) ? HRF_PLACE_NODE : HRF_PLACE_NETWORK;
+}
+
+static enum way way_of(const struct hrf_device_peers *d, int32_t peer, int64_t n_bytes)
+{
+    const bool is_reached = hrf_shared_reaches(d->shared, peer);
+    if (d->carrier == HRF_CARRIER_NCCL && d->uses_nccl)
         return WAY_NCCL;
-    return hrf_shared_reaches(d->shared, peer) ? WAY_SHARED : WAY_HOST;
+    if (d->links != NULL) {
+        const char *const names[] = { [WAY_HOST] = d->peers->comm->ops->name,
+                                      [WAY_SHARED] = is_reached ? "ipc" : NULL,
+                                      [WAY_NCCL] = d->uses_nccl ? "nccl" : NULL };
+        const int way = hrf_machine_carrier(d->links, place_of(d, peer), (double)n_bytes, names, 3);
+        if (way >= 0)
+            return (enum way)way;
+    }
+    return is_reached ? WAY_SHARED : WAY_HOST;
+}
+
+static enum way way_of_part(const struct hrf_device_peers *d, const struct hrf_part *part)
+{
+    return way_of(d, part->peer, (int64_t)hrf_area_bytes(&part->area));
 }
 
 /* ---- words ---- */
@@ -142,7 +167,7 @@ static enum hrf_status wait(struct hrf_device_peers *d, struct hrf_error *err)
 
 static bool is_staged(const struct hrf_device_peers *d, const struct hrf_part *part)
 {
-    return way_of(d, part->peer) == WAY_HOST;
+    return way_of_part(d, part) == WAY_HOST;
 }
 
 /* All parts cross over while the thread waits once. */
@@ -269,7 +294,7 @@ static int32_t split_off(const struct hrf_device_peers *d, struct hrf_part *part
 {
     int32_t n_nccl = 0, n_kept = 0;
     for (int32_t i = 0; i < *n; i++)
-        if (way_of(d, parts[i].peer) == WAY_NCCL)
+        if (way_of_part(d, &parts[i]) == WAY_NCCL)
             nccl[n_nccl++] = parts[i];
         else
             parts[n_kept++] = parts[i];
@@ -467,7 +492,7 @@ enum hrf_status hrf_device_peers_wait(struct hrf_device_peers *d, int32_t slot,
 
 bool hrf_device_peers_may_record(const struct hrf_device_peers *d)
 {
-    return d->peers->comm == NULL || d->nccl != NULL;
+    return d->peers->comm == NULL || d->only_nccl;
 }
 
 enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
@@ -527,7 +552,7 @@ static enum hrf_status make_staging(struct hrf_device_peers *d, struct staging *
         size_t sum = 0;
         for (int32_t q = 0; q < p->n_ranks; q++) {
             const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
-            if (way_of(d, q) == WAY_HOST)
+            if (n > 0 && way_of(d, q, n) == WAY_HOST)
                 sum += (size_t)(n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         }
         s->n_bytes = sum > s->n_bytes ? sum : s->n_bytes;
@@ -578,24 +603,36 @@ static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error 
     return hrf_shared_create(&config, &d->shared, err);
 }
 
-/* With whom the rank talks, and the room for the parts of its largest exchange. */
-static void measure_nccl(const struct hrf_device_peers *d, bool *sends_to, bool *hears_from,
+/* By NCCL: with whom the rank talks, and the room for the parts of its largest exchange. */
+static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *hears_from,
                          struct hrf_device_nccl_config *config)
 {
     const struct hrf_partition *p = d->peers->partition;
     const int32_t me = d->peers->rank;
+    d->only_nccl = true;
     for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
-        size_t out = 0, in = 0;
-        for (int32_t q = 0; q < p->n_ranks; q++) {
-            const int64_t sent = message_bytes(p, row, me, q), taken = message_bytes(p, row, q, me);
-            sends_to[q] |= sent > 0;
-            hears_from[q] |= taken > 0;
-            out += (size_t)(sent + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-            in += (size_t)(taken + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        size_t sums[2] = { 0 };
+        for (int32_t i = 0; i < 2 * p->n_ranks; i++) {
+            const int32_t q = i / 2;
+            const bool is_out = i % 2 == 0;
+            const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
+            const bool is_nccl = n > 0 && way_of(d, q, n) == WAY_NCCL;
+            d->only_nccl &= is_nccl || n == 0;
+            *(is_out ? &sends_to[q] : &hears_from[q]) |= is_nccl;
+            if (is_nccl)
+                sums[i % 2] += (size_t)(n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         }
-        config->out_bytes = out > config->out_bytes ? out : config->out_bytes;
-        config->in_bytes = in > config->in_bytes ? in : config->in_bytes;
+        config->out_bytes = sums[0] > config->out_bytes ? sums[0] : config->out_bytes;
+        config->in_bytes = sums[1] > config->in_bytes ? sums[1] : config->in_bytes;
     }
+}
+
+static bool wants_nccl(const struct hrf_device_peers *d)
+{
+    bool wants = d->carrier == HRF_CARRIER_NCCL;
+    for (int32_t i = 0; d->links != NULL && i < d->links->n_links; i++)
+        wants |= strcmp(d->links->links[i].comm, "nccl") == 0;
+    return wants && d->peers->partition->n_ranks > 1;
 }
 
 static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *err)
@@ -610,19 +647,51 @@ static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *e
                                              .backend = d->backend,
                                              .sends_to = talks,
                                              .hears_from = talks + n };
-    if (n == 1 || d->carrier != HRF_CARRIER_NCCL)
+    d->uses_nccl = wants_nccl(d);
+    if (!d->uses_nccl)
         return HRF_OK;
     measure_nccl(d, talks, talks + n, &config);
     HRF_TRY(hrf_device_nccl_create(&config, &d->nccl, why, sizeof why, err));
-    if (d->nccl == NULL)
+    d->uses_nccl = d->nccl != NULL;
+    d->only_nccl &= d->uses_nccl;
+    if (d->uses_nccl)
+        return HRF_OK;
+    if (d->carrier == HRF_CARRIER_NCCL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "--comm nccl cannot carry the messages of these ranks: %s; use --comm "
                              "ipc (ranks of one node), mpi, or auto",
                              why);
+    snprintf(d->notes, sizeof d->notes,
+             "NCCL was measured as the quickest for some messages and carries none: %s\n", why);
     return HRF_OK;
 }
 
-static enum hrf_status build(struct hrf_device_peers *d, struct hrf_error *err)
+/* Rank 0's links between GPUs, on every rank. */
+static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_machine *links,
+                                   struct hrf_error *err)
+{
+    const struct hrf_peers *peers = d->peers;
+    if (d->carrier != HRF_CARRIER_AUTO || peers->partition->n_ranks == 1)
+        return HRF_OK;
+    HRF_AUTO_FREE struct hrf_machine *told = hrf_calloc(1, sizeof *told);
+    if (told == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for links between GPUs");
+    for (int32_t i = 0; links != NULL && i < links->n_links; i++)
+        if (links->links[i].is_gpus)
+            told->links[told->n_links++] = links->links[i];
+    for (int32_t q = 1; q < peers->partition->n_ranks && peers->rank == 0; q++)
+        HRF_TRY(hrf_device_send_word(peers, q, told, sizeof *told, err));
+    if (peers->rank != 0)
+        HRF_TRY(hrf_device_receive_word(peers, 0, told, sizeof *told, err));
+    if (told->n_links == 0)
+        return HRF_OK;
+    d->links = told;
+    told = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status build(struct hrf_device_peers *d, const struct hrf_machine *links,
+                             struct hrf_error *err)
 {
     const size_t n = (size_t)d->peers->partition->n_ranks;
     d->sent = hrf_calloc(4 * n, sizeof *d->sent);
@@ -632,6 +701,7 @@ static enum hrf_status build(struct hrf_device_peers *d, struct hrf_error *err)
     d->nccl_sent = d->received + n;
     d->nccl_received = d->nccl_sent + n;
     if (d->peers->comm != NULL) {
+        HRF_TRY(share_links(d, links, err));
         HRF_TRY(make_shared(d, err));
         HRF_TRY(make_nccl(d, err));
     }
@@ -642,6 +712,7 @@ static enum hrf_status build(struct hrf_device_peers *d, struct hrf_error *err)
 
 enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
                                         struct hrf_backend *backend, enum hrf_carrier carrier,
+                                        const struct hrf_machine *links,
                                         struct hrf_device_peers **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_device_peers) d = hrf_calloc(1, sizeof *d);
@@ -651,7 +722,7 @@ enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hr
     d->ops = ops;
     d->backend = backend;
     d->carrier = carrier;
-    HRF_TRY(build(d, err));
+    HRF_TRY(build(d, links, err));
     *out = d;
     d = NULL;
     return HRF_OK;
@@ -695,6 +766,7 @@ void hrf_device_peers_destroy(struct hrf_device_peers *d)
         d->ops->release_host(d->backend, both[i]->host);
     }
     d->ops->release(d->backend, d->gathered);
+    hrf_free(d->links);
     hrf_free(d->sent);
     hrf_free(d);
 }
@@ -705,9 +777,15 @@ int64_t hrf_device_peers_bytes(const struct hrf_device_peers *d)
            (int64_t)(d->out.n_bytes + d->in.n_bytes + d->gathered_bytes);
 }
 
-const char *hrf_device_peers_carrier(const struct hrf_device_peers *d, int32_t rank)
+const char *hrf_device_peers_carrier(const struct hrf_device_peers *d, int32_t rank,
+                                     int64_t n_bytes)
 {
     static const char *const names[] = { [WAY_SHARED] = "ipc", [WAY_NCCL] = "nccl" };
-    const enum way way = way_of(d, rank);
+    const enum way way = way_of(d, rank, n_bytes);
     return way == WAY_HOST ? d->peers->comm->ops->name : names[way];
+}
+
+const char *hrf_device_peers_notes(const struct hrf_device_peers *d)
+{
+    return d->notes;
 }

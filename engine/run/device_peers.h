@@ -15,6 +15,7 @@
 #define HRF_ENGINE_RUN_DEVICE_PEERS_H
 
 #include "engine/backend/backend.h"
+#include "engine/plan/machine.h"
 #include "engine/run/peers.h"
 
 enum hrf_carrier {
@@ -28,11 +29,14 @@ struct hrf_device_peers; /* opaque; used by its rank's thread */
 
 /* Every rank of the comm, at the same place among its messages; one network at a time. With no comm
  * (bands) nothing is sent, and what a rank has is cut to what it needs. HRF_E_UNSUPPORTED with the
- * pair and the reason when `carrier` cannot carry a message. All is borrowed for life. */
+ * pair and the reason when `carrier` cannot carry a message. `links` (NULL: not known) are lent for
+ * the call and serve AUTO: rank 0's say on all ranks which carrier takes a message of which size.
+ * All else is borrowed for life. */
 HRF_CHECKED enum hrf_status
 hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
                         struct hrf_backend *backend, enum hrf_carrier carrier,
-                        struct hrf_device_peers **out, struct hrf_error *err);
+                        const struct hrf_machine *links, struct hrf_device_peers **out,
+                        struct hrf_error *err);
 /* The end, in three steps; NULL is fine. leave() waits until nothing is under way, where nothing
  * has failed; then recordings go. abandon() ends what is still under way because something has:
  * before it, nothing that waits for the device may be called. */
@@ -46,8 +50,13 @@ HRF_DEFINE_AUTO(hrf_device_peers)
 void hrf_device_peers_ready(struct hrf_device_peers *device);
 /* Of the device, for messages. */
 int64_t hrf_device_peers_bytes(const struct hrf_device_peers *device);
-/* How messages to and from a rank of the partition go: "ipc", or the comm's name. */
-const char *hrf_device_peers_carrier(const struct hrf_device_peers *device, int32_t rank);
+/* How a message of so many bytes to or from a rank of the partition goes: "ipc", "nccl", or the
+ * comm's name. */
+const char *hrf_device_peers_carrier(const struct hrf_device_peers *device, int32_t rank,
+                                     int64_t n_bytes);
+/* Why NCCL, which would have been the quickest, does not carry anything; "": it does, or would not
+ * be. Lives as the object. */
+const char *hrf_device_peers_notes(const struct hrf_device_peers *device);
 
 /* As those of peers.h, with pointers of the device. Queued; the thread waits for what goes through
  * the host. `is_beside`, the same at both: kernels that are queued between the two run meanwhile.

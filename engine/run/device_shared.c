@@ -49,7 +49,7 @@ struct lane {
 };
 
 struct neighbour {
-    bool is_reached;
+    bool is_reached, is_beside;
     bool has_closed; /* all that it had open: it may be done long before this rank is */
     char address[32];
     void **blocks; /* [n_blocks] opened; NULL: not yet */
@@ -411,6 +411,7 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
             continue;
         HRF_TRY(receive_word(s, q, &other, sizeof other, err));
         memcpy(s->neighbours[q].address, other.address, sizeof other.address);
+        s->neighbours[q].is_beside = strcmp(own.host, other.host) == 0;
         verdicts[q] = judge(s, q, &own, &other);
     }
     for (int32_t q = 0; q < s->n_ranks; q++)
@@ -521,6 +522,11 @@ void hrf_shared_destroy(struct hrf_shared *s, bool together)
 bool hrf_shared_reaches(const struct hrf_shared *s, int32_t rank)
 {
     return s != NULL && s->neighbours[rank].is_reached;
+}
+
+bool hrf_shared_is_beside(const struct hrf_shared *s, int32_t rank)
+{
+    return s->neighbours[rank].is_beside;
 }
 
 int64_t hrf_shared_bytes(const struct hrf_shared *s)

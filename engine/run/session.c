@@ -327,7 +327,8 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
         session->ops->enter(session->backend);
     if (session->device.ops != NULL && session->peers != NULL)
         HRF_TRY(hrf_device_peers_create(session->peers, session->device.ops, session->backend,
-                                        config->carrier, &session->device.peers, err));
+                                        config->carrier, config->gpu_links, &session->device.peers,
+                                        err));
     return session->ops->prepare != NULL
                ? session->ops->prepare(session->backend, session->graph, err)
                : HRF_OK;
@@ -347,6 +348,8 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(compile_kernels(session, err));
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
+    if (session->device.peers != NULL)
+        hrf_strbuf_adds(&session->notes, hrf_device_peers_notes(session->device.peers));
     HRF_TRY(hrf_strbuf_status(&session->notes, err));
     HRF_TRY(allocate(session, config->memory_limit_bytes, err));
     if (session->device.peers != NULL)

@@ -41,6 +41,9 @@ struct hrf_session_config {
      * kernels work in host memory. Of hrf_session_create() alone. */
     bool narrow_input;
     enum hrf_carrier carrier; /* of messages between devices */
+    /* With HRF_CARRIER_AUTO: what carriers take between GPUs, lent during creation; rank 0's
+     * counts. NULL: not known. */
+    const struct hrf_machine *gpu_links;
 };
 
 struct hrf_session_memory {
