@@ -25,6 +25,14 @@ static struct hrf_machine assume_machine(void)
     return m;
 }
 
+static bool has_gpu_links(const struct hrf_machine *m)
+{
+    bool has = false;
+    for (int32_t i = 0; i < m->n_links; i++)
+        has |= m->links[i].is_gpus;
+    return has;
+}
+
 static enum hrf_status find_machine(const struct hrf_known_request *request,
                                     struct hrf_known *known, struct hrf_error *err)
 {
@@ -48,6 +56,8 @@ static enum hrf_status find_machine(const struct hrf_known_request *request,
     for (int r = 0; r < HRF_N_RATES; r++)
         known->machine.rates.operations[r] = assumed.rates.operations[r];
     known->machine.n_nodes = 0; /* more ranks than processors may be asked about */
+    known->machine.has_gpus = request->device != NULL && strcmp(request->device, "cuda") == 0 &&
+                              has_gpu_links(&known->machine);
     return HRF_OK;
 }
 
@@ -73,7 +83,7 @@ static void make_processes(const struct hrf_known_request *request, struct hrf_k
     m->is_one_process = false;
     m->ranks_per_node = request->per_node;
     for (int32_t i = 0; i < m->n_links; i++)
-        has[m->links[i].placement] = true;
+        has[m->links[i].placement] |= m->links[i].is_gpus == m->has_gpus;
     const bool needs[HRF_N_PLACEMENTS] = { [HRF_PLACE_NODE] = request->per_node > 1,
                                            [HRF_PLACE_NETWORK] = request->n_ranks >
                                                                  request->per_node };
@@ -83,6 +93,7 @@ static void make_processes(const struct hrf_known_request *request, struct hrf_k
             continue;
         m->links[m->n_links++] = hrf_link_simple("mpi", (enum hrf_placement)p, latency[p],
                                                  bandwidth[p]);
+        m->links[m->n_links - 1].is_gpus = m->has_gpus;
         known->is_assumed = true;
         const size_t n = strlen(known->machine_source);
         snprintf(known->machine_source + n, sizeof known->machine_source - n,
@@ -147,14 +158,6 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
     else
         hrf_known_release(&known);
     return status;
-}
-
-static bool has_gpu_links(const struct hrf_machine *m)
-{
-    bool has = false;
-    for (int32_t i = 0; i < m->n_links; i++)
-        has |= m->links[i].is_gpus;
-    return has;
 }
 
 bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out)

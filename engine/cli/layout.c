@@ -9,11 +9,13 @@
 #include <string.h>
 
 /* `per_node`: of ranks that are processes; 0: they are threads. */
-static enum hrf_status find_known(int32_t n_ranks, int32_t per_node, struct hrf_found_layout *found,
+static enum hrf_status find_known(const struct hrf_session_config *config, int32_t n_ranks,
+                                  int32_t per_node, struct hrf_found_layout *found,
                                   struct hrf_error *err)
 {
+    const bool is_cuda = config->device != NULL && strcmp(config->device, "cuda") == 0;
     const struct hrf_known_request request = {
-        .device = "cpu", .n_threads = 1, .n_ranks = n_ranks, .per_node = per_node
+        .device = is_cuda ? "cuda" : "cpu", .n_threads = 1, .n_ranks = n_ranks, .per_node = per_node
     };
     HRF_TRY(hrf_known_find(&request, &found->known, err));
     found->cutting = (struct hrf_cutting){ &found->known.costs, &found->known.machine };
@@ -51,7 +53,8 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
     HRF_TRY(hrf_layout_parse(is_auto ? NULL : text, &out->plan, err));
     if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1)
         return HRF_OK;
-    HRF_TRY(find_known(is_auto ? n_ranks : hrf_layout_ranks(&out->plan), per_node, out, err));
+    HRF_TRY(
+        find_known(config, is_auto ? n_ranks : hrf_layout_ranks(&out->plan), per_node, out, err));
     if (!is_auto && hrf_layout_takes_turns(&out->plan) && out->known.single.n_entries > 0) {
         const struct hrf_cost_table together = out->known.costs;
         out->known.costs = out->known.single; /* as 'plan' does */

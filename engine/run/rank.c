@@ -124,13 +124,15 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
     return HRF_OK;
 }
 
-/* A device's messages go through the host, while its kernels wait: parts would only cost. */
+/* On a device parts are kernels that leave most of it idle: only where what messages between its
+ * kind cost is known can that be weighed. */
 static enum hrf_status leave_devices_plain(const struct hrf_session_config *config,
                                            struct hrf_layout_plan *layout, struct hrf_error *err)
 {
     const struct hrf_backend_ops *ops = NULL;
     HRF_TRY(hrf_backend_choose(config->device, &ops, NULL, err));
-    if (ops->device != NULL && layout->halos == HRF_HALOS_AUTO)
+    const bool is_known = config->cutting != NULL && config->cutting->machine->has_gpus;
+    if (ops->device != NULL && !is_known && layout->halos == HRF_HALOS_AUTO)
         layout->halos = HRF_HALOS_PLAIN;
     return HRF_OK;
 }

@@ -85,6 +85,9 @@ static void release_work(struct work *w)
     hrf_graph_destroy(w->graph);
 }
 
+/* What tune-comm has found; NULL: nothing. */
+static const struct hrf_machine *known_links;
+
 static struct hrf_parallel *start(struct work *w, const char *precision, const char *layout,
                                   enum hrf_carrier carrier, struct hrf_error *err)
 {
@@ -93,7 +96,8 @@ static struct hrf_parallel *start(struct work *w, const char *precision, const c
                                                .n_threads = 1,
                                                .ranges = w->made.ranges,
                                                .n_ranges = w->made.n_ranges,
-                                               .carrier = carrier };
+                                               .carrier = carrier,
+                                               .gpu_links = known_links };
     struct hrf_layout_plan plan;
     struct hrf_parallel *parallel = NULL;
     if (hrf_layout_parse(layout, &plan, err) != HRF_OK ||
@@ -272,6 +276,59 @@ static void what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out(void 
     release_work(&w);
 }
 
+/* Messages up to ~400 bytes are quicker by IPC, larger ones by NCCL, or by `other` all of them. */
+static struct hrf_machine make_links(const char *other)
+{
+    struct hrf_machine m = { .n_links = 0 };
+    m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACE_NODE, 2e-6, 1e8);
+    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACE_NODE, 6e-6, 1e11);
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, 50e-6, 1e9);
+    if (other != NULL)
+        m.links[m.n_links++] = hrf_link_simple(other, HRF_PLACE_NODE, 1e-6, 1e12);
+    for (int32_t i = 0; i < m.n_links; i++)
+        m.links[i].is_gpus = true;
+    return m;
+}
+
+/* Whether a batch goes through although what NCCL carries breaks. */
+static bool does_without_nccl(struct work *w)
+{
+    struct hrf_error err = { .text = "" };
+    struct hrf_parallel *parallel = start(w, "fp32", "spatial=3", HRF_CARRIER_AUTO, &err);
+    assert_non_null(parallel);
+    const bool goes = hrf_parallel_run(parallel, hrf_read_array, &w->source, &err) == HRF_OK;
+    if (!goes && strstr(err.text, "NCCL") == NULL)
+        fail_msg("'%s'", err.text);
+    hrf_parallel_destroy(parallel);
+    return goes;
+}
+
+static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_for_it(void **state)
+{
+    static const char *const mixed[] = { "spatial=3", "spatial=2x2,microbatches=2,halos=overlap",
+                                         "spatial=2,stages=2,microbatches=4" };
+    struct work w = make_work();
+    const struct hrf_machine by_size = make_links(NULL), by_ipc = make_links("ipc"),
+                             by_host = make_links("loop");
+    (void)state;
+    known_links = &by_size;
+    choose("devices=4", NULL);
+    check_layouts(&w, mixed, 3, HRF_CARRIER_AUTO);
+    choose("devices=4", "breaks=0:1"); /* the first is its warm-up */
+    assert_false(does_without_nccl(&w));
+    known_links = &by_ipc;
+    assert_true(does_without_nccl(&w));
+    known_links = &by_host;
+    assert_true(does_without_nccl(&w));
+    /* Where it cannot be, what was measured for the others counts. */
+    known_links = &by_size;
+    choose("devices=2", NULL);
+    check_layouts(&w, mixed, 1, HRF_CARRIER_AUTO);
+    known_links = NULL;
+    unchoose();
+    release_work(&w);
+}
+
 static void a_rank_that_cannot_join_nccl_ends_all_with_its_reason(void **state)
 {
     struct work w = make_work();
@@ -367,6 +424,7 @@ int main(void)
         cmocka_unit_test(exchanges_beside_kernels_give_one_ranks_results),
         cmocka_unit_test(parts_carried_by_nccl_give_one_ranks_results),
         cmocka_unit_test(what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out),
+        cmocka_unit_test(each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_for_it),
         cmocka_unit_test(a_rank_that_cannot_join_nccl_ends_all_with_its_reason),
         cmocka_unit_test(what_nccl_reports_ends_all_ranks_with_its_words),
         cmocka_unit_test(an_exchange_that_stands_still_is_ended_after_the_deadline),

@@ -36,7 +36,7 @@ static void what_is_written_reads_back(void **state)
         parse("{version: 1, name: n, device: {name: d, memory_gib: 2, gb_per_s: 3, overhead_us: 4, "
               "tops: {bf16: 5}}, ranks_per_node: 6, ports_per_node: 2, nodes: 7, one_process: "
               "true, links: [{comm: loop, placement: process, points: [[0, 1, 2, 3], [64, 4, 5, "
-              "6]]}]}",
+              "6]]}, {comm: ipc, placement: node, gpus: true, points: [[0, 0, 2, 0]]}]}",
               &m, NULL),
         HRF_OK);
     HRF_AUTO_JSON json = hrf_machine_json(&m);
@@ -47,6 +47,8 @@ static void what_is_written_reads_back(void **state)
     assert_int_equal(back.n_nodes, 7);
     assert_true(back.is_one_process);
     assert_true(fabs(back.links[0].points[1].receive - 6e-6) < 1e-12);
+    assert_false(back.links[0].is_gpus);
+    assert_true(back.links[1].is_gpus);
 }
 
 static void what_is_wrong_is_named_with_its_place(void **state)
