@@ -9,5 +9,5 @@ until_true "jobs that wait" queue_has '^PENDING'
 rm -rf "$run"/jobs/array-*
 for node in n1 n2 n3 n4; do scontrol update NodeName=$node State=RESUME; done
 finish
-# From 23.11 on Slurm makes the folder itself.
+# Slurm 24.05 makes the folder itself.
 ls -d "$run"/jobs/array-0001/*.out 2>/dev/null || told 'JobLaunchFailure' || tell "it is not told why"
