@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/strbuf.h"
 #include "orchestrator/cli/cli.h"
+#include "schema/record/sentinel.h"
 #include "schema/store/tasks.h"
 
 #include <stdio.h>
@@ -12,6 +14,7 @@
 
 /* All that the store knows of tasks and jobs. */
 struct evidence {
+    const char *directory; /* of the run; borrowed */
     struct hrf_slide_rows slides;
     struct hrf_task_rows tasks;
     struct hrf_attempt_rows attempts;
@@ -43,17 +46,58 @@ static bool has_task(const struct hrf_attempt_row *attempt, int64_t task_id)
     return false;
 }
 
-static const char *ending(const struct hrf_attempt_row *attempt)
+/* The last word of the newest start of an attempt, "start" or "done"; false: it has not begun. */
+static bool read_word(const char *directory, const struct hrf_attempt_row *attempt,
+                      const char *word, struct hrf_sentinel *out)
 {
-    return attempt->reason != NULL               ? attempt->reason
-           : attempt->state == HRF_ATTEMPT_ENDED ? "ended well"
-                                                 : "is not known to have ended";
+    bool found = false;
+    for (int64_t k = 0; k == 0 || found; k++) { /* Slurm's own restarts are in r1, r2, ... */
+        HRF_AUTO_FREE char *place = k == 0 ? hrf_format("%s/%s", directory, attempt->directory)
+                                           : hrf_format("%s/%s/r%lld", directory,
+                                                        attempt->directory, (long long)k);
+        if (place == NULL || (k > 0 && !hrf_path_is_directory(place)))
+            break;
+        found = hrf_sentinel_read(place, word, out, NULL) == HRF_OK;
+    }
+    return found || out->start_ms > 0;
 }
 
-static void print_attempt(const struct hrf_attempt_row *attempt)
+/* Of an attempt that has not ended as far as the driver knows, by its own word; heap. */
+static char *standing(const char *directory, const struct hrf_attempt_row *attempt)
 {
+    struct hrf_sentinel word = { .start_ms = 0 };
+    char at[24], number[40] = "";
+    if (!read_word(directory, attempt, "start", &word)) {
+        hrf_clock_iso8601(attempt->submitted_ms, at);
+        return hrf_format("submitted at %s, has not begun (`hires-flow status` tells what it "
+                          "waits for)",
+                          at);
+    }
+    if (word.scheduler_job > 0)
+        snprintf(number, sizeof number, ", Slurm's job %lld", (long long)word.scheduler_job);
+    hrf_clock_iso8601(word.start_ms, at);
+    struct hrf_sentinel done = { .start_ms = 0 };
+    const bool ended = read_word(directory, attempt, "done", &done) &&
+                       done.start_ms == word.start_ms;
+    return hrf_format("began at %s on %s%s, %s", at, word.host, number,
+                      ended ? "and ended: a driver takes in what it did"
+                            : "has not told of its end");
+}
+
+/* How an attempt ended, or where it stands; heap, NULL when memory ran out. */
+static char *describe(const char *directory, const struct hrf_attempt_row *attempt)
+{
+    if (attempt->reason != NULL)
+        return hrf_strdup(attempt->reason);
+    return attempt->state == HRF_ATTEMPT_ENDED ? hrf_strdup("ended well")
+                                               : standing(directory, attempt);
+}
+
+static void print_attempt(const char *directory, const struct hrf_attempt_row *attempt)
+{
+    HRF_AUTO_FREE char *text = describe(directory, attempt);
     printf("    job %s, attempt %lld: %s (%s/log)\n", attempt->job_id, (long long)attempt->attempt,
-           ending(attempt), attempt->directory);
+           text != NULL ? text : "", attempt->directory);
 }
 
 static void print_task(const struct hrf_task_row *t)
@@ -77,7 +121,7 @@ static void print_tasks(const struct evidence *e, int64_t slide_id)
         print_task(&e->tasks.items[i]);
         for (size_t k = 0; k < e->attempts.n_items; k++)
             if (has_task(&e->attempts.items[k], e->tasks.items[i].id))
-                print_attempt(&e->attempts.items[k]);
+                print_attempt(e->directory, &e->attempts.items[k]);
     }
 }
 
@@ -205,8 +249,9 @@ static void print_job_task(const struct evidence *e, const struct hrf_task_row *
 
 static void print_try(const struct evidence *e, const struct hrf_attempt_row *a)
 {
-    printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt, ending(a),
-           a->directory);
+    HRF_AUTO_FREE char *text = describe(e->directory, a);
+    printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
+           text != NULL ? text : "", a->directory);
     for (size_t k = 0; k < e->tasks.n_items; k++)
         if (has_task(a, e->tasks.items[k].id))
             print_job_task(e, &e->tasks.items[k]);
@@ -267,7 +312,7 @@ static enum hrf_status show_run(const char *directory, const struct evidence *e,
         json_array_append_new(jobs, job_json(e, a));
         if (!json)
             printf("job %s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
-                   ending(a), a->directory);
+                   a->reason, a->directory);
     }
     if (!json) {
         printf("%zu of %zu slides are done\n", n_done, e->slides.n_items);
@@ -313,7 +358,7 @@ static enum hrf_status why(const char *directory, const char *name, bool json,
                            struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct evidence e = { .slides = { .items = NULL } };
+    struct evidence e = { .directory = directory };
     HRF_TRY(hrf_cli_open(directory, &store, err));
     enum hrf_status status = evidence_read(store, &e, err);
     if (status == HRF_OK)

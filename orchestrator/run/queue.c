@@ -56,11 +56,13 @@ static void describe(const struct standing *s, const char *trouble, struct hrf_s
 
 static void warn_never(const struct standing *s, const char *before)
 {
-    for (size_t i = 0; i < s->n_reasons; i++)
-        if (s->reasons[i].never && strstr(before, s->reasons[i].reason) == NULL)
-            hrf_log_warning("run",
-                            "%lld jobs wait %s (%s): they will not run unless that is changed",
-                            (long long)s->reasons[i].n, s->reasons[i].text, s->reasons[i].reason);
+    for (size_t i = 0; i < s->n_reasons; i++) {
+        const struct waiting *w = &s->reasons[i];
+        if (w->never && strstr(before, w->reason) == NULL)
+            hrf_log_warning("run", "%lld %s %s (%s): %s will not run unless that is changed",
+                            (long long)w->n, w->n == 1 ? "job waits" : "jobs wait", w->text,
+                            w->reason, w->n == 1 ? "it" : "they");
+    }
 }
 
 enum hrf_status run_tell_queue(struct run *run, bool *changed, struct hrf_error *err)
