@@ -47,6 +47,19 @@ for program in "$flow" "$engine"; do
         fail "$(groff -man -ww -z "$scratch/page.1" 2>&1)"
 done
 
+# Installed, the programs find each other and their modules, and have their pages.
+if [ -e "$HRF_BIN_DIR/../cmake_install.cmake" ]; then
+    expect_code 0 cmake --install "$HRF_BIN_DIR/.." --prefix "$scratch/usr"
+    expect_code 0 "$scratch/usr/bin/hires-flow" doctor --dir "$scratch"
+    expect_text "hires-engine 0"
+    for module in hrf_cuda.so hrf_mpi.so hrf_nccl.so; do
+        [ ! -e "$HRF_BIN_DIR/../lib/hires-flow/$module" ] || [ -e "$scratch/usr/lib/hires-flow/$module" ] ||
+            fail "$module is not installed"
+    done
+    expect_code 0 "$scratch/usr/bin/hires-flow" check "$scratch/usr/share/hires-flow/workflows/demo.yaml"
+    grep -q '^.TH HIRES' "$scratch/usr/share/man/man1/hires-engine.1" || fail "no manual page"
+fi
+
 # The README names every command.
 "$flow" --help | sed -n '/^commands:$/,/^$/s/^  \([^ ][^ ]*\) .*/\1/p' | while read -r command; do
     [ "$command" = version ] || grep -q "\`$command\`" "$HRF_SOURCE_DIR/README.md" ||
