@@ -55,7 +55,9 @@ enum hrf_status hrf_strips_graph(const struct hrf_strips *s, const struct hrf_gr
     HRF_TRY(hrf_graph_create(node->name, &strip, err));
     for (int32_t i = 0; i <= HRF_CONV_N_INPUTS; i++) {
         const bool is_output = i == HRF_CONV_N_INPUTS;
-        inputs[i] = is_output ? node->outputs[0] : node->inputs[i];
+        inputs[i] = is_output            ? node->outputs[0]
+                    : i < node->n_inputs ? node->inputs[i]
+                                         : HRF_NO_VALUE;
         if (inputs[i] < 0)
             continue;
         const struct hrf_value *v = &graph->values[inputs[i]];

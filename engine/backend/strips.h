@@ -1,5 +1,5 @@
-/* strips.h - a CONV with a prologue (graph.h) in pieces: a few rows of the image, or a few images,
- * go through the prologue into a strip of memory, and the same CONV without a prologue runs on it.
+/* strips.h - a CONV in pieces: a few rows of the image, or a few images, are a strip, which went
+ * through the prologue (graph.h) where there is one, and the same CONV without it runs on that.
  *
  * All strips are of one size, so that one kernel with one copy of the weights does them all: where
  * they do not divide the rows, the last one reaches back over rows that are done, and its result is

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -191,9 +192,9 @@ void store(void *memory, long type, long i, double v)
     }
 }
 
-size_t bytes_of(const tensor &t)
+long elements_of(const tensor &t)
 {
-    return size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]) * 4;
+    return t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
 }
 
 typedef std::map<long, void *> places;
@@ -272,7 +273,7 @@ void run_program(const program &code, places at)
     std::vector<std::vector<float>> between; /* tensors that never touch memory */
     for (const step &s : code.steps)
         if (s.y.is_virtual) {
-            between.emplace_back(bytes_of(s.y) / 4);
+            between.emplace_back(size_t(elements_of(s.y)));
             at[s.y.id] = between.back().data();
         }
     for (const step &s : code.steps)
@@ -281,12 +282,21 @@ void run_program(const program &code, places at)
 
 /* ---- support ---- */
 
+/* Of a tensor that an engine takes; a test lowers it. */
+long most_elements()
+{
+    const char *text = getenv("HRF_EMULATED_ELEMENTS");
+    return text != nullptr ? atol(text) : 1L << 31;
+}
+
 std::vector<long> engines_for(const program &code)
 {
     for (const step &s : code.steps) {
         if (!s.is_conv)
             continue;
         const bool is_int8 = s.x.type == CUDNN_DATA_INT8;
+        if (elements_of(s.x) > most_elements() || elements_of(s.y) > most_elements())
+            return {};
         if (is_int8 && (s.x.dims[1] != s.b.dims[1] || s.x.dims[1] % 4 != 0 || s.y.dims[1] % 4 != 0))
             return {};
         const bool has_prologue = &s != &code.steps[0];
@@ -481,6 +491,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
         if (d->engine == 7)
             return answer(CUDNN_NUMERICAL_NOTE_TENSOR_CORE, count, values);
         return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
         return answer(int64_t(1024), count, values);
     case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: {

@@ -1,5 +1,6 @@
-/* Convolutions with a prologue on the emulated GPU, whose engines know one on tensor cores alone:
- * in one graph there, in strips of the image in fp32. The same networks on ref, which has none. */
+/* Convolutions that are computed in strips: with a prologue on the emulated GPU, whose engines know
+ * one on tensor cores alone: in one graph there, in strips of the image in fp32. The same networks
+ * on ref, which has none. */
 #include "tests/unit/unit.h"
 
 #include "base/path.h"
@@ -83,7 +84,8 @@ static struct hrf_graph *make_net(const struct kind *k, int act, bool has_norm, 
 }
 
 /* The last convolution has all that is there, and its kernel's name begins with these words. */
-static void expect_kernel(const struct hrf_graph *graph, const char *precision, const char *words)
+static void expect_kernel(const struct hrf_graph *graph, const char *precision, bool has_prologue,
+                          const char *words)
 {
     const struct hrf_session_config config = { .device = "cuda", .precision = precision };
     struct hrf_session *session = NULL;
@@ -95,9 +97,11 @@ static void expect_kernel(const struct hrf_graph *graph, const char *precision, 
         const struct hrf_node *node = &session->graph->nodes[i];
         n += hrf_node_has_prologue(node);
     }
-    assert_int_equal(n, 1);
+    assert_int_equal(n, has_prologue);
     for (int32_t i = 0; i < session->n_kernels; i++)
-        if (hrf_node_has_prologue(&session->graph->nodes[session->plan->steps[i].node]) &&
+        if (session->graph->nodes[session->plan->steps[i].node].op == HRF_OP_CONV &&
+            hrf_node_has_prologue(&session->graph->nodes[session->plan->steps[i].node]) ==
+                has_prologue &&
             strncmp(session->kernels[i]->implementation, words, strlen(words)) != 0)
             fail_msg("%s: computed by '%s'", precision, session->kernels[i]->implementation);
     hrf_session_destroy(session);
@@ -131,7 +135,7 @@ static void on_tensor_cores_it_is_part_of_the_graph_that_cudnn_runs(void **state
             const bool has_norm = k > 0 || act == 3;
             struct hrf_graph *graph = make_net(&kinds[kind], act, has_norm, (kind + act) % 2 == 0,
                                                k > 0);
-            expect_kernel(graph, rows[k].precision, "cudnn engine 7");
+            expect_kernel(graph, rows[k].precision, true, "cudnn engine 7");
             check(graph, rows[k].precision, rows[k].limit, kind, act);
             hrf_graph_destroy(graph);
         }
@@ -145,17 +149,35 @@ static void in_fp32_strips_of_the_image_give_the_same_numbers(void **state)
         for (int act = kind % 2; act < 4; act += 2) {
             struct hrf_graph *graph = make_net(&kinds[kind], act, act == 3 || act == 0, act < 2,
                                                false);
-            expect_kernel(graph, "fp32", "strips of cudnn engine 8");
+            expect_kernel(graph, "fp32", true, "strips of cudnn engine 8");
             check(graph, "fp32", 1e-5, kind, act);
             hrf_graph_destroy(graph);
         }
     unsetenv("HRF_EMULATED_CUDA");
 }
 
+/* act 3 and no norm: nothing stands before the convolution. */
+static void an_image_that_is_too_large_for_any_engine_is_computed_in_strips(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "memory=67108864", 1), 0);
+    assert_int_equal(setenv("HRF_EMULATED_ELEMENTS", "70000", 1), 0);
+    for (int kind = 4; kind < N_KINDS; kind++)
+        for (int has_sum = 0; has_sum < 2; has_sum++) {
+            struct hrf_graph *graph = make_net(&kinds[kind], 3, false, has_sum != 0, false);
+            expect_kernel(graph, "fp32", false, "strips of cudnn engine 8");
+            check(graph, "fp32", 1e-5, kind, 3);
+            hrf_graph_destroy(graph);
+        }
+    unsetenv("HRF_EMULATED_CUDA");
+    unsetenv("HRF_EMULATED_ELEMENTS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_tensor_cores_it_is_part_of_the_graph_that_cudnn_runs),
+        cmocka_unit_test(an_image_that_is_too_large_for_any_engine_is_computed_in_strips),
         cmocka_unit_test(in_fp32_strips_of_the_image_give_the_same_numbers),
     };
     return cmocka_run_group_tests(tests, put_it_in_place, tidy_up);

@@ -396,12 +396,14 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
 
 /* ---- plans of a whole graph ---- */
 
-static bool runs_in_strips(struct hrf_backend *backend, const struct hrf_cudnn_conv *conv)
+static bool runs_in_strips(struct hrf_backend *backend, const struct hrf_node *node,
+                           const struct hrf_cudnn_conv *conv)
 {
+    const int64_t strip_bytes = hrf_cuda_strip_bytes(backend->device->memory_bytes);
     struct hrf_planned_conv planned = { .plan = NULL };
-    if (!conv->has_prologue)
+    if (node->op != HRF_OP_CONV || !hrf_cuda_strips_help(conv, strip_bytes))
         return false;
-    return !hrf_cudnn_conv_takes_prologue(conv) ||
+    return (conv->has_prologue && !hrf_cudnn_conv_takes_prologue(conv)) ||
            hrf_plan_cache_get(backend->plans, conv, &planned, NULL) != HRF_OK ||
            planned.plan == NULL;
 }
@@ -418,7 +420,7 @@ static enum hrf_status describe_all(struct hrf_backend *backend, const struct hr
         bool is_one = hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &convs[*n]);
         const bool is_asked = is_one && (!convs[*n].has_prologue ||
                                          hrf_cudnn_conv_takes_prologue(&convs[*n]));
-        if (in_strips && is_one && runs_in_strips(backend, &convs[*n]))
+        if (in_strips && is_one && runs_in_strips(backend, node, &convs[*n]))
             HRF_TRY(hrf_cuda_strips_describe(graph, node, strip_bytes, backend->allow_tf32,
                                              &convs[*n], &is_one, err));
         else
@@ -460,9 +462,9 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
                                       struct hrf_error *err)
 {
     struct hrf_cudnn_conv conv;
-    if (hrf_node_has_prologue(node) &&
-        (!hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &conv) ||
-         runs_in_strips(backend, &conv)))
+    if (hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &conv)
+            ? runs_in_strips(backend, node, &conv)
+            : hrf_node_has_prologue(node))
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
     if (k == NULL)

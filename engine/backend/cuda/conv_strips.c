@@ -1,6 +1,7 @@
-/* conv_strips.c - a convolution with a prologue that no engine computes: strips (strips.h) of the
- * image go through the prologue into the workspace, and the convolution of a strip runs on them, so
- * that the activated image is never there as a whole.
+/* conv_strips.c - a convolution that no engine computes as a whole, because of its prologue or of
+ * its size (2^31 numbers and more in fp32), in strips of the image (strips.h). With a prologue they
+ * go through it into the workspace, so that the activated image is never there as a whole; without
+ * one they are read where they are, but for those that reach over the image's border.
  */
 #include "engine/backend/cuda/conv_strips.h"
 
@@ -16,7 +17,7 @@ struct strips_kernel {
     struct hrf_backend *backend; /* borrowed */
     struct hrf_kernel *inner;    /* of one strip */
     struct hrf_strips at;
-    float *factors, *shifts; /* [channels], on the device */
+    float *factors, *shifts; /* [channels], on the device; NULL: no prologue */
     struct hrf_k_epilogue activation;
     enum hrf_dtype type;
     size_t row_bytes;                        /* of the image */
@@ -46,33 +47,48 @@ static cudaError_t clear(const struct strips_kernel *k, char *to, int64_t n_rows
                : cudaSuccess;
 }
 
+/* Rows through the prologue, or as they are. */
+static cudaError_t fill_rows(const struct strips_kernel *k, const char *x, int64_t n, char *to)
+{
+    const struct hrf_operand pixels = { .dtype = k->type };
+    if (k->factors == NULL)
+        return copy(k, to, x, (size_t)n * k->row_bytes);
+    return hrf_k_affine(hrf_cuda_array(&pixels, to), hrf_cuda_array(&pixels, x), k->factors,
+                        k->shifts, n * k->at.columns, k->at.channels, 1, &k->activation,
+                        k->backend->device->stream);
+}
+
 /* Rows [begin, begin + n) of an image of `rows` at x; those outside of it are zeros. */
 static cudaError_t fill(const struct strips_kernel *k, const char *x, int64_t rows, int64_t begin,
                         int64_t n, char *to)
 {
     const int64_t first = begin > 0 ? begin : 0;
     const int64_t end = begin + n < rows ? begin + n : rows;
-    const struct hrf_operand pixels = { .dtype = k->type };
-    char *inside = to + (size_t)(first - begin) * k->row_bytes;
     cudaError_t status = clear(k, to, first - begin);
     if (status == cudaSuccess)
         status = clear(k, to + (size_t)(end - begin) * k->row_bytes, begin + n - end);
     if (status != cudaSuccess)
         return status;
-    return hrf_k_affine(hrf_cuda_array(&pixels, inside),
-                        hrf_cuda_array(&pixels, x + (size_t)first * k->row_bytes), k->factors,
-                        k->shifts, (end - first) * k->at.columns, k->at.channels, 1, &k->activation,
-                        k->backend->device->stream);
+    return fill_rows(k, x + (size_t)first * k->row_bytes, end - first,
+                     to + (size_t)(first - begin) * k->row_bytes);
 }
 
-static cudaError_t fill_strip(const struct strips_kernel *k, const struct hrf_kernel_call *call,
-                              int64_t image, int64_t first)
+/* Where the convolution reads the strip. */
+static cudaError_t find_strip(const struct strips_kernel *k, const struct hrf_kernel_call *call,
+                              int64_t image, int64_t first, const void **out)
 {
+    const struct hrf_strips *s = &k->at;
+    const int64_t rows = s->by_images ? s->size * s->rows : s->rows;
+    const int64_t begin = s->by_images ? 0 : first * s->stride - s->pad;
+    const int64_t n = s->by_images ? rows : s->in_rows;
     const char *x = (const char *)call->inputs[HRF_CONV_X] +
-                    (size_t)((k->at.by_images ? first : image) * k->at.rows) * k->row_bytes;
-    if (k->at.by_images)
-        return fill(k, x, k->at.size * k->at.rows, 0, k->at.size * k->at.rows, call->workspace);
-    return fill(k, x, k->at.rows, first * k->at.stride - k->at.pad, k->at.in_rows, call->workspace);
+                    (size_t)((s->by_images ? first : image) * s->rows) * k->row_bytes;
+    const bool is_inside = begin >= 0 && begin + n <= rows;
+    *out = call->workspace;
+    if (k->factors != NULL || !is_inside || k->row_bytes % ALIGNMENT != 0)
+        return fill(k, x, rows, begin, n, call->workspace);
+    *out = x + (size_t)begin * k->row_bytes;
+    return cudaSuccess;
 }
 
 /* The residual of a strip's units, where the convolution can read it. */
@@ -98,12 +114,12 @@ static enum hrf_status run_strip(const struct strips_kernel *k, const struct hrf
     const int64_t unit = k->at.by_images ? first : image * k->at.n_units + first;
     const bool is_aside = k->is_output_aside || first != fresh;
     char *work = call->workspace, *out = (char *)call->output + (size_t)unit * k->out_unit;
-    const void *inputs[HRF_CONV_N_INPUTS] = { work };
+    const void *inputs[HRF_CONV_N_INPUTS] = { NULL };
     const struct hrf_kernel_call inner = { .inputs = inputs,
                                            .output = is_aside ? work + k->output_at : out,
                                            .workspace = work + k->inner_at };
     HRF_TRY_CUDA(find_residual(k, call, unit, &inputs[HRF_CONV_RESIDUAL]), "a strip's residual");
-    HRF_TRY_CUDA(fill_strip(k, call, image, first), "what stands before a convolution");
+    HRF_TRY_CUDA(find_strip(k, call, image, first, &inputs[HRF_CONV_X]), "a strip of an image");
     HRF_TRY(k->inner->run(k->inner, &inner, err));
     if (!is_aside)
         return HRF_OK;
@@ -148,6 +164,8 @@ static enum hrf_status upload_prologue(struct strips_kernel *k, const struct hrf
                                                 .alpha = node->attributes.prologue.slope };
     const size_t n_bytes = (size_t)k->at.channels * sizeof(float);
     void *factors = NULL, *shifts = NULL;
+    if (!hrf_node_has_prologue(node))
+        return HRF_OK;
     k->activation = hrf_cuda_epilogue(&as_epilogue);
     HRF_TRY(hrf_cuda_upload(k->backend->device, graph->values[node->inputs[HRF_CONV_FACTORS]].data,
                             n_bytes, &factors, err));
@@ -167,7 +185,7 @@ static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
     const size_t numbers = (size_t)(k->at.by_images ? per_row * k->at.out_rows : per_row);
     k->row_bytes = (size_t)(k->at.columns * k->at.channels) * size;
     k->out_unit = numbers * hrf_dtype_size(y->dtype);
-    if (node->inputs[HRF_CONV_RESIDUAL] >= 0)
+    if (node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0)
         k->residual_unit = numbers *
                            hrf_dtype_size(graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype);
     k->inner_at = padded((size_t)hrf_strips_elements(&k->at) * size);
@@ -180,7 +198,9 @@ static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
     k->base.workspace_bytes = k->residual_at;
     if (k->is_residual_aside)
         k->base.workspace_bytes += padded((size_t)k->at.size * k->residual_unit);
-    k->base.weight_bytes = k->inner->weight_bytes + 2 * (size_t)k->at.channels * sizeof(float);
+    k->base.weight_bytes = k->inner->weight_bytes;
+    if (k->factors != NULL)
+        k->base.weight_bytes += 2 * (size_t)k->at.channels * sizeof(float);
 }
 
 enum hrf_status hrf_cuda_strips_compile(struct hrf_backend *backend, const struct hrf_graph *graph,

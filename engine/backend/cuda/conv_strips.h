@@ -1,4 +1,4 @@
-/* conv_strips.h - a convolution with a prologue that no engine of cuDNN computes, in strips. */
+/* conv_strips.h - a convolution that no engine of cuDNN computes as a whole, in strips. */
 #ifndef HRF_ENGINE_BACKEND_CUDA_CONV_STRIPS_H
 #define HRF_ENGINE_BACKEND_CUDA_CONV_STRIPS_H
 
@@ -7,6 +7,9 @@
 
 /* Of a strip, on a GPU with that much memory. */
 int64_t hrf_cuda_strip_bytes(int64_t memory_bytes);
+/* Whether strips are worth asking for where there is no engine for all of `conv`: it has a
+ * prologue, or its image is more than one strip. */
+bool hrf_cuda_strips_help(const struct hrf_cudnn_conv *conv, int64_t strip_bytes);
 HRF_CHECKED enum hrf_status hrf_cuda_strips_graph(const struct hrf_graph *graph,
                                                   const struct hrf_node *node, int64_t strip_bytes,
                                                   struct hrf_strips *at, struct hrf_graph **out,
@@ -17,7 +20,6 @@ HRF_CHECKED enum hrf_status hrf_cuda_strips_describe(const struct hrf_graph *gra
                                                      int64_t strip_bytes, bool allow_tf32,
                                                      struct hrf_cudnn_conv *out, bool *is_one,
                                                      struct hrf_error *err);
-/* `node` has a prologue. */
 HRF_CHECKED enum hrf_status hrf_cuda_strips_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,

@@ -16,6 +16,13 @@ int64_t hrf_cuda_strip_bytes(int64_t memory_bytes)
     return n;
 }
 
+bool hrf_cuda_strips_help(const struct hrf_cudnn_conv *conv, int64_t strip_bytes)
+{
+    return conv->has_prologue ||
+           conv->x[0] * conv->x[1] * conv->x[2] * conv->x[3] * (int64_t)hrf_dtype_size(conv->type) >
+               strip_bytes;
+}
+
 enum hrf_status hrf_cuda_strips_graph(const struct hrf_graph *graph, const struct hrf_node *node,
                                       int64_t strip_bytes, struct hrf_strips *at,
                                       struct hrf_graph **out, struct hrf_error *err)

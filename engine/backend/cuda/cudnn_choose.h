@@ -15,13 +15,15 @@ bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_nod
 /* Whether engines are asked for one with a prologue at all: they compute it on tensor cores alone
  * (cuDNN 9.19), and `fp32` keeps off those. */
 bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv);
+/* What an engine may take beside the tensors, on a GPU with that much memory: one that copies an
+ * image into another layout wants as much as the image. */
+int64_t hrf_cudnn_most_workspace(int64_t memory_bytes);
 /* The engines for `conv`, best first, and the graph they are for; `conv` gets its channels widened.
  * No engine is no error. Release both in any case. */
-HRF_CHECKED enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
-                                                  const struct hrf_cudnn_device *device,
-                                                  struct hrf_cudnn_graph *graph,
-                                                  struct hrf_cudnn_engines *engines,
-                                                  struct hrf_error *err);
+HRF_CHECKED enum hrf_status
+hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, const struct hrf_cudnn_device *device,
+                      int64_t most_workspace, struct hrf_cudnn_graph *graph,
+                      struct hrf_cudnn_engines *engines, struct hrf_error *err);
 /* All that decides what a plan does, as text: equal convolutions have equal texts. `size`: 512 at
  * least. */
 void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *conv, char *text, size_t size);

@@ -110,15 +110,24 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
     return hrf_cudnn_graph_finish(out, err);
 }
 
-void hrf_cudnn_conv_filter(const struct hrf_cudnn_conv *conv, struct hrf_cudnn_engines *engines)
+static bool is_fit(const struct hrf_cudnn_conv *conv, const struct hrf_cudnn_engine *e)
 {
     const bool full_float = conv->type == HRF_F32 && !conv->allow_tf32;
+    return e->deterministic && !e->reduced_precision && !e->winograd_or_fft &&
+           !(full_float && e->tensor_core);
+}
+
+void hrf_cudnn_conv_filter(const struct hrf_cudnn_conv *conv, int64_t most_workspace,
+                           struct hrf_cudnn_engines *engines)
+{
+    bool has_modest = false;
     int32_t kept = 0;
+    for (int32_t i = 0; i < engines->n_items; i++)
+        has_modest |= is_fit(conv, &engines->items[i]) &&
+                      engines->items[i].workspace_bytes <= most_workspace;
     for (int32_t i = 0; i < engines->n_items; i++) {
         const struct hrf_cudnn_engine *e = &engines->items[i];
-        const bool keep = e->deterministic && !e->reduced_precision && !e->winograd_or_fft &&
-                          !(full_float && e->tensor_core);
-        if (keep)
+        if (is_fit(conv, e) && (!has_modest || e->workspace_bytes <= most_workspace))
             engines->items[kept++] = *e;
         else
             cudnnBackendDestroyDescriptor(e->config);

@@ -45,8 +45,10 @@ struct hrf_cudnn_conv {
 HRF_CHECKED enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv,
                                                  struct hrf_cudnn_graph *out,
                                                  struct hrf_error *err);
-/* Drops the engines whose result would not be the same each time, or that compute in less than
- * was asked for; keeps the order. */
-void hrf_cudnn_conv_filter(const struct hrf_cudnn_conv *conv, struct hrf_cudnn_engines *engines);
+/* Drops the engines whose result would not be the same each time, that compute in less than was
+ * asked for, or that want more workspace than `most_workspace` bytes where others do with less;
+ * keeps the order. */
+void hrf_cudnn_conv_filter(const struct hrf_cudnn_conv *conv, int64_t most_workspace,
+                           struct hrf_cudnn_engines *engines);
 
 #endif

@@ -42,6 +42,9 @@ static enum hrf_status describe(struct hrf_cudnn_engine *item, struct hrf_error 
                                           CUDNN_TYPE_BEHAVIOR_NOTE,
                                           (int)CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
     cudnnBackendDestroyDescriptor(engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(item->config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
+                                          CUDNN_TYPE_INT64, 1, &n, &item->workspace_bytes);
     if (status != CUDNN_STATUS_SUCCESS)
         return hrf_cudnn_error(err, status, what);
     return HRF_OK;

@@ -85,6 +85,7 @@ void hrf_cudnn_graph_release(struct hrf_cudnn_graph *g);
 struct hrf_cudnn_engine {
     cudnnBackendDescriptor_t config; /* owned by the list */
     int64_t index;                   /* cuDNN's global number of the engine */
+    int64_t workspace_bytes;
     bool deterministic, tensor_core, reduced_precision, winograd_or_fft, compiled_at_run_time;
 };
 enum { HRF_CUDNN_MAX_ENGINES = 32 };

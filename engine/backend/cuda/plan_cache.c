@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 1, KEY_ROOM = 1024, MOST_THREADS = 16 };
+enum { FORMAT = 2, KEY_ROOM = 1024, MOST_THREADS = 16 };
 
 struct entry {
     char hash[HRF_HASH_HEX]; /* of the key */
@@ -194,12 +194,14 @@ static void keep(struct hrf_plan_cache *cache, const char *key, const struct ent
 
 /* ---- looking up ---- */
 
-static enum hrf_status build(const struct builder *builder, struct job *job, struct hrf_error *err)
+static enum hrf_status build(const struct hrf_plan_cache *cache, const struct builder *builder,
+                             struct job *job, struct hrf_error *err)
 {
+    const int64_t most_workspace = hrf_cudnn_most_workspace(cache->device->memory_bytes);
     struct hrf_cudnn_graph graph;
     struct hrf_cudnn_engines engines;
-    enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, builder->properties, &graph,
-                                                   &engines, err);
+    enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, builder->properties,
+                                                   most_workspace, &graph, &engines, err);
     if (status == HRF_OK && engines.n_items > 0)
         hrf_tune_build(builder->cudnn, builder->properties, &engines, &job->candidates,
                        &job->lines);
@@ -220,7 +222,7 @@ static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struc
         job->entry->conv = asked;
         job->entry->has_plan = false;
     }
-    return job->is_read ? HRF_OK : build(builder, job, err);
+    return job->is_read ? HRF_OK : build(cache, builder, job, err);
 }
 
 /* Times what was built, keeps the best and takes the entry over. */
