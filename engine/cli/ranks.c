@@ -52,6 +52,8 @@ void hrf_ranks_tell_end(struct hrf_ranks *ranks, enum hrf_rank_state state, int 
     r->state = state;
     r->exit_code = exit_code;
     r->end_ms = hrf_clock_wall_ms();
+    r->n_cpus = hrf_process_cpu_count(); /* as it was bound near its GPU, if it was */
+    hrf_process_cpu_list(r->cpus, sizeof r->cpus);
     snprintf(r->reason, sizeof r->reason, "%.*s", (int)sizeof r->reason - 1, reason);
     write_record(ranks);
 }

@@ -2,6 +2,7 @@
 #include "engine/comm/loop.h"
 #include "engine/run/agree.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,6 +80,26 @@ static void the_first_failure_is_told_to_all(void **state)
     }
 }
 
+static void what_all_used_is_summed_and_unknown_if_one_does_not_know(void **state)
+{
+    (void)state;
+    struct worker workers[RANKS] = { { .comm = NULL } };
+    for (int32_t i = 0; i < RANKS; i++)
+        workers[i].vote.spent = (struct hrf_spent){ .processor_joules = i == 2 ? (double)NAN : 1,
+                                                    .gpu_joules = 0.5 * i,
+                                                    .copy = 1,
+                                                    .kernels = i,
+                                                    .device_bytes = i == 1 ? 900 : 100 };
+    play(workers);
+    for (int32_t i = 0; i < RANKS; i++) {
+        const struct hrf_spent *sum = &workers[i].vote.spent;
+        assert_true(isnan(sum->processor_joules));
+        assert_true(sum->gpu_joules == 0.25 * RANKS * (RANKS - 1) && sum->copy == RANKS);
+        assert_true(sum->kernels == 0.5 * RANKS * (RANKS - 1));
+        assert_int_equal(sum->device_bytes, 900);
+    }
+}
+
 static void what_all_sent_adds_up_on_the_first_once(void **state)
 {
     (void)state;
@@ -101,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_failure_is_told_to_all),
+        cmocka_unit_test(what_all_used_is_summed_and_unknown_if_one_does_not_know),
         cmocka_unit_test(what_all_sent_adds_up_on_the_first_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,13 @@ static float value_of(int64_t batch, int64_t i)
     return (float)(100 * batch + i);
 }
 
+static struct hrf_spent spent_by(int64_t batch)
+{
+    return (struct hrf_spent){ .gpu_joules = (double)batch,
+                               .copy = 0.5 * (double)batch,
+                               .device_bytes = 1000 + batch };
+}
+
 static void sink(void *context, const struct hrf_share_result *r)
 {
     struct cohort *c = context;
@@ -51,6 +58,9 @@ static void sink(void *context, const struct hrf_share_result *r)
         c->n_wrong += r->patches[i] != r->batch * BATCH + i;
     for (int64_t i = 0; i < r->n * CLASSES; i++)
         c->n_wrong += r->values[i] != value_of(r->batch, i);
+    const struct hrf_spent wanted = spent_by(r->batch);
+    c->n_wrong += r->spent.gpu_joules != wanted.gpu_joules || r->spent.copy != wanted.copy ||
+                  r->spent.device_bytes != wanted.device_bytes;
 }
 
 static enum hrf_status give(struct hrf_share *share, int64_t batch, struct hrf_error *err)
@@ -62,9 +72,12 @@ static enum hrf_status give(struct hrf_share *share, int64_t batch, struct hrf_e
         patches[i] = batch * BATCH + i;
     for (int64_t i = 0; i < n * CLASSES; i++)
         values[i] = value_of(batch, i);
-    const struct hrf_share_result result = {
-        .batch = batch, .n = n, .patches = patches, .values = values, .seconds = 0.001
-    };
+    const struct hrf_share_result result = { .batch = batch,
+                                             .n = n,
+                                             .patches = patches,
+                                             .values = values,
+                                             .seconds = 0.001,
+                                             .spent = spent_by(batch) };
     return hrf_share_give(share, &result, err);
 }
 
