@@ -16,8 +16,10 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 64 * 1024, /* of input pixels, as floats: leaves L2 room for the weights */
-    TILE = 14,               /* pixels of one tile of the product: blocks are whole tiles */
+    BLOCK_BYTES = 64 * 1024,  /* of input pixels, as floats: leaves L2 room for the weights */
+    LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
+    LARGE_WEIGHTS = 2 << 20,  /* bytes */
+    TILE = 14,                /* pixels of one tile of the product: blocks are whole tiles */
     MIN_BLOCK = 2 * TILE,
     MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
     BAD_PITCH = 1024,     /* bytes */
@@ -163,7 +165,9 @@ static void choose_blocks(struct pointwise_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
-    int64_t block = BLOCK_BYTES / (k->channels * (int64_t)sizeof(float)) / TILE * TILE;
+    const int64_t pixel_bytes = k->channels * (int64_t)sizeof(float);
+    const bool large = pixel_bytes * k->out_channels > LARGE_WEIGHTS;
+    int64_t block = (large ? LARGE_BYTES : BLOCK_BYTES) / pixel_bytes / TILE * TILE;
     block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
     k->n_slices = 1;
     const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_BLOCK;

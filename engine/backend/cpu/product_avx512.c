@@ -18,7 +18,7 @@
 enum {
     LINE = 64,  /* bytes of a line of the caches */
     UNROLL = 2, /* steps of depth */
-    AHEAD = 8,  /* steps between asking for weights and using them: the second level's latency */
+    AHEAD = 12, /* steps between asking for weights and using them: the second level's latency */
 };
 
 #define ZERO(i, pointer, offset) __m512 x##i = _mm512_setzero_ps(), y##i = _mm512_setzero_ps();
@@ -198,8 +198,8 @@ static struct plan plan_ahead(const struct hrf_ahead *ahead, int64_t n_tiles, in
     struct plan plan = { .left = *ahead, .every = 1 };
     if (ahead->weights_are_far) {
         plan.n_weight_tiles = HRF_PANEL * (int64_t)sizeof(float) * UNROLL / LINE; /* a panel */
-        if (ahead->n_bytes > 0 && plan.n_weight_tiles > n_tiles - 1)
-            plan.n_weight_tiles = n_tiles - 1;
+        if (plan.n_weight_tiles > n_tiles)
+            plan.n_weight_tiles = n_tiles;
     }
     if (ahead->n_bytes > 0)
         plan.every = (int32_t)((n_tiles - plan.n_weight_tiles) * n_panels * (some / LINE)) /
