@@ -112,6 +112,34 @@ static void products_of_values_go_to_cublas_however_they_lie(void **state)
     check_product(SHAPE(2, 3, 7, 5), SHAPE(2, 3, 5, 9), false, "bf16", 0.02);
 }
 
+/* 16 bytes of channels at a time where they come in whole ones; the window reaches over the border
+ * and skips pixels. */
+static void maxima_are_the_same_bits_as_the_reference_s(void **state)
+{
+    static const int64_t channels[] = { 16, 20, 21 };
+    (void)state;
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+        struct build b = build_start(11 + i);
+        struct hrf_attributes a = hrf_attributes_default();
+        const int32_t x = build_input(&b, SHAPE(2, channels[i], 13, 10));
+        for (int k = 0; k < 2; k++) {
+            a.window.kernel[k] = 3;
+            a.window.stride[k] = 2;
+            a.window.pad_begin[k] = a.window.pad_end[k] = 1;
+        }
+        const int32_t output = build_node(&b, HRF_OP_MAX_POOL, &x, 1, &a);
+        struct hrf_graph *graph = build_finish(&b, &output, 1);
+        int64_t n, n_ref;
+        float *truth = run_graph(graph, "ref", 1, 3, 1, &n_ref);
+        float *ours = run_graph(graph, "cuda", 1, 3, 3, &n);
+        assert_int_equal(n, n_ref);
+        assert_memory_equal(ours, truth, (size_t)n * sizeof *ours);
+        hrf_free(truth);
+        hrf_free(ours);
+        hrf_graph_destroy(graph);
+    }
+}
+
 /* A quotient by a number near zero is as far off as one likes. */
 static void check_precision(const char *precision, double limit)
 {
@@ -376,6 +404,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_is_told_with_the_numbers),
         cmocka_unit_test(a_tuned_plan_is_read_again_and_a_damaged_one_made_anew),
         cmocka_unit_test(pixels_become_the_floats_that_the_form_says),
+        cmocka_unit_test(maxima_are_the_same_bits_as_the_reference_s),
         cmocka_unit_test(networks_agree_with_the_reference),
         cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),

@@ -122,4 +122,69 @@ static inline int64_t count_of(const hrf_k_walk &walk)
     return n;
 }
 
+/* ---- forms ---- */
+
+static inline bool same_form(const hrf_k_array &a, const hrf_k_array &b)
+{
+    return a.type == b.type && a.scale == b.scale && a.zero_point == b.zero_point;
+}
+
+static inline int64_t size_of(const hrf_k_array &a)
+{
+    switch (a.type) {
+    case HRF_K_S8:
+    case HRF_K_U8:
+        return 1;
+    case HRF_K_F16:
+    case HRF_K_B16:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+/* ---- packs: 16 bytes a thread, where channels lie innermost and come in whole ones ---- */
+
+template <typename T> struct alignas(16) pack {
+    enum { N = 16 / sizeof(T) };
+    T at[N];
+};
+
+DEVICE float widened(int8_t v)
+{
+    return (float)v;
+}
+DEVICE float widened(float v)
+{
+    return v;
+}
+DEVICE float widened(__half v)
+{
+    return __half2float(v);
+}
+DEVICE float widened(__nv_bfloat16 v)
+{
+    return __bfloat162float(v);
+}
+DEVICE void narrowed(float v, float *to)
+{
+    *to = v;
+}
+DEVICE void narrowed(float v, __half *to)
+{
+    *to = __float2half_rn(v);
+}
+DEVICE void narrowed(float v, __nv_bfloat16 *to)
+{
+    *to = __float2bfloat16_rn(v);
+}
+
+static inline bool has_packs(const hrf_k_array &y, const hrf_k_array &x, int64_t channels)
+{
+    const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |
+                             reinterpret_cast<uintptr_t>(x.data);
+    return y.type == x.type && places % 16 == 0 && channels * size_of(x) % 16 == 0 &&
+           x.type != HRF_K_U8 && x.type != HRF_K_S32;
+}
+
 #endif

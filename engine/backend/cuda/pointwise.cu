@@ -102,28 +102,9 @@ template <typename T> KERNEL copy(T *y, const T *a, hrf_k_walk walk, int64_t n)
     }
 }
 
-static bool same_form(const hrf_k_array &a, const hrf_k_array &b)
-{
-    return a.type == b.type && a.scale == b.scale && a.zero_point == b.zero_point;
-}
-
 struct alignas(16) sixteen {
     uint64_t halves[2];
 };
-
-static int64_t size_of(const hrf_k_array &a)
-{
-    switch (a.type) {
-    case HRF_K_S8:
-    case HRF_K_U8:
-        return 1;
-    case HRF_K_F16:
-    case HRF_K_B16:
-        return 2;
-    default:
-        return 4;
-    }
-}
 
 /* Whether the copy is one of units of `size` bytes: runs along the innermost axis, and all that
  * lies between two runs, are whole ones. */
@@ -258,38 +239,6 @@ KERNEL affine(hrf_k_array y, hrf_k_array x, const float *scale, const float *shi
     }
 }
 
-/* 16 bytes a thread where channels lie innermost and come in whole packs: a network whose
- * normalisations stand before its convolutions spends its time here otherwise. */
-template <typename T> struct alignas(16) pack {
-    enum { N = 16 / sizeof(T) };
-    T at[N];
-};
-
-DEVICE float widened(float v)
-{
-    return v;
-}
-DEVICE float widened(__half v)
-{
-    return __half2float(v);
-}
-DEVICE float widened(__nv_bfloat16 v)
-{
-    return __bfloat162float(v);
-}
-DEVICE void narrowed(float v, float *to)
-{
-    *to = v;
-}
-DEVICE void narrowed(float v, __half *to)
-{
-    *to = __float2half_rn(v);
-}
-DEVICE void narrowed(float v, __nv_bfloat16 *to)
-{
-    *to = __float2bfloat16_rn(v);
-}
-
 template <typename T>
 KERNEL affine_packs(pack<T> *y, const pack<T> *x, const float *scale, const float *shift,
                     int64_t packs, hrf_k_epilogue epilogue, int64_t n)
@@ -330,14 +279,6 @@ static cudaError_t launch_packs(const hrf_k_array &y, const hrf_k_array &x, cons
                   static_cast<const pack<T> *>(x.data), scale, shift, packs, epilogue, n);
 }
 
-static bool has_packs(const hrf_k_array &y, const hrf_k_array &x, int64_t channels, int64_t inner)
-{
-    const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |
-                             reinterpret_cast<uintptr_t>(x.data);
-    return y.type == x.type && inner == 1 && places % 16 == 0 && channels * size_of(x) % 16 == 0 &&
-           x.type != HRF_K_U8 && x.type != HRF_K_S32;
-}
-
 cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float *scale,
                          const float *shift, int64_t outer, int64_t channels, int64_t inner,
                          const struct hrf_k_epilogue *epilogue, cudaStream_t stream)
@@ -345,7 +286,7 @@ cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float
     const int64_t n = outer * channels * inner;
     if (n == 0)
         return cudaSuccess;
-    if (!has_packs(y, x, channels, inner))
+    if (inner != 1 || !has_packs(y, x, channels))
         return LAUNCH(affine, n, stream, y, x, scale, shift, channels, inner, *epilogue, n);
     switch (x.type) {
     case HRF_K_F16:
