@@ -219,6 +219,8 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
     }
     if (b->bands.n_bands == 1 && isfinite(b->convolutions))
         printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
+    if (b->resident_bytes > 0)
+        printf(", %.2f GiB resident in the process", (double)b->resident_bytes / 0x1p30);
     printf("\n");
     print_ranks(b);
 }
@@ -243,6 +245,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         json_object_set_new(value, "kept_bytes", json_integer(b->bands.kept_bytes));
         json_object_set_new(value, "recomputed", hrf_json_number(b->bands.recomputed));
     }
+    if (value != NULL && b->resident_bytes > 0)
+        json_object_set_new(value, "resident_bytes", json_integer((json_int_t)b->resident_bytes));
     if (value != NULL && r->layers)
         json_object_set_new(value, "layers", layers_to_json(b));
     if (value != NULL && b->ranks != NULL)
@@ -283,11 +287,11 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
         config.session.gpu_links = &gpu_links;
     enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, joined->comm,
                                              &layout, err);
-    if (status == HRF_OK)
-        status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
     struct forecast predicted = { .prediction = NULL };
     if (status == HRF_OK && hrf_joined_is_first(joined))
         status = forecast(r, graph, &layout, &predicted, err);
+    if (status == HRF_OK)
+        status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
     char text[96];
     struct request shown = *r; /* with the layout that "auto" came to */
     hrf_layout_text(&layout.plan, text);

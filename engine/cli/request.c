@@ -129,6 +129,8 @@ static bool ends_in_probabilities(const struct hrf_graph *graph, int32_t value)
     return false;
 }
 
+enum { MOST_CLASSES = 1000 }; /* more are a map or a feature, not labels */
+
 enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, int64_t n_classes,
                                                      struct hrf_error *err)
 {
@@ -140,12 +142,19 @@ enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, in
     int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
     char text[128];
     hrf_shape_text(&shape, text);
-    if (shape.rank < 1 || shape.dims[0] != batch || hrf_shape_count(&shape) != batch * n_classes)
-        return hrf_error_set(err, HRF_E_USER,
-                             "the model's output '%s' is %s for a batch of %lld; the workflow "
-                             "names %lld classes (model.classes)",
-                             graph->values[output].name, text, (long long)batch,
-                             (long long)n_classes);
+    if (shape.rank < 1 || shape.dims[0] != batch || hrf_shape_count(&shape) != batch * n_classes) {
+        const bool is_row = shape.rank > 0 && shape.dims[0] == batch && batch > 0;
+        const int64_t n_there = is_row ? hrf_shape_count(&shape) / batch : 0;
+        hrf_error_set(err, HRF_E_USER,
+                      "the model's output '%s' is %s for a batch of %lld; the workflow names %lld "
+                      "classes (model.classes)",
+                      graph->values[output].name, text, (long long)batch, (long long)n_classes);
+        if (n_there > 0 && n_there <= MOST_CLASSES && err != NULL)
+            snprintf(err->text + strlen(err->text), sizeof err->text - strlen(err->text),
+                     ": name %lld, one for each number of the output%s", (long long)n_there,
+                     n_there == 1 ? ", e.g. [tumor]" : "");
+        return HRF_E_USER;
+    }
     if (ends_in_probabilities(graph, output))
         return HRF_OK;
     int32_t added;

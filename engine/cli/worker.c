@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "engine/backend/backend.h"
@@ -59,7 +60,7 @@ enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *
                              "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
                              "expected %.12s...); run again",
                              engine->model_file, sha256, engine->model_sha256);
-    if (engine->scales != NULL)
+    if (engine->scales != NULL && job->calibration == NULL)
         HRF_TRY(hrf_calibration_read(engine->scales, &job->calibration, err));
     return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
 }
@@ -79,11 +80,13 @@ static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *
 }
 
 /* The graph as it is to be run on images of `size`. */
-static enum hrf_status make_graph(const struct hrf_worker *job, int64_t size,
-                                  struct hrf_graph **out, struct hrf_error *err)
+static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct hrf_graph **out,
+                                  struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_AUTO(hrf_graph) graph = NULL;
+    if (job->graph == NULL)
+        HRF_TRY(hrf_worker_load_model(job, err));
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
@@ -222,6 +225,11 @@ static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct
         hrf_log_info("engine", "%s", hrf_network_notes(job->network));
     if (job->ranks != NULL)
         attach_meters(job);
+    hrf_graph_destroy(job->graph); /* in float32; read again should another size come */
+    job->graph = NULL;
+    hrf_graph_destroy(graph);
+    graph = NULL;
+    hrf_memory_trim();
     job->size = size;
     job->build_seconds += hrf_clock_seconds() - start;
     return HRF_OK;

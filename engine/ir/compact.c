@@ -112,8 +112,7 @@ static void move_values(struct hrf_graph *graph, const struct renumbering *r)
         struct hrf_value value = graph->values[i];
         if (!r->value_used[i]) {
             hrf_free(value.name);
-            if (!value.is_borrowed)
-                hrf_free(value.data);
+            hrf_value_release_data(&value);
             continue;
         }
         value.producer = value.producer < 0 ? -1 : r->new_node[value.producer];

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <float.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,14 +120,42 @@ static void release_node(struct hrf_node *node)
     hrf_free(node->outputs);
 }
 
+/* How many values of how many graphs have one `data`. */
+struct hrf_share {
+    atomic_int n;
+};
+
+void hrf_value_release_data(struct hrf_value *value)
+{
+    const bool is_last = value->share == NULL || atomic_fetch_sub(&value->share->n, 1) == 1;
+    if (is_last)
+        hrf_free(value->share);
+    if (is_last && !value->is_borrowed)
+        hrf_free(value->data);
+    value->share = NULL;
+    value->data = NULL;
+}
+
+void hrf_graph_drop_constants(struct hrf_graph *graph)
+{
+    static unsigned char nothing; /* of a constant that is still known to be one */
+    for (int32_t i = 0; i < graph->n_values; i++) {
+        struct hrf_value *value = &graph->values[i];
+        if (value->data == NULL)
+            continue;
+        hrf_value_release_data(value);
+        value->data = &nothing;
+        value->is_borrowed = true;
+    }
+}
+
 void hrf_graph_destroy(struct hrf_graph *graph)
 {
     if (graph == NULL)
         return;
     for (int32_t i = 0; i < graph->n_values; i++) {
         hrf_free(graph->values[i].name);
-        if (!graph->values[i].is_borrowed)
-            hrf_free(graph->values[i].data);
+        hrf_value_release_data(&graph->values[i]);
     }
     for (int32_t i = 0; i < graph->n_nodes; i++)
         release_node(&graph->nodes[i]);
@@ -170,14 +199,22 @@ enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
     HRF_TRY(hrf_array_reserve(&items, &graph->values_capacity, (size_t)graph->n_values + 1,
                               sizeof graph->values[0], err));
     graph->values = items;
+    const bool is_constant = data != NULL && *data != NULL;
+    HRF_AUTO_FREE struct hrf_share *share = is_constant ? hrf_alloc(sizeof *share) : NULL;
     char *copy = hrf_strdup(name != NULL ? name : "");
-    if (copy == NULL)
+    if (copy == NULL || (is_constant && share == NULL)) {
+        hrf_free(copy);
         return no_memory(err, "a value's name");
+    }
+    if (share != NULL)
+        atomic_init(&share->n, 1);
     graph->values[graph->n_values] = (struct hrf_value){ .name = copy,
+                                                         .share = share,
                                                          .dtype = dtype,
                                                          .shape = *shape,
                                                          .data = data != NULL ? *data : NULL,
                                                          .producer = -1 };
+    share = NULL;
     if (data != NULL)
         *data = NULL;
     *index = graph->n_values++;
@@ -208,6 +245,19 @@ enum hrf_status hrf_graph_add_value(struct hrf_graph *graph, const char *name, e
         memcpy(copy, data, n_bytes);
     }
     return hrf_graph_take_value(graph, name, dtype, shape, &copy, index, err);
+}
+
+enum hrf_status hrf_graph_share_value(struct hrf_graph *graph, const struct hrf_value *value,
+                                      const char *name, int32_t *index, struct hrf_error *err)
+{
+    if (value->share == NULL || value->is_borrowed)
+        return hrf_graph_add_value(graph, name, value->dtype, &value->shape, value->data, index,
+                                   err);
+    HRF_TRY(hrf_graph_add_value(graph, name, value->dtype, &value->shape, NULL, index, err));
+    atomic_fetch_add(&value->share->n, 1);
+    graph->values[*index].data = value->data;
+    graph->values[*index].share = value->share;
+    return HRF_OK;
 }
 
 static int32_t *copy_indices(const int32_t *from, int32_t n)
@@ -293,8 +343,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
     for (int32_t i = 0; i < graph->n_values; i++) {
         const struct hrf_value *value = &graph->values[i];
         int32_t index;
-        HRF_TRY(hrf_graph_add_value(copy, value->name, value->dtype, &value->shape, value->data,
-                                    &index, err));
+        HRF_TRY(hrf_graph_share_value(copy, value, value->name, &index, err));
         copy->values[index].quantization = value->quantization;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {

@@ -321,8 +321,10 @@ struct hrf_value {
     enum hrf_dtype dtype;
     struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
-    void *data;             /* constants: dense, in shape order; NULL otherwise; heap */
-    bool is_borrowed;       /* data belongs to another graph, which lives longer */
+    void *data; /* constants: dense, in shape order; NULL otherwise; heap; never changed */
+    struct hrf_share
+        *share;       /* with the same value of copies of the graph; NULL: data is its alone */
+    bool is_borrowed; /* data belongs to another graph, which lives longer */
     /* Node index; -1 for inputs and constants. A value with both data and a producer is one
      * that shape inference has computed; hrf_graph_compact() makes it a plain constant. */
     int32_t producer;
@@ -382,6 +384,16 @@ HRF_CHECKED enum hrf_status hrf_graph_borrow_value(struct hrf_graph *graph, cons
                                                    enum hrf_dtype dtype,
                                                    const struct hrf_shape *shape, void *data,
                                                    int32_t *index, struct hrf_error *err);
+/* A value as `value` of another graph is. A constant's data is shared with it: whichever graph goes
+ * last frees it. Any thread may do so with a graph that is not being changed. */
+HRF_CHECKED enum hrf_status hrf_graph_share_value(struct hrf_graph *graph,
+                                                  const struct hrf_value *value, const char *name,
+                                                  int32_t *index, struct hrf_error *err);
+/* For those who remove values: frees the data unless others have it too. */
+void hrf_value_release_data(struct hrf_value *value);
+/* When every kernel has its own form of them: what constants hold is gone, that they are constants
+ * stays known. */
+void hrf_graph_drop_constants(struct hrf_graph *graph);
 /* Drops nodes whose outputs nobody uses, and values that no node, input or output names.
  * Values that shape inference computed become constants and their nodes go; constant inputs
  * that are really attributes (SLICE's starts, PAD's pads ...) have been read into the

@@ -67,7 +67,7 @@ static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
         return hrf_error_set(reader->err, HRF_E_UNSUPPORTED,
                              "the model has sparse weights, which are not supported");
     for (size_t i = 0; i < proto->n_initializer; i++) {
-        const Onnx__TensorProto *tensor = proto->initializer[i];
+        Onnx__TensorProto *tensor = proto->initializer[i];
         const char *name = hrf_onnx_text(tensor->name);
         HRF_AUTO_FREE void *data = NULL;
         enum hrf_dtype dtype;
@@ -75,7 +75,7 @@ static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
         int32_t index;
         if (name[0] == '\0')
             return hrf_error_set(reader->err, HRF_E_USER, "weight tensor %zu has no name", i);
-        HRF_TRY(hrf_onnx_tensor_data(tensor, name, &dtype, &shape, &data, reader->err));
+        HRF_TRY(hrf_onnx_take_tensor_data(tensor, name, &dtype, &shape, &data, reader->err));
         HRF_TRY(
             hrf_graph_take_value(reader->graph, name, dtype, &shape, &data, &index, reader->err));
         HRF_TRY(name_value(reader, name, index));

@@ -45,6 +45,11 @@ HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const struct Onnx__TensorProto 
                                                  const char *name, enum hrf_dtype *dtype,
                                                  struct hrf_shape *shape, void **data,
                                                  struct hrf_error *err);
+/* The same of a tensor that is not looked at again: its bytes become the block, where they can. */
+HRF_CHECKED enum hrf_status hrf_onnx_take_tensor_data(struct Onnx__TensorProto *tensor,
+                                                      const char *name, enum hrf_dtype *dtype,
+                                                      struct hrf_shape *shape, void **data,
+                                                      struct hrf_error *err);
 
 /* Adds the graph's form of one node. Inputs must be in reader->values already. */
 HRF_CHECKED enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader,

@@ -125,26 +125,39 @@ static enum hrf_status check_storage(const Onnx__TensorProto *tensor, const char
     return HRF_OK;
 }
 
-enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char *name,
-                                     enum hrf_dtype *dtype, struct hrf_shape *shape, void **data,
-                                     struct hrf_error *err)
+/* What the tensor is, and that it has as many elements as it says. */
+static enum hrf_status check_tensor(const Onnx__TensorProto *tensor, const char *name,
+                                    enum hrf_dtype *dtype, struct hrf_shape *shape,
+                                    struct hrf_error *err)
 {
     HRF_TRY(check_storage(tensor, name, err));
     HRF_TRY(hrf_onnx_dtype(tensor->has_data_type ? tensor->data_type : 0, name, dtype, err));
     HRF_TRY(read_shape(tensor, name, shape, err));
-    size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
+    const size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
     const void *elements = NULL;
-    size_t have = tensor->has_raw_data ? tensor->raw_data.len / size
-                                       : typed_count(tensor, *dtype, &elements);
-    /* Before allocating: the file has as many bytes as we are about to ask for. */
+    const size_t have = tensor->has_raw_data ? tensor->raw_data.len / size
+                                             : typed_count(tensor, *dtype, &elements);
     if (have != count || (tensor->has_raw_data && tensor->raw_data.len % size != 0))
         return hrf_error_set(err, HRF_E_USER,
                              "tensor '%s' should hold %zu elements of %s but has data for %zu",
                              name, count, hrf_dtype_name(*dtype), have);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char *name,
+                                     enum hrf_dtype *dtype, struct hrf_shape *shape, void **data,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(check_tensor(tensor, name, dtype, shape, err)); /* the file has as many bytes as we ask
+                                                             * for below */
+    const size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
+    const void *elements = NULL;
     HRF_AUTO_FREE void *memory = hrf_alloc(count * size);
     if (memory == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "out of memory for the %zu bytes of '%s'",
                              count * size, name);
+    if (!tensor->has_raw_data)
+        typed_count(tensor, *dtype, &elements);
     if (count > 0 && tensor->has_raw_data)
         memcpy(memory, tensor->raw_data.data, count * size);
     else if (count > 0 && elements != NULL)
@@ -153,6 +166,18 @@ enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char
         narrow(*dtype, tensor->int32_data, count, memory);
     *data = memory;
     memory = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_onnx_take_tensor_data(Onnx__TensorProto *tensor, const char *name,
+                                          enum hrf_dtype *dtype, struct hrf_shape *shape,
+                                          void **data, struct hrf_error *err)
+{
+    if (!tensor->has_raw_data || tensor->raw_data.data == NULL)
+        return hrf_onnx_tensor_data(tensor, name, dtype, shape, data, err);
+    HRF_TRY(check_tensor(tensor, name, dtype, shape, err));
+    *data = tensor->raw_data.data; /* of hrf_alloc(): see wire.c */
+    tensor->raw_data = (ProtobufCBinaryData){ .data = NULL };
     return HRF_OK;
 }
 

@@ -147,8 +147,7 @@ static enum hrf_status get_full(struct lowering *l, int32_t value, int32_t *inde
 {
     const struct hrf_value *from = &l->from->values[value];
     if (l->full[value] < 0 && from->data != NULL)
-        HRF_TRY(hrf_graph_add_value(l->to, from->name, from->dtype, &from->shape, from->data,
-                                    &l->full[value], err));
+        HRF_TRY(hrf_graph_share_value(l->to, from, from->name, &l->full[value], err));
     if (l->full[value] < 0) {
         HRF_TRY(add_value(l, value, ".f32", HRF_F32, (struct hrf_quantization){ .scale = 0 }, index,
                           err));

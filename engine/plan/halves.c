@@ -52,7 +52,7 @@ static enum hrf_status copy_value(const struct cutting *c, struct hrf_graph *to,
     if (v->data != NULL && c->borrows)
         HRF_TRY(hrf_graph_borrow_value(to, v->name, v->dtype, &v->shape, v->data, index, err));
     else
-        HRF_TRY(hrf_graph_add_value(to, v->name, v->dtype, &v->shape, v->data, index, err));
+        HRF_TRY(hrf_graph_share_value(to, v, v->name, index, err));
     to->values[*index].quantization = v->quantization;
     return HRF_OK;
 }

@@ -1,6 +1,7 @@
 #include "engine/run/bench.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
@@ -259,7 +260,7 @@ void hrf_bench_release(struct hrf_bench *bench)
     *bench = (struct hrf_bench){ .n_layers = 0 };
 }
 
-static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_network_config *config,
+static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_config *config,
                              struct noise *noise, int64_t n_runs, bool with_layers,
                              struct hrf_bench *out, struct hrf_error *err)
 {
@@ -269,6 +270,8 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_network_create(graph, config, &network, err));
+    hrf_graph_drop_constants(graph);
+    hrf_memory_trim();
     struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
                                .convolutions = NAN,
                                .n_runs = n_runs,
@@ -283,6 +286,7 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
     if (status == HRF_OK)
         status = sum_processor(config->comm, &bench.processor, err);
     take_device(&bench, network);
+    bench.resident_bytes = hrf_memory_resident();
     if (status == HRF_OK)
         *out = bench;
     else
@@ -290,9 +294,9 @@ static enum hrf_status bench(const struct hrf_graph *graph, const struct hrf_net
     return status;
 }
 
-enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
-                              const struct hrf_network_config *config, int64_t n_runs,
-                              bool with_layers, struct hrf_bench *out, struct hrf_error *err)
+enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_config *config,
+                              int64_t n_runs, bool with_layers, struct hrf_bench *out,
+                              struct hrf_error *err)
 {
     struct hrf_network_config whole = *config;
     struct hrf_calibrated calibrated = { .ranges = NULL };

@@ -29,15 +29,18 @@ struct hrf_bench {
     struct hrf_bands_plan bands; /* n_bands 1: none */
     char device[16];             /* "cpu", "cuda": what "auto" came to */
     char device_in_words[256];
+    int64_t resident_bytes;         /* of this process after the runs; 0: not known */
     struct hrf_bench_layer *layers; /* in the order of the plan; none by ranks or in bands */
     int32_t n_layers;
 };
 
-/* `graph` with its input shapes set. Inputs are seeded noise. Two runs warm up, unless only one is
- * asked for. `with_layers`: each layer is timed, too, alone and in the network, which takes twice
- * the runs' time again; on one rank without bands only. `memory` is that of the rank which holds
- * most. With a comm every rank of it calls this, and what is not a rank's own time is rank 0's. */
-HRF_CHECKED enum hrf_status hrf_bench_run(const struct hrf_graph *graph,
+/* `graph` with its input shapes set; its constants are gone afterwards
+ * (hrf_graph_drop_constants()), so that what is resident is the network alone. Inputs are seeded
+ * noise. Two runs warm up, unless only one is asked for. `with_layers`: each layer is timed, too,
+ * alone and in the network, which takes twice the runs' time again; on one rank without bands only.
+ * `memory` is that of the rank which holds most. With a comm every rank of it calls this, and what
+ * is not a rank's own time is rank 0's. */
+HRF_CHECKED enum hrf_status hrf_bench_run(struct hrf_graph *graph,
                                           const struct hrf_network_config *config, int64_t n_runs,
                                           bool with_layers, struct hrf_bench *out,
                                           struct hrf_error *err);

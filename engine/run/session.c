@@ -346,6 +346,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, err));
+    hrf_graph_drop_constants(session->graph);
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
     if (session->device.peers != NULL)

@@ -164,7 +164,7 @@ static struct hrf_graph *make_residual(void)
     return build_finish(&b, &sum, 1);
 }
 
-static void no_convolution_runs_in_plain_loops(const struct hrf_graph *graph)
+static void no_convolution_runs_in_plain_loops(struct hrf_graph *graph)
 {
     const struct hrf_network_config config = {
         .session = { .device = "cpu", .precision = "int8", .n_threads = 1 }
