@@ -27,6 +27,7 @@ for precision in fp32 int8; do
     compare "$scratch/unet.onnx" 6 spatial=3,stages=2 $precision
     compare "$scratch/resnet.onnx" 4 data=2,stages=2 $precision
     compare "$scratch/unet.onnx" 4 data=2,spatial=2,halos=overlap $precision
+    compare "$scratch/unet.onnx" 4 spatial=2x2,halos=overlap $precision
 done
 
 # What each rank sent is what it sends as a thread.
