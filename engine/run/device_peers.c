@@ -7,38 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256 }; /* bytes: of parts in packed memory */
-
-/* Packed parts on their way through the host: on the device and in host memory that it reaches. */
-struct staging {
-    char *device, *host;
-    size_t n_bytes;
-};
-
-/* How a message goes; both its ends come to the same. */
-enum way { WAY_HOST, WAY_SHARED, WAY_NCCL };
-
-struct hrf_device_peers {
-    struct hrf_peers *peers;
-    const struct hrf_device_ops *ops;
-    struct hrf_backend *backend;
-    enum hrf_carrier carrier;
-    struct hrf_shared *shared;
-    struct hrf_device_nccl *nccl; /* NULL: there is none */
-    struct hrf_machine *links;    /* NULL: not known */
-    bool uses_nccl, only_nccl;    /* for what it is chosen for; for every message */
-    char notes[600];
-    struct staging out, in;
-    bool host_is_read; /* copies out of in.host may be under way */
-    char *gathered;    /* all ranks' parts of a reduction */
-    size_t gathered_bytes;
-    /* [n_ranks] of the exchange at hand; those of NCCL apart */
-    struct hrf_part *sent, *received, *nccl_sent, *nccl_received;
-    bool is_ready, has_failed, is_settled;
-    /* What the recorded exchanges count each time, and what was counted before. */
-    struct hrf_comm_count recorded[HRF_N_COMM_USES], counted[HRF_N_COMM_USES];
-};
-
 static enum hrf_placement place_of(const struct hrf_device_peers *d, int32_t peer)
 {
     if (d->peers->comm->is_one_process)
@@ -46,7 +14,8 @@ static enum hrf_placement place_of(const struct hrf_device_peers *d, int32_t pee
     return hrf_shared_is_beside(d->shared, peer) ? HRF_PLACE_NODE : HRF_PLACE_NETWORK;
 }
 
-static enum way way_of(const struct hrf_device_peers *d, int32_t peer, int64_t n_bytes)
+enum hrf_device_way hrf_device_way_of(const struct hrf_device_peers *d, int32_t peer,
+                                      int64_t n_bytes)
 {
     const bool is_reached = hrf_shared_reaches(d->shared, peer);
     if (d->carrier == HRF_CARRIER_NCCL && d->uses_nccl)
@@ -57,14 +26,15 @@ static enum way way_of(const struct hrf_device_peers *d, int32_t peer, int64_t n
                                       [WAY_NCCL] = d->uses_nccl ? "nccl" : NULL };
         const int way = hrf_machine_carrier(d->links, place_of(d, peer), (double)n_bytes, names, 3);
         if (way >= 0)
-            return (enum way)way;
+            return (enum hrf_device_way)way;
     }
     return is_reached ? WAY_SHARED : WAY_HOST;
 }
 
-static enum way way_of_part(const struct hrf_device_peers *d, const struct hrf_part *part)
+static enum hrf_device_way way_of_part(const struct hrf_device_peers *d,
+                                       const struct hrf_part *part)
 {
-    return way_of(d, part->peer, (int64_t)hrf_area_bytes(&part->area));
+    return hrf_device_way_of(d, part->peer, (int64_t)hrf_area_bytes(&part->area));
 }
 
 /* ---- words ---- */
@@ -153,7 +123,8 @@ static struct hrf_area run_of(void *at, size_t n_bytes)
 
 static size_t room_of(const struct hrf_part *part)
 {
-    return (hrf_area_bytes(&part->area) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (hrf_area_bytes(&part->area) + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT *
+           HRF_PART_ALIGNMENT;
 }
 
 /* ---- through the host ---- */
@@ -524,268 +495,4 @@ void hrf_device_peers_replayed(struct hrf_device_peers *d)
         comm->n_messages += d->recorded[use].messages;
         comm->sent_bytes += d->recorded[use].bytes;
     }
-}
-
-/* ---- making one ---- */
-
-/* Bytes of every message of rank `from` to rank `to`. */
-static int64_t message_bytes(const struct hrf_partition *p, int32_t row, int32_t from, int32_t to)
-{
-    if (row < p->n_exchanges) {
-        const struct hrf_box part = hrf_exchange_sent(&p->exchanges[row], from, to);
-        return from != to ? hrf_exchange_bytes(&p->exchanges[row], &part) : 0;
-    }
-    const struct hrf_reduce *r = &p->reduces[row - p->n_exchanges];
-    const bool is_sent = from != to && r->gives[from] && from >= r->first &&
-                         from < r->first + r->n && to >= r->first && to < r->first + r->n;
-    return is_sent ? r->count * (int64_t)hrf_dtype_size(r->dtype) : 0;
-}
-
-/* Room for the staged parts of the largest exchange. */
-static enum hrf_status make_staging(struct hrf_device_peers *d, struct staging *s, bool is_out,
-                                    struct hrf_error *err)
-{
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t me = d->peers->rank;
-    void *host = NULL, *device = NULL;
-    for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
-        size_t sum = 0;
-        for (int32_t q = 0; q < p->n_ranks; q++) {
-            const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
-            if (n > 0 && way_of(d, q, n) == WAY_HOST)
-                sum += (size_t)(n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        }
-        s->n_bytes = sum > s->n_bytes ? sum : s->n_bytes;
-    }
-    if (s->n_bytes == 0)
-        return HRF_OK;
-    HRF_TRY(d->ops->allocate(d->backend, s->n_bytes, &device, err));
-    s->device = device;
-    HRF_TRY(d->ops->allocate_host(d->backend, s->n_bytes, &host, err));
-    s->host = host;
-    return HRF_OK;
-}
-
-static enum hrf_status make_gathered(struct hrf_device_peers *d, struct hrf_error *err)
-{
-    const struct hrf_partition *p = d->peers->partition;
-    void *memory = NULL;
-    for (int32_t i = 0; i < p->n_reduces; i++) {
-        const struct hrf_reduce *r = &p->reduces[i];
-        const size_t n = (size_t)r->n * (size_t)r->count * hrf_dtype_size(r->dtype);
-        d->gathered_bytes = n > d->gathered_bytes ? n : d->gathered_bytes;
-    }
-    if (d->gathered_bytes > 0)
-        HRF_TRY(d->ops->allocate(d->backend, d->gathered_bytes, &memory, err));
-    d->gathered = memory;
-    return HRF_OK;
-}
-
-static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error *err)
-{
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t n_rows = p->n_exchanges + p->n_reduces;
-    HRF_AUTO_FREE int64_t *sizes = hrf_calloc((size_t)n_rows * (size_t)p->n_ranks + 1,
-                                              sizeof *sizes);
-    if (sizes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d exchanges", n_rows);
-    for (int32_t row = 0; row < n_rows; row++)
-        for (int32_t q = 0; q < p->n_ranks; q++)
-            sizes[row * p->n_ranks + q] = message_bytes(p, row, d->peers->rank, q);
-    const struct hrf_shared_config config = { .peers = d->peers,
-                                              .ops = d->ops,
-                                              .backend = d->backend,
-                                              .is_wanted = d->carrier == HRF_CARRIER_AUTO ||
-                                                           d->carrier == HRF_CARRIER_IPC,
-                                              .is_required = d->carrier == HRF_CARRIER_IPC,
-                                              .part_bytes = sizes,
-                                              .n_rows = n_rows };
-    return hrf_shared_create(&config, &d->shared, err);
-}
-
-/* By NCCL: with whom the rank talks, and the room for the parts of its largest exchange. */
-static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *hears_from,
-                         struct hrf_device_nccl_config *config)
-{
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t me = d->peers->rank;
-    d->only_nccl = true;
-    for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
-        size_t sums[2] = { 0 };
-        for (int32_t i = 0; i < 2 * p->n_ranks; i++) {
-            const int32_t q = i / 2;
-            const bool is_out = i % 2 == 0;
-            const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
-            const bool is_nccl = n > 0 && way_of(d, q, n) == WAY_NCCL;
-            d->only_nccl &= is_nccl || n == 0;
-            *(is_out ? &sends_to[q] : &hears_from[q]) |= is_nccl;
-            if (is_nccl)
-                sums[i % 2] += (size_t)(n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        }
-        config->out_bytes = sums[0] > config->out_bytes ? sums[0] : config->out_bytes;
-        config->in_bytes = sums[1] > config->in_bytes ? sums[1] : config->in_bytes;
-    }
-}
-
-static bool wants_nccl(const struct hrf_device_peers *d)
-{
-    bool wants = d->carrier == HRF_CARRIER_NCCL;
-    for (int32_t i = 0; d->links != NULL && i < d->links->n_links; i++)
-        wants |= strcmp(d->links->links[i].comm, "nccl") == 0;
-    return wants && d->peers->partition->n_ranks > 1;
-}
-
-static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *err)
-{
-    const size_t n = (size_t)d->peers->partition->n_ranks;
-    char why[512] = "";
-    HRF_AUTO_FREE bool *talks = hrf_calloc(2 * n, sizeof *talks);
-    if (talks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
-    struct hrf_device_nccl_config config = { .peers = d->peers,
-                                             .ops = d->ops,
-                                             .backend = d->backend,
-                                             .sends_to = talks,
-                                             .hears_from = talks + n };
-    d->uses_nccl = wants_nccl(d);
-    if (!d->uses_nccl)
-        return HRF_OK;
-    measure_nccl(d, talks, talks + n, &config);
-    HRF_TRY(hrf_device_nccl_create(&config, &d->nccl, why, sizeof why, err));
-    d->uses_nccl = d->nccl != NULL;
-    d->only_nccl &= d->uses_nccl;
-    if (d->uses_nccl)
-        return HRF_OK;
-    if (d->carrier == HRF_CARRIER_NCCL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "--comm nccl cannot carry the messages of these ranks: %s; use --comm "
-                             "ipc (ranks of one node), mpi, or auto",
-                             why);
-    snprintf(d->notes, sizeof d->notes,
-             "NCCL was measured as the quickest for some messages and carries none: %s\n", why);
-    return HRF_OK;
-}
-
-/* Rank 0's links between GPUs, on every rank. */
-static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_machine *links,
-                                   struct hrf_error *err)
-{
-    const struct hrf_peers *peers = d->peers;
-    if (d->carrier != HRF_CARRIER_AUTO || peers->partition->n_ranks == 1)
-        return HRF_OK;
-    HRF_AUTO_FREE struct hrf_machine *told = hrf_calloc(1, sizeof *told);
-    if (told == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for links between GPUs");
-    for (int32_t i = 0; links != NULL && i < links->n_links; i++)
-        if (links->links[i].is_gpus)
-            told->links[told->n_links++] = links->links[i];
-    for (int32_t q = 1; q < peers->partition->n_ranks && peers->rank == 0; q++)
-        HRF_TRY(hrf_device_send_word(peers, q, told, sizeof *told, err));
-    if (peers->rank != 0)
-        HRF_TRY(hrf_device_receive_word(peers, 0, told, sizeof *told, err));
-    if (told->n_links == 0)
-        return HRF_OK;
-    d->links = told;
-    told = NULL;
-    return HRF_OK;
-}
-
-static enum hrf_status build(struct hrf_device_peers *d, const struct hrf_machine *links,
-                             struct hrf_error *err)
-{
-    const size_t n = (size_t)d->peers->partition->n_ranks;
-    d->sent = hrf_calloc(4 * n, sizeof *d->sent);
-    if (d->sent == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
-    d->received = d->sent + n;
-    d->nccl_sent = d->received + n;
-    d->nccl_received = d->nccl_sent + n;
-    if (d->peers->comm != NULL) {
-        HRF_TRY(share_links(d, links, err));
-        HRF_TRY(make_shared(d, err));
-        HRF_TRY(make_nccl(d, err));
-    }
-    HRF_TRY(make_staging(d, &d->out, true, err));
-    HRF_TRY(make_staging(d, &d->in, false, err));
-    return make_gathered(d, err);
-}
-
-enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
-                                        struct hrf_backend *backend, enum hrf_carrier carrier,
-                                        const struct hrf_machine *links,
-                                        struct hrf_device_peers **out, struct hrf_error *err)
-{
-    HRF_AUTO(hrf_device_peers) d = hrf_calloc(1, sizeof *d);
-    if (d == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the messages of a rank");
-    d->peers = peers;
-    d->ops = ops;
-    d->backend = backend;
-    d->carrier = carrier;
-    HRF_TRY(build(d, links, err));
-    *out = d;
-    d = NULL;
-    return HRF_OK;
-}
-
-void hrf_device_peers_ready(struct hrf_device_peers *d)
-{
-    d->is_ready = true;
-}
-
-/* Nothing is under way any more, in either queue; false: it was ended. */
-static bool settle(struct hrf_device_peers *d)
-{
-    if (d->ops->follow(d->backend, NULL) != HRF_OK || d->ops->mark(d->backend, 0, NULL) != HRF_OK)
-        return false;
-    return hrf_device_peers_wait(d, 0, NULL) == HRF_OK;
-}
-
-void hrf_device_peers_leave(struct hrf_device_peers *d)
-{
-    if (d != NULL && d->is_ready && d->shared != NULL && !d->has_failed)
-        d->is_settled = settle(d);
-}
-
-void hrf_device_peers_abandon(struct hrf_device_peers *d)
-{
-    if (d != NULL && d->nccl != NULL && !d->is_settled)
-        hrf_device_nccl_abort(d->nccl);
-}
-
-void hrf_device_peers_destroy(struct hrf_device_peers *d)
-{
-    if (d == NULL)
-        return;
-    hrf_device_peers_abandon(d);
-    hrf_shared_destroy(d->shared, d->is_settled);
-    hrf_device_nccl_destroy(d->nccl);
-    struct staging *const both[] = { &d->out, &d->in };
-    for (int i = 0; i < 2; i++) {
-        d->ops->release(d->backend, both[i]->device);
-        d->ops->release_host(d->backend, both[i]->host);
-    }
-    d->ops->release(d->backend, d->gathered);
-    hrf_free(d->links);
-    hrf_free(d->sent);
-    hrf_free(d);
-}
-
-int64_t hrf_device_peers_bytes(const struct hrf_device_peers *d)
-{
-    return hrf_shared_bytes(d->shared) + hrf_device_nccl_bytes(d->nccl) +
-           (int64_t)(d->out.n_bytes + d->in.n_bytes + d->gathered_bytes);
-}
-
-const char *hrf_device_peers_carrier(const struct hrf_device_peers *d, int32_t rank,
-                                     int64_t n_bytes)
-{
-    static const char *const names[] = { [WAY_SHARED] = "ipc", [WAY_NCCL] = "nccl" };
-    const enum way way = way_of(d, rank, n_bytes);
-    return way == WAY_HOST ? d->peers->comm->ops->name : names[way];
-}
-
-const char *hrf_device_peers_notes(const struct hrf_device_peers *d)
-{
-    return d->notes;
 }

@@ -54,6 +54,8 @@ int64_t hrf_device_peers_bytes(const struct hrf_device_peers *device);
  * comm's name. */
 const char *hrf_device_peers_carrier(const struct hrf_device_peers *device, int32_t rank,
                                      int64_t n_bytes);
+/* Of all this rank's messages ("ipc", "ipc+mpi"); static. NULL: it has none. */
+const char *hrf_device_peers_carriers(const struct hrf_device_peers *device);
 /* Why NCCL, which would have been the quickest, does not carry anything; "": it does, or would not
  * be. Lives as the object. */
 const char *hrf_device_peers_notes(const struct hrf_device_peers *device);

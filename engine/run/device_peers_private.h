@@ -95,8 +95,43 @@ HRF_CHECKED enum hrf_status hrf_device_receive_word(const struct hrf_peers *peer
                                                     struct hrf_error *err);
 int64_t hrf_device_word_tag(const struct hrf_peers *peers);
 
+enum { HRF_PART_ALIGNMENT = 256 }; /* bytes: of parts in packed memory */
+
+/* Packed parts on their way through the host: on the device and in host memory that it reaches. */
+struct hrf_staging {
+    char *device, *host;
+    size_t n_bytes;
+};
+
+/* How a message goes; both its ends come to the same. */
+enum hrf_device_way { WAY_HOST, WAY_SHARED, WAY_NCCL };
+
+struct hrf_device_peers {
+    struct hrf_peers *peers;
+    const struct hrf_device_ops *ops;
+    struct hrf_backend *backend;
+    enum hrf_carrier carrier;
+    struct hrf_shared *shared;
+    struct hrf_device_nccl *nccl; /* NULL: there is none */
+    struct hrf_machine *links;    /* NULL: not known */
+    bool uses_nccl, only_nccl;    /* for what it is chosen for; for every message */
+    const char *carriers;         /* of this rank's messages; NULL: it has none */
+    char notes[600];
+    struct hrf_staging out, in;
+    bool host_is_read; /* copies out of in.host may be under way */
+    char *gathered;    /* all ranks' parts of a reduction */
+    size_t gathered_bytes;
+    /* [n_ranks] of the exchange at hand; those of NCCL apart */
+    struct hrf_part *sent, *received, *nccl_sent, *nccl_received;
+    bool is_ready, has_failed, is_settled;
+    /* What the recorded exchanges count each time, and what was counted before. */
+    struct hrf_comm_count recorded[HRF_N_COMM_USES], counted[HRF_N_COMM_USES];
+};
+
 HRF_CHECKED enum hrf_status hrf_device_copy(const struct hrf_device_ops *ops,
                                             struct hrf_backend *backend, const struct hrf_area *to,
                                             const struct hrf_area *from, struct hrf_error *err);
 
+enum hrf_device_way hrf_device_way_of(const struct hrf_device_peers *device, int32_t peer,
+                                      int64_t n_bytes);
 #endif

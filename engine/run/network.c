@@ -184,7 +184,11 @@ enum hrf_status hrf_network_facts(const struct hrf_network *n, struct hrf_rank_f
 
 const char *hrf_network_carrier(const struct hrf_network *n)
 {
-    return n->comm != NULL ? n->comm->ops->name : n->parallel != NULL ? "loop" : NULL;
+    if (n->parallel != NULL)
+        return hrf_parallel_carriers(n->parallel);
+    return n->rank != NULL   ? hrf_rank_carriers(n->rank)
+           : n->comm != NULL ? n->comm->ops->name
+                             : NULL;
 }
 
 int32_t hrf_network_n_outputs(const struct hrf_network *n)

@@ -248,6 +248,12 @@ static struct hrf_session_memory memory_of(const struct hrf_rank *rank)
     return sum;
 }
 
+const char *hrf_rank_carriers(const struct hrf_rank *rank)
+{
+    const char *between_devices = hrf_session_carriers(rank->parts[0].session);
+    return between_devices != NULL ? between_devices : rank->comm->ops->name;
+}
+
 struct hrf_rank_facts hrf_rank_facts(const struct hrf_rank *rank)
 {
     struct hrf_rank_facts facts = rank->facts;

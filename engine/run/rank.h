@@ -74,6 +74,8 @@ HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *sour
                                          float *const *outputs, struct hrf_error *err);
 /* What the device has to say of how this rank was made ready. */
 const char *hrf_rank_notes(const struct hrf_rank *rank);
+/* What carries this rank's messages: the comm's name, on devices "ipc" and the like; static. */
+const char *hrf_rank_carriers(const struct hrf_rank *rank);
 
 /* What a rank holds, and what its runs have sent and taken so far. */
 struct hrf_rank_facts {

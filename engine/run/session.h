@@ -137,6 +137,8 @@ struct hrf_device_use {
 struct hrf_device_use hrf_session_device_use(const struct hrf_session *session);
 /* Another session of the same rank. */
 void hrf_device_use_add(struct hrf_device_use *sum, const struct hrf_session *session);
+/* Of messages between devices ("ipc", "nccl+mpi"); static. NULL: there are none. */
+const char *hrf_session_carriers(const struct hrf_session *session);
 /* Operations (2 x multiply-adds) of one run. */
 double hrf_session_operations(const struct hrf_session *session);
 

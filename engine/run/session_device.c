@@ -229,3 +229,9 @@ enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t val
     *out = d->shown;
     return HRF_OK;
 }
+
+const char *hrf_session_carriers(const struct hrf_session *session)
+{
+    const struct hrf_device_peers *peers = session->device.peers;
+    return peers != NULL ? hrf_device_peers_carriers(peers) : NULL;
+}

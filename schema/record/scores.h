@@ -42,7 +42,9 @@ struct hrf_traffic {
 };
 enum { HRF_MAX_TRAFFIC = 8 };
 struct hrf_traffics {
-    char carrier[16]; /* "loop" (threads), "mpi"; "": one rank, no messages */
+    char carrier[16]; /* "loop" (threads), "mpi", on GPUs "ipc+mpi" and the like; "": one rank, no
+                       * messages
+                       */
     struct hrf_traffic items[HRF_MAX_TRAFFIC];
     int32_t n_items;
 };

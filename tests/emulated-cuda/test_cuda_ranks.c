@@ -276,12 +276,12 @@ static void what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out(void 
     release_work(&w);
 }
 
-/* Messages up to ~400 bytes are quicker by IPC, larger ones by NCCL, or by `other` all of them. */
+/* Messages up to about 1000 bytes are quicker by IPC, larger ones by NCCL, or by `other` all of them. */
 static struct hrf_machine make_links(const char *other)
 {
     struct hrf_machine m = { .n_links = 0 };
     m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACE_NODE, 2e-6, 1e8);
-    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACE_NODE, 6e-6, 1e11);
+    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACE_NODE, 12e-6, 1e11);
     m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, 50e-6, 1e9);
     if (other != NULL)
         m.links[m.n_links++] = hrf_link_simple(other, HRF_PLACE_NODE, 1e-6, 1e12);
@@ -303,6 +303,17 @@ static bool does_without_nccl(struct work *w)
     return goes;
 }
 
+/* What carries rank 0's messages of a layout. */
+static void expect_carriers(struct work *w, enum hrf_carrier carrier, const char *expected)
+{
+    struct hrf_error err = { .text = "" };
+    struct hrf_parallel *parallel = start(w, "fp32", "spatial=3", carrier, &err);
+    if (parallel == NULL)
+        fail_msg("%s", err.text);
+    assert_string_equal(hrf_parallel_carriers(parallel), expected);
+    hrf_parallel_destroy(parallel);
+}
+
 static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_for_it(void **state)
 {
     static const char *const mixed[] = { "spatial=3", "spatial=2x2,microbatches=2,halos=overlap",
@@ -314,6 +325,9 @@ static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_f
     known_links = &by_size;
     choose("devices=4", NULL);
     check_layouts(&w, mixed, 3, HRF_CARRIER_AUTO);
+    expect_carriers(&w, HRF_CARRIER_AUTO, "ipc+nccl");
+    expect_carriers(&w, HRF_CARRIER_NCCL, "nccl");
+    expect_carriers(&w, HRF_CARRIER_HOST, "loop");
     choose("devices=4", "breaks=0:1"); /* the first is its warm-up */
     assert_false(does_without_nccl(&w));
     known_links = &by_ipc;
@@ -324,6 +338,7 @@ static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_f
     known_links = &by_size;
     choose("devices=2", NULL);
     check_layouts(&w, mixed, 1, HRF_CARRIER_AUTO);
+    expect_carriers(&w, HRF_CARRIER_AUTO, "ipc");
     known_links = NULL;
     unchoose();
     release_work(&w);
