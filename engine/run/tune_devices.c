@@ -67,6 +67,8 @@ static enum hrf_status set_stage(struct stage *s, int32_t n_ranks, int64_t large
                                                  .channels = (int64_t)SMALLEST
                                                              << 2 * (i / s->n_pairs),
                                                  .element_bytes = 1,
+                                                 .source = HRF_NO_EXCHANGE,
+                                                 .kept = -1,
                                                  .have = own,
                                                  .local = own,
                                                  .need = need };
