@@ -276,7 +276,8 @@ static void what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out(void 
     release_work(&w);
 }
 
-/* Messages up to about 1000 bytes are quicker by IPC, larger ones by NCCL, or by `other` all of them. */
+/* Messages up to about 1000 bytes are quicker by IPC, larger ones by NCCL, or by `other` all of
+ * them. */
 static struct hrf_machine make_links(const char *other)
 {
     struct hrf_machine m = { .n_links = 0 };
