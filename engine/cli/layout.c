@@ -51,7 +51,8 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
 {
     const bool is_auto = text != NULL && strcmp(text, "auto") == 0;
     HRF_TRY(hrf_layout_parse(is_auto ? NULL : text, &out->plan, err));
-    if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1)
+    const bool may_need_bands = hrf_layout_ranks(&out->plan) == 1 && config->memory_limit_bytes > 0;
+    if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1 && !may_need_bands)
         return HRF_OK;
     HRF_TRY(
         find_known(config, is_auto ? n_ranks : hrf_layout_ranks(&out->plan), per_node, out, err));
@@ -62,8 +63,9 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
     }
     if (is_auto && n_ranks > 1)
         HRF_TRY(choose(graph, config, n_ranks, out, err));
-    /* Halos are not rearranged by costs that nobody measured. */
-    if (out->plan.stages > 1 || (hrf_layout_stage_ranks(&out->plan) > 1 && !out->known.is_assumed))
+    /* Halos and bands are not chosen by costs that nobody measured. */
+    const bool is_shared_out = hrf_layout_stage_ranks(&out->plan) > 1 || may_need_bands;
+    if (out->plan.stages > 1 || (is_shared_out && !out->known.is_assumed))
         config->cutting = &out->cutting;
     return HRF_OK;
 }

@@ -23,8 +23,8 @@ struct hrf_found_layout {
 
 /* `text` NULL: one rank. `graph` with the shapes of the whole batch. `comm` NULL: ranks are
  * threads; else every rank of it calls this, and "auto" is for as many as it has. Sets
- * config->cutting where there are stages, or halos whose costs were measured; *out stays where it
- * is until it is released. */
+ * config->cutting where there are stages, or halos or bands whose costs were measured; *out stays
+ * where it is until it is released. */
 HRF_CHECKED enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
                                             struct hrf_session_config *config,
                                             struct hrf_comm *comm, struct hrf_found_layout *out,

@@ -8,6 +8,7 @@ const char *const hrf_words_precision[] = { "fp32", "tf32", "fp16", "bf16", "int
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
+const char *const hrf_words_bands[] = { "auto", "keep", "recompute", NULL };
 const char *const hrf_words_executor[] = { "local", "slurm", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
                                         "percentile", "max_smoothed", NULL };
@@ -97,6 +98,9 @@ const struct hrf_key hrf_keys[] = {
       0, 0, NULL, "half of the micro-batches go through the ranks from the last to the first" },
     { "engine.parallel.halos", HRF_KEY_WORD, AT(engine.parallel.halos), "auto", 0, 0,
       hrf_words_halos, "how parts of an image come by each other's rows" },
+    { "engine.parallel.bands", HRF_KEY_WORD, AT(engine.parallel.bands), "auto", 0, 0,
+      hrf_words_bands,
+      "whether bands of an image above engine.memory keep rows or compute them again" },
     { "executor.type", HRF_KEY_WORD, AT(executor.type), "local", 0, 0, hrf_words_executor,
       "where jobs run" },
     { "executor.patches_per_job", HRF_KEY_INT, AT(executor.patches_per_job), "20000", 1, MANY, NULL,

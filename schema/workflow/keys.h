@@ -40,8 +40,9 @@ extern const char *const hrf_words_layout[],
                                           *const hrf_words_fit[],
                                               *const hrf_words_device[],
                                                   *const hrf_words_halos[],
-                                                      *const hrf_words_executor[],
-                                                          *const hrf_words_score[];
+                                                      *const hrf_words_bands[],
+                                                          *const hrf_words_executor[],
+                                                              *const hrf_words_score[];
 
 /* Where a workflow's own place for a key is. */
 void *hrf_key_place(struct hrf_workflow *workflow, const struct hrf_key *key);

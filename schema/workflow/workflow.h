@@ -30,6 +30,7 @@ enum hrf_fit_method {
 };
 enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
 enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };
+enum hrf_bands_choice { HRF_BANDS_OF_AUTO, HRF_BANDS_OF_KEPT, HRF_BANDS_OF_RECOMPUTED };
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
 enum hrf_score_method {
     HRF_SCORE_MAX,
@@ -100,6 +101,7 @@ struct hrf_workflow_engine {
         int64_t data, spatial_rows, spatial_cols, stages, microbatches; /* spatial: N = rows N */
         bool is_bidirectional, is_auto;
         enum hrf_halo_choice halos;
+        enum hrf_bands_choice bands;
     } parallel;
 };
 

@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "engine/plan/bands.h"
+#include "engine/plan/kept.h"
 #include "engine/plan/partition.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/schedule.h"
@@ -49,6 +50,12 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     char text[96];
     hrf_layout_text(&l, text);
     assert_string_equal(text, "spatial=2,halos=overlap");
+    assert_int_equal(hrf_layout_parse("bands=keep", &l, NULL), HRF_OK);
+    hrf_layout_text(&l, text);
+    assert_string_equal(text, "bands=keep");
+    assert_int_equal(l.bands, HRF_BANDS_KEEP);
+    refused("bands=all", "bands=auto, keep or recompute");
+    refused("spatial=2,bands=keep", "has 2 ranks, and bands are for one");
     refused("halos=wide", "halos=auto, plain or overlap");
     refused("spatial=0", "'spatial=0' is not a part");
     refused("rows=2", "'rows=2' is not a part");
@@ -280,6 +287,81 @@ static void bands_are_predicted_to_the_row(void **state)
     assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_E_USER); /* no rates */
 }
 
+/* The same in 4 bands that keep rows: of each convolution's input the last two rows, once. Bands
+ * are fed 64 rows each; the first one makes a row less of every value after another window, the
+ * last one what is left. */
+static void bands_that_keep_rows_are_predicted_to_the_row(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 16, 256, 64));
+    for (int i = 0; i < 3; i++)
+        y = build_plain_conv(&b, y, 16, 16, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    struct hrf_cost_table costs = { .rates = { .operations = { 1e9 }, .bytes = 1e18 } };
+    struct hrf_bands_wishes wishes = { .n_bands = 4, .rows = HRF_BANDS_KEEP, .costs = &costs };
+    struct hrf_bands_prediction p;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    assert_true(p.plan.keeps && p.plan.cut == 3 && p.n_kinds == 3);
+    const int64_t row = 64 * 16 * (int64_t)sizeof(float);
+    assert_int_equal(p.plan.kept_bytes, 3 * 2 * row);
+    assert_true(fabs(p.plan.recomputed - 1) < 1e-12);
+    assert_true(fabs(p.seconds - 2.0 * 64 * 16 * 16 * 9 * 3 * 256 / 1e9) < 1e-9);
+    /* Two rows and 64 before a convolution, 64 after it, which the last band has 67 of. */
+    assert_true(p.activation_bytes >= p.plan.kept_bytes + (66 + 66) * row &&
+                p.activation_bytes <= p.plan.kept_bytes + (69 + 69) * row);
+    /* What is free is taken where costs do not tell them apart; where rows are many, those kept. */
+    wishes.rows = HRF_BANDS_AUTO;
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    assert_true(p.plan.keeps);
+    costs.rates.bytes = 1e3; /* to copy a row takes longer than to compute it */
+    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    assert_false(p.plan.keeps);
+}
+
+static struct hrf_partition *keep_rows(const struct hrf_graph *head, int32_t n_bands)
+{
+    struct hrf_partition *p = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_bands_partition(head, n_bands, true, &p, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return p;
+}
+
+/* A sum of a value and of two windows of it: the value is two rows ahead. */
+static void faults_of_kept_rows_are_found(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    const int32_t x = build_input(&b, SHAPE(1, 16, 64, 16));
+    const int32_t u = build_plain_conv(&b, x, 16, 16, 3, 1, true);
+    int32_t y = build_plain_conv(&b, build_plain_conv(&b, u, 16, 16, 3, 1, true), 16, 16, 3, 1,
+                                 true);
+    y = build_binary(&b, HRF_OP_ADD, u, y);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    HRF_AUTO(hrf_partition) p = keep_rows(graph, 4);
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(p->n_kept, 3);
+    assert_int_equal(hrf_kept_check(p, &err), HRF_OK);
+    for (int32_t i = 0; i < p->n_kept; i++) {
+        p->kept[i].lo[1]++; /* a kept row too few */
+        assert_int_equal(hrf_kept_check(p, &err), HRF_E_BUG);
+        assert_non_null(strstr(err.text, "was not kept"));
+        p->kept[i].lo[1]--;
+        p->kept[i].n_rows--; /* room for a row less */
+        assert_int_equal(hrf_kept_check(p, &err), HRF_E_BUG);
+        assert_non_null(strstr(err.text, "room for"));
+        p->kept[i].n_rows++;
+    }
+    p->kept[1].offset -= HRF_KEPT_ALIGNMENT; /* into the one before it */
+    assert_int_equal(hrf_kept_check(p, &err), HRF_E_BUG);
+    assert_non_null(strstr(err.text, "run over others"));
+    p->kept[1].offset += HRF_KEPT_ALIGNMENT;
+    assert_int_equal(hrf_partition_check(p, &err), HRF_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +370,8 @@ int main(void)
         cmocka_unit_test(two_ranks_swap_one_row_and_add_up_their_sums),
         cmocka_unit_test(an_exchange_costs_its_own_rows_only),
         cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(bands_that_keep_rows_are_predicted_to_the_row),
+        cmocka_unit_test(faults_of_kept_rows_are_found),
         cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
         cmocka_unit_test(both_directions_keep_both_ranks_busy),
         cmocka_unit_test(bands_are_predicted_to_the_row),
