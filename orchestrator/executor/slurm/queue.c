@@ -209,6 +209,12 @@ static void take_limits(struct hrf_slurm_queue *q)
     hrf_slurm_output_release(&out);
 }
 
+void hrf_slurm_queue_wait_for_limits(struct hrf_slurm_queue *q)
+{
+    for (; q->is_of_limits; hrf_clock_sleep_ms(2))
+        take_limits(q);
+}
+
 /* True: it was started. */
 static bool ask_limits(struct hrf_slurm_queue *q)
 {

@@ -55,6 +55,7 @@ static void find_limits(struct slurm *s)
     static const char *const config[] = { "scontrol", "show", "config", NULL };
     static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
     struct hrf_slurm_output out;
+    hrf_slurm_queue_wait_for_limits(s->queue);
     if (s->limits.site[0] == '\0') {
         if (!hrf_slurm_ask(config, &out))
             return;
