@@ -164,6 +164,9 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
     if (session->device.peers != NULL)
         session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
+    if (session->device.ops != NULL && session->has_pixels) /* two batches land as bytes */
+        session->memory.activation_bytes += HRF_SESSION_SLOTS *
+                                            hrf_shape_count(hrf_session_input_shape(session, 0));
     HRF_TRY(check_limit(session, limit, err));
     HRF_TRY(allocate_calls(session, err));
     size_t arena = (size_t)session->plan->arena_bytes;

@@ -28,6 +28,9 @@ static enum hrf_status allocate_ends(struct hrf_session *session, struct hrf_err
 {
     const struct hrf_graph *graph = session->graph;
     struct hrf_session_device *d = &session->device;
+    if (session->has_pixels)
+        HRF_TRY(d->ops->reserve_pixels(
+            session->backend, hrf_shape_count(hrf_session_input_shape(session, 0)) / 3, err));
     d->inputs = hrf_calloc((size_t)graph->n_inputs + 1, sizeof d->inputs[0]);
     if (d->inputs == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the inputs of a device");

@@ -2,7 +2,7 @@
  *
  * HRF_EMULATED_CUDA chooses what machine this is: "no-driver", "old-driver", "stub-driver",
  * "no-device", "old-device", "no-peer" (two devices that do not reach each other), "no-ipc",
- * "devices=N" or "memory=BYTES"; without it there is one device of 4 GiB.
+ * "devices=N", "memory=BYTES" or "full" (nothing can be allocated from now on); without it there is one device of 4 GiB.
  *
  * Memory and interprocess events lie in a file of the process's own (memfd), which other processes
  * of the user map: CUDA IPC. Work up to an interprocess event is done when it is recorded, because
@@ -487,7 +487,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 cudaError_t cudaMalloc(void **memory, size_t n_bytes)
 {
     ALONE;
-    if (allocated + n_bytes > memory_of_device())
+    if (allocated + n_bytes > memory_of_device() || machine() == "full")
         return cudaErrorMemoryAllocation;
     begin_file();
     for (cudaStream_t stream : streams)
@@ -532,6 +532,8 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaMallocHost(void **memory, size_t n_bytes)
 {
     ALONE;
+    if (machine() == "full")
+        return cudaErrorMemoryAllocation;
     *memory = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
     pinned.insert(*memory);
     return cudaSuccess;

@@ -5,6 +5,7 @@
 
 #include "base/path.h"
 #include "engine/model/model.h"
+#include "engine/run/made_ranges.h"
 #include "engine/run/session.h"
 #include "engine/run/session_private.h"
 #include "tests/ops/cases.h"
@@ -307,6 +308,35 @@ static void pixels_become_the_floats_that_the_form_says(void **state)
     hrf_graph_destroy(graph);
 }
 
+static void nothing_is_allocated_once_a_session_is_made(void **state)
+{
+    static const char *const precisions[] = { "fp32", "bf16", "int8" };
+    const struct hrf_pixel_form form = { { 0.017f, 0.018f, 0.019f }, { -2.1f, -2.0f, -1.8f } };
+    struct hrf_graph *graph = make_network("resnet18", 32, 2);
+    struct hrf_made_ranges made = { .fused = NULL };
+    struct hrf_error err = { .text = "" };
+    (void)state;
+    assert_int_equal(hrf_made_ranges_init(graph, &made, &err), HRF_OK);
+    for (int i = 0; i < 6; i++) {
+        const struct hrf_session_config config = { .device = "cuda",
+                                                   .precision = precisions[i % 3],
+                                                   .pixels = i < 3 ? &form : NULL,
+                                                   .ranges = made.ranges,
+                                                   .n_ranges = made.n_ranges };
+        struct hrf_session *session = NULL;
+        if (hrf_session_create(graph, &config, &session, &err) != HRF_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(setenv("HRF_EMULATED_CUDA", "full", 1), 0);
+        for (int k = 0; k < 3; k++) /* queued, recorded, replayed */
+            if (hrf_session_run(session, &err) != HRF_OK)
+                fail_msg("%s, run %d: %s", config.precision, k, err.text);
+        unsetenv("HRF_EMULATED_CUDA");
+        hrf_session_destroy(session);
+    }
+    hrf_made_ranges_release(&made);
+    hrf_graph_destroy(graph);
+}
+
 /* ---- bands ---- */
 
 static void bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8(void **state)
@@ -404,6 +434,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_is_told_with_the_numbers),
         cmocka_unit_test(a_tuned_plan_is_read_again_and_a_damaged_one_made_anew),
         cmocka_unit_test(pixels_become_the_floats_that_the_form_says),
+        cmocka_unit_test(nothing_is_allocated_once_a_session_is_made),
         cmocka_unit_test(maxima_are_the_same_bits_as_the_reference_s),
         cmocka_unit_test(networks_agree_with_the_reference),
         cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),

@@ -51,7 +51,6 @@ static enum hrf_status download(struct hrf_backend *backend, void *to, const voi
     return HRF_OK;
 }
 
-/* Room for the pixels: made by the first batch, which is the largest of a session. */
 static enum hrf_status make_room(struct hrf_backend *backend, struct hrf_cuda_landing *landing,
                                  size_t n_bytes, struct hrf_error *err)
 {
@@ -65,6 +64,14 @@ static enum hrf_status make_room(struct hrf_backend *backend, struct hrf_cuda_la
     return HRF_OK;
 }
 
+static enum hrf_status reserve_pixels(struct hrf_backend *backend, int64_t n_pixels,
+                                      struct hrf_error *err)
+{
+    for (int slot = 0; slot < 2; slot++)
+        HRF_TRY(make_room(backend, &backend->landings[slot], 3 * (size_t)n_pixels, err));
+    return HRF_OK;
+}
+
 static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, float *to,
                                      const uint8_t *from, int64_t n_pixels,
                                      const struct hrf_pixel_form *form, struct hrf_error *err)
@@ -74,7 +81,7 @@ static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, 
     const size_t n_bytes = 3 * (size_t)n_pixels;
     assert(slot == 0 || slot == 1);
     struct hrf_cuda_landing *landing = &backend->landings[slot];
-    HRF_TRY(make_room(backend, landing, n_bytes, err));
+    assert(n_bytes <= landing->n_bytes);
     HRF_TRY_CUDA(cudaStreamWaitEvent(device->copies, landing->used, 0), what);
     HRF_TRY_CUDA(cudaEventRecord(landing->sent, device->copies), what);
     HRF_TRY_CUDA(
@@ -196,6 +203,7 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .release_host = release_host,
     .upload = upload,
     .download = download,
+    .reserve_pixels = reserve_pixels,
     .upload_pixels = upload_pixels,
     .begin = begin,
     .mark = mark,
