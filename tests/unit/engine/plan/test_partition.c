@@ -261,7 +261,8 @@ static void bands_are_predicted_to_the_row(void **state)
     struct hrf_bands_wishes wishes = { .n_bands = 4, .rows = HRF_BANDS_RECOMPUTE, .costs = &costs };
     assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
     assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_OK);
-    assert_memory_equal(&plan, &p.plan, sizeof plan);
+    assert_true(plan.cut == p.plan.cut && plan.n_bands == p.plan.n_bands &&
+                plan.activation_bytes == p.plan.activation_bytes);
     assert_int_equal(p.plan.cut, 3); /* of the last convolution only sums cross */
     assert_int_equal(p.n_kinds, 3);
     const double a_row = 2.0 * 64 * 16 * 16 * 9;
