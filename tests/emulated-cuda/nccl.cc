@@ -285,11 +285,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 /* Work may still be queued that looks at it: it stays. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    static std::vector<ncclComm_t> ended;
+    static auto *ended = new std::vector<ncclComm_t>;
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     while (busy.test_and_set())
         usleep(10);
-    ended.push_back(comm);
+    ended->push_back(comm);
     busy.clear();
     comm->is_aborted = true;
     if (comm->has_far_peers)

@@ -298,6 +298,8 @@ void drain(cudaStream_t stream, cudaEvent_t until, long generation)
 {
     work_until(
         [=] {
+            if (streams.count(stream) == 0) /* its owner has destroyed it meanwhile */
+                return true;
             return until != nullptr ? *until->done >= generation || stream->queue.empty()
                                     : stream->queue.empty();
         },
