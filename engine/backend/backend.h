@@ -110,9 +110,10 @@ struct hrf_device_ops {
     /* Room where n_pixels RGB pixels land, in both slots: nothing is allocated once batches run. */
     enum hrf_status (*reserve_pixels)(struct hrf_backend *backend, int64_t n_pixels,
                                       struct hrf_error *err);
-    /* n_pixels RGB pixels, no more than were reserved, to floats at `to`; crosses over as bytes, on a queue of its own beside
-     * the kernels that were queued before. `slot` (0 or 1) names the device's landing place: that
-     * of an earlier call is taken again when that call's pixels are done with. */
+    /* n_pixels RGB pixels, no more than were reserved, to floats at `to`; crosses over as bytes, on
+     * a queue of its own beside the kernels that were queued before. `slot` (0 or 1) names the
+     * device's landing place: that of an earlier call is taken again when that call's pixels are
+     * done with. */
     enum hrf_status (*upload_pixels)(struct hrf_backend *backend, int32_t slot, float *to,
                                      const uint8_t *from, int64_t n_pixels,
                                      const struct hrf_pixel_form *form, struct hrf_error *err);
