@@ -408,6 +408,13 @@ enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
     if (n < 0)
         return hrf_error_set_errno(err, errno, "cannot find the path of this program");
     path[n] = '\0';
+    static const char deleted[] = " (deleted)"; /* Linux's words; another build may stand there */
+    char *end = path + n - strlen(deleted);
+    if (end > path && strcmp(end, deleted) == 0 && access(path, F_OK) != 0) {
+        *end = '\0';
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' was replaced since it was started; start it again", path);
+    }
     /* Started through the dynamic linker (tools/bundle), whose path this is. */
     const char *base = strrchr(path, '/');
     if (told != NULL && base != NULL && strncmp(base, "/ld-", 4) == 0)

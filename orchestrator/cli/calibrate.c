@@ -58,6 +58,8 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
         hrf_free(keys[i]);
     }
     hrf_free(keys);
+    if (n == 0 && !json)
+        fprintf(stderr, "no calibration is stored yet; hires-flow calibrate FILE makes one\n");
     HRF_AUTO_FREE char *text = json ? hrf_json_text(all) : NULL;
     if (json)
         printf("%s\n", text != NULL ? text : "[]");

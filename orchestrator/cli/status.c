@@ -63,6 +63,14 @@ static const char *without_driver(const struct facts *f)
                           : "none; the run has ended";
 }
 
+static bool has_any(const int64_t by_state[])
+{
+    return by_state[HRF_TASK_PENDING] + by_state[HRF_TASK_RUNNING] + by_state[HRF_TASK_FINISHED] +
+               by_state[HRF_TASK_BROKEN] >
+           0;
+}
+
+/* Returns the number of lines. */
 static int print_text(const struct facts *f)
 {
     int lines = 0;
@@ -77,7 +85,10 @@ static int print_text(const struct facts *f)
             printf(" %lld %s", (long long)f->slides[s],
                    hrf_slide_state_name((enum hrf_slide_state)s));
     printf("\n");
-    for (int k = 0; k < HRF_N_TASK_KINDS; k++, lines++) {
+    for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
+        if (k == HRF_TASK_CALIBRATE && !has_any(f->tasks[k]))
+            continue; /* no int8 in this run */
+        lines++;
         printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
         for (int s = 0; s < 4; s++)
             if (f->tasks[k][s] > 0)
