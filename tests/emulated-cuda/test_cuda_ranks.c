@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/parallel.h"
+#include "tests/emulated-cuda/in_place.h"
 #include "tests/ops/build.h"
 
 #include <math.h>
@@ -12,23 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int put_it_in_place(void **state)
-{
-    const char *bin = getenv("HRF_BIN_DIR");
-    static char directory[4096];
-    static char cache[] = "/tmp/hrf-cuda-ranks-XXXXXX";
-    if (bin == NULL || mkdtemp(cache) == NULL)
-        return -1;
-    snprintf(directory, sizeof directory, "%s/../tests/emulated-cuda", bin);
-    *state = cache;
-    return setenv("HRF_MODULE_DIR", directory, 1) + setenv("XDG_CACHE_HOME", cache, 1);
-}
-
-static int tidy_up(void **state)
-{
-    return hrf_path_remove_tree(*state, NULL) == HRF_OK ? 0 : -1;
-}
 
 /* A network, a batch of images and what calibrating it gave. */
 struct work {
