@@ -33,16 +33,17 @@ struct hrf_key {
 extern const struct hrf_key hrf_keys[];
 extern const size_t hrf_n_keys;
 
-extern const char *const hrf_words_layout[],
-    *const hrf_words_split[], *const hrf_words_mode[],
-                                  *const hrf_words_tissue[],
-                                      *const hrf_words_precision[],
-                                          *const hrf_words_fit[],
-                                              *const hrf_words_device[],
-                                                  *const hrf_words_halos[],
-                                                      *const hrf_words_bands[],
-                                                          *const hrf_words_executor[],
-                                                              *const hrf_words_score[];
+extern const char *const hrf_words_layout[];
+extern const char *const hrf_words_split[];
+extern const char *const hrf_words_mode[];
+extern const char *const hrf_words_tissue[];
+extern const char *const hrf_words_precision[];
+extern const char *const hrf_words_fit[];
+extern const char *const hrf_words_device[];
+extern const char *const hrf_words_halos[];
+extern const char *const hrf_words_bands[];
+extern const char *const hrf_words_executor[];
+extern const char *const hrf_words_score[];
 
 /* Where a workflow's own place for a key is. */
 void *hrf_key_place(struct hrf_workflow *workflow, const struct hrf_key *key);

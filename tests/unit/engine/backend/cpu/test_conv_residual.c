@@ -10,17 +10,9 @@
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/winograd_integer.h"
-#include "tests/ops/build.h"
+#include "tests/unit/engine/backend/cpu/integer_layer.h"
 
 #include <string.h>
-
-static struct hrf_error err;
-
-static void must(enum hrf_status status)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err.text);
-}
 
 struct layer {
     int64_t n, channels, size, out_channels; /* size 0: a matrix product */
@@ -31,16 +23,6 @@ struct layer {
     enum hrf_activation activation;
 };
 
-static int32_t add_value(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
-                         struct hrf_shape shape, const void *data, float scale, int32_t zero)
-{
-    int32_t index;
-    must(hrf_graph_add_value(graph, name, dtype, &shape, data, &index, &err));
-    graph->values[index].quantization = (struct hrf_quantization){ .scale = scale,
-                                                                   .zero_point = zero };
-    return index;
-}
-
 static int32_t add_bytes(struct hrf_graph *graph, struct hrf_shape shape, struct hrf_random *random)
 {
     const int64_t n = hrf_shape_count(&shape);
@@ -49,16 +31,6 @@ static int32_t add_bytes(struct hrf_graph *graph, struct hrf_shape shape, struct
     for (int64_t i = 0; i < n; i++)
         w[i] = (int8_t)((int32_t)hrf_random_below(random, 255) - 127);
     return add_value(graph, "w", HRF_S8, shape, w, 0, 0);
-}
-
-static int32_t add_floats(struct hrf_graph *graph, const char *name, int64_t n, double low,
-                          double high, struct hrf_random *random)
-{
-    HRF_AUTO_FREE float *x = hrf_alloc_array((size_t)n, sizeof *x);
-    assert_non_null(x);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)(low + hrf_random_unit(random) * (high - low));
-    return add_value(graph, name, HRF_F32, SHAPE(n), x, 0, 0);
 }
 
 static struct hrf_attributes attributes_of(const struct layer *l)
