@@ -4,17 +4,19 @@
 #include "base/clock.h"
 #include "base/module.h"
 #include "base/process.h"
+#include "engine/comm/mpi/heartbeat.h"
+#include "engine/comm/mpi/mpi_error.h"
+#include "engine/comm/mpi/watchdog.h"
 
 #include <mpi.h>
-#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* BEAT_TAG lies above every tag of ours and below the least upper bound that MPI promises. */
-enum { BEAT_TAG = 32766, BEAT_MS = 250, PART_BYTES = 1 << 30, MAX_GROUPS = 8 };
+/* MPI promises tags up to MAX_TAG. */
+enum { MAX_TAG = 32767, PART_BYTES = 1 << 30, MAX_GROUPS = 8 };
 
 struct sent { /* a message on its way, kept until MPI has taken it */
     MPI_Request request;
@@ -28,14 +30,6 @@ struct expected { /* a message that may be put in its place before it is receive
     int64_t tag;
     void *bytes;
     struct expected *next;
-};
-
-struct peer {
-    atomic_llong steps;   /* as it said last */
-    atomic_llong seen_ns; /* when it said so, by our clock */
-    long long sent;       /* what it is being told of us: the beating thread's */
-    MPI_Request request;
-    bool is_sending;
 };
 
 /* All ranks, or a group of them. */
@@ -52,13 +46,9 @@ struct mpi_comm {
 struct world {
     struct mpi_comm all; /* first: what create() gave is this */
     struct hrf_mpi_config config;
-    struct peer *peers; /* [n_ranks] */
-    MPI_Comm beats;
-    pthread_t thread;
-    atomic_bool stop;
-    bool has_thread;
+    struct hrf_mpi_heartbeat *heartbeat;
     struct mpi_comm *groups[MAX_GROUPS];
-    atomic_int n_groups; /* the beating thread counts their steps */
+    atomic_int n_groups; /* the heartbeat counts their steps */
     char host[64];
 };
 
@@ -72,80 +62,12 @@ static int32_t in_world(const struct mpi_comm *c, int32_t rank)
     return c->ranks != NULL ? c->ranks[rank] : rank;
 }
 
-static enum hrf_status fail(struct hrf_error *err, int code, const char *what)
+enum hrf_status hrf_mpi_fail(struct hrf_error *err, int code, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int n = 0;
     MPI_Error_string(code, text, &n);
     return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "mpi", code, "%s: %s", what, text);
-}
-
-#define TRY_MPI(call, what)                                                                        \
-    do {                                                                                           \
-        int try_mpi_code_ = (call);                                                                \
-        if (try_mpi_code_ != MPI_SUCCESS)                                                          \
-            return fail(err, try_mpi_code_, what);                                                 \
-    } while (0)
-
-/* ---- progress of the others ---- */
-
-static void take_beats(struct world *w)
-{
-    for (;;) {
-        MPI_Status status;
-        MPI_Message message;
-        int there = 0;
-        long long steps = 0;
-        if (MPI_Improbe(MPI_ANY_SOURCE, BEAT_TAG, w->beats, &there, &message, &status) !=
-                MPI_SUCCESS ||
-            !there)
-            return;
-        MPI_Mrecv(&steps, 1, MPI_LONG_LONG, &message, MPI_STATUS_IGNORE);
-        struct peer *peer = &w->peers[status.MPI_SOURCE];
-        if (steps != atomic_load(&peer->steps))
-            atomic_store(&peer->seen_ns, hrf_clock_ns());
-        atomic_store(&peer->steps, steps);
-    }
-}
-
-/* 8 bytes are taken at once, but where there is no way to that rank yet: it is not waited for. */
-static void send_beat(struct world *w, int32_t to, long long steps)
-{
-    struct peer *peer = &w->peers[to];
-    int done = 1;
-    if (peer->is_sending &&
-        (MPI_Test(&peer->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done))
-        return;
-    peer->sent = steps;
-    peer->is_sending = MPI_Isend(&peer->sent, 1, MPI_LONG_LONG, to, BEAT_TAG, w->beats,
-                                 &peer->request) == MPI_SUCCESS;
-}
-
-static long long steps_of(struct world *w)
-{
-    long long steps = atomic_load(&w->all.base.steps);
-    for (int i = atomic_load(&w->n_groups) - 1; i >= 0; i--)
-        steps += atomic_load(&w->groups[i]->base.steps);
-    return steps;
-}
-
-/* Tells the others of this rank's progress, and listens. A rank that hangs says the same number
- * again and again, one that is gone or stopped says nothing: neither is seen to move. */
-static void *beat(void *context)
-{
-    struct world *w = context;
-    long long told = -1;
-    while (!atomic_load(&w->stop)) {
-        const long long steps = steps_of(w);
-        take_beats(w);
-        for (int32_t r = 0; r < w->all.base.n_ranks && steps != told; r++) {
-            if (r != w->all.base.rank)
-                send_beat(w, r, steps);
-        }
-        told = steps;
-        hrf_clock_sleep_ms(BEAT_MS);
-    }
-    return NULL;
 }
 
 /* ---- messages ---- */
@@ -179,7 +101,7 @@ static void forget_sent(struct mpi_comm *c)
 static enum hrf_status check_message(const struct hrf_comm *comm, int32_t peer, int64_t tag,
                                      size_t n_bytes, struct hrf_error *err)
 {
-    if (peer < 0 || peer >= comm->n_ranks || tag < 0 || tag >= BEAT_TAG)
+    if (peer < 0 || peer >= comm->n_ranks || tag < 0 || tag > MAX_TAG)
         return hrf_error_set(err, HRF_E_BUG, "a message of %zu bytes, tag %lld, with rank %d of %d",
                              n_bytes, (long long)tag, peer, comm->n_ranks);
     return HRF_OK;
@@ -200,7 +122,7 @@ static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, co
                                &s->request);
     if (code != MPI_SUCCESS) {
         hrf_free(s);
-        return fail(err, code, "cannot send to another rank");
+        return hrf_mpi_fail(err, code, "cannot send to another rank");
     }
     s->bytes = copy;
     copy = NULL;
@@ -261,7 +183,7 @@ static enum hrf_status look(struct mpi_comm *c, int32_t from, int64_t tag,
 static enum hrf_status check_peer(const struct mpi_comm *c, int32_t peer, int64_t since_ns,
                                   struct hrf_error *err)
 {
-    const int64_t seen = atomic_load(&c->world->peers[in_world(c, peer)].seen_ns);
+    const int64_t seen = hrf_mpi_heartbeat_seen_ns(c->world->heartbeat, in_world(c, peer));
     if (hrf_clock_ns() - (seen > since_ns ? seen : since_ns) <= c->base.deadline_ms * 1000000)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_AGAIN,
@@ -327,7 +249,7 @@ static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, 
                                &e->request);
     if (code != MPI_SUCCESS) {
         hrf_free(e);
-        return fail(err, code, "cannot receive from another rank");
+        return hrf_mpi_fail(err, code, "cannot receive from another rank");
     }
     e->next = c->expected;
     c->expected = e;
@@ -408,55 +330,12 @@ static const struct hrf_comm_ops ops = {
 
 /* ---- begin and end ---- */
 
-/* MPI's first and last calls wait for every rank, without end: one that never comes is told by this
- * thread. */
-struct patience {
-    struct world *world;
-    const char *what;
-    pthread_t thread;
-    bool is_watched;
-    atomic_bool is_over;
-};
-
-static void *watch(void *context)
-{
-    struct patience *p = context;
-    const struct world *w = p->world;
-    const int64_t deadline = hrf_clock_ns() + w->all.base.deadline_ms * 1000000;
-    while (!atomic_load(&p->is_over)) {
-        if (hrf_clock_ns() > deadline) {
-            char why[128];
-            snprintf(why, sizeof why, "another rank did not %s within %lld s", p->what,
-                     (long long)w->all.base.deadline_ms / 1000);
-            fprintf(stderr, "a rank on %s ends: %s\n", w->host, why);
-            if (w->config.on_abort != NULL)
-                w->config.on_abort(w->config.context, why);
-            _exit(w->config.abort_code);
-        }
-        hrf_clock_sleep_ms(5);
-    }
-    return NULL;
-}
-
-static void patience_begin(struct patience *p, struct world *w, const char *what)
-{
-    *p = (struct patience){ .world = w, .what = what };
-    p->is_watched = pthread_create(&p->thread, NULL, watch, p) == 0;
-}
-
-static void patience_end(struct patience *p)
-{
-    atomic_store(&p->is_over, true);
-    if (p->is_watched)
-        pthread_join(p->thread, NULL);
-}
-
 static int finalize(struct world *w)
 {
-    struct patience patience;
-    patience_begin(&patience, w, "end");
+    struct hrf_mpi_watchdog watchdog;
+    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "end");
     const int code = MPI_Finalize();
-    patience_end(&patience);
+    hrf_mpi_watchdog_end(&watchdog);
     return code;
 }
 
@@ -484,9 +363,7 @@ static void destroy(struct hrf_comm *comm)
     if (comm == NULL)
         return;
     struct world *w = mpi_of(comm)->world;
-    atomic_store(&w->stop, true);
-    if (w->has_thread)
-        pthread_join(w->thread, NULL);
+    hrf_mpi_heartbeat_stop(w->heartbeat);
     for (int i = 0; i < atomic_load(&w->n_groups); i++) {
         end_messages(w->groups[i]);
         hrf_free(w->groups[i]);
@@ -497,7 +374,7 @@ static void destroy(struct hrf_comm *comm)
     MPI_Finalized(&ended);
     if (begun && !ended)
         finalize(w); /* nothing is left that could be done about a failure */
-    hrf_free(w->peers);
+    hrf_mpi_heartbeat_destroy(w->heartbeat);
     hrf_free(w);
 }
 
@@ -526,13 +403,13 @@ static enum hrf_status group(struct hrf_comm *comm, int32_t number, struct hrf_c
     struct world *w = mpi_of(comm)->world;
     const int n_groups = atomic_load(&w->n_groups);
     MPI_Comm messages;
-    struct patience patience;
+    struct hrf_mpi_watchdog watchdog;
     if (n_groups == MAX_GROUPS)
         return hrf_error_set(err, HRF_E_BUG, "more than %d groups of ranks", MAX_GROUPS);
-    patience_begin(&patience, w, "join its group");
+    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "join its group");
     const int code = MPI_Comm_split(w->all.messages, number >= 0 ? number : MPI_UNDEFINED,
                                     w->all.base.rank, &messages);
-    patience_end(&patience);
+    hrf_mpi_watchdog_end(&watchdog);
     *out = NULL;
     TRY_MPI(code, "cannot make a group of ranks");
     if (messages == MPI_COMM_NULL)
@@ -568,26 +445,34 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
         n_ranks, wanted, wanted, wanted, wanted, n_ranks);
 }
 
-static int start_mpi(struct world *w, int *level)
+/* What the rank and its groups have done so far. */
+static long long steps_of(void *context)
 {
-    struct patience patience;
-    patience_begin(&patience, w, "begin");
-    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level);
-    if (code == MPI_SUCCESS)
-        code = MPI_Comm_dup(MPI_COMM_WORLD, &w->all.messages);
-    if (code == MPI_SUCCESS)
-        code = MPI_Comm_dup(MPI_COMM_WORLD, &w->beats);
-    if (code == MPI_SUCCESS)
-        code = MPI_Barrier(w->all.messages);
-    patience_end(&patience);
-    return code;
+    struct world *w = context;
+    long long steps = atomic_load(&w->all.base.steps);
+    for (int i = atomic_load(&w->n_groups) - 1; i >= 0; i--)
+        steps += atomic_load(&w->groups[i]->base.steps);
+    return steps;
+}
+
+/* All that waits for every rank. */
+static enum hrf_status start_mpi(struct world *w, int *level, struct hrf_error *err)
+{
+    TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level), "cannot start MPI");
+    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &w->all.messages), "cannot start MPI");
+    HRF_TRY(hrf_mpi_heartbeat_create(steps_of, w, &w->heartbeat, err));
+    TRY_MPI(MPI_Barrier(w->all.messages), "cannot start MPI");
+    return HRF_OK;
 }
 
 static enum hrf_status begin(struct world *w, struct hrf_error *err)
 {
-    int level = 0, rank = 0, n_ranks = 0, code;
-    char text[200];
-    TRY_MPI(start_mpi(w, &level), "cannot start MPI");
+    int level = 0, rank = 0, n_ranks = 0;
+    struct hrf_mpi_watchdog watchdog;
+    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "begin");
+    const enum hrf_status status = start_mpi(w, &level, err);
+    hrf_mpi_watchdog_end(&watchdog);
+    HRF_TRY(status);
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks), "cannot count the ranks");
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "cannot number the ranks");
     w->all.base.rank = rank;
@@ -598,16 +483,7 @@ static enum hrf_status begin(struct world *w, struct hrf_error *err)
                              "this MPI does not let threads call it (MPI_THREAD_MULTIPLE)");
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "cannot set up MPI");
     TRY_MPI(MPI_Comm_set_errhandler(w->all.messages, MPI_ERRORS_RETURN), "cannot set up MPI");
-    TRY_MPI(MPI_Comm_set_errhandler(w->beats, MPI_ERRORS_RETURN), "cannot set up MPI");
-    w->peers = hrf_calloc((size_t)n_ranks, sizeof w->peers[0]);
-    if (w->peers == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);
-    for (int i = 0; i < n_ranks; i++)
-        atomic_store(&w->peers[i].seen_ns, hrf_clock_ns());
-    code = n_ranks > 1 ? pthread_create(&w->thread, NULL, beat, w) : 0;
-    w->has_thread = n_ranks > 1 && code == 0;
-    snprintf(text, sizeof text, "cannot start a thread of rank %d", rank);
-    return code == 0 ? HRF_OK : hrf_error_set_errno(err, code, "%s", text);
+    return hrf_mpi_heartbeat_start(w->heartbeat, err);
 }
 
 static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_comm **out,

@@ -1,0 +1,16 @@
+/* mpi_error.h - MPI's codes as statuses, in the words of MPI. Needs no mpi.h to be read. */
+#ifndef HRF_ENGINE_COMM_MPI_MPI_ERROR_H
+#define HRF_ENGINE_COMM_MPI_MPI_ERROR_H
+
+#include "base/error.h"
+
+enum hrf_status hrf_mpi_fail(struct hrf_error *err, int code, const char *what);
+
+#define TRY_MPI(call, what)                                                                        \
+    do {                                                                                           \
+        int try_mpi_code_ = (call);                                                                \
+        if (try_mpi_code_ != MPI_SUCCESS)                                                          \
+            return hrf_mpi_fail(err, try_mpi_code_, what);                                         \
+    } while (0)
+
+#endif
