@@ -1,5 +1,6 @@
 /* cuda_runtime_api.h - a GPU that is not there: the part of the CUDA run time that the back end
- * uses, done by the host (runtime.cc). Names and meanings are NVIDIA's; numbers are not.
+ * uses, done by the host (runtime_private.hh names the parts). Names and meanings are NVIDIA's;
+ * numbers are not.
  *
  * Work is queued and done no earlier than someone waits for it, streams are tied by events alone,
  * and "device" memory cannot be touched by the host in between: what is right here by luck alone

@@ -1,4 +1,4 @@
-/* nccl.cc - NCCL between emulated GPUs (runtime.cc) of threads and processes of one machine.
+/* nccl.cc - NCCL between emulated GPUs (stream.cc) of threads and processes of one machine.
  *
  * Ranks meet in a file of the process that made the id. A pair's bytes flow through a lane of it,
  * each message behind its size. A group is done only when all that it receives is there and all

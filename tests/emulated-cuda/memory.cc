@@ -1,0 +1,201 @@
+/* memory.cc - see cuda_runtime_api.h: the device's memory, closed to the host but while the device
+ * works, and what the host and the device both reach. */
+#include "runtime_private.hh"
+
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace emulated
+{
+
+char *arena;
+std::map<char *, size_t> blocks;
+
+namespace
+{
+
+const size_t GUARD = 256;
+const unsigned char FRESH = 0xa5, TAIL = 0xc3;
+
+size_t arena_used, allocated;
+std::set<const void *> pinned;
+int depth; /* of open_memory */
+
+void set_access(int access)
+{
+    if (arena_used > 0 && mprotect(arena, arena_used, access) != 0)
+        die("mprotect failed");
+    set_foreign_access(access);
+}
+
+bool is_on_device(const void *memory)
+{
+    const char *at = static_cast<const char *>(memory);
+    return arena != nullptr && at >= arena && at < arena + ARENA;
+}
+
+size_t room_of(size_t n_bytes)
+{
+    return (n_bytes + GUARD + PAGE - 1) / PAGE * PAGE;
+}
+
+/* First gap that is large enough. */
+char *find_room(size_t n_bytes)
+{
+    char *at = arena;
+    for (const auto &block : blocks) {
+        if (block.first >= at + room_of(n_bytes))
+            break;
+        at = block.first + room_of(block.second);
+    }
+    return at;
+}
+
+/* One side on the device inside one block, the other in memory that the device reaches. */
+bool may_copy(const void *device, const void *host, size_t n_bytes, bool is_async)
+{
+    if (!is_on_device(device) || !fits(device, n_bytes) || is_on_device(host))
+        return false;
+    if (!is_async)
+        return true;
+    const auto after = pinned.upper_bound(host);
+    return after != pinned.begin();
+}
+
+} // namespace
+
+open_memory::open_memory()
+{
+    if (depth++ == 0)
+        set_access(PROT_READ | PROT_WRITE);
+}
+
+open_memory::~open_memory()
+{
+    if (--depth == 0)
+        set_access(PROT_NONE);
+}
+
+bool fits(const void *memory, size_t n_bytes)
+{
+    char *at = static_cast<char *>(const_cast<void *>(memory));
+    auto block = blocks.upper_bound(at);
+    if (block == blocks.begin())
+        return false;
+    --block;
+    return at + n_bytes <= block->first + block->second;
+}
+
+bool is_a_part(const void *memory, size_t n_bytes)
+{
+    ALONE;
+    return is_on_device(memory) && fits(memory, n_bytes);
+}
+
+} // namespace emulated
+
+using namespace emulated;
+
+extern "C" {
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    ALONE;
+    *total = memory_of_device();
+    *free_bytes = *total - allocated;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t n_bytes)
+{
+    ALONE;
+    if (allocated + n_bytes > memory_of_device() || machine() == "full")
+        return cudaErrorMemoryAllocation;
+    begin_file();
+    for (cudaStream_t stream : streams)
+        if (stream->capture != nullptr)
+            return cudaErrorStreamCaptureUnsupported;
+    char *at = find_room(n_bytes);
+    const size_t end = size_t(at - arena) + room_of(n_bytes);
+    arena_used = end > arena_used ? end : arena_used;
+    open_memory open;
+    set_access(PROT_READ | PROT_WRITE);
+    memset(at, FRESH, n_bytes);
+    memset(at + n_bytes, TAIL, GUARD);
+    blocks[at] = n_bytes;
+    allocated += n_bytes;
+    *memory = at;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    ALONE;
+    drain_all();
+    auto block = blocks.find(static_cast<char *>(memory));
+    if (block == blocks.end())
+        return memory == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+    forget_shared(block->first);
+    open_memory open;
+    for (size_t i = 0; i < GUARD; i++)
+        if (static_cast<unsigned char>(block->first[block->second + i]) != TAIL)
+            die("something was written behind the end of a block");
+    memset(block->first, FRESH, block->second);
+    madvise(block->first, room_of(block->second), MADV_REMOVE);
+    allocated -= block->second;
+    blocks.erase(block);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t n_bytes)
+{
+    ALONE;
+    if (machine() == "full")
+        return cudaErrorMemoryAllocation;
+    *memory = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
+    pinned.insert(*memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    ALONE;
+    drain_all();
+    pinned.erase(memory);
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind)
+{
+    ALONE;
+    const bool is_up = kind == cudaMemcpyHostToDevice;
+    if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, false))
+        return cudaErrorInvalidValue;
+    open_memory open;
+    memcpy(to, from, n_bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    ALONE;
+    const bool is_up = kind == cudaMemcpyHostToDevice;
+    if (kind == cudaMemcpyDeviceToDevice
+            ? !fits(to, n_bytes) || !fits(from, n_bytes)
+            : !may_copy(is_up ? to : from, is_up ? from : to, n_bytes, true))
+        return cudaErrorInvalidValue;
+    return hrf_emulated_queue(stream, [=] { memcpy(to, from, n_bytes); });
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t n_bytes, cudaStream_t stream)
+{
+    ALONE;
+    if (!fits(memory, n_bytes))
+        return cudaErrorInvalidValue;
+    return hrf_emulated_queue(stream, [=] { memset(memory, value, n_bytes); });
+}
+
+} // extern "C"
