@@ -3,8 +3,8 @@
  * y[rows][columns] = activation(a[rows][depth] * w[depth][columns] + bias + residual), in float32;
  * y may be stored in 16 bits.
  * `w` is packed once: panels of HRF_PANEL columns, each [depth][HRF_PANEL], the last filled up
- * with zeros. One thread; every output is summed in the order of depth by one thread, so the
- * bits depend neither on the number of threads nor on how rows and columns are cut up.
+ * with zeros. One thread; every output starts from bias and residual and is summed in the order of
+ * depth, so the bits depend neither on the number of threads nor on how rows and columns are cut up.
  * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512() says so.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_PRODUCT_H
@@ -43,8 +43,7 @@ struct hrf_ahead {
     bool y_is_far;        /* y lies beyond that cache: a tile's lines come while the last is done */
 };
 
-/* `a_pitch` and `y_pitch`: numbers from one row to the next. Fewer than 2^31 rows and columns, with
- * n_bytes below 2^31 * 64. */
+/* `a_pitch` and `y_pitch`: numbers from one row to the next. 1 to 2^31 - 1 rows and columns. */
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
                         void *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead);

@@ -1,67 +1,64 @@
 /* product_avx512.c - the inner loop: up to 14 rows by 32 columns held in 28 registers.
  *
- * Per step of depth: two loads of weights and 14 broadcasts feed 28 multiply-adds, which keeps
- * both multiply-add units busy as long as nothing else takes their issue slots and every load
- * hits the first-level cache (measured: 98 % of their peak with a panel of 128 KiB in the second
- * level). So the loop counts one thing only, its prefetches have constant steps, and each step
- * asks for the weights of AHEAD steps later: the hardware does not, as a panel comes round for
- * every tile anew. Rows are reached through five pointers with scaled offsets, since 14 pointers
- * do not fit into the general registers. Compiled with -mavx512f, optimised always.
+ * Per step of depth: two loads of weights and 14 broadcasts feed 28 multiply-adds, which keep both
+ * multiply-add units busy as long as nothing else takes their issue slots and every load hits the
+ * first-level cache (measured: 98 % of their peak at a depth of 1024, 84 % at 64). Additions to
+ * pointers take such slots, so there are few: five fixed pointers and three offsets that advance
+ * reach all 14 rows, eight steps at a time. The steps are written in assembler, since a compiler
+ * turns these addresses back into pointers that do not fit into its registers (measured: 6 to
+ * 11 %). Each step asks for the weights of AHEAD steps later: the hardware does not, as a panel
+ * comes round for every tile anew. Sums start from bias and residual, so that at the end only the
+ * activation is left. Compiled with -mavx512f, optimised always.
  */
 #include "engine/backend/cpu/epilogue_avx512.h"
 #include "engine/backend/cpu/product.h"
 #include "engine/backend/cpu/rows_avx512.h"
 
 #include <immintrin.h>
-#include <stdatomic.h>
 
 enum {
     LINE = 64,  /* bytes of a line of the caches */
-    UNROLL = 2, /* steps of depth */
-    AHEAD = 12, /* steps between asking for weights and using them: the second level's latency */
+    UNROLL = 8, /* steps of depth */
+    AHEAD = 16, /* steps between asking for weights and using them: the second level's latency */
+    FAR = 4,    /* lines that UNROLL steps ask for from beyond the second level */
+    STEP_BYTES = HRF_PANEL * sizeof(float), /* of weights */
 };
 
-#define ZERO(i, pointer, offset) __m512 x##i = _mm512_setzero_ps(), y##i = _mm512_setzero_ps();
+#define START(i, pointer, offset) __m512 x##i = bias0, y##i = bias1;
+#define ADD_RESIDUAL(i, pointer, offset)                                                           \
+    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], y + (i)*t->y_pitch));             \
+    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], y + (i)*t->y_pitch + 16));
 #define MULTIPLY(i, pointer, offset)                                                               \
-    {                                                                                              \
-        const __m512 v = _mm512_set1_ps(                                                           \
-            *(const float *)(const void *)((pointer) + (offset) + at));                            \
-        x##i = _mm512_fmadd_ps(v, w0, x##i);                                                       \
-        y##i = _mm512_fmadd_ps(v, w1, y##i);                                                       \
-    }
+    __asm__ volatile("vbroadcastss %c7(%5,%6), %2\n\t"                                             \
+                     "vfmadd231ps %3, %2, %0\n\t"                                                  \
+                     "vfmadd231ps %4, %2, %1"                                                      \
+                     : "+v"(x##i), "+v"(y##i), "=&v"(v)                                            \
+                     : "v"(w0), "v"(w1), "r"(pointer), "r"(offset), "i"(at)                        \
+                     : "memory");
 /* One step of depth, `step` beyond where the pointers are. */
 #define STEP(n, step)                                                                              \
     {                                                                                              \
         enum { at = (step) * sizeof(float) };                                                      \
-        const __m512 w0 = _mm512_load_ps(w + (step)*HRF_PANEL);                                    \
-        const __m512 w1 = _mm512_load_ps(w + (step)*HRF_PANEL + 16);                               \
+        const __m512 w0 = _mm512_load_ps(w + (step)*STEP_BYTES);                                   \
+        const __m512 w1 = _mm512_load_ps(w + (step)*STEP_BYTES + LINE);                            \
+        __m512 v;                                                                                  \
         ROWS_##n(MULTIPLY)                                                                         \
     }
-/* The same, and what later steps (first level) and tiles (second level) will read. */
 #define STEP_AHEAD(n, step)                                                                        \
-    _mm_prefetch((const char *)(w + (AHEAD + (step)) * HRF_PANEL), _MM_HINT_T0);                   \
-    _mm_prefetch((const char *)(w + (AHEAD + (step)) * HRF_PANEL + 16), _MM_HINT_T0);              \
-    STEP(n, step)                                                                                  \
-    atomic_signal_fence(memory_order_acq_rel); /* no instruction: keeps the prefetches apart */
+    __asm__ volatile("prefetcht0 %c2(%0,%1)\n\tprefetcht0 %c3(%0,%1)" ::"r"(w), "r"(ahead),        \
+                     "i"((step)*STEP_BYTES), "i"((step)*STEP_BYTES + LINE));                       \
+    STEP(n, step)
+#define ASK(place) __asm__ volatile("prefetcht0 " place ::"r"(far), "r"(far_step));
+#define ALL_STEPS(n)                                                                               \
+    ASK("(%0)")                                                                                    \
+    STEP_AHEAD(n, 0) STEP_AHEAD(n, 1) ASK("64(%0)") STEP_AHEAD(n, 2) STEP_AHEAD(n, 3)              \
+        ASK("(%0,%1)") STEP_AHEAD(n, 4) STEP_AHEAD(n, 5) ASK("64(%0,%1)") STEP_AHEAD(n, 6)         \
+            STEP_AHEAD(n, 7)
 #define ADVANCE(steps)                                                                             \
-    w += (steps)*HRF_PANEL;                                                                        \
-    p0 += (steps) * sizeof(float);                                                                 \
-    p1 += (steps) * sizeof(float);                                                                 \
-    p2 += (steps) * sizeof(float);                                                                 \
-    p3 += (steps) * sizeof(float);                                                                 \
-    p4 += (steps) * sizeof(float);
-
-#define KEEP(i, pointer, offset)                                                                   \
-    _mm512_store_ps(sums + (i)*HRF_PANEL, x##i);                                                   \
-    _mm512_store_ps(sums + (i)*HRF_PANEL + 16, y##i);
+    w += (steps)*STEP_BYTES;                                                                       \
+    ADVANCE_ROWS((steps) * (int)sizeof(float))
 
 /* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
-#define ADD_BIAS(i, pointer, offset)                                                               \
-    x##i = _mm512_add_ps(x##i, bias0);                                                             \
-    y##i = _mm512_add_ps(y##i, bias1);
-#define ADD_RESIDUAL(i, pointer, offset)                                                           \
-    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], y + (i)*t->y_pitch));             \
-    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], y + (i)*t->y_pitch + 16));
 #define RELU(i, pointer, offset)                                                                   \
     x##i = _mm512_max_ps(x##i, _mm512_setzero_ps());                                               \
     y##i = _mm512_max_ps(y##i, _mm512_setzero_ps());
@@ -75,77 +72,52 @@ enum {
     _mm512_mask_storeu_ps(y + (i)*t->y_pitch, t->mask[0], x##i);                                   \
     _mm512_mask_storeu_ps(y + (i)*t->y_pitch + 16, t->mask[1], y##i);
 
-struct tile {
-    const float *a, *w, *bias;
-    char *y;
-    int64_t a_pitch, y_pitch, depth;
-    char *next_y;      /* of the next tile */
-    int64_t row_bytes; /* from one row of y to the next */
-    const char *next;  /* depth / UNROLL lines that the caller will read next */
-    int64_t segment;   /* times UNROLL steps between asking for two rows of next_y */
-    __mmask16 mask[2]; /* which of the panel's columns exist */
+/* A tile's steps in three stretches, which differ in what they ask for. */
+enum {
+    MEMORY,  /* what the caller reads next, or the next panel */
+    ROWS,    /* the next tile's rows of y, two each time */
+    RESTART, /* the same, and the weights with which the next tile begins */
+    N_STRETCHES,
 };
 
-/* The epilogue where y has 16 bits: rare enough to go through memory. */
-static inline void finish_as(enum hrf_dtype type, const float *sums, int64_t n,
-                             const struct tile *t, const struct hrf_epilogue *e)
-{
-    struct hrf_epilogue typed = *e;
-    typed.type = type;
-    char *y = t->y;
-    for (int half = 0; half < 2; half++) {
-        const __m512 bias = hrf_bias(t->bias, half * 16, t->mask[half]);
-        for (int64_t i = 0; i < n; i++)
-            hrf_finish(_mm512_load_ps(sums + i * HRF_PANEL + half * 16), t->mask[half],
-                       y + i * t->row_bytes + half * 32, bias, &typed);
-    }
-}
+struct stretch {
+    const char *far;  /* the first two lines asked for, then two every `far_step` */
+    int64_t far_step; /* bytes */
+    int64_t ahead;    /* bytes from the weights that are used to those asked for */
+    int64_t times;    /* UNROLL steps each */
+};
 
-static void finish_narrow(const float *sums, int64_t n, const struct tile *t,
-                          const struct hrf_epilogue *e)
-{
-    if (e->type == HRF_B16)
-        finish_as(HRF_B16, sums, n, t, e);
-    else
-        finish_as(HRF_F16, sums, n, t, e);
-}
+struct tile {
+    const char *a, *w;
+    const float *bias;
+    float *y;
+    int64_t a_pitch, y_pitch; /* floats */
+    struct stretch stretches[N_STRETCHES];
+    int64_t rest;      /* steps after those */
+    __mmask16 mask[2]; /* which of the panel's columns exist */
+};
 
 #define DEFINE_TILE(n)                                                                             \
     static void tile_##n(const struct tile *t, const struct hrf_epilogue *e)                       \
     {                                                                                              \
-        const int64_t pitch = t->a_pitch * (int64_t)sizeof(float);                                 \
-        const char *p0 = (const char *)t->a, *p1 = p0 + 3 * pitch, *p2 = p1 + 3 * pitch;           \
-        const char *p3 = p2 + 3 * pitch, *p4 = p3 + 3 * pitch;                                     \
-        const float *w = t->w;                                                                     \
-        const char *next = t->next;                                                                \
-        const char *next_y = t->next_y;                                                            \
-        ROWS_##n(ZERO) for (int64_t left = t->depth / UNROLL; left > 0;)                           \
+        ROW_PLACES(t->a, t->a_pitch *(int64_t)sizeof(float))                                       \
+        const char *w = t->w;                                                                      \
+        float *const y = t->y;                                                                     \
+        const __m512 bias0 = hrf_bias(t->bias, 0, t->mask[0]);                                     \
+        const __m512 bias1 = hrf_bias(t->bias, 16, t->mask[1]);                                    \
+        ROWS_##n(START) if (e->accumulate)                                                         \
         {                                                                                          \
-            int64_t many = left < t->segment ? left : t->segment;                                  \
-            left -= many;                                                                          \
-            _mm_prefetch(next_y, _MM_HINT_ET0);                                                    \
-            _mm_prefetch(next_y + LINE, _MM_HINT_ET0);                                             \
-            next_y += t->row_bytes;                                                                \
-            for (; many > 0; many--) {                                                             \
-                _mm_prefetch(next, _MM_HINT_T1);                                                   \
-                STEP_AHEAD(n, 0) STEP_AHEAD(n, 1) ADVANCE(UNROLL) next += LINE;                    \
+            ROWS_##n(ADD_RESIDUAL)                                                                 \
+        }                                                                                          \
+        for (const struct stretch *s = t->stretches; s < t->stretches + N_STRETCHES; s++) {        \
+            const char *far = s->far;                                                              \
+            const int64_t far_step = s->far_step, ahead = s->ahead;                                \
+            for (int64_t times = s->times; times > 0; times--) {                                   \
+                ALL_STEPS(n) ADVANCE(UNROLL) far += 2 * far_step;                                  \
             }                                                                                      \
         }                                                                                          \
-        if (t->depth % UNROLL != 0)                                                                \
-            STEP(n, 0)                                                                             \
-        if (e->type != HRF_F32) {                                                                  \
-            _Alignas(LINE) float sums[HRF_MAX_ROWS * HRF_PANEL];                                   \
-            ROWS_##n(KEEP) finish_narrow(sums, n, t, e);                                           \
-            return;                                                                                \
-        }                                                                                          \
-        float *const y = (float *)(void *)t->y;                                                    \
-        if (t->bias != NULL) {                                                                     \
-            const __m512 bias0 = _mm512_maskz_loadu_ps(t->mask[0], t->bias);                       \
-            const __m512 bias1 = _mm512_maskz_loadu_ps(t->mask[1], t->bias + 16);                  \
-            ROWS_##n(ADD_BIAS)                                                                     \
-        }                                                                                          \
-        if (e->accumulate) {                                                                       \
-            ROWS_##n(ADD_RESIDUAL)                                                                 \
+        for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
+            STEP(n, 0) ADVANCE(1)                                                                  \
         }                                                                                          \
         if (e->activation == HRF_ACT_RELU) {                                                       \
             ROWS_##n(RELU)                                                                         \
@@ -178,47 +150,68 @@ static __mmask16 first_columns(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
-/* What is asked for from beyond the second level, shared out over the tiles: a line every UNROLL
- * steps, as more at a time would fill the buffers that a tile's own lines come through. */
-struct plan {
-    struct hrf_ahead left;
-    int64_t n_weight_tiles; /* the first ones of a panel ask for the next panel */
-    int64_t every, wait;    /* which of the others asks for what is left, after how many */
+/* Where y has 16 bits: the tile is done in floats beside it, which stay in the caches. */
+static void run_narrow(const struct tile *t, int64_t n, char *y, int64_t row_bytes,
+                       const struct hrf_epilogue *e)
+{
+    _Alignas(LINE) float sums[HRF_MAX_ROWS * HRF_PANEL];
+    struct tile own = *t;
+    own.y = sums;
+    own.y_pitch = HRF_PANEL;
+    for (int64_t i = 0; e->accumulate && i < n; i++)
+        for (int half = 0; half < 2; half++)
+            _mm512_store_ps(sums + i * HRF_PANEL + half * 16,
+                            hrf_load_avx512(e->type, y + i * row_bytes + half * 32, t->mask[half]));
+    tiles[n](&own, e);
+    for (int64_t i = 0; i < n; i++)
+        for (int half = 0; half < 2; half++)
+            hrf_store_avx512(e->type, y + i * row_bytes + half * 32, t->mask[half],
+                             _mm512_load_ps(sums + i * HRF_PANEL + half * 16));
+}
+
+/* Memory that is asked for line by line, by one stretch after the other. */
+struct lines {
+    const char *at;
+    int64_t n_bytes; /* left */
 };
 
-static int64_t tile_bytes(int64_t depth)
+static void ask_for(struct lines *lines, struct stretch *stretch, const char *if_none)
 {
-    return depth / UNROLL * LINE;
+    const int64_t n_bytes = stretch->times * FAR * LINE;
+    stretch->far = lines->n_bytes > 0 ? lines->at : if_none;
+    stretch->far_step = lines->n_bytes > 0 ? 2 * LINE : 0;
+    lines->at += n_bytes;
+    lines->n_bytes -= n_bytes;
 }
 
-static struct plan plan_ahead(const struct hrf_ahead *ahead, int64_t n_tiles, int64_t n_panels,
-                              int64_t depth)
+/* How a tile's steps are divided among the stretches. */
+static void divide(struct tile *t, int64_t depth, bool y_is_far)
 {
-    const int64_t some = tile_bytes(depth) > 0 ? tile_bytes(depth) : LINE;
-    struct plan plan = { .left = *ahead, .every = 1 };
-    if (ahead->weights_are_far) {
-        plan.n_weight_tiles = HRF_PANEL * (int64_t)sizeof(float) * UNROLL / LINE; /* a panel */
-        if (plan.n_weight_tiles > n_tiles)
-            plan.n_weight_tiles = n_tiles;
+    const int64_t all = depth / UNROLL, most = y_is_far ? HRF_MAX_ROWS / 2 : 0;
+    const int64_t restart = all < AHEAD / UNROLL ? all : AHEAD / UNROLL;
+    const int64_t rows = all < most ? all : most;
+    t->stretches[RESTART].times = restart;
+    t->stretches[ROWS].times = rows > restart ? rows - restart : 0;
+    t->stretches[MEMORY].times = all - restart - t->stretches[ROWS].times;
+    t->stretches[MEMORY].ahead = t->stretches[ROWS].ahead = AHEAD * STEP_BYTES;
+    t->rest = depth % UNROLL;
+}
+
+/* For a tile whose next one's rows of y begin at next_y, in the same panel or (is_last) the next.
+ */
+static void plan_tile(struct tile *t, struct lines *lines, bool y_is_far, const char *next_y,
+                      int64_t row_bytes, int64_t panel_bytes, bool is_last)
+{
+    struct stretch *s = t->stretches;
+    ask_for(lines, &s[MEMORY], t->w);
+    s[RESTART].ahead = AHEAD * STEP_BYTES - (is_last ? 0 : panel_bytes);
+    if (!y_is_far) {
+        ask_for(lines, &s[RESTART], t->w);
+        return;
     }
-    if (ahead->n_bytes > 0)
-        plan.every = (int32_t)((n_tiles - plan.n_weight_tiles) * n_panels * (some / LINE)) /
-                     (int32_t)(ahead->n_bytes / LINE + 1);
-    return plan;
-}
-
-/* For tile i of the panel that `t` is at. */
-static const char *next_lines(struct plan *plan, const struct tile *t, int64_t i)
-{
-    const char *memory = plan->left.memory;
-    if (i < plan->n_weight_tiles)
-        return (const char *)(t->w + t->depth * HRF_PANEL) + i * tile_bytes(t->depth);
-    if (plan->left.n_bytes <= 0 || plan->wait-- > 0)
-        return (const char *)t->w; /* lines that are there */
-    plan->wait = plan->every - 1;
-    plan->left.memory += tile_bytes(t->depth);
-    plan->left.n_bytes -= tile_bytes(t->depth);
-    return memory;
+    s[ROWS].far = next_y;
+    s[RESTART].far = next_y + 2 * s[ROWS].times * row_bytes;
+    s[ROWS].far_step = s[RESTART].far_step = row_bytes;
 }
 
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
@@ -228,32 +221,35 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
     /* 32 bits: a division of 64 takes as long as ten steps. Even tiles: 64 rows are 13+13+13+13+12,
      * not 14+14+14+14+8. */
     const int32_t n_tiles = ((int32_t)rows + HRF_MAX_ROWS - 1) / HRF_MAX_ROWS;
-    const int32_t least = (int32_t)rows / n_tiles, n_larger = (int32_t)rows % n_tiles;
-    const int64_t n_panels = (columns + HRF_PANEL - 1) / HRF_PANEL;
-    struct plan plan = plan_ahead(ahead, n_tiles, n_panels, depth);
+    const int32_t least = n_tiles > 1 ? (int32_t)rows / n_tiles : (int32_t)rows;
+    const int32_t n_larger = (int32_t)rows - least * n_tiles;
     const int64_t size = epilogue->type == HRF_F32 ? (int64_t)sizeof(float) : 2;
-    struct tile t = { .a_pitch = a_pitch,
-                      .y_pitch = y_pitch,
-                      .row_bytes = y_pitch * size,
-                      .depth = depth,
-                      .segment = depth };
-    if (ahead->y_is_far) /* so that all rows have been asked for before the end */
-        t.segment = depth / UNROLL / HRF_MAX_ROWS > 0 ? depth / UNROLL / HRF_MAX_ROWS : 1;
+    const int64_t row_bytes = y_pitch * size, panel_bytes = depth * STEP_BYTES;
+    struct tile t = { .a_pitch = a_pitch, .y_pitch = y_pitch };
+    struct lines memory = { ahead->memory, ahead->n_bytes };
+    divide(&t, depth, ahead->y_is_far);
     for (int64_t column = 0; column < columns; column += HRF_PANEL) {
-        t.w = packed + column * depth;
+        t.w = (const char *)(packed + column * depth);
         t.bias = epilogue->bias != NULL ? epilogue->bias + column : NULL;
         t.mask[0] = first_columns(columns - column);
         t.mask[1] = first_columns(columns - column - 16);
-        t.a = a;
-        char *top = (char *)y + column * size;
-        t.y = top;
+        t.a = (const char *)a;
+        char *const top = (char *)y + column * size;
+        char *at = top;
+        struct lines panel = { t.w + panel_bytes, ahead->weights_are_far ? panel_bytes : 0 };
         for (int64_t i = 0; i < n_tiles; i++) {
             const int64_t n = least + (i < n_larger);
-            t.next = next_lines(&plan, &t, i);
-            t.next_y = i + 1 < n_tiles ? t.y + n * t.row_bytes : top + HRF_PANEL * size;
-            tiles[n](&t, epilogue);
-            t.a += n * a_pitch;
-            t.y = t.next_y;
+            const bool is_last = i + 1 == n_tiles;
+            char *const next = is_last ? top + HRF_PANEL * size : at + n * row_bytes;
+            plan_tile(&t, panel.n_bytes > 0 ? &panel : &memory, ahead->y_is_far, next, row_bytes,
+                      panel_bytes, is_last);
+            t.y = (float *)(void *)at;
+            if (epilogue->type == HRF_F32)
+                tiles[n](&t, epilogue);
+            else
+                run_narrow(&t, n, at, row_bytes, epilogue);
+            t.a += n * a_pitch * (int64_t)sizeof(float);
+            at = next;
         }
     }
 }

@@ -104,12 +104,12 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
 #define ZERO(i, pointer, offset)                                                                   \
     __m512i x##i = _mm512_setzero_si512(), y##i = _mm512_setzero_si512();
 #define MULTIPLY(i, pointer, offset)                                                               \
-    {                                                                                              \
-        const __m512i two = _mm512_set1_epi32(                                                     \
-            *(const int32_t *)(const void *)((pointer) + (offset) + at));                          \
-        x##i = _mm512_dpwssd_epi32(x##i, two, w0);                                                 \
-        y##i = _mm512_dpwssd_epi32(y##i, two, w1);                                                 \
-    }
+    __asm__ volatile("vpbroadcastd %c7(%5,%6), %2\n\t"                                             \
+                     "vpdpwssd %3, %2, %0\n\t"                                                     \
+                     "vpdpwssd %4, %2, %1"                                                         \
+                     : "+v"(x##i), "+v"(y##i), "=&v"(two)                                          \
+                     : "v"(w0), "v"(w1), "r"(pointer), "r"(offset), "i"(at)                        \
+                     : "memory");
 #define STORE(i, pointer, offset)                                                                  \
     _mm512_store_si512(sums + (i)*PANEL, x##i);                                                    \
     _mm512_store_si512(sums + (i)*PANEL + 16, y##i);
@@ -119,6 +119,7 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
         enum { at = (step)*4 };                                                                    \
         const __m512i w0 = _mm512_load_si512(u + (step)*2 * PANEL);                                \
         const __m512i w1 = _mm512_load_si512(u + (step)*2 * PANEL + PANEL);                        \
+        __m512i two;                                                                               \
         ROWS_##n(MULTIPLY)                                                                         \
     }
 
@@ -128,11 +129,10 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
 #define ASK_256(address)                                                                           \
     ASK(address), ASK((address) + 64), ASK((address) + 128), ASK((address) + 192)
 #define DEFINE_TILE(n)                                                                             \
-    static void tile_##n(const char *p0, int64_t pitch, const int16_t *u, int64_t channels,        \
+    static void tile_##n(const char *v, int64_t pitch, const int16_t *u, int64_t channels,         \
                          const char *next, int32_t *sums)                                          \
     {                                                                                              \
-        const char *p1 = p0 + 3 * pitch, *p2 = p1 + 3 * pitch, *p3 = p2 + 3 * pitch;               \
-        const char *p4 = p3 + 3 * pitch;                                                           \
+        ROW_PLACES(v, pitch)                                                                       \
         ROWS_##n(ZERO) for (int64_t k = 0; k < channels; k += 8)                                   \
         {                                                                                          \
             ASK_256(next);                                                                         \
@@ -140,11 +140,7 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
             ASK_256((const char *)u + 1792);                                                       \
             next += 16 * (n);                                                                      \
             STEP(n, 0) STEP(n, 1) STEP(n, 2) STEP(n, 3) u += 8 * PANEL;                            \
-            p0 += 16;                                                                              \
-            p1 += 16;                                                                              \
-            p2 += 16;                                                                              \
-            p3 += 16;                                                                              \
-            p4 += 16;                                                                              \
+            ADVANCE_ROWS(16)                                                                       \
         }                                                                                          \
         ROWS_##n(STORE)                                                                            \
     }
@@ -154,7 +150,7 @@ DEFINE_TILE(1) DEFINE_TILE(2) DEFINE_TILE(3) DEFINE_TILE(4) DEFINE_TILE(5) DEFIN
 DEFINE_TILE(7) DEFINE_TILE(8) DEFINE_TILE(9) DEFINE_TILE(10) DEFINE_TILE(11) DEFINE_TILE(12)
 DEFINE_TILE(13) DEFINE_TILE(14)
 
-typedef void tile_function(const char *p0, int64_t pitch, const int16_t *u, int64_t channels,
+typedef void tile_function(const char *v, int64_t pitch, const int16_t *u, int64_t channels,
                            const char *next, int32_t *sums);
 /* clang-format on */
 static tile_function *const tiles[HRF_INTEGER_TILES + 1] = {
