@@ -199,8 +199,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
     ALONE;
-    if (begin->issued == 0 || end->issued == 0 || begin->done < begin->issued ||
-        end->done < end->issued)
+    if (*begin->issued == 0 || *end->issued == 0 || *begin->done < *begin->issued ||
+        *end->done < *end->issued)
         return cudaErrorInvalidValue;
     *ms = 1;
     return cudaSuccess;
