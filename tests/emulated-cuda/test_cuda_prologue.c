@@ -7,20 +7,15 @@
 #include "engine/run/session.h"
 #include "engine/run/session_private.h"
 #include "tests/emulated-cuda/in_place.h"
-#include "tests/ops/build.h"
+#include "tests/ops/nets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct kind {
-    int64_t n, channels, rows, columns, out, group;
-    int64_t kernel[2], stride[2], dilation[2], pad_begin[2], pad_end[2];
-};
-
 /* A shift beside the pads would show: shifts are not 0, pads must be. On a GPU of 64 MiB strips
  * are of 256 KiB: some of these images are more than one, and some batches. */
-static const struct kind kinds[] = {
+static const struct conv_kind kinds[] = {
     { 2, 24, 9, 7, 32, 1, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 } },
     { 1, 20, 13, 11, 24, 1, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
     { 1, 5, 9, 9, 7, 1, { 5, 3 }, { 1, 1 }, { 1, 2 }, { 2, 2 }, { 2, 2 } },
@@ -31,40 +26,16 @@ static const struct kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* A sum of two (of products, where it is to be in 16 bits); BatchNormalization (or nothing), an
- * activation, the convolution that takes them in, and perhaps a sum. */
-static struct hrf_graph *make_net(const struct kind *k, int act, bool has_norm, bool has_sum,
-                                  bool is_low)
+/* Before it all a sum of two (of products, where it is to be in 16 bits). */
+static struct hrf_graph *make(const struct conv_kind *k, int act, bool has_norm, bool has_sum,
+                              bool is_low)
 {
-    static const enum hrf_op acts[] = { HRF_OP_RELU, HRF_OP_CLIP, HRF_OP_LEAKY_RELU };
     struct build b = build_start((uint64_t)(act + 10 * has_norm + 20 * has_sum));
-    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = SHAPE(k->n, k->channels, k->rows, k->columns);
     b.between_products = is_low;
-    const int32_t x = build_input(&b, SHAPE(k->n, k->channels, k->rows, k->columns));
-    int32_t y = build_binary(&b, HRF_OP_ADD, x,
-                             build_input(&b, SHAPE(k->n, k->channels, k->rows, k->columns)));
-    if (has_norm)
-        y = build_batch_norm(&b, y, k->channels);
-    a.activation_min = -0.5F;
-    a.activation_max = 0.75F;
-    a.alpha = 0.125F;
-    if (act < 3)
-        y = build_node(&b, acts[act], &y, 1, &a);
-    a = hrf_attributes_default();
-    memcpy(a.window.kernel, k->kernel, sizeof k->kernel);
-    memcpy(a.window.stride, k->stride, sizeof k->stride);
-    memcpy(a.window.dilation, k->dilation, sizeof k->dilation);
-    memcpy(a.window.pad_begin, k->pad_begin, sizeof k->pad_begin);
-    memcpy(a.window.pad_end, k->pad_end, sizeof k->pad_end);
-    a.group = k->group;
-    y = build_conv(&b, y, k->channels, k->out, k->group, true, &a);
-    if (has_sum) {
-        const struct hrf_shape sum = SHAPE(k->n, k->out, hrf_window_output(&a.window, 0, k->rows),
-                                           hrf_window_output(&a.window, 1, k->columns));
-        y = build_binary(&b, HRF_OP_ADD, y, build_input(&b, sum));
-        y = build_unary(&b, HRF_OP_RELU, y);
-    }
-    return build_finish(&b, &y, 1);
+    const int32_t x = build_input(&b, shape);
+    return finish_prologue_net(&b, build_binary(&b, HRF_OP_ADD, x, build_input(&b, shape)), k, act,
+                               has_norm, has_sum);
 }
 
 /* The last convolution has all that is there, and its kernel's name begins with these words. */
@@ -117,8 +88,8 @@ static void on_tensor_cores_it_is_part_of_the_graph_that_cudnn_runs(void **state
         for (int act = 0; act < 4; act++) {
             const int k = (kind + act) % 3;
             const bool has_norm = k > 0 || act == 3;
-            struct hrf_graph *graph = make_net(&kinds[kind], act, has_norm, (kind + act) % 2 == 0,
-                                               k > 0);
+            struct hrf_graph *graph = make(&kinds[kind], act, has_norm, (kind + act) % 2 == 0,
+                                           k > 0);
             expect_kernel(graph, rows[k].precision, true, "cudnn engine 7");
             check(graph, rows[k].precision, rows[k].limit, kind, act);
             hrf_graph_destroy(graph);
@@ -131,8 +102,7 @@ static void in_fp32_strips_of_the_image_give_the_same_numbers(void **state)
     assert_int_equal(setenv("HRF_EMULATED_CUDA", "memory=67108864", 1), 0);
     for (int kind = 0; kind < N_KINDS; kind++)
         for (int act = kind % 2; act < 4; act += 2) {
-            struct hrf_graph *graph = make_net(&kinds[kind], act, act == 3 || act == 0, act < 2,
-                                               false);
+            struct hrf_graph *graph = make(&kinds[kind], act, act == 3 || act == 0, act < 2, false);
             expect_kernel(graph, "fp32", true, "strips of cudnn engine 8");
             check(graph, "fp32", 1e-5, kind, act);
             hrf_graph_destroy(graph);
@@ -148,7 +118,7 @@ static void an_image_that_is_too_large_for_any_engine_is_computed_in_strips(void
     assert_int_equal(setenv("HRF_EMULATED_ELEMENTS", "70000", 1), 0);
     for (int kind = 4; kind < N_KINDS; kind++)
         for (int has_sum = 0; has_sum < 2; has_sum++) {
-            struct hrf_graph *graph = make_net(&kinds[kind], 3, false, has_sum != 0, false);
+            struct hrf_graph *graph = make(&kinds[kind], 3, false, has_sum != 0, false);
             expect_kernel(graph, "fp32", false, "strips of cudnn engine 8");
             check(graph, "fp32", 1e-5, kind, 3);
             hrf_graph_destroy(graph);

@@ -285,3 +285,31 @@ struct hrf_graph *make_net(uint64_t seed)
     const int32_t output = finish(&b, x, n_images);
     return build_finish(&b, &output, 1);
 }
+
+struct hrf_graph *finish_prologue_net(struct build *b, int32_t x, const struct conv_kind *kind,
+                                      int act, bool has_norm, bool has_sum)
+{
+    static const enum hrf_op acts[] = { HRF_OP_RELU, HRF_OP_CLIP, HRF_OP_LEAKY_RELU };
+    struct hrf_attributes a = hrf_attributes_default();
+    int32_t y = has_norm ? build_batch_norm(b, x, kind->channels) : x;
+    a.activation_min = -0.5F;
+    a.activation_max = 0.75F;
+    a.alpha = 0.125F;
+    if (act < 3)
+        y = build_node(b, acts[act], &y, 1, &a);
+    a = hrf_attributes_default();
+    memcpy(a.window.kernel, kind->kernel, sizeof kind->kernel);
+    memcpy(a.window.stride, kind->stride, sizeof kind->stride);
+    memcpy(a.window.dilation, kind->dilation, sizeof kind->dilation);
+    memcpy(a.window.pad_begin, kind->pad_begin, sizeof kind->pad_begin);
+    memcpy(a.window.pad_end, kind->pad_end, sizeof kind->pad_end);
+    y = build_conv(b, y, kind->channels, kind->out, kind->group, true, &a);
+    if (has_sum) {
+        const struct hrf_shape sum = SHAPE(kind->n, kind->out,
+                                           hrf_window_output(&a.window, 0, kind->rows),
+                                           hrf_window_output(&a.window, 1, kind->columns));
+        y = build_binary(b, HRF_OP_ADD, y, build_input(b, sum));
+        y = build_unary(b, HRF_OP_RELU, y);
+    }
+    return build_finish(b, &y, 1);
+}

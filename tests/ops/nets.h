@@ -8,4 +8,14 @@
  * one time in four, to an image). The same seed gives the same network. */
 struct hrf_graph *make_net(uint64_t seed);
 
+/* A convolution, and what may stand before and behind it. */
+struct conv_kind {
+    int64_t n, channels, rows, columns, out, group;
+    int64_t kernel[2], stride[2], dilation[2], pad_begin[2], pad_end[2];
+};
+/* `x` (n x channels x rows x columns) through BatchNormalization, if `has_norm`, an activation (0
+ * to 2; 3: none) and the convolution, then a sum and ReLU, if `has_sum`. */
+struct hrf_graph *finish_prologue_net(struct build *b, int32_t x, const struct conv_kind *kind,
+                                      int act, bool has_norm, bool has_sum);
+
 #endif

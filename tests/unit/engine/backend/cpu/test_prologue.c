@@ -5,62 +5,38 @@
 #include "engine/backend/cpu/cpu.h"
 #include "engine/passes/passes.h"
 #include "engine/run/session.h"
-#include "tests/ops/build.h"
+#include "tests/ops/nets.h"
 
 #include <string.h>
 
 struct kind {
     const char *implementation; /* what its kernel's name begins with, where there is AVX-512 */
-    int64_t n, channels, rows, columns, out, group;
-    int64_t kernel[2], stride[2], dilation[2], pad_begin[2], pad_end[2];
+    struct conv_kind conv;
 };
 
 static const struct kind kinds[] = {
-    { "product", 2, 24, 9, 7, 33, 1, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 } },
-    { "product", 1, 256, 9, 7, 40, 1, { 1, 1 }, { 2, 2 }, { 1, 1 }, { 0, 0 }, { 0, 0 } },
-    { "winograd", 2, 32, 13, 11, 48, 1, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-    { "winograd", 1, 64, 21, 18, 64, 1, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 2, 0 }, { 0, 1 } },
+    { "product", { 2, 24, 9, 7, 33, 1, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 } } },
+    { "product", { 1, 256, 9, 7, 40, 1, { 1, 1 }, { 2, 2 }, { 1, 1 }, { 0, 0 }, { 0, 0 } } },
+    { "winograd", { 2, 32, 13, 11, 48, 1, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } },
+    { "winograd", { 1, 64, 21, 18, 64, 1, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 2, 0 }, { 0, 1 } } },
     /* A shift beside the pads would show: shifts are not 0, pads must be. */
-    { "strips", 2, 20, 13, 11, 24, 1, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-    { "strips", 1, 5, 9, 9, 7, 1, { 5, 3 }, { 1, 1 }, { 1, 2 }, { 2, 2 }, { 2, 2 } },
-    { "strips", 3, 12, 10, 8, 24, 4, { 3, 3 }, { 1, 2 }, { 1, 1 }, { 1, 0 }, { 0, 1 } },
-    { "strips", 2, 33, 8, 9, 33, 33, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+    { "strips", { 2, 20, 13, 11, 24, 1, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } },
+    { "strips", { 1, 5, 9, 9, 7, 1, { 5, 3 }, { 1, 1 }, { 1, 2 }, { 2, 2 }, { 2, 2 } } },
+    { "strips", { 3, 12, 10, 8, 24, 4, { 3, 3 }, { 1, 2 }, { 1, 1 }, { 1, 0 }, { 0, 1 } } },
+    { "strips", { 2, 33, 8, 9, 33, 33, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } },
     /* Images of more than a strip: rows that strips do not divide, a window beyond both ends. */
-    { "strips", 2, 64, 101, 90, 2, 1, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-    { "strips", 1, 48, 109, 101, 1, 1, { 5, 1 }, { 1, 1 }, { 3, 1 }, { 7, 0 }, { 9, 0 } },
+    { "strips", { 2, 64, 101, 90, 2, 1, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } },
+    { "strips", { 1, 48, 109, 101, 1, 1, { 5, 1 }, { 1, 1 }, { 3, 1 }, { 7, 0 }, { 9, 0 } } },
     /* Images of less than one, which do not divide the batch. */
-    { "strips", 7, 48, 45, 43, 2, 2, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+    { "strips", { 7, 48, 45, 43, 2, 2, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } },
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* BatchNormalization (or nothing), an activation, the convolution, and half of the time a sum. */
-static struct hrf_graph *make_net(const struct kind *k, int act, bool has_norm, bool has_sum)
+static struct hrf_graph *make(const struct conv_kind *k, int act, bool has_norm, bool has_sum)
 {
-    static const enum hrf_op acts[] = { HRF_OP_RELU, HRF_OP_CLIP, HRF_OP_LEAKY_RELU };
     struct build b = build_start((uint64_t)(act + 10 * has_norm + 20 * has_sum));
-    struct hrf_attributes a = hrf_attributes_default();
     const int32_t x = build_input(&b, SHAPE(k->n, k->channels, k->rows, k->columns));
-    int32_t y = has_norm ? build_batch_norm(&b, x, k->channels) : x;
-    a.activation_min = -0.5F;
-    a.activation_max = 0.75F;
-    a.alpha = 0.125F;
-    if (act < 3)
-        y = build_node(&b, acts[act], &y, 1, &a);
-    a = hrf_attributes_default();
-    memcpy(a.window.kernel, k->kernel, sizeof k->kernel);
-    memcpy(a.window.stride, k->stride, sizeof k->stride);
-    memcpy(a.window.dilation, k->dilation, sizeof k->dilation);
-    memcpy(a.window.pad_begin, k->pad_begin, sizeof k->pad_begin);
-    memcpy(a.window.pad_end, k->pad_end, sizeof k->pad_end);
-    a.group = k->group;
-    y = build_conv(&b, y, k->channels, k->out, k->group, true, &a);
-    if (has_sum) {
-        const struct hrf_shape sum = SHAPE(k->n, k->out, hrf_window_output(&a.window, 0, k->rows),
-                                           hrf_window_output(&a.window, 1, k->columns));
-        y = build_binary(&b, HRF_OP_ADD, y, build_input(&b, sum));
-        y = build_unary(&b, HRF_OP_RELU, y);
-    }
-    return build_finish(&b, &y, 1);
+    return finish_prologue_net(&b, x, k, act, has_norm, has_sum);
 }
 
 /* One convolution remains, of the kernel that it is meant to try. */
@@ -110,7 +86,7 @@ static void every_kind_of_convolution_computes_what_stood_before_it(void **state
         for (int act = 0; act < 4; act++) {
             const bool has_norm = act == 3 || kind % 2 == 0;
             HRF_AUTO(hrf_graph)
-            graph = make_net(&kinds[kind], act, has_norm, (kind + act) % 2 == 0);
+            graph = make(&kinds[kind].conv, act, has_norm, (kind + act) % 2 == 0);
             check_fused(graph, &kinds[kind]);
             check(graph, "fp32", 1 + act % 2, 1e-5, kind, act);
         }
@@ -120,7 +96,7 @@ static void in_16_bits_the_result_is_as_near_as_16_bits_are(void **state)
 {
     (void)state;
     for (int kind = 0; kind < N_KINDS; kind++) {
-        HRF_AUTO(hrf_graph) graph = make_net(&kinds[kind], kind % 3, true, kind % 2 == 0);
+        HRF_AUTO(hrf_graph) graph = make(&kinds[kind].conv, kind % 3, true, kind % 2 == 0);
         check(graph, "fp16", 2, 2e-3, kind, kind % 3);
         check(graph, "bf16", 1, 2e-2, kind, kind % 3);
     }
@@ -129,7 +105,7 @@ static void in_16_bits_the_result_is_as_near_as_16_bits_are(void **state)
 static void eight_bits_keep_their_own_kernels(void **state)
 {
     (void)state;
-    HRF_AUTO(hrf_graph) graph = make_net(&kinds[2], 0, true, false);
+    HRF_AUTO(hrf_graph) graph = make(&kinds[2].conv, 0, true, false);
     HRF_AUTO(hrf_graph) fused = NULL;
     assert_int_equal(hrf_graph_copy(graph, &fused, NULL), HRF_OK);
     assert_int_equal(hrf_passes_run(fused, NULL), HRF_OK);
