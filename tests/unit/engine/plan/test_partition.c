@@ -243,17 +243,23 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     hrf_graph_destroy(graph);
 }
 
-/* 256 rows in 4 bands, two convolutions of 3x3 before the one whose rows are shared out: a band in
- * the middle computes 68, 66 and 64 rows of them, one at an end 66, 65 and 64. */
-static void bands_are_predicted_to_the_row(void **state)
+/* 256 rows of 64 pixels and 16 channels; 2 * 64 * 16 * 16 * 9 operations a row and convolution. */
+static struct hrf_graph *three_convolutions(void)
 {
-    (void)state;
     struct build b = build_start(1);
     int32_t y = build_input(&b, SHAPE(1, 16, 256, 64));
     for (int i = 0; i < 3; i++)
         y = build_plain_conv(&b, y, 16, 16, 3, 1, true);
     y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
-    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    return build_finish(&b, &y, 1);
+}
+
+/* 256 rows in 4 bands, two convolutions of 3x3 before the one whose rows are shared out: a band in
+ * the middle computes 68, 66 and 64 rows of them, one at an end 66, 65 and 64. */
+static void bands_are_predicted_to_the_row(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = three_convolutions();
     struct hrf_cost_table costs = { .rates = { .operations = { 1e9 }, .bytes = 1e18 } };
     struct hrf_bands_prediction p;
     struct hrf_bands_plan plan;
@@ -294,12 +300,7 @@ static void bands_are_predicted_to_the_row(void **state)
 static void bands_that_keep_rows_are_predicted_to_the_row(void **state)
 {
     (void)state;
-    struct build b = build_start(1);
-    int32_t y = build_input(&b, SHAPE(1, 16, 256, 64));
-    for (int i = 0; i < 3; i++)
-        y = build_plain_conv(&b, y, 16, 16, 3, 1, true);
-    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
-    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    HRF_AUTO(hrf_graph) graph = three_convolutions();
     struct hrf_cost_table costs = { .rates = { .operations = { 1e9 }, .bytes = 1e18 } };
     struct hrf_bands_wishes wishes = { .n_bands = 4, .rows = HRF_BANDS_KEEP, .costs = &costs };
     struct hrf_bands_prediction p;
