@@ -83,12 +83,15 @@ queue_has() { squeue -h -r -t all -o '%T %r %N' | grep -qE "$1"; }
 says() { grep -qE "$1" "$scratch/driver.err" "$scratch/driver.out"; }
 told() { sqlite3 "$run/run.db" "SELECT text FROM event" | grep -qE "$1"; }
 driver_gone() { [ ! -d "/proc/$driver" ] || grep -q '^State:.Z' "/proc/$driver/status"; }
-ended() { # wanted exit code
-    local code=0
+until_end() { # $code is the driver's exit code
+    code=0
     until_true "the run's end" driver_gone
     wait "$driver" || code=$?
-    [ "$code" = "$1" ] || tell "the run ended with $code, not $1"
     driver=
+}
+ended() { # wanted exit code
+    until_end
+    [ "$code" = "$1" ] || tell "the run ended with $code, not $1"
 }
 same() {
     diff -r "$cohort/clean/results" "$run/results" >"$scratch/diff" 2>&1 || {

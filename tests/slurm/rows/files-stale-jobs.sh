@@ -7,10 +7,7 @@ for error in ESTALE EIO; do
     trouble "hires-engine infer" ERROR=$error EVERY=15
     anew
     start
-    until_true "the run's end" driver_gone
-    code=0
-    wait "$driver" || code=$?
-    driver=
+    until_end
     untrouble
     [ $code = 3 ] || tell "it ended with $code"
     told 'Stale file handle|Input/output error|; last:' || tell "nothing failed"

@@ -7,10 +7,7 @@ for error in ESTALE EIO; do
     trouble "hires-flow run" ERROR=$error EVERY=40
     anew
     start
-    until_true "the run's end" driver_gone
-    code=0
-    wait "$driver" || code=$?
-    driver=
+    until_end
     untrouble
     [ $code = 3 ] || says "'$run/.*(Stale file handle|Input/output error)" || tell "it ended with $code, and no word of it"
     again
