@@ -204,16 +204,16 @@ static bool own_kernel_fits(const struct hrf_backend *backend, const struct hrf_
                             const struct hrf_node *node)
 {
     return node->op == HRF_OP_CONV && hrf_node_form(graph, node) != HRF_FORM_INTEGER &&
-           (hrf_cpu_pointwise_fits(graph, node) || hrf_cpu_winograd_fits(backend, graph, node));
+           (hrf_cpu_winograd_fits(backend, graph, node) || hrf_cpu_product_fits(graph, node));
 }
 
 static enum hrf_status compile_own(struct hrf_backend *backend, const struct hrf_graph *graph,
                                    const struct hrf_node *node, struct hrf_kernel **out,
                                    struct hrf_error *err)
 {
-    if (hrf_cpu_pointwise_fits(graph, node))
-        return hrf_cpu_pointwise_compile(backend, graph, node, out, err);
-    return hrf_cpu_winograd_compile(backend, graph, node, out, err);
+    if (hrf_cpu_winograd_fits(backend, graph, node))
+        return hrf_cpu_winograd_compile(backend, graph, node, out, err);
+    return hrf_cpu_product_compile(backend, graph, node, out, err);
 }
 
 static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)

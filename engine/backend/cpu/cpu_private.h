@@ -38,12 +38,11 @@ bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *nod
 /* A name for `what` that says where 16 bits are only how numbers are stored. `what`: a literal. */
 #define HRF_CPU_NAME(type, what)                                                                   \
     ((type) == HRF_B16 ? "bf16 in " what : (type) == HRF_F16 ? "f16 in " what : what)
-bool hrf_cpu_pointwise_fits(const struct hrf_graph *graph, const struct hrf_node *node);
-HRF_CHECKED enum hrf_status hrf_cpu_pointwise_compile(struct hrf_backend *backend,
-                                                      const struct hrf_graph *graph,
-                                                      const struct hrf_node *node,
-                                                      struct hrf_kernel **out,
-                                                      struct hrf_error *err);
+bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
+                                                    const struct hrf_graph *graph,
+                                                    const struct hrf_node *node,
+                                                    struct hrf_kernel **out, struct hrf_error *err);
 bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
                            const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend,

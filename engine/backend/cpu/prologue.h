@@ -31,6 +31,11 @@ void hrf_cpu_prologue_lines(const struct hrf_cpu_prologue *prologue, const float
 /* The numbers alone, from 16 bits (F16, B16). Only where there is AVX-512. */
 void hrf_widen_lines_avx512(enum hrf_dtype dtype, const void *x, float *y, int64_t y_pitch,
                             int64_t channels, int64_t n_lines);
+/* The way back: n floats as numbers of 16 bits. */
+void hrf_narrow_line_avx512(enum hrf_dtype dtype, const float *x, void *y, int64_t n);
+/* n_lines of n floats, which begin `x_pitch` and `y_pitch` floats apart: for short ones. */
+void hrf_copy_lines_avx512(const float *x, int64_t x_pitch, float *y, int64_t y_pitch, int64_t n,
+                           int64_t n_lines);
 /* hrf_cpu_prologue_lines() by AVX-512: what that calls where there is some. */
 void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
                                int64_t y_pitch, int64_t channels, int64_t n_lines);

@@ -43,3 +43,31 @@ void hrf_widen_lines_avx512(enum hrf_dtype dtype, const void *x, float *y, int64
     else
         widen_as(HRF_F16, x, y, y_pitch, channels, n_lines);
 }
+
+static inline void narrow_as(enum hrf_dtype dtype, const float *x, uint16_t *y, int64_t n)
+{
+    for (int64_t c = 0; c < n; c += LANES) {
+        const __mmask16 mask = (__mmask16)(n - c < LANES ? (1U << (n - c)) - 1U : 0xffffU);
+        hrf_store_avx512(dtype, y + c, mask, _mm512_maskz_loadu_ps(mask, x + c));
+    }
+}
+
+void hrf_narrow_line_avx512(enum hrf_dtype dtype, const float *x, void *y, int64_t n)
+{
+    if (dtype == HRF_B16)
+        narrow_as(HRF_B16, x, y, n);
+    else
+        narrow_as(HRF_F16, x, y, n);
+}
+
+void hrf_copy_lines_avx512(const float *x, int64_t x_pitch, float *y, int64_t y_pitch, int64_t n,
+                           int64_t n_lines)
+{
+    const int64_t whole = n / LANES * LANES;
+    const __mmask16 rest = (__mmask16)((1U << (n - whole)) - 1U);
+    for (int64_t i = 0; i < n_lines; i++, x += x_pitch, y += y_pitch) {
+        for (int64_t c = 0; c < whole; c += LANES)
+            _mm512_storeu_ps(y + c, _mm512_loadu_ps(x + c));
+        _mm512_mask_storeu_ps(y + whole, rest, _mm512_maskz_loadu_ps(rest, x + whole));
+    }
+}

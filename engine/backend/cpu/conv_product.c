@@ -1,0 +1,504 @@
+/* conv_product.c - convolution as matrix products over pixels, own kernels.
+ *
+ * A row of the product is what one output pixel sees: the channels of its window's pixels, zeros
+ * where that lies outside the image. A thread takes blocks of output pixels whose rows fit its
+ * second-level cache, and runs all panels of weights over each. Where the weights are larger than
+ * the pixels, threads share the columns instead, so that each weight is read by one thread only.
+ *
+ * Blocks are gathered into the workspace first, unless the window is one pixel, every pixel has an
+ * output, and the pitch of a pixel's channels is no multiple of 1 KiB: the rows of one tile would
+ * then compete for the same few lines of the first-level cache (8 ways; with a pitch of 4 KiB all
+ * 14 rows fall into one set). They are gathered, too, where there is a prologue or they have 16
+ * bits: both are dealt with on the way.
+ *
+ * A large window goes through in passes of some of its rows each, whose sums wait in the output
+ * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
+ * second-level cache.
+ */
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/prologue.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum {
+    BLOCK_BYTES = 64 * 1024,  /* of rows, as floats: leaves L2 room for the weights */
+    LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
+    LARGE_WEIGHTS = 2 << 20,  /* bytes */
+    TILE = 14,                /* pixels of one tile of the product: blocks are whole tiles */
+    MIN_BLOCK = 2 * TILE,
+    MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
+    BAD_PITCH = 1024,     /* bytes */
+    PITCH_SLACK = 16,     /* floats: the next line of the cache */
+    FEW_PIXELS = 128,     /* fewer than pay for reading large weights more than once */
+    PASS_DEPTH = 1536,    /* floats of a row: a panel of weights of 192 KiB */
+};
+
+struct product_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
+    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    int64_t n_pixels;                  /* of the output */
+    int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
+    int64_t n_passes, pass_rows;       /* rows of the window of each pass, the last may have less */
+    size_t pass_floats;                /* of the packed weights, from one pass to the next */
+    bool gathers, has_residual;
+    bool sums_apart; /* in the workspace, as floats, as the output has 16 bits */
+    bool large;      /* the weights: every block reads them anew from beyond the second level */
+    enum hrf_dtype type, out_type;
+    int64_t pitch; /* floats from one pixel's row to the next */
+    struct hrf_epilogue epilogue;
+    struct hrf_cpu_prologue prologue;
+    float *weights, *bias;
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- what a row of the product is gathered from ---- */
+
+struct place {
+    int64_t image, row, column; /* of an output */
+};
+
+static struct place place_of(const struct product_kernel *k, int64_t pixel)
+{
+    const int64_t per_image = k->out_rows * k->out_columns;
+    return (struct place){ .image = pixel / per_image,
+                           .row = pixel % per_image / k->out_columns,
+                           .column = pixel % k->out_columns };
+}
+
+static void advance(const struct product_kernel *k, struct place *at)
+{
+    if (++at->column < k->out_columns)
+        return;
+    at->column = 0;
+    if (++at->row < k->out_rows)
+        return;
+    at->row = 0;
+    at->image++;
+}
+
+/* n pixels that follow each other, as floats; `pitch`: from one to the next of those. */
+static void take(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
+                 int64_t pitch)
+{
+    const float *floats = (const float *)(const void *)pixels;
+    const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
+    if (k->type != HRF_F32 && !has_prologue && pitch == k->channels) {
+        hrf_widen_lines_avx512(k->type, pixels, to, 0, n * k->channels, 1);
+    } else if (k->type != HRF_F32) {
+        hrf_widen_lines_avx512(k->type, pixels, to, pitch, k->channels, n);
+        for (int64_t i = 0; has_prologue && i < n; i++)
+            hrf_cpu_prologue_lines(&k->prologue, to + i * pitch, to + i * pitch, pitch, k->channels,
+                                   1);
+    } else if (has_prologue) {
+        hrf_cpu_prologue_lines(&k->prologue, floats, to, pitch, k->channels, n);
+    } else if (pitch == k->channels) {
+        memcpy(to, floats, (size_t)(n * k->channels) * sizeof(float));
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * pitch, floats + i * k->channels, (size_t)k->channels * sizeof(float));
+    }
+}
+
+static void zero(const struct product_kernel *k, int64_t n, float *to)
+{
+    if (n > 0)
+        memset(to, 0, (size_t)(n * k->channels) * sizeof(float));
+}
+
+/* Where the window of an output at `at` stands, and which of its positions the image has. */
+struct span {
+    int64_t from, first, end;
+};
+
+static struct span span_of(const struct product_kernel *k, int axis, int64_t at)
+{
+    const int64_t n = k->kernel[axis], step = k->dilation[axis];
+    const int64_t size = axis == 0 ? k->rows : k->columns;
+    const int64_t from = at * k->stride[axis] - k->pad[axis];
+    struct span span = { .from = from, .first = 0, .end = n };
+    if (from < 0)
+        span.first = least(ceil_div(-from, step), n);
+    if (from + (n - 1) * step >= size)
+        span.end = from < size ? ceil_div(size - from, step) : 0;
+    return span;
+}
+
+/* One row of a window whose columns are `span` of that row of the image. */
+static void take_row(const struct product_kernel *k, const char *row, struct span span, float *to)
+{
+    const int64_t step = k->dilation[1], n = span.end - span.first;
+    const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
+    if (n <= 0) {
+        zero(k, k->kernel[1], to);
+        return;
+    }
+    zero(k, span.first, to);
+    if (step == 1)
+        take(k, row + (span.from + span.first) * pixel_bytes, n, to + span.first * k->channels,
+             k->channels);
+    else
+        for (int64_t i = span.first; i < span.end; i++)
+            take(k, row + (span.from + i * step) * pixel_bytes, 1, to + i * k->channels,
+                 k->channels);
+    zero(k, k->kernel[1] - span.end, to + span.end * k->channels);
+}
+
+/* Rows [begin, end) of one window. */
+static void take_window(const struct product_kernel *k, const char *image, struct span rows,
+                        struct span columns, int64_t begin, int64_t end, float *to)
+{
+    const int64_t row_bytes = k->columns * k->channels * (int64_t)hrf_dtype_size(k->type);
+    const int64_t row_floats = k->kernel[1] * k->channels;
+    const bool is_plain = k->type == HRF_F32 && !hrf_cpu_prologue_is_there(&k->prologue) &&
+                          k->dilation[1] == 1;
+    if (is_plain && rows.first <= begin && rows.end >= end && columns.first == 0 &&
+        columns.end == k->kernel[1]) {
+        const int64_t step = k->dilation[0] * k->columns * k->channels;
+        const float *x = (const float *)(const void *)image +
+                         (rows.from * k->columns + columns.from) * k->channels + begin * step;
+        hrf_copy_lines_avx512(x, step, to, row_floats, row_floats, end - begin);
+        return;
+    }
+    for (int64_t r = begin; r < end; r++, to += row_floats)
+        if (r >= rows.first && r < rows.end)
+            take_row(k, image + (rows.from + r * k->dilation[0]) * row_bytes, columns, to);
+        else
+            zero(k, k->kernel[1], to);
+}
+
+static void take_windows(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
+                         int64_t begin, int64_t end, float *to)
+{
+    const int64_t image_bytes = k->rows * k->columns * k->channels *
+                                (int64_t)hrf_dtype_size(k->type);
+    struct place at = place_of(k, first);
+    for (int64_t i = 0; i < n; i++, advance(k, &at), to += k->pitch)
+        take_window(k, x + at.image * image_bytes, span_of(k, 0, at.row), span_of(k, 1, at.column),
+                    begin, end, to);
+}
+
+static bool window_is_a_pixel(const struct product_kernel *k)
+{
+    return k->kernel[0] == 1 && k->kernel[1] == 1 && k->pad[0] == 0 && k->pad[1] == 0;
+}
+
+/* What pass `pass` reads of n pixels from `first` on. */
+static void gather(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
+                   int64_t pass, float *to)
+{
+    const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
+    const int64_t begin = pass * k->pass_rows, end = least(begin + k->pass_rows, k->kernel[0]);
+    if (window_is_a_pixel(k) && k->stride[0] == 1 && k->stride[1] == 1)
+        take(k, x + first * pixel_bytes, n, to, k->pitch);
+    else
+        take_windows(k, x, first, n, begin, end, to);
+}
+
+/* ---- running ---- */
+
+/* The pixels of the next block, as good a guess as any for what this thread reads next; each pass
+ * asks for its part. */
+static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t block,
+                                   int64_t pass)
+{
+    const int64_t first = (block + 1) * k->block;
+    const int64_t n = block + 1 < k->n_blocks ? k->block : 0;
+    const int64_t per_pixel = k->channels * (int64_t)hrf_dtype_size(k->type);
+    const int64_t area = k->stride[0] * k->stride[1];
+    const int64_t n_bytes = n * area * per_pixel / k->n_passes;
+    return (struct hrf_ahead){ .memory = x + first * area * per_pixel + pass * n_bytes,
+                               .n_bytes = n_bytes,
+                               .weights_are_far = block == 0 || k->large,
+                               .y_is_far = true };
+}
+
+/* Of one pass: the first adds the bias and the residual, the last activates. */
+static struct hrf_epilogue pass_epilogue(const struct product_kernel *k, int64_t pass,
+                                         int64_t column, enum hrf_dtype type)
+{
+    struct hrf_epilogue epilogue = k->epilogue;
+    epilogue.type = type;
+    epilogue.bias = pass == 0 ? k->bias + column : NULL;
+    epilogue.accumulate = pass > 0 || k->has_residual;
+    if (pass + 1 < k->n_passes)
+        epilogue.activation = HRF_ACT_NONE;
+    return epilogue;
+}
+
+/* A thread's scratch: what it gathers, then its sums. */
+static int64_t gathered_floats(const struct product_kernel *k)
+{
+    return k->gathers ? k->block * k->pitch : 0;
+}
+
+static int64_t scratch_floats(const struct product_kernel *k)
+{
+    return gathered_floats(k) + (k->sums_apart ? k->block * k->out_channels : 0);
+}
+
+/* Some pixels by some columns of the output. */
+struct part {
+    int64_t block, first, n;   /* pixels */
+    int64_t column, n_columns; /* whole panels, but for the last */
+    const char *x;
+    char *y;
+};
+
+static struct part part_of(const struct product_kernel *k, const struct hrf_kernel_call *call,
+                           int64_t block, int64_t slice)
+{
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL), first = block * k->block;
+    const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
+    const int64_t end = least(n_panels * (slice + 1) / k->n_slices * HRF_PANEL, k->out_channels);
+    return (struct part){ .block = block,
+                          .first = first,
+                          .n = least(k->n_pixels - first, k->block),
+                          .column = column,
+                          .n_columns = end - column,
+                          .x = call->inputs[HRF_CONV_X],
+                          .y = (char *)call->output + (first * k->out_channels + column) *
+                                                          (int64_t)hrf_dtype_size(k->out_type) };
+}
+
+/* All passes; y: of type `type`. */
+static void multiply(const struct product_kernel *k, const struct part *p, float *gathered, void *y,
+                     enum hrf_dtype type)
+{
+    for (int64_t pass = 0; pass < k->n_passes; pass++) {
+        const float *rows = (const float *)(const void *)p->x + p->first * k->channels;
+        const int64_t n_rows = least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
+        const int64_t depth = n_rows * k->kernel[1] * k->channels;
+        const struct hrf_ahead ahead = next_block(k, p->x, p->block, pass);
+        const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
+        if (k->gathers) {
+            gather(k, p->x, p->first, p->n, pass, gathered);
+            rows = gathered;
+        }
+        hrf_product_avx512(rows, k->pitch,
+                           k->weights + (size_t)pass * k->pass_floats + p->column * depth, depth, y,
+                           k->out_channels, p->n, p->n_columns, &epilogue, &ahead);
+    }
+}
+
+static void run_part(const struct product_kernel *k, const struct part *p, float *scratch)
+{
+    float *sums = scratch + gathered_floats(k);
+    if (!k->sums_apart) {
+        multiply(k, p, scratch, p->y, k->out_type);
+        return;
+    }
+    const int64_t row_bytes = k->out_channels * (int64_t)hrf_dtype_size(k->out_type);
+    for (int64_t i = 0; k->has_residual && i < p->n; i++)
+        hrf_widen_lines_avx512(k->out_type, p->y + i * row_bytes, sums + i * k->out_channels, 0,
+                               p->n_columns, 1);
+    multiply(k, p, scratch, sums, HRF_F32);
+    for (int64_t i = 0; i < p->n; i++)
+        hrf_narrow_line_avx512(k->out_type, sums + i * k->out_channels, p->y + i * row_bytes,
+                               p->n_columns);
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct product_kernel *k = (const struct product_kernel *)base;
+    if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
+        memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
+               (size_t)(k->n_pixels * k->out_channels) * hrf_dtype_size(k->out_type));
+    const int64_t n_parts = k->n_blocks * k->n_slices;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < n_parts; i++) {
+        const struct part part = part_of(k, call, i % k->n_blocks, i / k->n_blocks);
+        run_part(k, &part, (float *)call->workspace + omp_get_thread_num() * scratch_floats(k));
+    }
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct product_kernel *k = (struct product_kernel *)base;
+    hrf_free(k->weights);
+    hrf_free(k->bias);
+    hrf_cpu_prologue_release(&k->prologue);
+    hrf_free(k);
+}
+
+/* ---- choosing and making one ---- */
+
+/* In cycles of one thread for each output pixel: 32 multiply-adds a cycle at what was measured of
+ * that, and for the product the gathering of a row, which the second-level cache limits (5 % of 256
+ * channels' time, 10 % of 128's), and the calls for each row of the window. */
+static double own_cycles(int64_t depth, int64_t columns, int64_t kernel_rows)
+{
+    const int64_t whole = ceil_div(columns, HRF_PANEL) * HRF_PANEL;
+    return (double)(depth * whole) / (32 * 0.94) + 0.45 * (double)depth +
+           25.0 * (double)kernel_rows;
+}
+
+/* oneDNN reads rows where they stand: the better if one line of the cache serves the next pixel as
+ * well, the worse if pixels that follow each other compete for the same lines. */
+static double dnn_cycles(int64_t depth, int64_t columns, int64_t stride_bytes)
+{
+    const double efficiency = stride_bytes % 4096 == 0 ? 0.7 : 0.82;
+    return (double)(depth * columns) / (32 * efficiency);
+}
+
+/* For windows of more than a pixel: where oneDNN is slower. That is so with strides, unless there
+ * are too few outputs to pay for the gathering (measured at stride 2: 64 channels to 128 pay, 96 to
+ * 96 do not), and where large weights serve few pixels, which it shares out among the threads, so
+ * that each reads all weights (512 channels of 8x8 pixels: 1.4 ms, 1.2 here). */
+static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
+                        const struct hrf_shape *y)
+{
+    const int64_t channels = k->dims[1], depth = channels * k->dims[2] * k->dims[3];
+    const int64_t n_pixels = y->dims[0] * y->dims[2] * y->dims[3];
+    if (n_pixels <= FEW_PIXELS && depth * k->dims[0] * (int64_t)sizeof(float) > LARGE_WEIGHTS)
+        return true;
+    return w->stride[1] > 1 &&
+           own_cycles(depth, k->dims[0], k->dims[2]) <
+               dnn_cycles(depth, k->dims[0], w->stride[1] * channels * (int64_t)sizeof(float));
+}
+
+bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_window *w = &node->attributes.window;
+    const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    bool is_pixel = true;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
+        is_pixel &= k->dims[2 + i] == 1 && w->pad_begin[i] == 0 && w->pad_end[i] == 0;
+    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
+           hrf_cpu_types_fit(graph, node) && node->attributes.group == 1 &&
+           hrf_shape_count(y) > 0 && (is_pixel || window_fits(w, k, y));
+}
+
+static void choose_passes(struct product_kernel *k)
+{
+    const int64_t row_floats = k->kernel[1] * k->channels;
+    const int64_t most = row_floats < PASS_DEPTH ? PASS_DEPTH / row_floats : 1;
+    k->n_passes = ceil_div(k->kernel[0], most);
+    k->pass_rows = ceil_div(k->kernel[0], k->n_passes);
+    k->n_passes = ceil_div(k->kernel[0], k->pass_rows);
+    k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
+    k->pitch = k->pass_rows * row_floats;
+    k->pass_floats = hrf_product_packed_count(k->pitch, k->out_channels);
+}
+
+static void choose_blocks(struct product_kernel *k)
+{
+    const int64_t n_threads = k->backend->n_threads;
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t row_bytes = k->pass_rows * k->kernel[1] * k->channels * (int64_t)sizeof(float);
+    k->large = (int64_t)k->pass_floats * k->n_passes * (int64_t)sizeof(float) > LARGE_WEIGHTS;
+    int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / TILE * TILE;
+    block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
+    k->n_slices = 1;
+    const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_BLOCK;
+    if (few_pixels && n_panels >= n_threads)
+        k->n_slices = n_threads;
+    else if (k->n_pixels < 4 * n_threads * block) /* as many for each */
+        block = ceil_div(k->n_pixels,
+                         ceil_div(ceil_div(k->n_pixels, block), n_threads) * n_threads);
+    k->block = least(block, k->n_pixels);
+    k->n_blocks = ceil_div(k->n_pixels, k->block);
+    k->base.workspace_bytes = (size_t)(n_threads * scratch_floats(k)) * sizeof(float);
+}
+
+/* [m][c][rows][columns] to [m][rows][columns][c], as the rows of the product are. */
+static void turn_weights(const struct product_kernel *k, const float *w, float *turned)
+{
+    const int64_t area = k->kernel[0] * k->kernel[1];
+    for (int64_t m = 0; m < k->out_channels; m++)
+        for (int64_t at = 0; at < area; at++)
+            for (int64_t c = 0; c < k->channels; c++)
+                *turned++ = w[(m * k->channels + c) * area + at];
+}
+
+static enum hrf_status prepare_constants(struct product_kernel *k, const struct hrf_graph *graph,
+                                         const struct hrf_node *node, struct hrf_error *err)
+{
+    const size_t n_bytes = (size_t)k->n_passes * k->pass_floats * sizeof(float);
+    const int64_t row_floats = k->kernel[1] * k->channels, depth = k->kernel[0] * row_floats;
+    const int64_t pass_depth = k->pass_rows * row_floats;
+    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(depth * k->out_channels), sizeof(float));
+    k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
+    k->bias = hrf_calloc((size_t)k->out_channels, sizeof(float));
+    if (turned == NULL || k->weights == NULL || k->bias == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", node->name,
+                             n_bytes);
+    turn_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
+    for (int64_t pass = 0; pass < k->n_passes; pass++)
+        hrf_product_pack(turned + pass * pass_depth, 1, depth,
+                         least(depth - pass * pass_depth, pass_depth), k->out_channels,
+                         k->weights + (size_t)pass * k->pass_floats);
+    const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
+    if (bias != NULL)
+        memcpy(k->bias, bias, (size_t)k->out_channels * sizeof(float));
+    k->base.weight_bytes = n_bytes + (size_t)k->out_channels * sizeof(float);
+    return HRF_OK;
+}
+
+static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
+                        const struct hrf_node *node)
+{
+    const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    k->type = x->dtype;
+    k->out_type = y->dtype;
+    k->channels = x->shape.dims[1];
+    k->rows = x->shape.dims[2];
+    k->columns = x->shape.dims[3];
+    k->out_channels = y->shape.dims[1];
+    k->out_rows = y->shape.dims[2];
+    k->out_columns = y->shape.dims[3];
+    k->n_pixels = y->shape.dims[0] * k->out_rows * k->out_columns;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        k->kernel[i] = w->dims[2 + i];
+        k->stride[i] = node->attributes.window.stride[i];
+        k->dilation[i] = node->attributes.window.dilation[i];
+        k->pad[i] = node->attributes.window.pad_begin[i];
+    }
+    k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+}
+
+enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                        const struct hrf_node *node, struct hrf_kernel **out,
+                                        struct hrf_error *err)
+{
+    struct product_kernel *k = hrf_calloc(1, sizeof *k);
+    const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run,
+                                   .destroy = destroy,
+                                   .implementation = HRF_CPU_NAME(x_type, "product:avx512") };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    k->backend = backend;
+    take_shapes(k, graph, node);
+    HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
+    choose_passes(k);
+    const bool bad_pitch = k->pitch * (int64_t)sizeof(float) % BAD_PITCH == 0;
+    k->gathers = k->type != HRF_F32 || !window_is_a_pixel(k) || k->stride[0] != 1 ||
+                 k->stride[1] != 1 || bad_pitch || hrf_cpu_prologue_is_there(&k->prologue);
+    k->pitch += bad_pitch ? PITCH_SLACK : 0;
+    choose_blocks(k);
+    HRF_TRY(prepare_constants(k, graph, node, err));
+    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

@@ -1,0 +1,322 @@
+/* Convolutions as products over gathered pixels, compiled as such whether or not that is the
+ * fastest way: random windows, strides, dilations and pads in every type against the reference, and
+ * the same bits from any number of threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "engine/backend/cpu/cpu.h"
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/ref/ref.h"
+#include "engine/ir/number.h"
+#include "tests/ops/build.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_RANDOM = 120 };
+
+static struct hrf_error err;
+
+static void must(enum hrf_status status)
+{
+    if (status != HRF_OK)
+        fail_msg("%s", err.text);
+}
+
+struct layer {
+    int64_t n, channels, size[2], out_channels;
+    struct hrf_window window;
+    enum hrf_activation activation;
+    enum hrf_dtype in, out;
+    bool has_residual, has_prologue;
+    uint64_t seed;
+};
+
+static int64_t one_of(struct hrf_random *random, const int64_t *numbers, size_t n)
+{
+    return numbers[hrf_random_below(random, (int64_t)n)];
+}
+
+static int64_t between(struct hrf_random *random, int64_t low, int64_t high)
+{
+    return low + hrf_random_below(random, high - low + 1);
+}
+
+static struct layer random_layer(uint64_t seed)
+{
+    static const int64_t channels[] = { 1, 3, 16, 21, 64, 130, 256, 400 };
+    static const int64_t out_channels[] = { 1, 16, 31, 32, 64, 77, 200 };
+    static const enum hrf_dtype types[] = { HRF_F32, HRF_F16, HRF_B16 };
+    struct hrf_random random = hrf_random_init(seed);
+    struct layer l = { .seed = seed };
+    l.window = hrf_attributes_default().window;
+    l.n = between(&random, 1, 3);
+    l.channels = one_of(&random, channels, sizeof channels / sizeof channels[0]);
+    l.out_channels = one_of(&random, out_channels, sizeof out_channels / sizeof out_channels[0]);
+    for (int i = 0; i < 2; i++) {
+        struct hrf_window *w = &l.window;
+        w->kernel[i] = between(&random, 1, 5);
+        w->stride[i] = between(&random, 1, 3);
+        w->dilation[i] = between(&random, 1, 3);
+        const int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1;
+        w->pad_begin[i] = between(&random, 0, span - 1);
+        w->pad_end[i] = between(&random, 0, span - 1);
+        l.size[i] = between(&random, 1, 12);
+        if (l.size[i] + w->pad_begin[i] + w->pad_end[i] < span)
+            l.size[i] = span;
+    }
+    l.activation = (enum hrf_activation)hrf_random_below(&random, 4);
+    l.in = types[hrf_random_below(&random, 3)];
+    l.out = types[hrf_random_below(&random, 3)];
+    l.has_residual = hrf_random_below(&random, 2) == 0;
+    l.has_prologue = hrf_random_below(&random, 3) == 0;
+    return l;
+}
+
+/* ---- a graph of one node ---- */
+
+static int32_t add_value(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
+                         struct hrf_shape shape, const float *data)
+{
+    int32_t index;
+    must(hrf_graph_add_value(graph, name, dtype, &shape, data, &index, &err));
+    return index;
+}
+
+static float *random_floats(enum hrf_dtype dtype, int64_t n, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    float *x = hrf_alloc_array((size_t)n, sizeof *x);
+    assert_non_null(x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = hrf_round_to(dtype, (float)(hrf_random_unit(&random) * 2 - 1));
+    return x;
+}
+
+static int32_t add_floats(struct hrf_graph *graph, const char *name, struct hrf_shape shape,
+                          uint64_t seed)
+{
+    HRF_AUTO_FREE float *x = random_floats(HRF_F32, hrf_shape_count(&shape), seed);
+    return add_value(graph, name, HRF_F32, shape, x);
+}
+
+/* `plain`: float32 and no prologue, as the reference takes it. */
+static struct hrf_graph *make(const struct layer *l, bool plain)
+{
+    const enum hrf_dtype in = plain ? HRF_F32 : l->in, out = plain ? HRF_F32 : l->out;
+    const int64_t *k = l->window.kernel;
+    const struct hrf_shape y = SHAPE(l->n, l->out_channels,
+                                     hrf_window_output(&l->window, 0, l->size[0]),
+                                     hrf_window_output(&l->window, 1, l->size[1]));
+    struct hrf_graph *graph = NULL;
+    struct hrf_attributes a = hrf_attributes_default();
+    int32_t inputs[N_INPUTS];
+    for (int i = 0; i < N_INPUTS; i++)
+        inputs[i] = -1;
+    a.window = l->window;
+    a.activation = l->activation;
+    a.activation_min = -0.3f;
+    a.activation_max = 0.9f;
+    a.alpha = 0.1f;
+    must(hrf_graph_create("layer", &graph, &err));
+    inputs[HRF_CONV_X] = add_value(graph, "x", in, SHAPE(l->n, l->channels, l->size[0], l->size[1]),
+                                   NULL);
+    inputs[HRF_CONV_WEIGHTS] = add_floats(
+        graph, "w", SHAPE(l->out_channels, l->channels, k[0], k[1]), l->seed + 1);
+    inputs[HRF_CONV_BIAS] = add_floats(graph, "b", SHAPE(l->out_channels), l->seed + 2);
+    if (l->has_residual)
+        inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", out, y, NULL);
+    if (l->has_prologue && !plain) {
+        inputs[HRF_CONV_FACTORS] = add_floats(graph, "f", SHAPE(l->channels), l->seed + 3);
+        inputs[HRF_CONV_SHIFTS] = add_floats(graph, "s", SHAPE(l->channels), l->seed + 4);
+        a.prologue.activation = HRF_ACT_RELU;
+    }
+    const int32_t output = add_value(graph, "y", out, y, NULL);
+    must(hrf_graph_add_node(graph, HRF_OP_CONV, "layer", inputs,
+                            plain ? HRF_CONV_N_INPUTS : N_INPUTS, &output, 1, &a, &err));
+    return graph;
+}
+
+/* ---- running it ---- */
+
+static void *in_type(enum hrf_dtype dtype, const float *x, int64_t n)
+{
+    void *y = hrf_alloc_aligned((size_t)n * hrf_dtype_size(dtype), HRF_BUFFER_ALIGNMENT);
+    assert_non_null(y);
+    hrf_floats_to(dtype, x, y, n);
+    return y;
+}
+
+/* On x and residual r, given as floats; heap. What is not written stays NaN. */
+static void *run_kernel(struct hrf_kernel *kernel, const struct hrf_graph *graph, const float *x,
+                        const float *r, bool in_place)
+{
+    const struct hrf_node *node = &graph->nodes[0];
+    const struct hrf_value *in = &graph->values[node->inputs[HRF_CONV_X]];
+    const struct hrf_value *out = &graph->values[node->outputs[0]];
+    const int64_t n = hrf_shape_count(&out->shape);
+    const bool has_residual = node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    HRF_AUTO_FREE void *image = in_type(in->dtype, x, hrf_shape_count(&in->shape));
+    HRF_AUTO_FREE void *residual = in_type(out->dtype, r, n);
+    void *y = in_type(out->dtype, r, n);
+    HRF_AUTO_FREE void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1,
+                                                      HRF_BUFFER_ALIGNMENT);
+    assert_non_null(workspace);
+    memset(workspace, 0xff, kernel->workspace_bytes);
+    if (!has_residual || !in_place)
+        memset(y, 0xff, (size_t)n * hrf_dtype_size(out->dtype));
+    const void *inputs[N_INPUTS] = { [HRF_CONV_X] = image };
+    if (has_residual)
+        inputs[HRF_CONV_RESIDUAL] = in_place ? y : residual;
+    const struct hrf_kernel_call call = { .inputs = inputs, .output = y, .workspace = workspace };
+    must(kernel->run(kernel, &call, &err));
+    return y;
+}
+
+static void *compute(const struct layer *l, const float *x, const float *r, int32_t n_threads)
+{
+    const struct hrf_backend_config config = { .n_threads = n_threads };
+    HRF_AUTO(hrf_graph) graph = make(l, false);
+    struct hrf_backend *backend = NULL;
+    struct hrf_kernel *kernel = NULL;
+    must(hrf_backend_cpu.create(&config, &backend, &err));
+    hrf_backend_cpu.enter(backend);
+    must(hrf_cpu_product_compile(backend, graph, &graph->nodes[0], &kernel, &err));
+    void *y = run_kernel(kernel, graph, x, r, n_threads % 2 == 0);
+    hrf_kernel_destroy(kernel);
+    hrf_backend_cpu.destroy(backend);
+    return y;
+}
+
+/* x is taken through the prologue first, in place. */
+static float *compute_truth(const struct layer *l, float *x, const float *r)
+{
+    const struct hrf_backend_config config = { .n_threads = 1 };
+    HRF_AUTO(hrf_graph) graph = make(l, true);
+    HRF_AUTO_FREE float *factors = random_floats(HRF_F32, l->channels, l->seed + 3);
+    HRF_AUTO_FREE float *shifts = random_floats(HRF_F32, l->channels, l->seed + 4);
+    struct hrf_backend *backend = NULL;
+    struct hrf_kernel *kernel = NULL;
+    const int64_t n_x = l->n * l->channels * l->size[0] * l->size[1];
+    for (int64_t i = 0; l->has_prologue && i < n_x; i++)
+        x[i] = fmaxf(x[i] * factors[i % l->channels] + shifts[i % l->channels], 0);
+    must(hrf_backend_ref.create(&config, &backend, &err));
+    must(hrf_backend_ref.compile(backend, graph, &graph->nodes[0], &kernel, &err));
+    float *y = run_kernel(kernel, graph, x, r, false);
+    hrf_kernel_destroy(kernel);
+    hrf_backend_ref.destroy(backend);
+    return y;
+}
+
+static int64_t count_outputs(const struct layer *l)
+{
+    return l->n * l->out_channels * hrf_window_output(&l->window, 0, l->size[0]) *
+           hrf_window_output(&l->window, 1, l->size[1]);
+}
+
+static void check(const struct layer *l)
+{
+    static const double steps[] = { [HRF_F32] = 0, [HRF_F16] = 0x1p-11, [HRF_B16] = 0x1p-8 };
+    const int64_t n = count_outputs(l);
+    HRF_AUTO_FREE float *x = random_floats(l->in, l->n * l->channels * l->size[0] * l->size[1],
+                                           l->seed + 5);
+    HRF_AUTO_FREE float *r = random_floats(l->out, n, l->seed + 6);
+    HRF_AUTO_FREE float *y = hrf_alloc_array((size_t)n, sizeof *y);
+    HRF_AUTO_FREE void *alone = compute(l, x, r, 1);
+    HRF_AUTO_FREE void *shared = compute(l, x, r, 2 + (int32_t)(l->seed % 2));
+    HRF_AUTO_FREE float *truth = compute_truth(l, x, r);
+    assert_non_null(y);
+    assert_memory_equal(alone, shared, (size_t)n * hrf_dtype_size(l->out));
+    hrf_floats_from(l->out, alone, y, n);
+    /* Terms are 1 at most: sums grow as the root of their number, and so do their roundings. */
+    const double terms = (double)(l->channels * l->window.kernel[0] * l->window.kernel[1]);
+    for (int64_t i = 0; i < n; i++) {
+        const double limit = 0x1p-24 * (16 + terms) + 1.01 * steps[l->out] * fabs((double)truth[i]);
+        if (!(fabs((double)(y[i] - truth[i])) <= limit))
+            fail_msg("seed %llu, output %lld of %lld: %g, not %g (%g at most)",
+                     (unsigned long long)l->seed, (long long)i, (long long)n, (double)y[i],
+                     (double)truth[i], limit);
+    }
+}
+
+static void random_windows_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512()) {
+        print_message("this processor has no AVX-512: these kernels are not used\n");
+        skip();
+    }
+    for (uint64_t seed = 0; seed < N_RANDOM; seed++) {
+        const struct layer l = random_layer(seed * 16);
+        check(&l);
+    }
+}
+
+static struct layer square(int64_t n, int64_t channels, int64_t size, int64_t out, int64_t kernel,
+                           int64_t stride)
+{
+    struct layer l = { .n = n, .channels = channels, .size = { size, size }, .out_channels = out };
+    l.window = hrf_attributes_default().window;
+    l.in = l.out = HRF_F32;
+    for (int i = 0; i < 2; i++) {
+        l.window.kernel[i] = kernel;
+        l.window.stride[i] = stride;
+        l.window.pad_begin[i] = l.window.pad_end[i] = kernel / 2;
+    }
+    return l;
+}
+
+/* The threads share columns, not pixels, where weights are many. */
+static void a_window_over_a_whole_image_is_a_product_of_one_row(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    struct layer l = square(1, 60, 7, 700, 7, 1);
+    memset(l.window.pad_begin, 0, sizeof l.window.pad_begin);
+    memset(l.window.pad_end, 0, sizeof l.window.pad_end);
+    for (int i = 0; i < 2; i++) {
+        l.out = i == 0 ? HRF_F32 : HRF_F16;
+        l.has_residual = i == 1;
+        check(&l);
+    }
+}
+
+static void strided_windows_of_many_channels_are_taken_and_others_are_left(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n, channels, size, out, kernel, stride;
+        bool fits;
+    } cases[] = {
+        { 8, 128, 64, 128, 3, 2, true },  { 8, 512, 16, 512, 3, 2, true },
+        { 4, 64, 64, 128, 3, 2, true },   { 2, 3, 224, 768, 16, 16, true }, /* patches */
+        { 1, 512, 4, 512, 3, 1, true },                                     /* few pixels */
+        { 8, 3, 256, 64, 7, 2, false },   { 4, 32, 64, 64, 3, 2, false },
+        { 4, 128, 17, 128, 7, 1, false },
+    };
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct layer l = square(cases[i].n, cases[i].channels, cases[i].size, cases[i].out,
+                                      cases[i].kernel, cases[i].stride);
+        HRF_AUTO(hrf_graph) graph = make(&l, false);
+        if (hrf_cpu_product_fits(graph, &graph->nodes[0]) != cases[i].fits)
+            fail_msg("%lld channels to %lld, stride %lld: %s", (long long)l.channels,
+                     (long long)l.out_channels, (long long)cases[i].stride,
+                     cases[i].fits ? "left to others" : "taken");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_windows_give_what_the_reference_gives),
+        cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
+        cmocka_unit_test(strided_windows_of_many_channels_are_taken_and_others_are_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
