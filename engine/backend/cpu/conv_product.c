@@ -6,10 +6,10 @@
  * the pixels, threads share the columns instead, so that each weight is read by one thread only.
  *
  * Blocks are gathered into the workspace first, unless the window is one pixel, every pixel has an
- * output, and the pitch of a pixel's channels is no multiple of 1 KiB: the rows of one tile would
- * then compete for the same few lines of the first-level cache (8 ways; with a pitch of 4 KiB all
- * 14 rows fall into one set). They are gathered, too, where there is a prologue or they have 16
- * bits: both are dealt with on the way.
+ * output, and the pitch of a pixel's channels is no multiple of 4 KiB: all 14 rows of a tile would
+ * then compete for the 8 lines of one set of the first-level cache (at 2 KiB there are two sets,
+ * which is enough). They are gathered, too, where there is a prologue or they have 16 bits: both
+ * are dealt with on the way.
  *
  * A large window goes through in passes of some of its rows each, whose sums wait in the output
  * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
@@ -29,7 +29,7 @@ enum {
     TILE = 14,                /* pixels of one tile of the product: blocks are whole tiles */
     MIN_BLOCK = 2 * TILE,
     MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
-    BAD_PITCH = 1024,     /* bytes */
+    BAD_PITCH = 4096,     /* bytes */
     PITCH_SLACK = 16,     /* floats: the next line of the cache */
     FEW_PIXELS = 128,     /* fewer than pay for reading large weights more than once */
     PASS_DEPTH = 1536,    /* floats of a row: a panel of weights of 192 KiB */
