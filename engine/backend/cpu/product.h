@@ -4,7 +4,7 @@
  * y may be stored in 16 bits.
  * `w` is packed once: panels of HRF_PANEL columns, each [depth][HRF_PANEL], the last filled up
  * with zeros. One thread; every output starts from bias and residual and is summed in the order of
- * depth, so the bits depend neither on the number of threads nor on how rows and columns are cut up.
+ * depth, so the bits depend neither on the number of threads nor on how rows and columns are cut.
  * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512() says so.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_PRODUCT_H

@@ -49,11 +49,13 @@ enum {
                      "i"((step)*STEP_BYTES), "i"((step)*STEP_BYTES + LINE));                       \
     STEP(n, step)
 #define ASK(place) __asm__ volatile("prefetcht0 " place ::"r"(far), "r"(far_step));
+/* clang-format off */
 #define ALL_STEPS(n)                                                                               \
-    ASK("(%0)")                                                                                    \
-    STEP_AHEAD(n, 0) STEP_AHEAD(n, 1) ASK("64(%0)") STEP_AHEAD(n, 2) STEP_AHEAD(n, 3)              \
-        ASK("(%0,%1)") STEP_AHEAD(n, 4) STEP_AHEAD(n, 5) ASK("64(%0,%1)") STEP_AHEAD(n, 6)         \
-            STEP_AHEAD(n, 7)
+    ASK("(%0)") STEP_AHEAD(n, 0) STEP_AHEAD(n, 1)                                                  \
+    ASK("64(%0)") STEP_AHEAD(n, 2) STEP_AHEAD(n, 3)                                                \
+    ASK("(%0,%1)") STEP_AHEAD(n, 4) STEP_AHEAD(n, 5)                                               \
+    ASK("64(%0,%1)") STEP_AHEAD(n, 6) STEP_AHEAD(n, 7)
+/* clang-format on */
 #define ADVANCE(steps)                                                                             \
     w += (steps)*STEP_BYTES;                                                                       \
     ADVANCE_ROWS((steps) * (int)sizeof(float))
