@@ -249,8 +249,8 @@ static enum hrf_status make_planners(struct planning *p, const struct hrf_graph 
                                          .precision = p->request->precision,
                                          .costs = &p->known.costs,
                                          .machine = &p->known.machine,
-                                         .memory_bytes = (int64_t)(p->request->memory_gib *
-                                                                   0x1p30) };
+                                         .memory_bytes = (int64_t)(p->request->memory_gib * 0x1p30),
+                                         .device = p->request->cluster == NULL ? "cpu" : NULL };
     HRF_TRY(hrf_planner_create(&config, &p->planner, err));
     p->single_planner = p->planner;
     if (p->known.single.n_entries == 0)

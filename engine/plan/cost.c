@@ -23,6 +23,26 @@ void hrf_cost_table_release(struct hrf_cost_table *table)
     *table = (struct hrf_cost_table){ .entries = NULL };
 }
 
+void hrf_cost_weights_release(struct hrf_cost_weights *weights)
+{
+    for (size_t i = 0; i < weights->n_items; i++)
+        hrf_free(weights->items[i].key);
+    hrf_free(weights->items);
+    *weights = (struct hrf_cost_weights){ .items = NULL };
+}
+
+enum hrf_status hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key,
+                                     int64_t n_bytes, struct hrf_error *err)
+{
+    HRF_TRY(hrf_array_reserve((void **)&weights->items, &weights->capacity, weights->n_items + 1,
+                              sizeof weights->items[0], err));
+    const struct hrf_cost_packed item = { hrf_strdup(key), n_bytes };
+    if (item.key == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key '%s'", key);
+    weights->items[weights->n_items++] = item;
+    return HRF_OK;
+}
+
 /* ---- what a node is ---- */
 
 /* EXCHANGE may have no input here: a rank that has none of what it needs. */
@@ -262,6 +282,17 @@ static int64_t scale_workspace(const struct hrf_cost_entry *e, int32_t n, double
     return (int64_t)((double)last->workspace_bytes * (work / last->work));
 }
 
+int64_t hrf_cost_weight_bytes(const struct hrf_cost_table *table, const char *key)
+{
+    const int32_t first = lower_bound(table, key, 0);
+    if (first < table->n_entries && strcmp(table->entries[first].key, key) == 0)
+        return table->entries[first].weight_bytes;
+    for (size_t i = 0; table->weights != NULL && i < table->weights->n_items; i++)
+        if (strcmp(table->weights->items[i].key, key) == 0)
+            return table->weights->items[i].n_bytes;
+    return -1;
+}
+
 static enum hrf_status refuse(const struct hrf_graph *graph, const struct hrf_node *node,
                               const char *key, struct hrf_error *err)
 {
@@ -279,9 +310,10 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
 {
     const double work = hrf_cost_work(graph, node);
     HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
-    struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED, .weight_bytes = -1 };
+    struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED };
     if (key == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
+    cost.weight_bytes = work > 0 ? hrf_cost_weight_bytes(table, key) : -1;
     const int32_t first = lower_bound(table, key, 0);
     int32_t n = 0;
     while (first + n < table->n_entries && strcmp(table->entries[first + n].key, key) == 0)
@@ -290,7 +322,6 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
     if (work > 0 && n > 0) {
         cost.seconds = scale(entries, n, work);
         cost.workspace_bytes = scale_workspace(entries, n, work);
-        cost.weight_bytes = entries[0].weight_bytes;
         cost.origin = HRF_COST_SCALED;
         for (int32_t i = 0; i < n; i++)
             cost.origin = entries[i].work == work ? HRF_COST_MEASURED : cost.origin;

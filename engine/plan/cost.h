@@ -36,11 +36,22 @@ struct hrf_cost_entry {
     int64_t workspace_bytes, weight_bytes; /* scratch; constants as its kernel packs them */
 };
 
+/* Constants as kernels pack them, by key: of kernels that were made ready and not timed. */
+struct hrf_cost_weights {
+    struct hrf_cost_packed {
+        char *key;
+        int64_t n_bytes;
+    } * items;
+    size_t n_items, capacity;
+};
+void hrf_cost_weights_release(struct hrf_cost_weights *weights);
+
 struct hrf_cost_table {
     struct hrf_cost_entry *entries; /* by key, then by work */
     int32_t n_entries;
     size_t capacity; /* private */
     struct hrf_cost_rates rates;
+    const struct hrf_cost_weights *weights; /* of keys that have no entry; borrowed; may be NULL */
 };
 void hrf_cost_table_release(struct hrf_cost_table *table);
 
@@ -55,6 +66,11 @@ HRF_CHECKED enum hrf_status hrf_cost_add(struct hrf_cost_table *table,
                                          const struct hrf_graph *graph, const struct hrf_node *node,
                                          double seconds, int64_t workspace_bytes,
                                          int64_t weight_bytes, struct hrf_error *err);
+/* -1: neither an entry nor `weights` has it. */
+int64_t hrf_cost_weight_bytes(const struct hrf_cost_table *table, const char *key);
+/* Replaces nothing: a key is added once. */
+HRF_CHECKED enum hrf_status hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key,
+                                                 int64_t n_bytes, struct hrf_error *err);
 /* Rates from the entries where the table has entries of the kind; others stay. */
 void hrf_cost_fit_rates(struct hrf_cost_table *table);
 

@@ -1,5 +1,6 @@
 #include "engine/run/planner.h"
 
+#include "engine/backend/backend.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/rank.h"
 
@@ -14,6 +15,8 @@ struct prepared {
 
 struct hrf_planner {
     struct hrf_planner_config config;
+    struct hrf_cost_table costs; /* the config's, with `weights` */
+    struct hrf_cost_weights weights;
     struct hrf_made_ranges made;
     int64_t n_images;
     struct prepared *prepared;
@@ -28,6 +31,7 @@ void hrf_planner_destroy(struct hrf_planner *planner)
     for (size_t i = 0; i < planner->n_prepared; i++)
         hrf_graph_destroy(planner->prepared[i].graph);
     hrf_free(planner->prepared);
+    hrf_cost_weights_release(&planner->weights);
     hrf_made_ranges_release(&planner->made);
     hrf_free(planner);
 }
@@ -39,6 +43,8 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
     if (planner == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a planner");
     planner->config = *config;
+    planner->costs = *config->costs;
+    planner->costs.weights = &planner->weights;
     if (planner->config.memory_bytes == 0)
         planner->config.memory_bytes = config->machine->memory_bytes;
     const struct hrf_shape *in = &config->graph->values[config->graph->inputs[0]].shape;
@@ -51,6 +57,51 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
 }
 
 /* ---- prepared networks ---- */
+
+static bool has_constants(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0 && graph->values[node->inputs[i]].data != NULL)
+            return true;
+    return false;
+}
+
+/* What a kernel of the node's kind holds, asked once a kind. */
+static enum hrf_status ask_kernel(struct hrf_planner *planner, const struct hrf_backend_ops *ops,
+                                  struct hrf_backend *backend, const struct hrf_graph *graph,
+                                  const struct hrf_node *node, struct hrf_error *err)
+{
+    struct hrf_kernel *kernel = NULL;
+    HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
+    if (key == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
+    if (hrf_cost_weight_bytes(&planner->costs, key) >= 0)
+        return HRF_OK;
+    const enum hrf_status status = ops->compile(backend, graph, node, &kernel, err);
+    if (status != HRF_OK) /* too large to be packed here, perhaps: a plan may say so of the whole */
+        return status == HRF_E_NOMEM ? HRF_OK : status;
+    const int64_t n_bytes = (int64_t)kernel->weight_bytes;
+    hrf_kernel_destroy(kernel);
+    return hrf_cost_weights_add(&planner->weights, key, n_bytes, err);
+}
+
+static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf_graph *graph,
+                                   struct hrf_error *err)
+{
+    const struct hrf_backend_config config = { .n_threads = 1 };
+    const struct hrf_backend_ops *ops;
+    struct hrf_backend *backend = NULL;
+    HRF_TRY(hrf_backend_open(planner->config.device, &ops, err));
+    HRF_TRY(ops->create(&config, &backend, err));
+    if (ops->enter != NULL)
+        ops->enter(backend);
+    enum hrf_status status = ops->prepare != NULL ? ops->prepare(backend, graph, err) : HRF_OK;
+    for (int32_t n = 0; n < graph->n_nodes && status == HRF_OK; n++)
+        if (has_constants(graph, &graph->nodes[n]))
+            status = ask_kernel(planner, ops, backend, graph, &graph->nodes[n], err);
+    ops->destroy(backend);
+    return status;
+}
 
 static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_shares *shares,
                                struct prepared *p, struct hrf_error *err)
@@ -65,6 +116,8 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_sha
                                               &operations, &notes, err);
     hrf_strbuf_release(&notes);
     HRF_TRY(status);
+    if (planner->config.device != NULL)
+        HRF_TRY(ask_kernels(planner, p->graph, err));
     p->per_microbatch = shares->per_microbatch;
     planner->operations = operations * (double)shares->n_images / (double)shares->per_microbatch;
     return HRF_OK;
@@ -119,10 +172,10 @@ enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
     HRF_AUTO(hrf_partition) partition = NULL;
     HRF_TRY(hrf_layout_share(layout, planner->n_images, &shares, err));
     HRF_TRY(get_prepared(planner, &shares, &p, err));
-    const struct hrf_cutting cutting = { planner->config.costs, planner->config.machine };
+    const struct hrf_cutting cutting = { &planner->costs, planner->config.machine };
     HRF_TRY(hrf_work_partition(p->graph, layout, &cutting, &partition, err));
-    return hrf_predict(partition, planner->n_images, planner->config.costs, planner->config.machine,
-                       out, err);
+    return hrf_predict(partition, planner->n_images, &planner->costs, planner->config.machine, out,
+                       err);
 }
 
 enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner, enum hrf_bands_rows rows,
@@ -135,7 +188,7 @@ enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner, enum hrf_
     HRF_TRY(get_prepared(planner, &shares, &p, err));
     const struct hrf_bands_wishes wishes = { .limit_bytes = planner->config.memory_bytes,
                                              .rows = rows,
-                                             .costs = planner->config.costs };
+                                             .costs = &planner->costs };
     return hrf_bands_predict(p->graph, &wishes, out, err);
 }
 

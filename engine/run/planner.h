@@ -15,6 +15,10 @@ struct hrf_planner_config {
     const struct hrf_cost_table *costs;
     const struct hrf_machine *machine;
     int64_t memory_bytes; /* of a rank; 0 = what the machine has, which 0 = any */
+    /* Back end of this machine whose kernels are asked what they hold of weights where `costs` do
+     * not say: one of each kind is made ready, for the whole image. NULL: as the graph has them.
+     * Scratch stays unknown (0), for it does not follow from one size. */
+    const char *device;
 };
 
 struct hrf_planner; /* opaque */

@@ -105,6 +105,40 @@ static void what_ranks_hold_and_send_is_predicted_exactly(void **state)
     check("spatial=2,stages=2", "int8", 1);
 }
 
+/* Nothing was measured: the back end is asked. */
+static void weights_are_counted_as_kernels_hold_them_without_a_profile(void **state)
+{
+    static const char *const precisions[] = { "fp32", "int8" };
+    (void)state;
+    const struct hrf_machine machine = machine_of(1e9);
+    const struct hrf_cost_table costs = { .rates = machine.rates };
+    const struct hrf_layout_plan single = hrf_layout_single();
+    HRF_AUTO(hrf_graph) graph = network(1, 64);
+    struct hrf_made_ranges made = { .fused = NULL };
+    assert_int_equal(hrf_made_ranges_init(graph, &made, NULL), HRF_OK);
+    for (int i = 0; i < 2; i++) {
+        HRF_AUTO(hrf_planner) planner = NULL;
+        HRF_AUTO(hrf_prediction) prediction = NULL;
+        HRF_AUTO(hrf_session) session = NULL;
+        const struct hrf_planner_config planning = { .graph = graph,
+                                                     .precision = precisions[i],
+                                                     .costs = &costs,
+                                                     .machine = &machine,
+                                                     .device = "cpu" };
+        const struct hrf_session_config config = { .device = "cpu",
+                                                   .precision = precisions[i],
+                                                   .ranges = made.ranges,
+                                                   .n_ranges = made.n_ranges,
+                                                   .n_threads = 1 };
+        assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
+        assert_int_equal(hrf_planner_predict(planner, &single, &prediction, NULL), HRF_OK);
+        assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
+        assert_int_equal(prediction->ranks[0].weight_bytes,
+                         hrf_session_memory(session).weight_bytes);
+    }
+    hrf_made_ranges_release(&made);
+}
+
 /* Times of layouts of one network on a machine where computing is all that takes time. */
 static double seconds_of(struct hrf_planner *planner, const char *text)
 {
@@ -124,7 +158,7 @@ static void free_messages_give_the_speed_up_that_arithmetic_allows(void **state)
     HRF_AUTO(hrf_planner) planner = NULL;
     machine.copy_rate = 1e18;
     machine.links[0] = hrf_link_simple("loop", HRF_PLACE_NODE, 0, 1e18);
-    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0 };
+    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     const double one = seconds_of(planner, "single");
     assert_true(fabs(one - hrf_planner_operations(planner) / 1e11) < 1e-6 * one);
@@ -152,7 +186,7 @@ static void the_fastest_layout_that_fits_is_chosen(void **state)
     HRF_AUTO(hrf_prediction) best = NULL;
     HRF_AUTO(hrf_prediction) small = NULL;
     HRF_AUTO(hrf_prediction) image = NULL;
-    struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0 };
+    struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL };
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &best, NULL), HRF_OK);
@@ -182,7 +216,7 @@ static void a_machine_with_too_few_ranks_is_named(void **state)
     struct hrf_error err = { .status = HRF_OK };
     machine.n_nodes = 1;
     machine.ranks_per_node = 2;
-    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0 };
+    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &none, &err), HRF_E_USER);
     assert_string_equal(err.text, "4 ranks on machine 'm', which has room for 2 (1 nodes of 2)");
@@ -192,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ranks_hold_and_send_is_predicted_exactly),
+        cmocka_unit_test(weights_are_counted_as_kernels_hold_them_without_a_profile),
         cmocka_unit_test(free_messages_give_the_speed_up_that_arithmetic_allows),
         cmocka_unit_test(the_fastest_layout_that_fits_is_chosen),
         cmocka_unit_test(a_machine_with_too_few_ranks_is_named),
