@@ -1,17 +1,21 @@
 /* pool.c - pooling over NHWC: the innermost loop runs over channels, dense. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/pool_avx512.h"
 
 #include <math.h>
 #include <string.h>
 
-/* First and last window position that lies inside [0, size), for an output at `at`. */
+/* First and last window position that lies inside [0, size), for an output at `at`. Divisions take
+ * as long as a window: they are for the ends of the image. */
 static void clip_window(const struct hrf_window *w, int axis, int64_t at, int64_t size,
                         int64_t *first, int64_t *last)
 {
-    int64_t begin = at * w->stride[axis] - w->pad_begin[axis], d = w->dilation[axis];
+    const int64_t begin = at * w->stride[axis] - w->pad_begin[axis], d = w->dilation[axis];
+    const int64_t n = w->kernel[axis];
     *first = begin < 0 ? (-begin + d - 1) / d : 0;
-    int64_t n = begin < size ? (size - begin + d - 1) / d : 0;
-    *last = n < w->kernel[axis] ? n : w->kernel[axis];
+    *last = n;
+    if (begin + (n - 1) * d >= size)
+        *last = begin < size ? (size - begin + d - 1) / d : 0;
 }
 
 static const float *pixel(const struct hrf_shape *in, const float *x, int64_t n, int64_t y,
@@ -20,25 +24,75 @@ static const float *pixel(const struct hrf_shape *in, const float *x, int64_t n,
     return x + ((n * in->dims[2] + y) * in->dims[3] + u) * in->dims[1];
 }
 
-static void max_at(const struct hrf_spec *spec, const float *x, int64_t n, int64_t oy, int64_t ox,
-                   float *out)
+/* The part of a window that lies inside the image, and what the second window below it adds to
+ * those above: it comes into the second-level cache meanwhile (the next one's: 5 % slower). */
+static struct hrf_max_window window_at(const struct hrf_spec *spec, const float *x, int64_t n,
+                                       int64_t oy, int64_t ox)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape;
     const struct hrf_window *w = &spec->attributes.window;
-    int64_t y0, y1, x0, x1, channels = in->dims[1];
+    const int64_t channels = in->dims[1], top = oy * w->stride[0] - w->pad_begin[0];
+    int64_t y0, y1, x0, x1;
     clip_window(w, 0, oy, in->dims[2], &y0, &y1);
     clip_window(w, 1, ox, in->dims[3], &x0, &x1);
-    for (int64_t c = 0; c < channels; c++)
+    struct hrf_max_window window = { .rows = y1 - y0,
+                                     .columns = x1 - x0,
+                                     .channels = channels,
+                                     .row_step = w->dilation[0] * in->dims[3] * channels,
+                                     .column_step = w->dilation[1] * channels };
+    if (y1 <= y0 || x1 <= x0) {
+        window.rows = 0;
+        return window;
+    }
+    const int64_t left = ox * w->stride[1] - w->pad_begin[1] + x0 * w->dilation[1];
+    const int64_t below = top + (y1 - 1) * w->dilation[0] + 1 + w->stride[0];
+    const int64_t rows_below = in->dims[2] - below;
+    window.x = pixel(in, x, n, top + y0 * w->dilation[0], left);
+    window.ahead = rows_below > 0 ? pixel(in, x, n, below, left) : NULL;
+    window.n_ahead = rows_below < w->stride[0] ? rows_below : w->stride[0];
+    window.ahead_step = in->dims[3] * channels;
+    window.ahead_bytes = w->stride[1] * channels * (int64_t)sizeof(float);
+    return window;
+}
+
+static void plain_max(const struct hrf_max_window *w, float *out)
+{
+    for (int64_t c = 0; c < w->channels; c++)
         out[c] = -INFINITY;
-    for (int64_t ky = y0; ky < y1; ky++) {
-        for (int64_t kx = x0; kx < x1; kx++) {
-            const float *p = pixel(in, x, n,
-                                   oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0],
-                                   ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1]);
-            for (int64_t c = 0; c < channels; c++)
+    for (int64_t i = 0; i < w->rows; i++)
+        for (int64_t j = 0; j < w->columns; j++) {
+            const float *p = w->x + i * w->row_step + j * w->column_step;
+            for (int64_t c = 0; c < w->channels; c++)
                 out[c] = p[c] > out[c] ? p[c] : out[c];
         }
-    }
+}
+
+static void plain_add(const float *x, int64_t n, double *sums)
+{
+    for (int64_t i = 0; i < n; i++)
+        sums[i] += (double)x[i];
+}
+
+/* By AVX-512 where there is some. */
+typedef void max_function(const struct hrf_max_window *window, float *out);
+typedef void add_function(const float *x, int64_t n, double *sums);
+
+static max_function *best_max(void)
+{
+#ifdef HRF_BUILD_AVX512
+    if (hrf_cpu_has_avx512())
+        return hrf_max_window_avx512;
+#endif
+    return plain_max;
+}
+
+static add_function *best_add(void)
+{
+#ifdef HRF_BUILD_AVX512
+    if (hrf_cpu_has_avx512())
+        return hrf_add_line_avx512;
+#endif
+    return plain_add;
 }
 
 /* Padding counts where it belongs to the padded image, not where ceil_mode reaches beyond. */
@@ -84,11 +138,15 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
     const struct hrf_shape *out = &spec->output.shape;
     const float *x = hrf_spec_data(spec, call, 0);
     int64_t rows = out->dims[0] * out->dims[2], row = out->dims[3] * out->dims[1];
+    max_function *const max_of = best_max();
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t ox = 0; ox < out->dims[3]; ox++)
-            max_at(spec, x, r / out->dims[2], r % out->dims[2], ox,
-                   hrf_floats(call) + r * row + ox * out->dims[1]);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t n = r / out->dims[2], oy = r % out->dims[2];
+        for (int64_t ox = 0; ox < out->dims[3]; ox++) {
+            const struct hrf_max_window window = window_at(spec, x, n, oy, ox);
+            max_of(&window, hrf_floats(call) + r * row + ox * out->dims[1]);
+        }
+    }
     return HRF_OK;
 }
 
@@ -107,7 +165,31 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
     return HRF_OK;
 }
 
-enum { CHANNEL_BLOCK = 64 }; /* sums of one block stay in registers and L1 */
+/* Of one image: n channels from `first` on. Runs of 2 KiB are read at a time, as each pixel's lie
+ * far from the next one's; their sums stay in the first-level cache. */
+enum { CHANNEL_BLOCK = 512 };
+
+static void average_image(const struct hrf_shape *in, const float *image, int64_t first, int64_t n,
+                          add_function *add, float *out)
+{
+    const int64_t channels = in->dims[1], area = in->dims[2] * in->dims[3];
+    double sums[CHANNEL_BLOCK] = { 0 };
+    for (int64_t i = 0; i < area; i++)
+        add(image + i * channels + first, n, sums);
+    for (int64_t c = 0; c < n; c++)
+        out[first + c] = (float)(sums[c] / (double)area);
+}
+
+static void max_image(const struct hrf_shape *in, const float *image, int64_t first, int64_t n,
+                      max_function *max_of, float *out)
+{
+    const struct hrf_max_window window = { .x = image + first,
+                                           .rows = 1,
+                                           .columns = in->dims[2] * in->dims[3],
+                                           .channels = n,
+                                           .column_step = in->dims[1] };
+    max_of(&window, out + first);
+}
 
 enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                     struct hrf_error *err)
@@ -115,27 +197,19 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
     (void)err;
     const struct hrf_shape *in = &spec->inputs[0].shape;
     const float *x = hrf_spec_data(spec, call, 0);
-    int64_t channels = in->dims[1], area = in->dims[2] * in->dims[3];
-    int64_t blocks = (channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
-    bool is_max = spec->op == HRF_OP_GLOBAL_MAX_POOL;
+    const int64_t channels = in->dims[1], image = in->dims[2] * in->dims[3] * channels;
+    const int64_t blocks = (channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
+    max_function *const max_of = best_max();
+    add_function *const add = best_add();
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < in->dims[0] * blocks; i++) {
-        int64_t first = i % blocks * CHANNEL_BLOCK, n = channels - first;
-        n = n < CHANNEL_BLOCK ? n : CHANNEL_BLOCK;
-        const float *p = x + i / blocks * area * channels + first;
-        double sum[CHANNEL_BLOCK] = { 0 };
-        float best[CHANNEL_BLOCK];
-        for (int64_t c = 0; c < n; c++)
-            best[c] = -INFINITY;
-        for (int64_t k = 0; k < area; k++)
-            for (int64_t c = 0; c < n; c++) {
-                sum[c] += (double)p[k * channels + c];
-                best[c] = p[k * channels + c] > best[c] ? p[k * channels + c] : best[c];
-            }
-        for (int64_t c = 0; c < n; c++)
-            hrf_floats(call)[i / blocks * channels + first + c] = is_max ? best[c]
-                                                                         : (float)(sum[c] /
-                                                                                   (double)area);
+        const int64_t first = i % blocks * CHANNEL_BLOCK, at = i / blocks;
+        const int64_t n = channels - first < CHANNEL_BLOCK ? channels - first : CHANNEL_BLOCK;
+        float *out = hrf_floats(call) + at * channels;
+        if (spec->op == HRF_OP_GLOBAL_MAX_POOL)
+            max_image(in, x + at * image, first, n, max_of, out);
+        else
+            average_image(in, x + at * image, first, n, add, out);
     }
     return HRF_OK;
 }
