@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE /* madvise */
 #include "base/alloc.h"
 
 #include <stdarg.h>
@@ -5,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static _Atomic int64_t n_calls;
@@ -55,11 +57,21 @@ void *hrf_realloc_array(void *old, size_t count, size_t size)
     return may_allocate() ? realloc(old, n_bytes > 0 ? n_bytes : 1) : NULL; /* ci-allow */
 }
 
+enum { LARGE_PAGE = 2 << 20 };
+
+/* Large blocks ask for large pages, as far as those fit in whole: a network goes through hundreds
+ * of MB in each run, which fewer entries of the processor's page table then cover (measured: 1 % of
+ * ResNet-101's time). Only a wish: the kernel may have none. */
 void *hrf_alloc_aligned(size_t n_bytes, size_t alignment)
 {
     void *memory = NULL;
+    const bool is_large = n_bytes >= 2 * (size_t)LARGE_PAGE;
+    if (is_large && alignment < LARGE_PAGE)
+        alignment = LARGE_PAGE;
     if (!may_allocate() || posix_memalign(&memory, alignment, n_bytes > 0 ? n_bytes : 1) != 0)
         return NULL;
+    if (is_large)
+        (void)madvise(memory, n_bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
     return memory;
 }
 
