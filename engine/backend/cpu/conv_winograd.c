@@ -1,9 +1,14 @@
 /* conv_winograd.c - 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3), own kernels.
  *
- * Two ways to go through the 36 products, chosen by the size of the transformed weights: small
- * ones stay in the caches, so each thread takes blocks of tiles through all three steps in a
- * block of scratch that stays there too; large ones are read once, so all tiles go through one
- * step before the next, and a thread keeps to its products.
+ * A part of the work is a block of tiles times a slice of the output channels: one thread reads
+ * the block's tiles, runs the 36 products and writes the tiles, with nothing shared but the
+ * weights. Of small weights a block is small, too, so that its scratch stays in the second-level
+ * cache beside them. Large weights come from memory for each block: then there are as few blocks
+ * as threads, and slices where those would be too small to hide the weights behind the products.
+ *
+ * The scratch has a slot for each point's input and one more: point p's input lies in slot p + 1,
+ * its product goes to slot p, whose input has been used by then. So products are written where
+ * lines are still in the cache, and there is half as much scratch.
  */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/prologue.h"
@@ -14,10 +19,12 @@
 
 enum {
     LANES = 16,
-    BLOCK_TILES = 14,              /* of a thread: one tile of the product, rest of L2: weights */
-    SHARED_WEIGHT_BYTES = 3 << 20, /* beyond, read the weights once */
-    SHARED_BYTES = 10 << 20,       /* of all scratch then, for each thread */
-    PITCH_SLACK = LANES,           /* keeps the 36 streams off one set of the caches */
+    BLOCK_TILES = 14,             /* one tile of the product */
+    LARGE_WEIGHT_BYTES = 3 << 20, /* beyond, they do not come fast enough for so few tiles */
+    MIN_LARGE_BLOCK = 28,         /* tiles that hide them */
+    LARGE_BLOCK_BYTES = 5 << 20,  /* of scratch, for each thread, in the shared cache */
+    N_SLOTS = HRF_WINOGRAD_POINTS + 1,
+    PITCH_SLACK = LANES, /* keeps the 36 streams off one set of the caches */
 };
 
 struct winograd_kernel {
@@ -27,8 +34,10 @@ struct winograd_kernel {
     int64_t pad[2];
     int64_t tile_rows, tile_columns, n_tiles;
     int64_t v_pitch, m_pitch; /* floats from one tile to the next, of one point */
-    int64_t block;            /* tiles that are in work at a time, of a thread or (shared) of all */
-    bool shared;
+    int64_t slot;             /* floats from one point to the next */
+    int64_t block;            /* tiles, at most */
+    int64_t n_blocks, n_slices;
+    bool is_large; /* the weights, and scratch with them */
     enum hrf_dtype type, out_type;
     struct hrf_epilogue epilogue;
     bool has_residual;
@@ -38,29 +47,9 @@ struct winograd_kernel {
     float *bias, *zeros; /* zeros: one pixel outside the image */
 };
 
-struct scratch {
-    float *v, *m;
-    int64_t v_pitch, m_pitch; /* floats from one point to the next */
-};
-
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
-}
-
-static int64_t scratch_floats(const struct winograd_kernel *k)
-{
-    const int64_t per_point = k->block * (k->v_pitch + k->m_pitch) + 2 * PITCH_SLACK;
-    return per_point * HRF_WINOGRAD_POINTS;
-}
-
-static struct scratch scratch_of(const struct winograd_kernel *k, void *workspace, int64_t thread)
-{
-    struct scratch s = { .v = (float *)workspace + thread * scratch_floats(k),
-                         .v_pitch = k->block * k->v_pitch + PITCH_SLACK,
-                         .m_pitch = k->block * k->m_pitch + PITCH_SLACK };
-    s.m = s.v + s.v_pitch * HRF_WINOGRAD_POINTS;
-    return s;
 }
 
 struct place {
@@ -90,7 +79,7 @@ static void advance(const struct winograd_kernel *k, struct place *at)
 }
 
 static void read_tile(const struct winograd_kernel *k, const char *x, const struct place *at,
-                      float *v, int64_t pitch)
+                      float *v)
 {
     const char *pixels[HRF_WINOGRAD_POINTS];
     const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
@@ -107,61 +96,68 @@ static void read_tile(const struct winograd_kernel *k, const char *x, const stru
         }
     }
     if (outside == NULL)
-        hrf_winograd_prologue_avx512(k->type, pixels, k->channels, &k->prologue, v, pitch,
-                                     k->shared);
+        hrf_winograd_prologue_avx512(k->type, pixels, k->channels, &k->prologue, v, k->slot,
+                                     k->is_large);
     else
-        hrf_winograd_input_avx512(k->type, pixels, k->channels, v, pitch, k->shared);
+        hrf_winograd_input_avx512(k->type, pixels, k->channels, v, k->slot, k->is_large);
 }
 
-static void write_tile(const struct winograd_kernel *k, const float *m, int64_t pitch,
-                       const struct place *at, char *out)
+/* What one thread does at a time. */
+struct part {
+    int64_t first, n;        /* tiles */
+    int64_t column, columns; /* output channels */
+};
+
+static struct part part_of(const struct winograd_kernel *k, int64_t i)
+{
+    const int64_t block = i % k->n_blocks, slice = i / k->n_blocks;
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    struct part p = { .first = k->n_tiles * block / k->n_blocks,
+                      .column = n_panels * slice / k->n_slices * HRF_PANEL };
+    p.n = k->n_tiles * (block + 1) / k->n_blocks - p.first;
+    const int64_t end = n_panels * (slice + 1) / k->n_slices * HRF_PANEL;
+    p.columns = (end < k->out_channels ? end : k->out_channels) - p.column;
+    return p;
+}
+
+static void write_tile(const struct winograd_kernel *k, const float *m, const struct place *at,
+                       const struct part *p, const struct hrf_epilogue *epilogue, char *out)
 {
     char *outputs[HRF_WINOGRAD_OUTPUTS];
-    const int64_t pixel_bytes = k->out_channels * (int64_t)hrf_dtype_size(k->out_type);
-    char *image = out + at->image * k->out_rows * k->out_columns * pixel_bytes;
+    const int64_t size = (int64_t)hrf_dtype_size(k->out_type);
+    const int64_t pixel_bytes = k->out_channels * size;
+    char *image = out + at->image * k->out_rows * k->out_columns * pixel_bytes + p->column * size;
     for (int64_t i = 0; i < HRF_WINOGRAD_OUTPUTS; i++) {
         const int64_t y = at->row + i / HRF_WINOGRAD_OUT, u = at->column + i % HRF_WINOGRAD_OUT;
         const bool inside = y < k->out_rows && u < k->out_columns;
         outputs[i] = inside ? image + (y * k->out_columns + u) * pixel_bytes : NULL;
     }
-    hrf_winograd_output_avx512(m, pitch, k->out_channels, k->shared, outputs, &k->epilogue);
+    hrf_winograd_output_avx512(m, k->slot, p->columns, k->is_large, outputs, epilogue);
 }
 
-/* Tiles [first, first + n) of the block that begins with tile `block`. */
-static void read_tiles(const struct winograd_kernel *k, const struct scratch *s, const char *x,
-                       int64_t block, int64_t first, int64_t n)
+static void read_tiles(const struct winograd_kernel *k, const struct part *p, const char *x,
+                       float *v)
 {
-    struct place at = place_of(k, block + first);
-    for (int64_t i = first; i < first + n; i++, advance(k, &at))
-        read_tile(k, x, &at, s->v + i * k->v_pitch, s->v_pitch);
+    struct place at = place_of(k, p->first);
+    for (int64_t i = 0; i < p->n; i++, advance(k, &at))
+        read_tile(k, x, &at, v + i * k->v_pitch);
 }
 
-static void write_tiles(const struct winograd_kernel *k, const struct scratch *s, char *out,
-                        int64_t block, int64_t first, int64_t n)
+static void write_tiles(const struct winograd_kernel *k, const struct part *p, const float *m,
+                        char *out)
 {
-    struct place at = place_of(k, block + first);
-    for (int64_t i = first; i < first + n; i++, advance(k, &at))
-        write_tile(k, s->m + i * k->m_pitch, s->m_pitch, &at, out);
+    struct hrf_epilogue epilogue = k->epilogue;
+    epilogue.bias += p->column;
+    struct place at = place_of(k, p->first);
+    for (int64_t i = 0; i < p->n; i++, advance(k, &at))
+        write_tile(k, m + i * k->m_pitch, &at, p, &epilogue, out);
 }
 
-static void multiply(const struct winograd_kernel *k, const struct scratch *s, int64_t point,
-                     int64_t n, const struct hrf_ahead *ahead)
+/* The image rows under a part's tiles. */
+static struct hrf_ahead rows_under(const struct winograd_kernel *k, const char *x,
+                                   const struct part *p)
 {
-    static const struct hrf_epilogue plain = { .type = HRF_F32, .activation = HRF_ACT_NONE };
-    hrf_product_avx512(s->v + point * s->v_pitch, k->v_pitch,
-                       k->weights + (size_t)point * k->point_floats, k->channels,
-                       s->m + point * s->m_pitch, k->m_pitch, n, k->out_channels, &plain, ahead);
-}
-
-/* The image rows under tiles [first, first + n). */
-static struct hrf_ahead rows_under(const struct winograd_kernel *k, const char *x, int64_t first,
-                                   int64_t n)
-{
-    if (first + n > k->n_tiles)
-        n = k->n_tiles - first;
-    if (n <= 0)
-        return (struct hrf_ahead){ .memory = x };
-    const struct place from = place_of(k, first), to = place_of(k, first + n - 1);
+    const struct place from = place_of(k, p->first), to = place_of(k, p->first + p->n - 1);
     const int64_t row_bytes = k->columns * k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t begin = from.image * k->rows + from.row;
     int64_t end = to.image * k->rows + to.row + HRF_WINOGRAD_OUT + 1;
@@ -170,57 +166,37 @@ static struct hrf_ahead rows_under(const struct winograd_kernel *k, const char *
                                .n_bytes = (end - begin) * row_bytes };
 }
 
-static void run_block(const struct winograd_kernel *k, const struct scratch *s, const char *x,
-                      char *out, int64_t first, int64_t n)
+/* Between the products the thread asks for what it will read: the next point's input where that
+ * has left the second level, and else its share of `next`. */
+static void multiply(const struct winograd_kernel *k, const struct part *p, float *slots,
+                     struct hrf_ahead next)
 {
-    struct hrf_ahead ahead = rows_under(k, x, first + n, n);
-    const int64_t n_bytes = ahead.n_bytes / HRF_WINOGRAD_POINTS; /* a part for each product */
-    ahead.n_bytes = n_bytes;
-    read_tiles(k, s, x, first, 0, n);
-    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++, ahead.memory += n_bytes)
-        multiply(k, s, point, n, &ahead);
-    write_tiles(k, s, out, first, 0, n);
-}
-
-static void run_own(const struct winograd_kernel *k, const char *x, char *out, void *workspace)
-{
-    const int64_t n_blocks = ceil_div(k->n_tiles, k->block);
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t b = 0; b < n_blocks; b++) {
-        const struct scratch s = scratch_of(k, workspace, omp_get_thread_num());
-        const int64_t first = k->n_tiles * b / n_blocks, end = k->n_tiles * (b + 1) / n_blocks;
-        run_block(k, &s, x, out, first, end - first);
+    static const struct hrf_epilogue plain = { .type = HRF_F32, .activation = HRF_ACT_NONE };
+    const int64_t n_bytes = next.n_bytes / HRF_WINOGRAD_POINTS;
+    next.n_bytes = n_bytes;
+    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++, next.memory += n_bytes) {
+        float *const m = slots + point * k->slot, *const v = m + k->slot;
+        const float *weights = k->weights + (size_t)point * k->point_floats;
+        const struct hrf_ahead far = { .memory = (const char *)(v + k->slot),
+                                       .n_bytes = p->n * k->v_pitch * (int64_t)sizeof(float),
+                                       .weights_are_far = true };
+        hrf_product_avx512(v, k->v_pitch, weights + p->column * k->channels, k->channels, m,
+                           k->m_pitch, p->n, p->columns, &plain, k->is_large ? &far : &next);
     }
 }
 
-/* A thread's share of one block: its tiles, its products, its tiles again. The barrier before the
- * products keeps those of the next block from what others still write out. */
-static void run_share(const struct winograd_kernel *k, const struct scratch *s, const char *x,
-                      char *out, int64_t block, int64_t n)
+/* A thread knows its next part before it begins one, and asks for its pixels meanwhile. */
+static void run_parts(const struct winograd_kernel *k, const char *x, char *out, float *slots,
+                      int64_t *n_taken)
 {
-    const int64_t thread = omp_get_thread_num(), n_threads = omp_get_num_threads();
-    const int64_t first = n * thread / n_threads, end = n * (thread + 1) / n_threads;
-    read_tiles(k, s, x, block, first, end - first);
-#pragma omp barrier
-#pragma omp for schedule(static)
-    for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++) {
-        const struct hrf_ahead next = { .memory = (const char *)(s->v + (point + 1) * s->v_pitch),
-                                        .n_bytes = n * k->v_pitch * (int64_t)sizeof(float),
-                                        .weights_are_far = true,
-                                        .y_is_far = true };
-        multiply(k, s, point, n, &next);
-    }
-    write_tiles(k, s, out, block, first, end - first);
-}
-
-static void run_shared(const struct winograd_kernel *k, const char *x, char *out, void *workspace)
-{
-    const struct scratch s = scratch_of(k, workspace, 0);
-    const int64_t n_blocks = ceil_div(k->n_tiles, k->block);
-#pragma omp parallel
-    for (int64_t b = 0; b < n_blocks; b++) {
-        const int64_t first = k->n_tiles * b / n_blocks;
-        run_share(k, &s, x, out, first, k->n_tiles * (b + 1) / n_blocks - first);
+    const int64_t n_parts = k->n_blocks * k->n_slices;
+    for (int64_t i = omp_get_thread_num(), next; i < n_parts; i = next) {
+#pragma omp atomic capture
+        next = (*n_taken)++;
+        const struct part part = part_of(k, i), after = part_of(k, next < n_parts ? next : i);
+        read_tiles(k, &part, x, slots + k->slot);
+        multiply(k, &part, slots, rows_under(k, x, &after));
+        write_tiles(k, &part, slots, out);
     }
 }
 
@@ -233,11 +209,14 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
         memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
                (size_t)(k->n * k->out_rows * k->out_columns * k->out_channels) *
                    hrf_dtype_size(k->out_type));
-    const char *x = call->inputs[HRF_CONV_X];
-    if (k->shared)
-        run_shared(k, x, call->output, call->workspace);
-    else
-        run_own(k, x, call->output, call->workspace);
+    int64_t n_taken = 0;
+#pragma omp parallel
+    {
+#pragma omp single
+        n_taken = omp_get_num_threads(); /* the first ones go by number */
+        run_parts(k, call->inputs[HRF_CONV_X], call->output,
+                  (float *)call->workspace + omp_get_thread_num() * N_SLOTS * k->slot, &n_taken);
+    }
     return HRF_OK;
 }
 
@@ -336,22 +315,35 @@ static enum hrf_status prepare_constants(struct winograd_kernel *k, const struct
     return HRF_OK;
 }
 
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void choose_blocks(struct winograd_kernel *k)
 {
-    const int64_t channels = k->channels + k->out_channels;
-    const int64_t weight_bytes = k->channels * k->out_channels * HRF_WINOGRAD_POINTS * 4;
     const int64_t n_threads = k->backend->n_threads;
-    k->shared = weight_bytes > SHARED_WEIGHT_BYTES;
-    /* All tiles at once, up to what the shared cache can be expected to hold for us. */
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t channels = k->channels > k->out_channels ? k->channels : k->out_channels;
+    const int64_t tile_bytes = N_SLOTS * (channels + PITCH_SLACK) * (int64_t)sizeof(float);
+    k->is_large = k->channels * k->out_channels * HRF_WINOGRAD_POINTS * (int64_t)sizeof(float) >
+                  LARGE_WEIGHT_BYTES;
     int64_t block = BLOCK_TILES;
-    if (k->shared && SHARED_BYTES * n_threads / (channels * HRF_WINOGRAD_POINTS * 4) > block)
-        block = SHARED_BYTES * n_threads / (channels * HRF_WINOGRAD_POINTS * 4);
+    if (k->is_large && LARGE_BLOCK_BYTES / tile_bytes > block)
+        block = LARGE_BLOCK_BYTES / tile_bytes;
     int64_t n_blocks = ceil_div(k->n_tiles, block);
-    if (!k->shared) /* as many for each thread */
-        n_blocks = ceil_div(n_blocks, n_threads) * n_threads;
+    if (!k->is_large || k->n_tiles / n_threads >= MIN_LARGE_BLOCK)
+        n_blocks = ceil_div(n_blocks, n_threads) * n_threads; /* as many for each thread */
+    else if (k->n_tiles / MIN_LARGE_BLOCK > n_blocks)
+        n_blocks = k->n_tiles / MIN_LARGE_BLOCK;
+    k->n_slices = k->is_large ? at_most(ceil_div(n_threads, n_blocks), n_panels) : 1;
     k->block = ceil_div(k->n_tiles, n_blocks);
-    const size_t copies = k->shared ? 1 : (size_t)n_threads;
-    k->base.workspace_bytes = copies * (size_t)scratch_floats(k) * sizeof(float);
+    k->n_blocks = ceil_div(k->n_tiles, k->block);
+    k->v_pitch = k->channels + PITCH_SLACK;
+    k->m_pitch = at_most(ceil_div(n_panels, k->n_slices) * HRF_PANEL, k->out_channels) +
+                 PITCH_SLACK;
+    k->slot = k->block * (k->v_pitch > k->m_pitch ? k->v_pitch : k->m_pitch) + PITCH_SLACK;
+    k->base.workspace_bytes = (size_t)(n_threads * N_SLOTS * k->slot) * sizeof(float);
 }
 
 enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -384,8 +376,6 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     k->tile_columns = ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
     k->n_tiles = count_tiles(y);
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
-    k->v_pitch = k->channels + PITCH_SLACK;
-    k->m_pitch = k->out_channels + PITCH_SLACK;
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);
