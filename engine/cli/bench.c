@@ -353,5 +353,8 @@ const struct hrf_command hrf_engine_bench = {
     .name = "bench",
     .operands = "",
     .summary = "measure images per second",
+    .details = "One network on random images, as hires-flow bench and hires-flow bench engine. "
+               "Figures over\n"
+               "ranks and layouts are those of hires-flow bench sweep (hires-engine sweep).",
     .run = run,
 };

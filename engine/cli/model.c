@@ -191,7 +191,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 
 const struct hrf_command hrf_engine_model = {
     .name = "model",
-    .operands = "make|inspect|check NAME",
+    .operands = "make|inspect|check NAME|FILE",
     .summary = "write a built-in architecture as ONNX, or look into a model",
     .details = details,
     .min_operands = 2,

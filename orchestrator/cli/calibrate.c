@@ -181,8 +181,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request r = { .out = NULL };
     const struct hrf_option options[] = {
         { "out", "DIR", "run directory (default as for run)", HRF_OPTION_TEXT, &r.out },
-        { "set", "KEY=VALUE", "overrides a key, e.g. calibrate.method=entropy", HRF_OPTION_LIST,
-          &r.set },
+        { "set", "KEY=VALUE", "overrides a key, e.g. calibrate.method=entropy; may be repeated",
+          HRF_OPTION_LIST, &r.set },
         { "list", NULL, "list the store", HRF_OPTION_FLAG, &r.list },
         { "show", "KEY", "show one (the first digits of its key are enough)", HRF_OPTION_TEXT,
           &r.show },

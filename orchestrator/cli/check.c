@@ -151,12 +151,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 
 const struct hrf_command hrf_cli_check = {
     .name = "check",
-    .operands = "FILE.yaml",
+    .operands = "[FILE.yaml]",
     .summary = "check a workflow file; all errors at once",
     .details =
         "Looks at the file and whether its model fits it, not at the slides: those may lie on\n"
         "another machine. What the dataset holds is shown by 'plan'; 'run' looks before it "
-        "starts.",
+        "starts.\n"
+        "--schema and --keys need no file.",
     .min_operands = 0,
     .max_operands = 1,
     .run = run,

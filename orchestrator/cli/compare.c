@@ -132,8 +132,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "out", "DIR", "write compare.json, study.csv, patch-flips.csv and index.html there",
           HRF_OPTION_TEXT, &out },
-        { "set", "KEY=VALUE", "aggregate keys for both, e.g. aggregate.threshold=0.3",
-          HRF_OPTION_LIST, &set },
+        { "set", "KEY=VALUE",
+          "aggregate keys for both, e.g. aggregate.threshold=0.3; may be repeated", HRF_OPTION_LIST,
+          &set },
         { "json", NULL, "print the figures as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };

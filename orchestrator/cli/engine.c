@@ -11,7 +11,7 @@ static int run_model(const struct hrf_command *command, int argc, char **argv)
 
 const struct hrf_command hrf_cli_model = {
     .name = "model",
-    .operands = "make|inspect|check NAME",
+    .operands = "make|inspect|check NAME|FILE",
     .summary = "write a built-in architecture as ONNX, or look into a model",
     .min_operands = 2,
     .max_operands = 2,

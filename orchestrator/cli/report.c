@@ -58,7 +58,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_option_list set = { .n_items = 0 };
     bool json = false;
     const struct hrf_option options[] = {
-        { "set", "KEY=VALUE", "aggregate or report keys, e.g. aggregate.threshold=0.3",
+        { "set", "KEY=VALUE",
+          "aggregate or report keys, e.g. aggregate.threshold=0.3; may be repeated",
           HRF_OPTION_LIST, &set },
         { "json", NULL, "print report.json", HRF_OPTION_FLAG, &json },
         { NULL },
