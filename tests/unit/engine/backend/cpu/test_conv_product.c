@@ -1,6 +1,6 @@
-/* Convolutions as products over gathered pixels, compiled as such whether or not that is the
- * fastest way: random windows, strides, dilations and pads in every type against the reference, and
- * the same bits from any number of threads. */
+/* Convolutions as products over gathered pixels and by Winograd's transforms, compiled as such
+ * whether or not that is the fastest way: random windows, strides, dilations and pads in every type
+ * against the reference, and the same bits from any number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_RANDOM = 120 };
+enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_RANDOM = 120, N_WINOGRAD = 40 };
 
 static struct hrf_error err;
 
@@ -31,7 +31,7 @@ struct layer {
     struct hrf_window window;
     enum hrf_activation activation;
     enum hrf_dtype in, out;
-    bool has_residual, has_prologue;
+    bool has_residual, has_prologue, by_winograd;
     uint64_t seed;
 };
 
@@ -184,7 +184,8 @@ static void *compute(const struct layer *l, const float *x, const float *r, int3
     struct hrf_kernel *kernel = NULL;
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    must(hrf_cpu_product_compile(backend, graph, &graph->nodes[0], &kernel, &err));
+    must((l->by_winograd ? hrf_cpu_winograd_compile : hrf_cpu_product_compile)(
+        backend, graph, &graph->nodes[0], &kernel, &err));
     void *y = run_kernel(kernel, graph, x, r, n_threads % 2 == 0);
     hrf_kernel_destroy(kernel);
     hrf_backend_cpu.destroy(backend);
@@ -231,10 +232,13 @@ static void check(const struct layer *l)
     assert_non_null(y);
     assert_memory_equal(alone, shared, (size_t)n * hrf_dtype_size(l->out));
     hrf_floats_from(l->out, alone, y, n);
-    /* Terms are 1 at most: sums grow as the root of their number, and so do their roundings. */
+    /* Terms are 1 at most: sums grow as the root of their number, and so do their roundings, a few
+     * times more of them in Winograd's transforms (winograd.h). */
+    const double roundings = l->by_winograd ? 4 : 1;
     const double terms = (double)(l->channels * l->window.kernel[0] * l->window.kernel[1]);
     for (int64_t i = 0; i < n; i++) {
-        const double limit = 0x1p-24 * (16 + terms) + 1.01 * steps[l->out] * fabs((double)truth[i]);
+        const double limit = 0x1p-24 * roundings * (16 + terms) +
+                             1.01 * steps[l->out] * fabs((double)truth[i]);
         if (!(fabs((double)(y[i] - truth[i])) <= limit))
             fail_msg("seed %llu, output %lld of %lld: %g, not %g (%g at most)",
                      (unsigned long long)l->seed, (long long)i, (long long)n, (double)y[i],
@@ -251,6 +255,32 @@ static void random_windows_give_what_the_reference_gives(void **state)
     }
     for (uint64_t seed = 0; seed < N_RANDOM; seed++) {
         const struct layer l = random_layer(seed * 16);
+        check(&l);
+    }
+}
+
+/* Small weights, for which tiles go in small blocks, and large ones, for which threads share out
+ * the channels of few tiles. */
+static void winograd_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    static const int64_t channels[] = { 16, 48, 256, 320 }, out_channels[] = { 16, 64, 112, 240 };
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (uint64_t seed = 0; seed < N_WINOGRAD; seed++) {
+        struct hrf_random random = hrf_random_init(seed + 1000);
+        struct layer l = random_layer(seed * 16);
+        l.by_winograd = true;
+        l.channels = one_of(&random, channels, sizeof channels / sizeof channels[0]);
+        l.out_channels = one_of(&random, out_channels,
+                                sizeof out_channels / sizeof out_channels[0]);
+        l.window = hrf_attributes_default().window;
+        for (int i = 0; i < 2; i++) {
+            l.window.kernel[i] = 3;
+            l.window.pad_begin[i] = between(&random, 0, 2);
+            l.window.pad_end[i] = between(&random, 0, 2);
+            l.size[i] = between(&random, 3, 19);
+        }
         check(&l);
     }
 }
@@ -315,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_windows_give_what_the_reference_gives),
+        cmocka_unit_test(winograd_gives_what_the_reference_gives),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
         cmocka_unit_test(strided_windows_of_many_channels_are_taken_and_others_are_left),
     };
