@@ -106,6 +106,23 @@ enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
     return hrf_store_fail(store, code & 0xff, sqlite3_sql(statement), err);
 }
 
+enum hrf_status hrf_store_read_rows(struct hrf_store *store, sqlite3_stmt *statement,
+                                    size_t item_bytes,
+                                    enum hrf_status (*read)(sqlite3_stmt *statement, void *item,
+                                                            struct hrf_error *err),
+                                    void **items, size_t *n_items, struct hrf_error *err)
+{
+    size_t capacity = 0;
+    bool has_row;
+    HRF_TRY(hrf_store_step(store, statement, &has_row, err));
+    while (has_row) {
+        HRF_TRY(hrf_array_reserve(items, &capacity, *n_items + 1, item_bytes, err));
+        HRF_TRY(read(statement, (char *)*items + (*n_items)++ * item_bytes, err));
+        HRF_TRY(hrf_store_step(store, statement, &has_row, err));
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_stmt *statement,
                                  struct hrf_error *err)
 {

@@ -81,9 +81,10 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
     return hrf_store_finish(store, s, err);
 }
 
-static enum hrf_status read_slide(sqlite3_stmt *s, struct hrf_slide_row *row, struct hrf_error *err)
+static enum hrf_status read_slide(sqlite3_stmt *s, void *item, struct hrf_error *err)
 {
     bool failed = false;
+    struct hrf_slide_row *row = item;
     *row = (struct hrf_slide_row){
         .id = sqlite3_column_int64(s, 0),
         .name = hrf_column_text(s, 1, &failed),
@@ -109,20 +110,12 @@ enum hrf_status hrf_store_get_slides(struct hrf_store *store, struct hrf_slide_r
 {
     HRF_AUTO_STATEMENT s = NULL;
     struct hrf_slide_rows rows = { .items = NULL };
-    size_t capacity = 0, n = 0;
-    bool has_row;
+    size_t n = 0;
     HRF_TRY(hrf_store_prepare(store, "SELECT * FROM slide ORDER BY calibrates, id", &s, err));
-    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
-    while (status == HRF_OK && has_row) {
-        status = hrf_array_reserve((void **)&rows.items, &capacity, n + 1, sizeof rows.items[0],
-                                   err);
-        if (status == HRF_OK) {
-            status = read_slide(s, &rows.items[n], err);
-            *(rows.items[n++].calibrates ? &rows.n_sample : &rows.n_items) += 1;
-        }
-        if (status == HRF_OK)
-            status = hrf_store_step(store, s, &has_row, err);
-    }
+    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_slide,
+                                                       (void **)&rows.items, &n, err);
+    for (size_t i = 0; i < n; i++)
+        *(rows.items[i].calibrates ? &rows.n_sample : &rows.n_items) += 1;
     if (status != HRF_OK)
         hrf_slide_rows_release(&rows);
     else
@@ -271,35 +264,35 @@ enum hrf_status hrf_store_clear_slide_scores(struct hrf_store *store, const char
     return hrf_store_finish(store, s, err);
 }
 
+static enum hrf_status read_slide_score(sqlite3_stmt *s, void *item, struct hrf_error *err)
+{
+    (void)err;
+    struct hrf_slide_score *score = item;
+    *score = (struct hrf_slide_score){
+        .slide_id = sqlite3_column_int64(s, 0),
+        .score = sqlite3_column_type(s, 2) == SQLITE_NULL ? (double)NAN
+                                                          : sqlite3_column_double(s, 2),
+        .positive = sqlite3_column_int(s, 3) != 0,
+        .n_patches = sqlite3_column_int64(s, 4),
+    };
+    hrf_column_copy(s, 1, score->precision, sizeof score->precision);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_store_get_slide_scores(struct hrf_store *store, const char *precision,
                                            struct hrf_slide_score **out, size_t *n_items,
                                            struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
     HRF_AUTO_FREE struct hrf_slide_score *items = NULL;
-    size_t n = 0, capacity = 0;
-    bool has_row;
+    size_t n = 0;
     HRF_TRY(hrf_store_prepare(store,
                               "SELECT * FROM slide_score WHERE precision=?1 OR ?1 IS NULL ORDER "
                               "BY precision, slide_id",
                               &s, err));
     hrf_bind_text(s, 1, precision);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    while (has_row) {
-        HRF_TRY(hrf_array_reserve((void **)&items, &capacity, n + 1, sizeof items[0], err));
-        struct hrf_slide_score *item = &items[n++];
-        *item = (struct hrf_slide_score){
-            .slide_id = sqlite3_column_int64(s, 0),
-            .score = sqlite3_column_type(s, 2) == SQLITE_NULL ? (double)NAN
-                                                              : sqlite3_column_double(s, 2),
-            .positive = sqlite3_column_int(s, 3) != 0,
-            .n_patches = sqlite3_column_int64(s, 4),
-        };
-        const unsigned char *name = sqlite3_column_text(s, 1);
-        snprintf(item->precision, sizeof item->precision, "%s",
-                 name != NULL ? (const char *)name : "");
-        HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    }
+    HRF_TRY(
+        hrf_store_read_rows(store, s, sizeof items[0], read_slide_score, (void **)&items, &n, err));
     *out = items;
     *n_items = n;
     items = NULL;
@@ -325,26 +318,26 @@ enum hrf_status hrf_store_put_phase(struct hrf_store *store, const struct hrf_ph
     return hrf_store_finish(store, s, err);
 }
 
+static enum hrf_status read_phase(sqlite3_stmt *s, void *item, struct hrf_error *err)
+{
+    (void)err;
+    struct hrf_phase_row *row = item;
+    *row = (struct hrf_phase_row){ .seconds = sqlite3_column_double(s, 2),
+                                   .cached = sqlite3_column_int(s, 3) != 0,
+                                   .n_tasks = sqlite3_column_int64(s, 4),
+                                   .n_cached = sqlite3_column_int64(s, 5) };
+    hrf_column_copy(s, 0, row->name, sizeof row->name);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_store_get_phases(struct hrf_store *store, struct hrf_phase_row **out,
                                      size_t *n_items, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
     HRF_AUTO_FREE struct hrf_phase_row *items = NULL;
-    size_t n = 0, capacity = 0;
-    bool has_row;
+    size_t n = 0;
     HRF_TRY(hrf_store_prepare(store, "SELECT * FROM phase ORDER BY place", &s, err));
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    while (has_row) {
-        HRF_TRY(hrf_array_reserve((void **)&items, &capacity, n + 1, sizeof items[0], err));
-        struct hrf_phase_row *item = &items[n++];
-        *item = (struct hrf_phase_row){ .seconds = sqlite3_column_double(s, 2),
-                                        .cached = sqlite3_column_int(s, 3) != 0,
-                                        .n_tasks = sqlite3_column_int64(s, 4),
-                                        .n_cached = sqlite3_column_int64(s, 5) };
-        const unsigned char *name = sqlite3_column_text(s, 0);
-        snprintf(item->name, sizeof item->name, "%s", name != NULL ? (const char *)name : "");
-        HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    }
+    HRF_TRY(hrf_store_read_rows(store, s, sizeof items[0], read_phase, (void **)&items, &n, err));
     *out = items;
     *n_items = n;
     items = NULL;

@@ -39,6 +39,12 @@ HRF_CHECKED enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_st
 /* *has_row false: no more. The caller gives the statement back. */
 HRF_CHECKED enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
                                            bool *has_row, struct hrf_error *err);
+/* Every row that is left, by read() into one item each. On failure, too, *items (NULL at first)
+ * holds *n_items (0 at first) to be released, the last of them perhaps in part. */
+HRF_CHECKED enum hrf_status hrf_store_read_rows(
+    struct hrf_store *store, sqlite3_stmt *statement, size_t item_bytes,
+    enum hrf_status (*read)(sqlite3_stmt *statement, void *item, struct hrf_error *err),
+    void **items, size_t *n_items, struct hrf_error *err);
 /* The first number of the first row, 0 when there is none. */
 HRF_CHECKED enum hrf_status hrf_store_number(struct hrf_store *store, const char *sql, int64_t *out,
                                              struct hrf_error *err);

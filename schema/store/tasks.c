@@ -105,9 +105,10 @@ enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
     return HRF_OK;
 }
 
-static enum hrf_status read_task(sqlite3_stmt *s, struct hrf_task_row *row, struct hrf_error *err)
+static enum hrf_status read_task(sqlite3_stmt *s, void *item, struct hrf_error *err)
 {
     bool failed = false;
+    struct hrf_task_row *row = item;
     *row = (struct hrf_task_row){ .id = sqlite3_column_int64(s, 0),
                                   .kind = (enum hrf_task_kind)sqlite3_column_int(s, 1),
                                   .slide_id = sqlite3_column_int64(s, 3),
@@ -129,24 +130,14 @@ enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_row
 {
     HRF_AUTO_STATEMENT s = NULL;
     struct hrf_task_rows rows = { NULL, 0 };
-    size_t capacity = 0;
-    bool has_row;
     HRF_TRY(hrf_store_prepare(
         store,
         "SELECT id, kind, key, slide_id, precision, first_patch, n_patches,"
         " state, n_attempts, cached, reason, time_level, memory_level FROM task ORDER BY kind, "
         "slide_id, precision, first_patch",
         &s, err));
-    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
-    while (status == HRF_OK && has_row) {
-        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
-                                   sizeof rows.items[0], err);
-        if (status != HRF_OK)
-            break;
-        status = read_task(s, &rows.items[rows.n_items++], err);
-        if (status == HRF_OK)
-            status = hrf_store_step(store, s, &has_row, err);
-    }
+    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_task,
+                                                       (void **)&rows.items, &rows.n_items, err);
     if (status != HRF_OK)
         hrf_task_rows_release(&rows);
     else
@@ -243,10 +234,10 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     return HRF_OK;
 }
 
-static enum hrf_status read_attempt(sqlite3_stmt *s, struct hrf_attempt_row *row,
-                                    struct hrf_error *err)
+static enum hrf_status read_attempt(sqlite3_stmt *s, void *item, struct hrf_error *err)
 {
     bool failed = false;
+    struct hrf_attempt_row *row = item;
     *row = (struct hrf_attempt_row){
         .id = sqlite3_column_int64(s, 0),
         .job_id = hrf_column_text(s, 1, &failed),
@@ -271,22 +262,12 @@ enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
 {
     HRF_AUTO_STATEMENT s = NULL;
     struct hrf_attempt_rows rows = { NULL, 0 };
-    size_t capacity = 0;
-    bool has_row;
     HRF_TRY(hrf_store_prepare(store,
                               only_open ? "SELECT * FROM attempt WHERE state<>2 ORDER BY id"
                                         : "SELECT * FROM attempt ORDER BY id",
                               &s, err));
-    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
-    while (status == HRF_OK && has_row) {
-        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
-                                   sizeof rows.items[0], err);
-        if (status != HRF_OK)
-            break;
-        status = read_attempt(s, &rows.items[rows.n_items++], err);
-        if (status == HRF_OK)
-            status = hrf_store_step(store, s, &has_row, err);
-    }
+    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_attempt,
+                                                       (void **)&rows.items, &rows.n_items, err);
     if (status != HRF_OK)
         hrf_attempt_rows_release(&rows);
     else
@@ -314,35 +295,28 @@ enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject
     return hrf_store_finish(store, s, err);
 }
 
+static enum hrf_status read_event(sqlite3_stmt *s, void *item, struct hrf_error *err)
+{
+    bool failed = false;
+    struct hrf_event_row *row = item;
+    *row = (struct hrf_event_row){ .at_ms = sqlite3_column_int64(s, 0),
+                                   .subject = hrf_column_text(s, 1, &failed),
+                                   .text = hrf_column_text(s, 2, &failed) };
+    return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the events") : HRF_OK;
+}
+
 enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
                                      struct hrf_event_rows *out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
     struct hrf_event_rows rows = { NULL, 0 };
-    size_t capacity = 0;
-    bool has_row;
     HRF_TRY(hrf_store_prepare(store,
                               "SELECT at_ms, subject, text FROM event WHERE subject=?1 OR ?1 IS "
                               "NULL ORDER BY id",
                               &s, err));
     hrf_bind_text(s, 1, subject);
-    enum hrf_status status = hrf_store_step(store, s, &has_row, err);
-    while (status == HRF_OK && has_row) {
-        status = hrf_array_reserve((void **)&rows.items, &capacity, rows.n_items + 1,
-                                   sizeof rows.items[0], err);
-        if (status != HRF_OK)
-            break;
-        bool failed = false;
-        rows.items[rows.n_items++] = (struct hrf_event_row){
-            .at_ms = sqlite3_column_int64(s, 0),
-            .subject = hrf_column_text(s, 1, &failed),
-            .text = hrf_column_text(s, 2, &failed)
-        };
-        if (failed)
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the events");
-        else
-            status = hrf_store_step(store, s, &has_row, err);
-    }
+    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_event,
+                                                       (void **)&rows.items, &rows.n_items, err);
     if (status != HRF_OK)
         hrf_event_rows_release(&rows);
     else
