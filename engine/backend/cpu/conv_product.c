@@ -1,4 +1,5 @@
-/* conv_product.c - convolution as matrix products over pixels, own kernels.
+/* conv_product.c - convolution as matrix products over pixels, own kernels; and the matrix product
+ * of a layer that has none, whose rows are images of one pixel.
  *
  * A row of the product is what one output pixel sees: the channels of its window's pixels, zeros
  * where that lies outside the image. A thread takes blocks of output pixels whose rows fit its
@@ -385,6 +386,24 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
            hrf_shape_count(y) > 0 && (is_pixel || window_fits(w, k, y));
 }
 
+bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
+    if (!hrf_cpu_has_avx512() || a->transpose_a || a->alpha != 1 ||
+        hrf_shape_count(&y->shape) == 0 || y->shape.dims[1] < HRF_PANEL ||
+        !hrf_cpu_types_fit(graph, node) || !hrf_cpu_comes_at_run_time(graph, node) ||
+        hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) == NULL)
+        return false;
+    if (!has_bias)
+        return true;
+    const struct hrf_value *bias = &graph->values[node->inputs[HRF_CONV_BIAS]];
+    const bool one_each = hrf_shape_count(&bias->shape) == y->shape.dims[1] &&
+                          bias->shape.dims[bias->shape.rank - 1] == y->shape.dims[1];
+    return bias->data != NULL && a->beta == 1 && one_each;
+}
+
 static void choose_passes(struct product_kernel *k)
 {
     const int64_t row_floats = k->kernel[1] * k->channels;
@@ -417,14 +436,19 @@ static void choose_blocks(struct product_kernel *k)
     k->base.workspace_bytes = (size_t)(n_threads * scratch_floats(k)) * sizeof(float);
 }
 
-/* [m][c][rows][columns] to [m][rows][columns][c], as the rows of the product are. */
-static void turn_weights(const struct product_kernel *k, const float *w, float *turned)
+/* [m][c][rows][columns] (of a matrix [m][c], or [c][m]) to [m][rows][columns][c], as the rows of
+ * the product are. */
+static void turn_weights(const struct product_kernel *k, const struct hrf_node *node,
+                         const float *w, float *turned)
 {
     const int64_t area = k->kernel[0] * k->kernel[1];
+    const bool by_inputs = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
+    const int64_t m_step = by_inputs ? 1 : k->channels * area;
+    const int64_t c_step = by_inputs ? k->out_channels : area;
     for (int64_t m = 0; m < k->out_channels; m++)
         for (int64_t at = 0; at < area; at++)
             for (int64_t c = 0; c < k->channels; c++)
-                *turned++ = w[(m * k->channels + c) * area + at];
+                *turned++ = w[m * m_step + c * c_step + at];
 }
 
 static enum hrf_status prepare_constants(struct product_kernel *k, const struct hrf_graph *graph,
@@ -439,7 +463,7 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
     if (turned == NULL || k->weights == NULL || k->bias == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", node->name,
                              n_bytes);
-    turn_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
+    turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t pass = 0; pass < k->n_passes; pass++)
         hrf_product_pack(turned + pass * pass_depth, 1, depth,
                          least(depth - pass * pass_depth, pass_depth), k->out_channels,
@@ -451,6 +475,12 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
     return HRF_OK;
 }
 
+/* Of an image, or of a matrix, whose rows are images of one pixel. */
+static int64_t size_along(const struct hrf_shape *shape, int32_t axis)
+{
+    return axis < shape->rank ? shape->dims[axis] : 1;
+}
+
 static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
                         const struct hrf_node *node)
 {
@@ -460,17 +490,19 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     k->type = x->dtype;
     k->out_type = y->dtype;
     k->channels = x->shape.dims[1];
-    k->rows = x->shape.dims[2];
-    k->columns = x->shape.dims[3];
+    k->rows = size_along(&x->shape, 2);
+    k->columns = size_along(&x->shape, 3);
     k->out_channels = y->shape.dims[1];
-    k->out_rows = y->shape.dims[2];
-    k->out_columns = y->shape.dims[3];
+    k->out_rows = size_along(&y->shape, 2);
+    k->out_columns = size_along(&y->shape, 3);
     k->n_pixels = y->shape.dims[0] * k->out_rows * k->out_columns;
+    const struct hrf_window pixel = { .stride = { 1, 1 }, .dilation = { 1, 1 } };
+    const struct hrf_window *window = node->op == HRF_OP_GEMM ? &pixel : &node->attributes.window;
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        k->kernel[i] = w->dims[2 + i];
-        k->stride[i] = node->attributes.window.stride[i];
-        k->dilation[i] = node->attributes.window.dilation[i];
-        k->pad[i] = node->attributes.window.pad_begin[i];
+        k->kernel[i] = node->op == HRF_OP_GEMM ? 1 : w->dims[2 + i];
+        k->stride[i] = window->stride[i];
+        k->dilation[i] = window->dilation[i];
+        k->pad[i] = window->pad_begin[i];
     }
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
 }

@@ -246,6 +246,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return compile_own(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF)
         return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
+    if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
+        return hrf_cpu_product_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_RESIZE)
         return hrf_resize_compile(graph, node, out, err);
     if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE)
