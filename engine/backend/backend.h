@@ -48,6 +48,14 @@ struct hrf_kernel {
     enum hrf_status (*run)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                            struct hrf_error *err);
     void (*destroy)(struct hrf_kernel *kernel);
+    /* Both NULL, or: whether this kernel can run part by part together with `next`, whose only
+     * input is this one's output, so that the second reads what is still in the caches; and that.
+     * The results are those of one after the other. The second's output must be disjoint from the
+     * first's inputs as well; both calls have the same workspace. */
+    bool (*leads)(const struct hrf_kernel *kernel, const struct hrf_kernel *next);
+    enum hrf_status (*run_both)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
+                                struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                struct hrf_error *err);
     const char *implementation; /* "brgconv:avx512_core", "winograd:avx512"; lives as the kernel */
     size_t workspace_bytes;     /* scratch that any other kernel may use before and after */
     size_t weight_bytes;        /* packed constants held by the kernel */

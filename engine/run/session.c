@@ -111,7 +111,9 @@ static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_er
     session->inputs = hrf_calloc(total + 1, sizeof(const void *));
     session->part_inputs = hrf_calloc(most + 1, sizeof(const void *));
     session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
-    if (session->inputs == NULL || session->part_inputs == NULL || session->calls == NULL)
+    session->leads = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->leads[0]);
+    if (session->inputs == NULL || session->part_inputs == NULL || session->calls == NULL ||
+        session->leads == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", plan->n_steps);
     return HRF_OK;
 }
@@ -131,6 +133,7 @@ static void bind_calls(struct hrf_session *session)
             if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
                 *at = hrf_session_buffer(session, node->inputs[k]);
     }
+    hrf_session_pair_steps(session);
 }
 
 enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes, void **out,
@@ -431,6 +434,7 @@ void hrf_session_destroy(struct hrf_session *session)
     hrf_free(session->inputs);
     hrf_free(session->part_inputs);
     hrf_free(session->calls);
+    hrf_free(session->leads);
     hrf_free(session->pixels);
     hrf_plan_destroy(session->plan);
     hrf_graph_destroy(session->graph);

@@ -75,6 +75,15 @@ static enum hrf_status communicate(struct hrf_session *session, const struct hrf
     return hrf_peers_end(session->peers, index, call->output, err);
 }
 
+static enum hrf_status run_pair(struct hrf_session *session, int32_t i, struct hrf_error *err)
+{
+    struct hrf_kernel *kernel = session->kernels[i];
+    if (session->peers != NULL)
+        HRF_TRY(hrf_peers_progress(session->peers, err));
+    return kernel->run_both(kernel, &session->calls[i], session->kernels[i + 1],
+                            &session->calls[i + 1], err);
+}
+
 static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct hrf_error *err)
 {
     const struct hrf_step *step = &session->plan->steps[i];
@@ -103,7 +112,10 @@ enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_er
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        HRF_TRY(run_step(session, i, err));
+        if (session->leads[i])
+            HRF_TRY(run_pair(session, i, err));
+        else if (i == 0 || !session->leads[i - 1])
+            HRF_TRY(run_step(session, i, err));
         const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
         if (is_done_after(session->plan, i))
             HRF_TRY(show(session, node->outputs[0], err));

@@ -210,19 +210,18 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 
 /* ---- running ---- */
 
-/* The pixels of the next block, as good a guess as any for what this thread reads next; each pass
- * asks for its part. */
-static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t block,
-                                   int64_t pass)
+/* The pixels after `end`, as good a guess as any for what this thread reads next; each pass asks
+ * for its part. */
+static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
+                                   int64_t most, int64_t pass)
 {
-    const int64_t first = (block + 1) * k->block;
-    const int64_t n = block + 1 < k->n_blocks ? k->block : 0;
+    const int64_t n = least(most, k->n_pixels - first);
     const int64_t per_pixel = k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t area = k->stride[0] * k->stride[1];
     const int64_t n_bytes = n * area * per_pixel / k->n_passes;
     return (struct hrf_ahead){ .memory = x + first * area * per_pixel + pass * n_bytes,
                                .n_bytes = n_bytes,
-                               .weights_are_far = block == 0 || k->large,
+                               .weights_are_far = first == most || k->large,
                                .y_is_far = true };
 }
 
@@ -252,21 +251,20 @@ static int64_t scratch_floats(const struct product_kernel *k)
 
 /* Some pixels by some columns of the output. */
 struct part {
-    int64_t block, first, n;   /* pixels */
+    int64_t first, n;          /* pixels */
     int64_t column, n_columns; /* whole panels, but for the last */
     const char *x;
     char *y;
 };
 
 static struct part part_of(const struct product_kernel *k, const struct hrf_kernel_call *call,
-                           int64_t block, int64_t slice)
+                           int64_t first, int64_t n, int64_t slice)
 {
-    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL), first = block * k->block;
+    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
     const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
     const int64_t end = least(n_panels * (slice + 1) / k->n_slices * HRF_PANEL, k->out_channels);
-    return (struct part){ .block = block,
-                          .first = first,
-                          .n = least(k->n_pixels - first, k->block),
+    return (struct part){ .first = first,
+                          .n = least(k->n_pixels - first, n),
                           .column = column,
                           .n_columns = end - column,
                           .x = call->inputs[HRF_CONV_X],
@@ -282,7 +280,7 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
         const float *rows = (const float *)(const void *)p->x + p->first * k->channels;
         const int64_t n_rows = least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
         const int64_t depth = n_rows * k->kernel[1] * k->channels;
-        const struct hrf_ahead ahead = next_block(k, p->x, p->block, pass);
+        const struct hrf_ahead ahead = next_block(k, p->x, p->first + p->n, p->n, pass);
         const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
         if (k->gathers) {
             gather(k, p->x, p->first, p->n, pass, gathered);
@@ -311,19 +309,59 @@ static void run_part(const struct product_kernel *k, const struct part *p, float
                                p->n_columns);
 }
 
+static void bring_residual(const struct product_kernel *k, const struct hrf_kernel_call *call)
+{
+    if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
+        memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
+               (size_t)(k->n_pixels * k->out_channels) * hrf_dtype_size(k->out_type));
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
     (void)err;
     const struct product_kernel *k = (const struct product_kernel *)base;
-    if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
-        memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
-               (size_t)(k->n_pixels * k->out_channels) * hrf_dtype_size(k->out_type));
     const int64_t n_parts = k->n_blocks * k->n_slices;
+    bring_residual(k, call);
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n_parts; i++) {
-        const struct part part = part_of(k, call, i % k->n_blocks, i / k->n_blocks);
+        const struct part part = part_of(k, call, i % k->n_blocks * k->block, k->block,
+                                         i / k->n_blocks);
         run_part(k, &part, (float *)call->workspace + omp_get_thread_num() * scratch_floats(k));
+    }
+    return HRF_OK;
+}
+
+/* Pixel by pixel, all columns at once, with weights of both that the caches can hold. */
+static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next)
+{
+    if (next->run != run)
+        return false;
+    const struct product_kernel *k = (const struct product_kernel *)base;
+    const struct product_kernel *n = (const struct product_kernel *)next;
+    return window_is_a_pixel(n) && n->stride[0] == 1 && n->stride[1] == 1 && k->n_slices == 1 &&
+           n->n_slices == 1 && !k->large && !n->large;
+}
+
+/* Blocks as small as either wants them: what the first leaves is still there for the second. */
+static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                struct hrf_error *err)
+{
+    (void)err;
+    const struct product_kernel *k = (const struct product_kernel *)base;
+    const struct product_kernel *n = (const struct product_kernel *)next;
+    const int64_t block = least(k->block, n->block);
+    const int64_t floats = scratch_floats(k) > scratch_floats(n) ? scratch_floats(k)
+                                                                 : scratch_floats(n);
+    bring_residual(k, call);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t first = 0; first < k->n_pixels; first += block) {
+        float *scratch = (float *)call->workspace + omp_get_thread_num() * floats;
+        const struct part part = part_of(k, call, first, block, 0);
+        const struct part next_part = part_of(n, next_call, first, block, 0);
+        run_part(k, &part, scratch);
+        run_part(n, &next_part, scratch);
     }
     return HRF_OK;
 }
@@ -517,6 +555,8 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run,
                                    .destroy = destroy,
+                                   .leads = leads,
+                                   .run_both = run_both,
                                    .implementation = HRF_CPU_NAME(x_type, "product:avx512") };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;

@@ -1,0 +1,69 @@
+/* session_pairs.c - which steps run together with the one after them: where a kernel can do both
+ * part by part, so that the second finds its input in the caches, and the plan, which thinks that
+ * one step is over before the next begins, has not given the second's output the place of anything
+ * that the first still reads. */
+#include "engine/run/session_private.h"
+
+static int64_t value_bytes(const struct hrf_value *value)
+{
+    return hrf_shape_count(&value->shape) * (int64_t)hrf_dtype_size(value->dtype);
+}
+
+static bool overlap(const struct hrf_session *session, int32_t a, int32_t b)
+{
+    const char *at_a = hrf_session_buffer(session, a), *at_b = hrf_session_buffer(session, b);
+    return at_a < at_b + value_bytes(&session->graph->values[b]) &&
+           at_b < at_a + value_bytes(&session->graph->values[a]);
+}
+
+static bool comes_at_run_time(const struct hrf_session *session, int32_t value)
+{
+    return value >= 0 && session->graph->values[value].data == NULL;
+}
+
+static const struct hrf_node *node_of(const struct hrf_session *session, int32_t step)
+{
+    return &session->graph->nodes[session->plan->steps[step].node];
+}
+
+static bool runs_whole(const struct hrf_session *session, int32_t step)
+{
+    return session->plan->steps[step].part == HRF_PART_WHOLE && session->kernels[step] != NULL;
+}
+
+/* The second reads what the first makes, and nothing else. */
+static bool follows(const struct hrf_session *session, const struct hrf_node *first,
+                    const struct hrf_node *second)
+{
+    bool reads = false;
+    for (int32_t i = 0; i < second->n_inputs; i++) {
+        if (!comes_at_run_time(session, second->inputs[i]))
+            continue;
+        if (second->inputs[i] != first->outputs[0])
+            return false;
+        reads = true;
+    }
+    return reads;
+}
+
+static bool can_lead(const struct hrf_session *session, int32_t step)
+{
+    if (!runs_whole(session, step) || !runs_whole(session, step + 1))
+        return false;
+    const struct hrf_kernel *kernel = session->kernels[step], *next = session->kernels[step + 1];
+    const struct hrf_node *first = node_of(session, step), *second = node_of(session, step + 1);
+    if (kernel->leads == NULL || !kernel->leads(kernel, next) || !follows(session, first, second))
+        return false;
+    for (int32_t i = 0; i < first->n_inputs; i++)
+        if (comes_at_run_time(session, first->inputs[i]) &&
+            overlap(session, first->inputs[i], second->outputs[0]))
+            return false;
+    return true;
+}
+
+void hrf_session_pair_steps(struct hrf_session *session)
+{
+    for (int32_t i = 0; i + 1 < session->plan->n_steps; i++)
+        session->leads[i] = (i == 0 || !session->leads[i - 1]) && session->device.ops == NULL &&
+                            can_lead(session, i);
+}

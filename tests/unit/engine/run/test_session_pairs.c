@@ -1,0 +1,94 @@
+/* Steps that run together, part by part: the bits are those of one after the other, and nothing is
+ * written over what the first still reads. */
+#include "tests/unit/unit.h"
+
+#include "engine/backend/cpu/product.h"
+#include "engine/run/session_private.h"
+#include "tests/ops/build.h"
+
+#include <string.h>
+
+enum { N_NETWORKS = 60, N_BLOCKS = 3 };
+
+/* Blocks of a residual network, each of which leads over to the next one: 1x1, sometimes 3x3, 1x1
+ * and the sum with what came in. Without the 3x3 the next block's first output gets the place of
+ * what the last convolution reads. */
+static struct hrf_graph *bottlenecks(uint64_t seed)
+{
+    struct build b = build_start(seed);
+    const int64_t wide = 16 * build_pick(&b, 2, 12), side = build_pick(&b, 5, 23);
+    int32_t x = build_input(&b, SHAPE(build_pick(&b, 1, 3), wide, side, side));
+    for (int i = 0; i < N_BLOCKS; i++) {
+        const int64_t narrow = 16 * build_pick(&b, 1, 5);
+        int32_t y = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, x, wide, narrow, 1, 1, true));
+        if (build_pick(&b, 0, 1) == 0)
+            y = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, y, narrow, narrow, 3, 1, true));
+        y = build_plain_conv(&b, y, narrow, wide, 1, 1, true);
+        x = build_unary(&b, HRF_OP_RELU, build_binary(&b, HRF_OP_ADD, y, x));
+    }
+    return build_finish(&b, &x, 1);
+}
+
+static void fill(struct hrf_session *session, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    float *x = hrf_session_input(session, 0);
+    const int64_t n = hrf_shape_count(hrf_session_input_shape(session, 0));
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)(2 * hrf_random_unit(&random) - 1);
+}
+
+static int32_t count_pairs(const struct hrf_session *session)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < session->plan->n_steps; i++)
+        n += session->leads[i];
+    return n;
+}
+
+/* Returns how many pairs there were. */
+static int32_t check(const struct hrf_graph *graph, const char *precision, int32_t n_threads,
+                     uint64_t seed)
+{
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = precision,
+                                               .n_threads = n_threads };
+    HRF_AUTO(hrf_session) session = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_session_create(graph, &config, &session, &err) != HRF_OK)
+        fail_msg("%s: %s", precision, err.text);
+    fill(session, seed);
+    assert_int_equal(hrf_session_run(session, &err), HRF_OK);
+    const size_t n_bytes = (size_t)hrf_shape_count(hrf_session_output_shape(session, 0)) *
+                           sizeof(float);
+    HRF_AUTO_FREE float *together = hrf_alloc(n_bytes);
+    memcpy(together, hrf_session_output(session, 0), n_bytes);
+    fill(session, seed);
+    for (int32_t i = 0; i < session->plan->n_steps; i++)
+        assert_int_equal(hrf_session_time_step(session, i, &err), HRF_OK);
+    assert_memory_equal(hrf_session_output(session, 0), together, n_bytes);
+    return count_pairs(session);
+}
+
+static void steps_that_run_together_give_the_bits_of_one_after_the_other(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = { "fp32", "bf16", "fp16" };
+    int32_t n_pairs = 0;
+    for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
+        struct hrf_graph *graph = bottlenecks(seed);
+        n_pairs += check(graph, precisions[seed % 3], 1 + (int32_t)(seed % 4), seed);
+        hrf_graph_destroy(graph);
+    }
+    print_message("%d pairs in %d networks\n", n_pairs, N_NETWORKS);
+    if (hrf_cpu_has_avx512())
+        assert_true(n_pairs > N_NETWORKS / 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_that_run_together_give_the_bits_of_one_after_the_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
