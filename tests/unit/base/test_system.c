@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "base/random.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
@@ -16,21 +17,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char directory[64];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
-    return mkdtemp(directory) != NULL ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
-}
 
 static void paths_are_taken_apart_at_the_last_slash_and_dot(void **state)
 {

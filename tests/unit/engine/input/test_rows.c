@@ -1,4 +1,5 @@
 /* Parts of a large region, read by any number of threads, against the region's own pixels. */
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include "engine/input/rows.h"
@@ -10,8 +11,6 @@
 #include <string.h>
 
 enum { SIDE = 1500, SIZE = 1100, LEFT = -60, TOP = 90 };
-
-static char folder[64];
 
 /* Where a pixel is, in its colours. */
 static void place_pixel(const void *context, int level, uint32_t x, uint32_t y,
@@ -31,7 +30,7 @@ static struct hrf_slide *open_slide(void)
     };
     struct hrf_slide *slide = NULL;
     char path[128];
-    pyramid_path(folder, "rows.tif", path);
+    pyramid_path(directory, "rows.tif", path);
     pyramid_write(&p, path);
     assert_int_equal(hrf_slide_open(path, &slide, NULL), HRF_OK);
     return slide;
@@ -95,24 +94,10 @@ static void every_part_is_what_the_region_has_there(void **state)
             check_part(slide, &boxes[i], n);
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_is_what_the_region_has_there),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -1,37 +1,21 @@
 /* From a dataset on disk to rows, every layout by value; files are empty, for no slide is opened.
  */
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include "base/path.h"
 #include "orchestrator/ingest/ingest.h"
-#include "tests/unit/tiler/pyramid.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
-
 static void put(const char *name, const char *text)
 {
     struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
-    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    if (hrf_path_make_directories(directory, &err) != HRF_OK ||
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
+    HRF_AUTO_FREE char *parent = hrf_path_directory(path);
+    if (hrf_path_make_directories(parent, &err) != HRF_OK ||
         hrf_file_write_atomic(path, text, strlen(text), &err) != HRF_OK)
         fail_msg("%s", err.text);
 }
@@ -76,7 +60,7 @@ static struct cohort ingest(const char *dataset)
     struct hrf_findings findings = HRF_FINDINGS_INIT;
     HRF_AUTO(hrf_workflow) w = NULL;
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    HRF_AUTO_FREE char *where = hrf_path_join(folder, "w.yaml");
+    HRF_AUTO_FREE char *where = hrf_path_join(directory, "w.yaml");
     put("model.onnx", "");
     hrf_strbuf_addf(&text, "version: 1\nmodel: {file: model.onnx}\ndataset: %s\n", dataset);
     if (hrf_workflow_parse(text.text, text.length, where, NULL, 0, &w, &findings, &c.err) != HRF_OK)
@@ -279,7 +263,7 @@ static void no_allocation_may_fail_unseen(void **state)
     struct hrf_findings findings = HRF_FINDINGS_INIT;
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_workflow) w = NULL;
-    HRF_AUTO_FREE char *where = hrf_path_join(folder, "w.yaml");
+    HRF_AUTO_FREE char *where = hrf_path_join(directory, "w.yaml");
     static const char text[] = "version: 1\nmodel: {file: model.onnx}\n"
                                "dataset: {layout: csv, csv: c/order.csv}\nprecision: [int8]\n"
                                "calibrate: {slides: {layout: files, files: ['c/*']}}\n";
@@ -313,5 +297,5 @@ int main(void)
         cmocka_unit_test(slides_of_the_calibration_stand_behind_the_cohort_and_are_not_evaluated),
         cmocka_unit_test(no_allocation_may_fail_unseen),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

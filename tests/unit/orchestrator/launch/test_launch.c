@@ -7,6 +7,7 @@
 #include "schema/record/job.h"
 #include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
@@ -17,30 +18,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char directory[64];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
-    return mkdtemp(directory) != NULL ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
-}
-
-static const char *file(const char *name)
-{
-    static char path[2][128];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", directory, name);
-    return path[turn];
-}
 
 static char *text_of(const char *name)
 {

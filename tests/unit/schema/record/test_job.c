@@ -3,34 +3,12 @@
 #include "base/path.h"
 #include "schema/record/job.h"
 #include "schema/record/sentinel.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static char directory[64];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
-    return mkdtemp(directory) != NULL ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
-}
-
-static const char *file(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return path;
-}
 
 static void write_text(const char *name, const char *text)
 {

@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "schema/record/sentinel.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
@@ -12,21 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static char directory[64];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
-    return mkdtemp(directory) != NULL ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
-}
 
 static struct hrf_sentinel example(void)
 {

@@ -1,7 +1,7 @@
 #include "tests/unit/schema/store/store_fixture.h"
 
-#include "base/path.h"
 #include "base/process.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <signal.h>
@@ -11,19 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char directory[64];
-
 int fixture_make(void **state)
 {
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/hrf-test-XXXXXX");
-    return mkdtemp(directory) != NULL ? 0 : -1;
+    return make_directory(state);
 }
 
 int fixture_remove(void **state)
 {
-    (void)state;
-    return hrf_path_remove_tree(directory, NULL) == HRF_OK ? 0 : -1;
+    return remove_directory(state);
 }
 
 const char *fixture_directory(void)
@@ -33,11 +28,7 @@ const char *fixture_directory(void)
 
 const char *fixture_file(const char *name)
 {
-    static char path[2][128];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", directory, name);
-    return path[turn];
+    return file(name);
 }
 
 struct hrf_store *fixture_open(enum hrf_store_mode mode)

@@ -1,6 +1,7 @@
 /* The patch reader against a slow reference that follows the definition in patch_reader.h. */
 #include "base/hash.h"
 #include "base/random.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/slide/slide.h"
@@ -11,28 +12,12 @@
 #include <string.h>
 #include <tiffio.h>
 
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
-
 static struct hrf_slide *make_slide(const struct pyramid *pyramid, const char *name)
 {
     char path[128];
     struct hrf_slide *slide = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    pyramid_path(folder, name, path);
+    pyramid_path(directory, name, path);
     pyramid_write(pyramid, path);
     if (hrf_slide_open(path, &slide, &err) != HRF_OK)
         fail_msg("%s", err.text);
@@ -403,5 +388,5 @@ int main(void)
         cmocka_unit_test(rows_read_apart_are_those_of_the_whole_patch),
         cmocka_unit_test(threads_that_share_a_slide_read_the_same),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

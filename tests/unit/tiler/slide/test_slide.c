@@ -1,6 +1,7 @@
 /* Opening, information, resolution and reading of slides, real ones and made ones. */
 #include "base/hash.h"
 #include "base/path.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/slide/slide.h"
@@ -11,22 +12,6 @@
 #include <string.h>
 #include <tiffio.h>
 #include <unistd.h>
-
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
 
 static void need_real(void)
 {
@@ -55,7 +40,7 @@ static struct hrf_slide *open_real(const char *name)
 static struct hrf_slide *make_slide(const struct pyramid *pyramid, const char *name)
 {
     char path[128];
-    pyramid_path(folder, name, path);
+    pyramid_path(directory, name, path);
     pyramid_write(pyramid, path);
     return open_slide(path);
 }
@@ -77,13 +62,13 @@ static void what_is_not_a_slide_is_refused_each_with_its_own_reason(void **state
 {
     (void)state;
     char path[128], real[512];
-    pyramid_path(folder, "nowhere.svs", path);
+    pyramid_path(directory, "nowhere.svs", path);
     refused(path, HRF_E_USER, "does not exist");
-    refused(folder, HRF_E_USER, "is a folder");
-    pyramid_path(folder, "empty.tif", path);
+    refused(directory, HRF_E_USER, "is a folder");
+    pyramid_path(directory, "empty.tif", path);
     assert_int_equal(hrf_file_write_atomic(path, "", 0, NULL), HRF_OK);
     refused(path, HRF_E_USER, "is empty (0 bytes)");
-    pyramid_path(folder, "text.svs", path);
+    pyramid_path(directory, "text.svs", path);
     assert_int_equal(hrf_file_write_atomic(path, "no slide", 8, NULL), HRF_OK);
     refused(path, HRF_E_USER, "knows no format for it");
     refused("/dev/null", HRF_E_USER, "is not a regular file");
@@ -104,7 +89,7 @@ static void running_out_of_memory_while_opening_is_a_status(void **state)
     struct pyramid p = { .n_levels = 1, .level = { { 64, 64 } } };
     char path[128];
     hrf_slide_close(make_slide(&p, "small.tif"));
-    pyramid_path(folder, "small.tif", path);
+    pyramid_path(directory, "small.tif", path);
     for (int n = 1; n <= 2; n++) {
         struct hrf_slide *slide = NULL;
         hrf_alloc_fail_after(n);
@@ -227,7 +212,7 @@ static void levels_smaller_than_their_tiles_are_never_blank(void **state)
     assert_true(rgb[0] != 255 || rgb[1] != 255 || rgb[2] != 255);
     struct pyramid tiny = { .tile = 64, .n_levels = 1, .level = { { 100, 20 } } };
     char path[128];
-    pyramid_path(folder, "tiny.tif", path);
+    pyramid_path(directory, "tiny.tif", path);
     pyramid_write(&tiny, path);
     refused(path, HRF_E_UNSUPPORTED, "is 100 x 20 px, smaller than one of its own tiles");
     tiny.jpeg = true;
@@ -444,5 +429,5 @@ int main(void)
         cmocka_unit_test(a_philips_slide_has_its_spacing_from_openslide_and_left_out_tiles_white),
         cmocka_unit_test(damaged_philips_xml_gives_nothing),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
