@@ -339,8 +339,8 @@ static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next)
         return false;
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
-    return window_is_a_pixel(n) && n->stride[0] == 1 && n->stride[1] == 1 && k->n_slices == 1 &&
-           n->n_slices == 1 && !k->large && !n->large;
+    return window_is_a_pixel(n) && n->stride[0] == 1 && n->stride[1] == 1 && !n->has_residual &&
+           k->n_slices == 1 && n->n_slices == 1 && !k->large && !n->large;
 }
 
 /* Blocks as small as either wants them: what the first leaves is still there for the second. */

@@ -23,6 +23,9 @@ static struct hrf_graph *bottlenecks(uint64_t seed)
         int32_t y = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, x, wide, narrow, 1, 1, true));
         if (build_pick(&b, 0, 1) == 0)
             y = build_unary(&b, HRF_OP_RELU, build_plain_conv(&b, y, narrow, narrow, 3, 1, true));
+        if (build_pick(&b, 0, 1) == 0) /* its own input is its residual */
+            y = build_binary(&b, HRF_OP_ADD, build_plain_conv(&b, y, narrow, narrow, 1, 1, true),
+                             y);
         y = build_plain_conv(&b, y, narrow, wide, 1, 1, true);
         x = build_unary(&b, HRF_OP_RELU, build_binary(&b, HRF_OP_ADD, y, x));
     }
