@@ -48,6 +48,9 @@ tell() { # what went wrong: with all that helps to see why
     echo "--- driver"; tail -n 15 "$scratch/driver.err" 2>/dev/null
     echo "--- queue"; squeue -h -r -t all -o '%i|%T|%r|%N|%j' 2>/dev/null | tail -n 20
     echo "--- jobs"; ls -d "$run"/jobs/*.a* 2>/dev/null; ls "$gate/starts"
+    echo "--- attempts"; sqlite3 "$run/run.db" "SELECT * FROM attempt" 2>/dev/null | tail -n 20
+    echo "--- events"; sqlite3 "$run/run.db" "SELECT * FROM event" 2>/dev/null | tail -n 20
+    echo "--- files"; find "$run"/jobs/*.a* -type f -printf '%P %s\n' 2>/dev/null | tail -n 60
     tail -n 3 "$run"/jobs/*/log "$run"/jobs/array*/*.out 2>/dev/null | tail -n 30
     echo "FAILED: $*"
     [ -z "$driver" ] || kill -KILL "$driver" 2>/dev/null
