@@ -38,11 +38,6 @@ struct integer_winograd {
     int8_t *weights; /* [n_panels][9][channels / 2][PANEL][2], with slack */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 struct place {
     int64_t image, row, column; /* of the tile's first output */
 };
@@ -188,8 +183,8 @@ static bool sums_come_out_right(const struct hrf_value *x, const struct hrf_valu
 
 static int64_t count_tiles(const struct hrf_shape *y)
 {
-    return y->dims[0] * ceil_div(y->dims[2], HRF_WINOGRAD_OUT) *
-           ceil_div(y->dims[3], HRF_WINOGRAD_OUT);
+    return y->dims[0] * hrf_ceil_div(y->dims[2], HRF_WINOGRAD_OUT) *
+           hrf_ceil_div(y->dims[3], HRF_WINOGRAD_OUT);
 }
 
 /* In cycles of one thread: 64 products of shorts a cycle or 128 of bytes, at 85 %; the transforms
@@ -200,7 +195,7 @@ static bool is_faster(const struct hrf_shape *y, int64_t c)
 {
     const double margin = 0.7;
     const double tiles = (double)count_tiles(y), channels = (double)c;
-    const double m = (double)(ceil_div(y->dims[1], PANEL) * PANEL);
+    const double m = (double)(hrf_ceil_div(y->dims[1], PANEL) * PANEL);
     const double products = tiles * POINTS * channels * m / (64 * 0.85);
     const double transforms = tiles * (channels / 32 * 300 + m / 16 * 340);
     const double weights = channels * m / 32 * 250;
@@ -312,12 +307,12 @@ static void choose_blocks(struct integer_winograd *k)
     const int64_t n_threads = k->backend->n_threads;
     k->tile_pitch = k->channels + PITCH_SLACK;
     k->block_pitch = POINTS * TILES * k->tile_pitch;
-    k->n_blocks = ceil_div(k->n_tiles, TILES);
-    k->n_panels = ceil_div(k->out_channels, PANEL);
+    k->n_blocks = hrf_ceil_div(k->n_tiles, TILES);
+    k->n_panels = hrf_ceil_div(k->out_channels, PANEL);
     int64_t chunk = CHUNK_BYTES / 2 / k->block_pitch;
     chunk = chunk < n_threads ? n_threads : chunk;
     chunk = chunk < k->n_blocks ? chunk : k->n_blocks;
-    k->chunk = ceil_div(k->n_blocks, ceil_div(k->n_blocks, chunk)); /* all of one size */
+    k->chunk = hrf_ceil_div(k->n_blocks, hrf_ceil_div(k->n_blocks, chunk)); /* all of one size */
     k->n_parts = k->n_panels % n_threads == 0 || k->n_panels > 4 * n_threads ? 1 : n_threads;
     k->base.workspace_bytes = (size_t)(k->chunk * k->block_pitch +
                                        n_threads * (panel_numbers(k) + 2 * SUMS)) *
@@ -338,8 +333,8 @@ static void take_shapes(struct integer_winograd *k, const struct hrf_graph *grap
     k->out_columns = y->dims[3];
     k->pad[0] = node->attributes.window.pad_begin[0];
     k->pad[1] = node->attributes.window.pad_begin[1];
-    k->tile_rows = ceil_div(k->out_rows, HRF_WINOGRAD_OUT);
-    k->tile_columns = ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
+    k->tile_rows = hrf_ceil_div(k->out_rows, HRF_WINOGRAD_OUT);
+    k->tile_columns = hrf_ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
     k->n_tiles = count_tiles(y);
     k->is_signed = input->dtype == HRF_S8;
     k->zero_point = input->quantization.zero_point;

@@ -55,16 +55,6 @@ struct product_kernel {
     float *weights, *bias;
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- what a row of the product is gathered from ---- */
 
 struct place {
@@ -131,9 +121,9 @@ static struct span span_of(const struct product_kernel *k, int axis, int64_t at)
     const int64_t from = at * k->stride[axis] - k->pad[axis];
     struct span span = { .from = from, .first = 0, .end = n };
     if (from < 0)
-        span.first = least(ceil_div(-from, step), n);
+        span.first = hrf_least(hrf_ceil_div(-from, step), n);
     if (from + (n - 1) * step >= size)
-        span.end = from < size ? ceil_div(size - from, step) : 0;
+        span.end = from < size ? hrf_ceil_div(size - from, step) : 0;
     return span;
 }
 
@@ -201,7 +191,7 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
                    int64_t pass, float *to)
 {
     const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
-    const int64_t begin = pass * k->pass_rows, end = least(begin + k->pass_rows, k->kernel[0]);
+    const int64_t begin = pass * k->pass_rows, end = hrf_least(begin + k->pass_rows, k->kernel[0]);
     if (window_is_a_pixel(k) && k->stride[0] == 1 && k->stride[1] == 1)
         take(k, x + first * pixel_bytes, n, to, k->pitch);
     else
@@ -215,7 +205,7 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
                                    int64_t most, int64_t pass)
 {
-    const int64_t n = least(most, k->n_pixels - first);
+    const int64_t n = hrf_least(most, k->n_pixels - first);
     const int64_t per_pixel = k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t area = k->stride[0] * k->stride[1];
     const int64_t n_bytes = n * area * per_pixel / k->n_passes;
@@ -260,11 +250,12 @@ struct part {
 static struct part part_of(const struct product_kernel *k, const struct hrf_kernel_call *call,
                            int64_t first, int64_t n, int64_t slice)
 {
-    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
-    const int64_t end = least(n_panels * (slice + 1) / k->n_slices * HRF_PANEL, k->out_channels);
+    const int64_t end = hrf_least(n_panels * (slice + 1) / k->n_slices * HRF_PANEL,
+                                  k->out_channels);
     return (struct part){ .first = first,
-                          .n = least(k->n_pixels - first, n),
+                          .n = hrf_least(k->n_pixels - first, n),
                           .column = column,
                           .n_columns = end - column,
                           .x = call->inputs[HRF_CONV_X],
@@ -278,7 +269,7 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
 {
     for (int64_t pass = 0; pass < k->n_passes; pass++) {
         const float *rows = (const float *)(const void *)p->x + p->first * k->channels;
-        const int64_t n_rows = least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
+        const int64_t n_rows = hrf_least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
         const int64_t depth = n_rows * k->kernel[1] * k->channels;
         const struct hrf_ahead ahead = next_block(k, p->x, p->first + p->n, p->n, pass);
         const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
@@ -351,7 +342,7 @@ static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel
     (void)err;
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
-    const int64_t block = least(k->block, n->block);
+    const int64_t block = hrf_least(k->block, n->block);
     const int64_t floats = scratch_floats(k) > scratch_floats(n) ? scratch_floats(k)
                                                                  : scratch_floats(n);
     bring_residual(k, call);
@@ -382,7 +373,7 @@ static void destroy(struct hrf_kernel *base)
  * channels' time, 10 % of 128's), and the calls for each row of the window. */
 static double own_cycles(int64_t depth, int64_t columns, int64_t kernel_rows)
 {
-    const int64_t whole = ceil_div(columns, HRF_PANEL) * HRF_PANEL;
+    const int64_t whole = hrf_ceil_div(columns, HRF_PANEL) * HRF_PANEL;
     return (double)(depth * whole) / (32 * 0.94) + 0.45 * (double)depth +
            25.0 * (double)kernel_rows;
 }
@@ -446,9 +437,9 @@ static void choose_passes(struct product_kernel *k)
 {
     const int64_t row_floats = k->kernel[1] * k->channels;
     const int64_t most = row_floats < PASS_DEPTH ? PASS_DEPTH / row_floats : 1;
-    k->n_passes = ceil_div(k->kernel[0], most);
-    k->pass_rows = ceil_div(k->kernel[0], k->n_passes);
-    k->n_passes = ceil_div(k->kernel[0], k->pass_rows);
+    k->n_passes = hrf_ceil_div(k->kernel[0], most);
+    k->pass_rows = hrf_ceil_div(k->kernel[0], k->n_passes);
+    k->n_passes = hrf_ceil_div(k->kernel[0], k->pass_rows);
     k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
     k->pitch = k->pass_rows * row_floats;
     k->pass_floats = hrf_product_packed_count(k->pitch, k->out_channels);
@@ -457,7 +448,7 @@ static void choose_passes(struct product_kernel *k)
 static void choose_blocks(struct product_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
-    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     const int64_t row_bytes = k->pass_rows * k->kernel[1] * k->channels * (int64_t)sizeof(float);
     k->large = (int64_t)k->pass_floats * k->n_passes * (int64_t)sizeof(float) > LARGE_WEIGHTS;
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / TILE * TILE;
@@ -467,10 +458,10 @@ static void choose_blocks(struct product_kernel *k)
     if (few_pixels && n_panels >= n_threads)
         k->n_slices = n_threads;
     else if (k->n_pixels < 4 * n_threads * block) /* as many for each */
-        block = ceil_div(k->n_pixels,
-                         ceil_div(ceil_div(k->n_pixels, block), n_threads) * n_threads);
-    k->block = least(block, k->n_pixels);
-    k->n_blocks = ceil_div(k->n_pixels, k->block);
+        block = hrf_ceil_div(k->n_pixels,
+                             hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);
+    k->block = hrf_least(block, k->n_pixels);
+    k->n_blocks = hrf_ceil_div(k->n_pixels, k->block);
     k->base.workspace_bytes = (size_t)(n_threads * scratch_floats(k)) * sizeof(float);
 }
 
@@ -504,7 +495,7 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
     turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t pass = 0; pass < k->n_passes; pass++)
         hrf_product_pack(turned + pass * pass_depth, 1, depth,
-                         least(depth - pass * pass_depth, pass_depth), k->out_channels,
+                         hrf_least(depth - pass * pass_depth, pass_depth), k->out_channels,
                          k->weights + (size_t)pass * k->pass_floats);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     if (bias != NULL)

@@ -47,11 +47,6 @@ struct winograd_kernel {
     float *bias, *zeros; /* zeros: one pixel outside the image */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 struct place {
     int64_t image, row, column; /* of the tile's first output */
 };
@@ -111,7 +106,7 @@ struct part {
 static struct part part_of(const struct winograd_kernel *k, int64_t i)
 {
     const int64_t block = i % k->n_blocks, slice = i / k->n_blocks;
-    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     struct part p = { .first = k->n_tiles * block / k->n_blocks,
                       .column = n_panels * slice / k->n_slices * HRF_PANEL };
     p.n = k->n_tiles * (block + 1) / k->n_blocks - p.first;
@@ -257,8 +252,8 @@ static double direct_cycles(const struct hrf_shape *y, int64_t c, int32_t n_thre
 
 static int64_t count_tiles(const struct hrf_shape *y)
 {
-    return y->dims[0] * ceil_div(y->dims[2], HRF_WINOGRAD_OUT) *
-           ceil_div(y->dims[3], HRF_WINOGRAD_OUT);
+    return y->dims[0] * hrf_ceil_div(y->dims[2], HRF_WINOGRAD_OUT) *
+           hrf_ceil_div(y->dims[3], HRF_WINOGRAD_OUT);
 }
 
 bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -315,15 +310,10 @@ static enum hrf_status prepare_constants(struct winograd_kernel *k, const struct
     return HRF_OK;
 }
 
-static int64_t at_most(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void choose_blocks(struct winograd_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
-    const int64_t n_panels = ceil_div(k->out_channels, HRF_PANEL);
+    const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     const int64_t channels = k->channels > k->out_channels ? k->channels : k->out_channels;
     const int64_t tile_bytes = N_SLOTS * (channels + PITCH_SLACK) * (int64_t)sizeof(float);
     k->is_large = k->channels * k->out_channels * HRF_WINOGRAD_POINTS * (int64_t)sizeof(float) >
@@ -331,16 +321,16 @@ static void choose_blocks(struct winograd_kernel *k)
     int64_t block = BLOCK_TILES;
     if (k->is_large && LARGE_BLOCK_BYTES / tile_bytes > block)
         block = LARGE_BLOCK_BYTES / tile_bytes;
-    int64_t n_blocks = ceil_div(k->n_tiles, block);
+    int64_t n_blocks = hrf_ceil_div(k->n_tiles, block);
     if (!k->is_large || k->n_tiles / n_threads >= MIN_LARGE_BLOCK)
-        n_blocks = ceil_div(n_blocks, n_threads) * n_threads; /* as many for each thread */
+        n_blocks = hrf_ceil_div(n_blocks, n_threads) * n_threads; /* as many for each thread */
     else if (k->n_tiles / MIN_LARGE_BLOCK > n_blocks)
         n_blocks = k->n_tiles / MIN_LARGE_BLOCK;
-    k->n_slices = k->is_large ? at_most(ceil_div(n_threads, n_blocks), n_panels) : 1;
-    k->block = ceil_div(k->n_tiles, n_blocks);
-    k->n_blocks = ceil_div(k->n_tiles, k->block);
+    k->n_slices = k->is_large ? hrf_least(hrf_ceil_div(n_threads, n_blocks), n_panels) : 1;
+    k->block = hrf_ceil_div(k->n_tiles, n_blocks);
+    k->n_blocks = hrf_ceil_div(k->n_tiles, k->block);
     k->v_pitch = k->channels + PITCH_SLACK;
-    k->m_pitch = at_most(ceil_div(n_panels, k->n_slices) * HRF_PANEL, k->out_channels) +
+    k->m_pitch = hrf_least(hrf_ceil_div(n_panels, k->n_slices) * HRF_PANEL, k->out_channels) +
                  PITCH_SLACK;
     k->slot = k->block * (k->v_pitch > k->m_pitch ? k->v_pitch : k->m_pitch) + PITCH_SLACK;
     k->base.workspace_bytes = (size_t)(n_threads * N_SLOTS * k->slot) * sizeof(float);
@@ -372,8 +362,8 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     k->out_columns = y->dims[3];
     k->pad[0] = node->attributes.window.pad_begin[0];
     k->pad[1] = node->attributes.window.pad_begin[1];
-    k->tile_rows = ceil_div(k->out_rows, HRF_WINOGRAD_OUT);
-    k->tile_columns = ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
+    k->tile_rows = hrf_ceil_div(k->out_rows, HRF_WINOGRAD_OUT);
+    k->tile_columns = hrf_ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
     k->n_tiles = count_tiles(y);
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
     choose_blocks(k);

@@ -92,4 +92,15 @@ void hrf_cpu_prepare_batch_norm(struct hrf_spec *spec);
 /* The fused activation over a run of n elements, in place. */
 void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n);
 
+/* For how much of what is cut up. */
+static inline int64_t hrf_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t hrf_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 #endif
