@@ -200,8 +200,8 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 
 /* ---- running ---- */
 
-/* The pixels after `end`, as good a guess as any for what this thread reads next; each pass asks
- * for its part. */
+/* At most `most` pixels from `first` on, as good a guess as any for what this thread reads next;
+ * each pass asks for its part. */
 static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
                                    int64_t most, int64_t pass)
 {
@@ -211,7 +211,8 @@ static struct hrf_ahead next_block(const struct product_kernel *k, const char *x
     const int64_t n_bytes = n * area * per_pixel / k->n_passes;
     return (struct hrf_ahead){ .memory = x + first * area * per_pixel + pass * n_bytes,
                                .n_bytes = n_bytes,
-                               .weights_are_far = first == most || k->large,
+                               .weights_are_far = first == most ||
+                                                  k->large, /* before: the first block */
                                .y_is_far = true };
 }
 
