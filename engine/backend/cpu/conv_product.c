@@ -205,14 +205,14 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
                                    int64_t most, int64_t pass)
 {
+    const bool was_first = first == most; /* the block before these pixels */
     const int64_t n = hrf_least(most, k->n_pixels - first);
     const int64_t per_pixel = k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t area = k->stride[0] * k->stride[1];
     const int64_t n_bytes = n * area * per_pixel / k->n_passes;
     return (struct hrf_ahead){ .memory = x + first * area * per_pixel + pass * n_bytes,
                                .n_bytes = n_bytes,
-                               .weights_are_far = first == most ||
-                                                  k->large, /* before: the first block */
+                               .weights_are_far = was_first || k->large,
                                .y_is_far = true };
 }
 
