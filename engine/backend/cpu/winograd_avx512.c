@@ -56,11 +56,11 @@ static inline void transform_output(const __m512 x[IN], __m512 y[], int step)
 /* Inlined at once, or the compiler finds that prefetches have no effect and drops them. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* 36 streams are more than the hardware foresees. */
-INLINE void ask_for_points(const float *points, int64_t pitch, bool to_write)
+/* So many streams are more than the hardware foresees. */
+INLINE void ask_for_points(const float *points, int n, int64_t pitch, bool to_write)
 {
 #pragma GCC unroll 36
-    for (int point = 0; point < HRF_WINOGRAD_POINTS; point++) {
+    for (int point = 0; point < n; point++) {
         const char *line = (const char *)(points + point * pitch);
         if (to_write)
             _mm_prefetch(line, _MM_HINT_ET0);
@@ -84,17 +84,20 @@ static inline __m512 read_pixel(enum hrf_dtype dtype, const char *pixel, int64_t
                                activation);
 }
 
-/* All of it is inlined once for each case, so that the usual ones ask nothing of a pixel. */
+/* Half of the points over all channels, then the other half: 18 lines written at a time come twice
+ * as fast as 36 where they lie beyond the second-level cache. All of it is inlined once for each
+ * case, so that the usual ones ask nothing of a pixel. */
 INLINE void read_as(enum hrf_dtype dtype, const char *const pixels[HRF_WINOGRAD_POINTS],
                     int64_t channels, const struct hrf_cpu_prologue *p,
                     const struct hrf_epilogue *activation, float *v, int64_t pitch, bool is_far)
 {
-    for (int64_t c = 0; c < channels; c += LANES, v += LANES) {
-        if (is_far)
-            ask_for_points(v + LANES, pitch, true);
 #pragma GCC unroll 2
-        for (int half = 0; half < 2; half++) {
+    for (int half = 0; half < 2; half++) {
+        float *to = v + half * (HRF_WINOGRAD_POINTS / 2) * pitch;
+        for (int64_t c = 0; c < channels; c += LANES, to += LANES) {
             __m512 lines[IN / 2 * IN], line[IN], done[IN];
+            if (is_far)
+                ask_for_points(to + LANES, HRF_WINOGRAD_POINTS / 2, pitch, true);
 #pragma GCC unroll 6
             for (int column = 0; column < IN; column++) {
 #pragma GCC unroll 5
@@ -106,10 +109,9 @@ INLINE void read_as(enum hrf_dtype dtype, const char *const pixels[HRF_WINOGRAD_
             for (int row = 0; row < IN / 2; row++) {
                 transform_input(lines + row * IN, done, 1, 0);
                 transform_input(lines + row * IN, done + IN / 2, 1, 1);
-                float *const to = v + (half * IN / 2 + row) * IN * pitch;
 #pragma GCC unroll 6
                 for (int column = 0; column < IN; column++)
-                    _mm512_storeu_ps(to + column * pitch, done[column]);
+                    _mm512_storeu_ps(to + (row * IN + column) * pitch, done[column]);
             }
         }
     }
@@ -151,7 +153,7 @@ INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch
         __m512 lines[OUT * IN], line[IN], done[OUT];
         const __m512 bias = hrf_bias(e->bias, c, ALL);
         if (is_far)
-            ask_for_points(m + LANES, pitch, false);
+            ask_for_points(m + LANES, HRF_WINOGRAD_POINTS, pitch, false);
         for (int i = 0; i < HRF_WINOGRAD_OUTPUTS; i++)
             _mm_prefetch(outputs[i] + (c + Y_AHEAD * LANES) * size, _MM_HINT_ET0);
 #pragma GCC unroll 6
