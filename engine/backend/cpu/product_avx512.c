@@ -74,30 +74,30 @@ enum {
     _mm512_mask_storeu_ps(y + (i)*t->y_pitch, t->mask[0], x##i);                                   \
     _mm512_mask_storeu_ps(y + (i)*t->y_pitch + 16, t->mask[1], y##i);
 
-/* A tile's steps in three stretches, which differ in what they ask for. */
-enum {
-    MEMORY,  /* what the caller reads next, or the next panel */
-    ROWS,    /* the next tile's rows of y, two each time */
-    RESTART, /* the same, and the weights with which the next tile begins */
-    N_STRETCHES,
-};
-
-struct stretch {
-    const char *far;  /* the first two lines asked for, then two every `far_step` */
-    int64_t far_step; /* bytes */
-    int64_t ahead;    /* bytes from the weights that are used to those asked for */
-    int64_t times;    /* UNROLL steps each */
-};
-
+/* A tile's steps, UNROLL at a time, and what they ask for: first what the caller reads next, or the
+ * next panel; then the next tile's rows of y, two each time; last, beside those, the weights with
+ * which the next tile begins. */
 struct tile {
     const char *a, *w;
     const float *bias;
     float *y;
-    int64_t a_pitch, y_pitch; /* floats */
-    struct stretch stretches[N_STRETCHES];
-    int64_t rest;      /* steps after those */
-    __mmask16 mask[2]; /* which of the panel's columns exist */
+    int64_t a_pitch, y_pitch;  /* floats */
+    int64_t times;             /* UNROLL steps each */
+    int64_t rows_left;         /* times left when the rows of y begin; 0: they are not asked for */
+    int64_t restart_left;      /* the same of the weights of the next tile */
+    const char *memory, *rows; /* the first two lines asked for */
+    int64_t memory_step, rows_step; /* bytes from them to the next two */
+    int64_t restart;                /* bytes from the weights that are used to the next tile's */
+    int64_t rest;                   /* steps after those */
+    __mmask16 mask[2];              /* which of the panel's columns exist */
 };
+
+/* Without a branch, which would be mispredicted once a tile. */
+#define SWITCH(when, what, to)                                                                     \
+    __asm__("cmpq %2, %1\n\tcmoveq %3, %0"                                                         \
+            : "+r"(what)                                                                           \
+            : "r"(times), "m"(t->when), "m"(t->to)                                                 \
+            : "cc");
 
 #define DEFINE_TILE(n)                                                                             \
     static void tile_##n(const struct tile *t, const struct hrf_epilogue *e)                       \
@@ -111,12 +111,12 @@ struct tile {
         {                                                                                          \
             ROWS_##n(ADD_RESIDUAL)                                                                 \
         }                                                                                          \
-        for (const struct stretch *s = t->stretches; s < t->stretches + N_STRETCHES; s++) {        \
-            const char *far = s->far;                                                              \
-            const int64_t far_step = s->far_step, ahead = s->ahead;                                \
-            for (int64_t times = s->times; times > 0; times--) {                                   \
+        const char *far = t->memory;                                                               \
+        int64_t far_step = t->memory_step, ahead = AHEAD * STEP_BYTES;                             \
+        for (int64_t times = t->times; times > 0; times--) {                                       \
+            SWITCH(rows_left, far, rows)                                                           \
+            SWITCH(rows_left, far_step, rows_step) SWITCH(restart_left, ahead, restart)            \
                 ALL_STEPS(n) ADVANCE(UNROLL) far += 2 * far_step;                                  \
-            }                                                                                      \
         }                                                                                          \
         for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
             STEP(n, 0) ADVANCE(1)                                                                  \
@@ -177,43 +177,29 @@ struct lines {
     int64_t n_bytes; /* left */
 };
 
-static void ask_for(struct lines *lines, struct stretch *stretch, const char *if_none)
-{
-    const int64_t n_bytes = stretch->times * FAR * LINE;
-    stretch->far = lines->n_bytes > 0 ? lines->at : if_none;
-    stretch->far_step = lines->n_bytes > 0 ? 2 * LINE : 0;
-    lines->at += n_bytes;
-    lines->n_bytes -= n_bytes;
-}
-
-/* How a tile's steps are divided among the stretches. */
+/* How a tile's steps are divided. */
 static void divide(struct tile *t, int64_t depth, bool y_is_far)
 {
-    const int64_t all = depth / UNROLL, most = y_is_far ? HRF_MAX_ROWS / 2 : 0;
-    const int64_t restart = all < AHEAD / UNROLL ? all : AHEAD / UNROLL;
-    const int64_t rows = all < most ? all : most;
-    t->stretches[RESTART].times = restart;
-    t->stretches[ROWS].times = rows > restart ? rows - restart : 0;
-    t->stretches[MEMORY].times = all - restart - t->stretches[ROWS].times;
-    t->stretches[MEMORY].ahead = t->stretches[ROWS].ahead = AHEAD * STEP_BYTES;
+    const int64_t most = HRF_MAX_ROWS / 2, restart = AHEAD / UNROLL;
+    t->times = depth / UNROLL;
     t->rest = depth % UNROLL;
+    t->rows_left = !y_is_far ? 0 : t->times < most ? t->times : most;
+    t->restart_left = t->times < restart ? t->times : restart;
 }
 
 /* For a tile whose next one's rows of y begin at next_y, in the same panel or (is_last) the next.
  */
-static void plan_tile(struct tile *t, struct lines *lines, bool y_is_far, const char *next_y,
-                      int64_t row_bytes, int64_t panel_bytes, bool is_last)
+static void plan_tile(struct tile *t, struct lines *lines, const char *next_y, int64_t panel_bytes,
+                      bool is_last)
 {
-    struct stretch *s = t->stretches;
-    ask_for(lines, &s[MEMORY], t->w);
-    s[RESTART].ahead = AHEAD * STEP_BYTES - (is_last ? 0 : panel_bytes);
-    if (!y_is_far) {
-        ask_for(lines, &s[RESTART], t->w);
-        return;
-    }
-    s[ROWS].far = next_y;
-    s[RESTART].far = next_y + 2 * s[ROWS].times * row_bytes;
-    s[ROWS].far_step = s[RESTART].far_step = row_bytes;
+    const bool has_lines = lines->n_bytes > 0;
+    const int64_t n_bytes = (t->times - t->rows_left) * FAR * LINE;
+    t->memory = has_lines ? lines->at : t->w;
+    t->memory_step = has_lines ? 2 * LINE : 0;
+    lines->at += n_bytes;
+    lines->n_bytes -= n_bytes;
+    t->rows = next_y;
+    t->restart = AHEAD * STEP_BYTES - (is_last ? 0 : panel_bytes);
 }
 
 void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
@@ -230,6 +216,7 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
     struct tile t = { .a_pitch = a_pitch, .y_pitch = y_pitch };
     struct lines memory = { ahead->memory, ahead->n_bytes };
     divide(&t, depth, ahead->y_is_far);
+    t.rows_step = row_bytes;
     for (int64_t column = 0; column < columns; column += HRF_PANEL) {
         t.w = (const char *)(packed + column * depth);
         t.bias = epilogue->bias != NULL ? epilogue->bias + column : NULL;
@@ -243,8 +230,7 @@ void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, in
             const int64_t n = least + (i < n_larger);
             const bool is_last = i + 1 == n_tiles;
             char *const next = is_last ? top + HRF_PANEL * size : at + n * row_bytes;
-            plan_tile(&t, panel.n_bytes > 0 ? &panel : &memory, ahead->y_is_far, next, row_bytes,
-                      panel_bytes, is_last);
+            plan_tile(&t, panel.n_bytes > 0 ? &panel : &memory, next, panel_bytes, is_last);
             t.y = (float *)(void *)at;
             if (epilogue->type == HRF_F32)
                 tiles[n](&t, epilogue);
