@@ -92,7 +92,8 @@ struct hrf_executor_ops {
                               struct hrf_job_handle *handles, enum hrf_submit_outcome *outcome,
                               struct hrf_error *err);
     /* Once a tick; asks the scheduler when that is due, without waiting for the answer. *is_new:
-     * look() may say otherwise than before. Never fails: what cannot be asked stays as it was. */
+     * look() or trouble() may say otherwise than before. Never fails: what cannot be asked stays as
+     * it was. */
     void (*poll)(struct hrf_executor *executor, bool *is_new);
     void (*look)(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                  struct hrf_job_view *out);
@@ -108,7 +109,8 @@ struct hrf_executor_ops {
     /* Why a job waits, for people: what goes after "waiting ". *never: it will not run unless
      * something is changed. NULL: jobs do not wait here. */
     const char *(*say)(const struct hrf_job_view *view, bool *never);
-    /* Why the scheduler cannot be asked at present, "" when it can. NULL: it always can. */
+    /* Why the scheduler cannot be asked at present, "" when it can; only poll() finds out that it
+     * can again. NULL: it always can. */
     const char *(*trouble)(const struct hrf_executor *executor);
 };
 
@@ -122,6 +124,10 @@ static inline void hrf_executor_destroy(struct hrf_executor *executor)
 {
     if (executor != NULL)
         executor->ops->destroy(executor);
+}
+static inline const char *hrf_executor_trouble(const struct hrf_executor *executor)
+{
+    return executor->ops->trouble != NULL ? executor->ops->trouble(executor) : "";
 }
 
 /* Adds a copy of `word`. */

@@ -510,7 +510,8 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
 {
     bool is_new;
     *changed = false;
-    if (run->n_live == 0)
+    /* Without a job it is only asked until it answers again: so long nothing is submitted. */
+    if (run->n_live == 0 && hrf_executor_trouble(run->executor)[0] == '\0')
         return HRF_OK;
     run->executor->ops->poll(run->executor, &is_new);
     if (is_new && run->executor->quiet_ms > 0)
@@ -518,7 +519,7 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
     HRF_TRY(hrf_store_begin(run->store, err));
     enum hrf_status status = HRF_OK;
     int64_t left = LOOKS;
-    size_t i = run->next_look % run->n_live;
+    size_t i = run->n_live > 0 ? run->next_look % run->n_live : 0;
     for (size_t n = 0; n < run->n_live && left > 0 && status == HRF_OK; n++) {
         if (is_worth_a_look(&run->live[i])) {
             status = look_at(run, &run->live[i], changed, err);
@@ -527,7 +528,7 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
         i = (i + 1) % run->n_live;
     }
     run->next_look = i;
-    if (status == HRF_OK && is_new)
+    if (status == HRF_OK && (is_new || *changed))
         status = run_tell_queue(run, changed, err);
     if (!*changed) {
         hrf_store_rollback(run->store);

@@ -16,7 +16,7 @@ struct waiting {
 };
 
 struct standing {
-    int64_t n_running, n_unsure, n_waiting;
+    int64_t n_jobs, n_running, n_unsure, n_waiting, n_unheard;
     struct waiting reasons[MAX_REASONS];
     size_t n_reasons;
 };
@@ -47,6 +47,8 @@ static void describe(const struct standing *s, const char *trouble, struct hrf_s
         hrf_strbuf_addf(out, "%s%lld %s (%s)", i == 0 ? ": " : ", ", (long long)s->reasons[i].n,
                         s->reasons[i].text,
                         s->reasons[i].reason[0] != '\0' ? s->reasons[i].reason : "no reason given");
+    if (s->n_unheard > 0)
+        hrf_strbuf_addf(out, ", %lld of which nothing is heard yet", (long long)s->n_unheard);
     if (s->n_unsure > 0)
         hrf_strbuf_addf(out, ", %lld of which it is not known whether they were taken",
                         (long long)s->n_unsure);
@@ -67,20 +69,27 @@ static void warn_never(const struct standing *s, const char *before)
 
 enum hrf_status run_tell_queue(struct run *run, bool *changed, struct hrf_error *err)
 {
-    const struct hrf_executor_ops *ops = run->executor->ops;
-    struct standing s = { .n_running = 0 };
+    const char *trouble = hrf_executor_trouble(run->executor);
+    struct standing s = { .n_jobs = 0 };
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    if (ops->say == NULL)
+    if (run->executor->ops->say == NULL)
         return HRF_OK;
     for (size_t i = 0; i < run->n_live; i++) {
         const struct run_job *job = &run->live[i];
+        if (job->has_ended)
+            continue;
+        s.n_jobs++;
         s.n_running += job->view.sight == HRF_JOB_RUNNING;
         s.n_unsure += job->unsure_since_ms != 0;
+        s.n_unheard += job->view.sight == HRF_JOB_UNKNOWN && job->unsure_since_ms == 0;
         if (job->view.sight == HRF_JOB_WAITING)
             count_waiting(run, job, &s);
     }
-    if (run->n_live > 0)
-        describe(&s, ops->trouble != NULL ? ops->trouble(run->executor) : "", &text);
+    if (s.n_jobs > 0)
+        describe(&s, trouble, &text);
+    else if (trouble[0] != '\0')
+        hrf_strbuf_addf(&text, "nothing is there or submitted; the scheduler does not answer: %s",
+                        trouble);
     enum hrf_status status = hrf_strbuf_status(&text, err);
     if (status == HRF_OK && strcmp(text.text, run->queue) != 0) {
         warn_never(&s, run->queue);

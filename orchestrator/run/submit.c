@@ -366,10 +366,8 @@ enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *e
 {
     /* What int8 waits for first, then inference: its slides are ready, its results come earlier. */
     static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_INFER, HRF_TASK_TILE };
-    const struct hrf_executor *executor = run->executor;
     *submitted = false;
-    if (run_now_ms() < run->submit_after_ms ||
-        (executor->ops->trouble != NULL && executor->ops->trouble(executor)[0] != '\0'))
+    if (run_now_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
         return HRF_OK;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         if (!run->calibrate_only || kinds[k] != HRF_TASK_INFER)

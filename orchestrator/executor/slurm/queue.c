@@ -83,9 +83,11 @@ static uint64_t hash(const char *text, size_t n)
     return h;
 }
 
-static void note_failure(struct hrf_slurm_queue *q, const char *text)
+/* True: it is another trouble than before. */
+static bool note_failure(struct hrf_slurm_queue *q, const char *text)
 {
     const int64_t now = now_ms();
+    const bool is_new = strncmp(q->trouble, text, sizeof q->trouble - 1) != 0;
     if (q->failing_since_ms == 0) {
         q->failing_since_ms = now;
         q->interval_ms = hrf_slurm_wait_ms(SLOW_MS);
@@ -96,6 +98,7 @@ static void note_failure(struct hrf_slurm_queue *q, const char *text)
     if (q->interval_ms > hrf_slurm_wait_ms(LOST_MS))
         q->interval_ms = hrf_slurm_wait_ms(LOST_MS);
     q->next_ms = now + q->interval_ms;
+    return is_new;
 }
 
 static void note_answer(struct hrf_slurm_queue *q, bool changed, int64_t took_ms)
@@ -147,7 +150,8 @@ static void cancel_twins(struct hrf_slurm_queue *q)
     }
 }
 
-/* An answer of squeue, ours or another driver's; takes over its text. True: the table is new. */
+/* An answer of squeue, ours or another driver's; takes over its text. True: the table is new, or
+ * the trouble. */
 static bool hear(struct hrf_slurm_queue *q, struct hrf_slurm_news *news)
 {
     struct hrf_slurm_table table;
@@ -156,15 +160,13 @@ static bool hear(struct hrf_slurm_queue *q, struct hrf_slurm_news *news)
     if (!news->is_foreign)
         q->heard_ms = news->asked_ms;
     if (!news->well) {
-        note_failure(q, news->text);
+        const bool is_new = note_failure(q, news->text);
         hrf_free(news->text);
-        return false;
+        return is_new;
     }
     const uint64_t new_hash = hash(news->text, news->n_bytes);
-    if (hrf_slurm_table_parse(news->text, news->n_bytes, q->run_id, &table, &err) != HRF_OK) {
-        note_failure(q, err.text);
-        return false;
-    }
+    if (hrf_slurm_table_parse(news->text, news->n_bytes, q->run_id, &table, &err) != HRF_OK)
+        return note_failure(q, err.text);
     hrf_slurm_table_release(&q->table);
     q->table = table;
     q->has_table = true;

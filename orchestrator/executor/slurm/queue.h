@@ -23,7 +23,7 @@ HRF_CHECKED enum hrf_status hrf_slurm_queue_create(const char *run_id,
 void hrf_slurm_queue_destroy(struct hrf_slurm_queue *queue); /* NULL is fine */
 /* Where the first question is under way, until its end: nobody else need ask. */
 void hrf_slurm_queue_wait_for_limits(struct hrf_slurm_queue *queue);
-/* Once a tick. True: look() may say otherwise than before. */
+/* Once a tick. True: look() or trouble() may say otherwise than before. */
 bool hrf_slurm_queue_poll(struct hrf_slurm_queue *queue);
 void hrf_slurm_queue_look(struct hrf_slurm_queue *queue, const struct hrf_job_handle *handle,
                           struct hrf_job_view *out);
