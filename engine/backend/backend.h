@@ -1,7 +1,10 @@
 /* backend.h - what a device can do: operators compiled once for their shapes, then run.
  *
- * Memory layout, the same for every back end: dense; rank 4 lies in memory as N, H, W, C
- * although its shape is written N, C, H, W; any other rank lies in the order of its shape.
+ * Memory layout, the same for every back end: rank 4 lies in memory as N, H, W, C although its
+ * shape is written N, C, H, W; any other rank lies in the order of its shape. Both are dense, but
+ * for images that have a pitch (hrf_value.pitch): from one pixel's channels to the next one's there
+ * are so many elements, those beyond the channels without meaning. Only nodes that the back end
+ * said it takes them with (takes_pitch) see such.
  * Weights of a convolution are a constant in ONNX order; a back end packs them as it likes.
  *
  * Ownership: the caller owns every buffer that a call names and lends it for the call; a
@@ -224,6 +227,10 @@ struct hrf_backend_ops {
     /* Whether compile() takes this CONV (float, rank 4, without one so far) with a prologue, and
      * gains by it. Optional: NULL = never. */
     bool (*takes_prologue)(const struct hrf_graph *graph, const struct hrf_node *conv);
+    /* Whether compile() takes the node's input k (-1: its output), a float32 image, at a pitch
+     * (hrf_value.pitch) of any number of whole cache lines, alike the node's on a part of the
+     * image; a CONV's residual then has its output's pitch. Optional: NULL = never. */
+    bool (*takes_pitch)(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k);
     /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */
     void (*enter)(struct hrf_backend *backend);
 };
@@ -307,6 +314,7 @@ struct hrf_operand {
     bool present;
     enum hrf_dtype dtype;
     struct hrf_shape shape;
+    int64_t pitch; /* hrf_value_pitch() */
     struct hrf_quantization quantization;
     void *constant; /* heap copy in the layout above (a convolution's weights: ONNX order); NULL
                        when it comes at run time */

@@ -7,7 +7,7 @@
 static enum hrf_status copy_constant(const struct hrf_value *value, bool keep_order,
                                      struct hrf_operand *operand, struct hrf_error *err)
 {
-    const size_t n_bytes = (size_t)hrf_shape_count(&value->shape) * hrf_dtype_size(value->dtype);
+    const size_t n_bytes = (size_t)hrf_value_bytes(value);
     operand->constant = hrf_alloc_aligned(n_bytes > 0 ? n_bytes : 1, HRF_BUFFER_ALIGNMENT);
     if (operand->constant == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "constant '%s' of %zu bytes", value->name, n_bytes);
@@ -30,6 +30,7 @@ static enum hrf_status copy_operands(const struct hrf_graph *graph, const struct
         operand->present = true;
         operand->dtype = value->dtype;
         operand->shape = value->shape;
+        operand->pitch = hrf_value_pitch(value);
         operand->quantization = value->quantization;
         const bool is_kernel = (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE) &&
                                i == HRF_CONV_WEIGHTS;
@@ -54,9 +55,11 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
     spec->n_inputs = node->n_inputs;
     HRF_TRY(copy_operands(graph, node, spec, err));
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    spec->output = (struct hrf_operand){
-        .present = true, .dtype = y->dtype, .shape = y->shape, .quantization = y->quantization
-    };
+    spec->output = (struct hrf_operand){ .present = true,
+                                         .dtype = y->dtype,
+                                         .shape = y->shape,
+                                         .pitch = hrf_value_pitch(y),
+                                         .quantization = y->quantization };
     *out = spec;
     spec = NULL;
     return HRF_OK;

@@ -321,6 +321,9 @@ struct hrf_value {
     enum hrf_dtype dtype;
     struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
+    /* Of a rank-4 value that is computed: elements from one pixel's channels to the next pixel's,
+     * as it lies in memory; 0: as many as it has channels (plan/pitch.h). */
+    int64_t pitch;
     void *data; /* constants: dense, in shape order; NULL otherwise; heap; never changed */
     struct hrf_share
         *share;       /* with the same value of copies of the graph; NULL: data is its alone */
@@ -329,6 +332,13 @@ struct hrf_value {
      * that shape inference has computed; hrf_graph_compact() makes it a plain constant. */
     int32_t producer;
 };
+
+/* In memory, of a value whose shape is known. */
+int64_t hrf_value_bytes(const struct hrf_value *value);
+static inline int64_t hrf_value_pitch(const struct hrf_value *value)
+{
+    return value->pitch > 0 ? value->pitch : value->shape.dims[1];
+}
 
 struct hrf_graph {
     char *name;

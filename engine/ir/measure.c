@@ -167,8 +167,7 @@ static void hash_value(struct hrf_hash *hash, const struct hrf_graph *graph, int
     hrf_hash_int(hash, value->shape.rank);
     for (int32_t i = 0; i < value->shape.rank; i++)
         hrf_hash_int(hash, value->shape.dims[i]);
-    hrf_hash_field(hash, value->data,
-                   (size_t)hrf_shape_count(&value->shape) * hrf_dtype_size(value->dtype));
+    hrf_hash_field(hash, value->data, (size_t)hrf_value_bytes(value));
 }
 
 enum hrf_status hrf_graph_hash(const struct hrf_graph *graph, char out[65], struct hrf_error *err)

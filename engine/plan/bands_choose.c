@@ -49,7 +49,7 @@ static double weight_bytes(const struct hrf_graph *graph, const struct hrf_node 
     for (int32_t k = 0; k < node->n_inputs; k++) {
         const struct hrf_value *v = node->inputs[k] >= 0 ? &graph->values[node->inputs[k]] : NULL;
         if (v != NULL && v->data != NULL)
-            sum += (double)hrf_shape_count(&v->shape) * (double)hrf_dtype_size(v->dtype);
+            sum += (double)hrf_value_bytes(v);
     }
     return sum;
 }

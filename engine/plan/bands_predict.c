@@ -18,7 +18,7 @@ static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_no
     for (int32_t i = 0; i < node->n_inputs; i++) {
         const struct hrf_value *v = node->inputs[i] >= 0 ? &graph->values[node->inputs[i]] : NULL;
         if (v != NULL && v->data != NULL)
-            n_bytes += hrf_shape_count(&v->shape) * (int64_t)hrf_dtype_size(v->dtype);
+            n_bytes += hrf_value_bytes(v);
     }
     return n_bytes;
 }

@@ -1,5 +1,6 @@
 #include "engine/plan/halves.h"
 
+#include "engine/plan/pitch.h"
 #include "engine/plan/region.h"
 
 void hrf_halves_release(struct hrf_halves *halves)
@@ -54,6 +55,7 @@ static enum hrf_status copy_value(const struct cutting *c, struct hrf_graph *to,
     else
         HRF_TRY(hrf_graph_share_value(to, v, v->name, index, err));
     to->values[*index].quantization = v->quantization;
+    to->values[*index].pitch = v->pitch;
     return HRF_OK;
 }
 
@@ -174,7 +176,10 @@ static enum hrf_status cut_graph(struct cutting *c, struct hrf_error *err)
     for (int32_t n = c->cut; n < c->from->n_nodes; n++)
         if (c->in_tail[c->from->nodes[n].outputs[0]] < 0) /* else a mean that is there already */
             HRF_TRY(copy_node(c, c->to->tail, c->in_tail, &c->from->nodes[n], err));
-    return set_ends(c, err);
+    HRF_TRY(set_ends(c, err));
+    hrf_pitch_settle(c->to->head);
+    hrf_pitch_settle(c->to->tail);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bool borrows,

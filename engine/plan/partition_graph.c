@@ -2,6 +2,7 @@
 #include "engine/plan/kept.h"
 
 #include "base/strbuf.h"
+#include "engine/plan/pitch.h"
 
 struct building {
     const struct hrf_partition *p;
@@ -28,6 +29,7 @@ static enum hrf_status add_value(struct building *b, int32_t value, const char *
         return no_memory(err);
     HRF_TRY(hrf_graph_add_value(b->to, name, v->dtype, &shape, NULL, index, err));
     b->to->values[*index].quantization = v->quantization;
+    b->to->values[*index].pitch = v->pitch;
     return HRF_OK;
 }
 
@@ -323,6 +325,7 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_TRY(add_inputs(&b, err));
     HRF_TRY(add_nodes(&b, err));
     HRF_TRY(set_ends(&b, err));
+    hrf_pitch_settle(graph);
     *out = graph;
     graph = NULL;
     return HRF_OK;

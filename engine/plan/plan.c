@@ -35,7 +35,7 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node
         return false;
     const struct hrf_value *x = &graph->values[node->inputs[input]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    return hrf_shape_equal(&x->shape, &y->shape) &&
+    return hrf_shape_equal(&x->shape, &y->shape) && x->pitch == y->pitch &&
            hrf_dtype_size(x->dtype) == hrf_dtype_size(y->dtype);
 }
 
@@ -161,12 +161,12 @@ static int64_t aligned(int64_t n_bytes)
 static void add_buffer(struct hrf_plan *plan, const struct hrf_graph *graph,
                        const struct life *lives, int32_t value)
 {
-    int64_t n_bytes = hrf_shape_count(&graph->values[value].shape) *
-                      (int64_t)hrf_dtype_size(graph->values[value].dtype);
     plan->buffer_of[value] = plan->n_buffers;
-    plan->buffers[plan->n_buffers++] = (struct hrf_buffer){ .n_bytes = aligned(n_bytes),
-                                                            .first = lives[value].first,
-                                                            .last = lives[value].last };
+    plan->buffers[plan->n_buffers++] = (struct hrf_buffer){
+        .n_bytes = aligned(hrf_value_bytes(&graph->values[value])),
+        .first = lives[value].first,
+        .last = lives[value].last,
+    };
 }
 
 /* The value's buffer is `buffer`, which lives as long as it does. */
@@ -366,19 +366,13 @@ static enum hrf_status check_overlaps(const struct hrf_plan *plan, struct hrf_er
     return HRF_OK;
 }
 
-static int64_t bytes_of(const struct hrf_graph *graph, int32_t value)
-{
-    return hrf_shape_count(&graph->values[value].shape) *
-           (int64_t)hrf_dtype_size(graph->values[value].dtype);
-}
-
 /* Two values in one buffer that take some of the same bytes. */
 static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
                     int32_t b)
 {
     return plan->buffer_of[a] == plan->buffer_of[b] &&
-           plan->place_of[a] < plan->place_of[b] + bytes_of(graph, b) &&
-           plan->place_of[b] < plan->place_of[a] + bytes_of(graph, a);
+           plan->place_of[a] < plan->place_of[b] + hrf_value_bytes(&graph->values[b]) &&
+           plan->place_of[b] < plan->place_of[a] + hrf_value_bytes(&graph->values[a]);
 }
 
 static bool is_view(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)

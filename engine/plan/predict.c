@@ -121,8 +121,7 @@ static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_no
     for (int32_t i = 0; i < node->n_inputs; i++) {
         const int32_t v = node->inputs[i];
         if (v >= 0 && graph->values[v].data != NULL)
-            n_bytes += hrf_shape_count(&graph->values[v].shape) *
-                       (int64_t)hrf_dtype_size(graph->values[v].dtype);
+            n_bytes += hrf_value_bytes(&graph->values[v]);
     }
     return n_bytes;
 }
@@ -178,12 +177,6 @@ static enum hrf_status add_step(struct writer *w, const struct hrf_graph *graph,
     return s->kind != HRF_STEP_BEGIN ? end_exchange(w, graph, s->node, err) : HRF_OK;
 }
 
-static int64_t value_bytes(const struct hrf_graph *graph, int32_t value)
-{
-    return hrf_shape_count(&graph->values[value].shape) *
-           (int64_t)hrf_dtype_size(graph->values[value].dtype);
-}
-
 /* The first and last node of the whole graph that the place has a part in. */
 static void find_nodes(const struct hrf_partition *p, int32_t place, struct hrf_predicted_rank *out)
 {
@@ -207,7 +200,8 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
     HRF_TRY(hrf_partition_graph(partition, index, &graph, err));
     HRF_TRY(hrf_plan_create(graph, &plan, err));
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        HRF_TRY(add_copy(&w, LABEL_FEED, (double)value_bytes(graph, graph->inputs[i]), err));
+        HRF_TRY(add_copy(&w, LABEL_FEED, (double)hrf_value_bytes(&graph->values[graph->inputs[i]]),
+                         err));
     for (int32_t i = 0; i < plan->n_steps; i++)
         HRF_TRY(add_step(&w, graph, plan, &plan->steps[i], err));
     place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + w.largest_message;
@@ -237,7 +231,7 @@ static int32_t mirror(const struct hrf_partition *p, int32_t place)
 static int64_t output_bytes(const struct maker *m, int32_t i, int64_t n_images)
 {
     const struct hrf_graph *graph = m->partition->graph;
-    return value_bytes(graph, graph->outputs[i]) / m->shares.per_microbatch * n_images;
+    return hrf_value_bytes(&graph->values[graph->outputs[i]]) / m->shares.per_microbatch * n_images;
 }
 
 static enum hrf_status add_outputs(const struct maker *m, int32_t rank, enum hrf_sim_kind kind,

@@ -3,6 +3,7 @@
 #include "base/process.h"
 #include "engine/backend/backend.h"
 #include "engine/passes/passes.h"
+#include "engine/plan/pitch.h"
 #include "engine/plan/plan.h"
 #include "engine/run/session_private.h"
 
@@ -195,8 +196,7 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
                              (double)(arena + workspace) / 0x1p30);
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         memset(hrf_session_input(session, i), 0,
-               (size_t)hrf_shape_count(hrf_session_input_shape(session, i)) *
-                   hrf_dtype_size(session->graph->values[session->graph->inputs[i]].dtype));
+               (size_t)hrf_value_bytes(&session->graph->values[session->graph->inputs[i]]));
     bind_calls(session);
     return HRF_OK;
 }
@@ -294,6 +294,8 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     if (ops->takes_prologue != NULL && !config->every_tensor &&
         find_precision(config->precision)->type != HRF_S8)
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
+    if (ops->takes_pitch != NULL && !config->every_tensor)
+        hrf_pitch_set(prepared, ops->takes_pitch);
     *out = prepared;
     prepared = NULL;
     return HRF_OK;

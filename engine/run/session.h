@@ -31,7 +31,7 @@ struct hrf_session_config {
     int32_t n_threads;          /* 0 = all that the process may use */
     int64_t memory_limit_bytes; /* 0 = none; over it: HRF_E_NOMEM naming both numbers */
     /* Every place where a value can go low is a tensor, for those who look at them
-     * (hrf_session_observe): convolutions take in nothing that stands before them. */
+     * (hrf_session_observe), and dense: convolutions take in nothing that stands before them. */
     bool every_tensor;
     bool is_lent; /* it has no arena and workspace of its own: hrf_session_lend() */
     /* Input 0 is fed as RGB bytes (hrf_session_pixels), which become floats by this form on the

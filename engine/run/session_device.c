@@ -10,8 +10,7 @@
 
 static size_t bytes_of(const struct hrf_session *session, int32_t value)
 {
-    const struct hrf_value *v = &session->graph->values[value];
-    return (size_t)hrf_shape_count(&v->shape) * hrf_dtype_size(v->dtype);
+    return (size_t)hrf_value_bytes(&session->graph->values[value]);
 }
 
 static enum hrf_status allocate_host(struct hrf_session *session, size_t n_bytes, void *place,

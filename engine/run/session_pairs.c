@@ -4,16 +4,11 @@
  * that the first still reads. */
 #include "engine/run/session_private.h"
 
-static int64_t value_bytes(const struct hrf_value *value)
-{
-    return hrf_shape_count(&value->shape) * (int64_t)hrf_dtype_size(value->dtype);
-}
-
 static bool overlap(const struct hrf_session *session, int32_t a, int32_t b)
 {
     const char *at_a = hrf_session_buffer(session, a), *at_b = hrf_session_buffer(session, b);
-    return at_a < at_b + value_bytes(&session->graph->values[b]) &&
-           at_b < at_a + value_bytes(&session->graph->values[a]);
+    return at_a < at_b + hrf_value_bytes(&session->graph->values[b]) &&
+           at_b < at_a + hrf_value_bytes(&session->graph->values[a]);
 }
 
 static bool comes_at_run_time(const struct hrf_session *session, int32_t value)

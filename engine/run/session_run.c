@@ -49,6 +49,9 @@ static inline bool has_every_tensor(const struct hrf_graph *graph)
     for (int32_t i = 0; i < graph->n_nodes; i++)
         if (hrf_node_has_prologue(&graph->nodes[i]))
             return false;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].pitch > 0)
+            return false;
     return true;
 }
 

@@ -7,10 +7,10 @@
  * the pixels, threads share the columns instead, so that each weight is read by one thread only.
  *
  * Blocks are gathered into the workspace first, unless the window is one pixel, every pixel has an
- * output, and the pitch of a pixel's channels is no multiple of 4 KiB: all 14 rows of a tile would
- * then compete for the 8 lines of one set of the first-level cache (at 2 KiB there are two sets,
- * which is enough). They are gathered, too, where there is a prologue or they have 16 bits: both
- * are dealt with on the way.
+ * output, and the pitch of the pixels is no multiple of 4 KiB: all 14 rows of a tile would then
+ * compete for the 8 lines of one set of the first-level cache (at 2 KiB there are two sets, which
+ * is enough; images between such kernels are given a better pitch, plan/pitch.h). They are
+ * gathered, too, where there is a prologue or they have 16 bits: both are dealt with on the way.
  *
  * A large window goes through in passes of some of its rows each, whose sums wait in the output
  * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
@@ -49,7 +49,8 @@ struct product_kernel {
     bool sums_apart; /* in the workspace, as floats, as the output has 16 bits */
     bool large;      /* the weights: every block reads them anew from beyond the second level */
     enum hrf_dtype type, out_type;
-    int64_t pitch; /* floats from one pixel's row to the next */
+    int64_t pitch;            /* floats from one pixel's row of the product to the next */
+    int64_t x_pitch, y_pitch; /* numbers from pixel to pixel of the image; of output and residual */
     struct hrf_epilogue epilogue;
     struct hrf_cpu_prologue prologue;
     float *weights, *bias;
@@ -80,9 +81,10 @@ static void advance(const struct product_kernel *k, struct place *at)
     at->image++;
 }
 
-/* n pixels that follow each other, as floats; `pitch`: from one to the next of those. */
-static void take(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
-                 int64_t pitch)
+/* n pixels that follow each other without a gap, as floats; `pitch`: from one to the next of those.
+ */
+static void take_dense(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
+                       int64_t pitch)
 {
     const float *floats = (const float *)(const void *)pixels;
     const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
@@ -101,6 +103,19 @@ static void take(const struct product_kernel *k, const char *pixels, int64_t n, 
         for (int64_t i = 0; i < n; i++)
             memcpy(to + i * pitch, floats + i * k->channels, (size_t)k->channels * sizeof(float));
     }
+}
+
+static int64_t pixel_bytes(const struct product_kernel *k)
+{
+    return k->x_pitch * (int64_t)hrf_dtype_size(k->type);
+}
+
+static void take(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
+                 int64_t pitch)
+{
+    const int64_t at_once = k->x_pitch == k->channels ? n : 1;
+    for (int64_t i = 0; i < n; i += at_once)
+        take_dense(k, pixels + i * pixel_bytes(k), at_once, to + i * pitch, pitch);
 }
 
 static void zero(const struct product_kernel *k, int64_t n, float *to)
@@ -131,18 +146,17 @@ static struct span span_of(const struct product_kernel *k, int axis, int64_t at)
 static void take_row(const struct product_kernel *k, const char *row, struct span span, float *to)
 {
     const int64_t step = k->dilation[1], n = span.end - span.first;
-    const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
     if (n <= 0) {
         zero(k, k->kernel[1], to);
         return;
     }
     zero(k, span.first, to);
     if (step == 1)
-        take(k, row + (span.from + span.first) * pixel_bytes, n, to + span.first * k->channels,
+        take(k, row + (span.from + span.first) * pixel_bytes(k), n, to + span.first * k->channels,
              k->channels);
     else
         for (int64_t i = span.first; i < span.end; i++)
-            take(k, row + (span.from + i * step) * pixel_bytes, 1, to + i * k->channels,
+            take(k, row + (span.from + i * step) * pixel_bytes(k), 1, to + i * k->channels,
                  k->channels);
     zero(k, k->kernel[1] - span.end, to + span.end * k->channels);
 }
@@ -151,15 +165,15 @@ static void take_row(const struct product_kernel *k, const char *row, struct spa
 static void take_window(const struct product_kernel *k, const char *image, struct span rows,
                         struct span columns, int64_t begin, int64_t end, float *to)
 {
-    const int64_t row_bytes = k->columns * k->channels * (int64_t)hrf_dtype_size(k->type);
+    const int64_t row_bytes = k->columns * pixel_bytes(k);
     const int64_t row_floats = k->kernel[1] * k->channels;
-    const bool is_plain = k->type == HRF_F32 && !hrf_cpu_prologue_is_there(&k->prologue) &&
-                          k->dilation[1] == 1;
-    if (is_plain && rows.first <= begin && rows.end >= end && columns.first == 0 &&
-        columns.end == k->kernel[1]) {
-        const int64_t step = k->dilation[0] * k->columns * k->channels;
+    const bool in_one_piece = k->dilation[1] == 1 && k->x_pitch == k->channels;
+    const bool is_plain = k->type == HRF_F32 && !hrf_cpu_prologue_is_there(&k->prologue);
+    if (is_plain && (in_one_piece || k->kernel[1] == 1) && rows.first <= begin && rows.end >= end &&
+        columns.first == 0 && columns.end == k->kernel[1]) {
+        const int64_t step = k->dilation[0] * k->columns * k->x_pitch;
         const float *x = (const float *)(const void *)image +
-                         (rows.from * k->columns + columns.from) * k->channels + begin * step;
+                         (rows.from * k->columns + columns.from) * k->x_pitch + begin * step;
         hrf_copy_lines_avx512(x, step, to, row_floats, row_floats, end - begin);
         return;
     }
@@ -173,27 +187,27 @@ static void take_window(const struct product_kernel *k, const char *image, struc
 static void take_windows(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
                          int64_t begin, int64_t end, float *to)
 {
-    const int64_t image_bytes = k->rows * k->columns * k->channels *
-                                (int64_t)hrf_dtype_size(k->type);
+    const int64_t image_bytes = k->rows * k->columns * pixel_bytes(k);
     struct place at = place_of(k, first);
     for (int64_t i = 0; i < n; i++, advance(k, &at), to += k->pitch)
         take_window(k, x + at.image * image_bytes, span_of(k, 0, at.row), span_of(k, 1, at.column),
                     begin, end, to);
 }
 
-static bool window_is_a_pixel(const struct product_kernel *k)
+/* Every pixel of the image is a row of the product as it stands there. */
+static bool rows_are_pixels(const struct product_kernel *k)
 {
-    return k->kernel[0] == 1 && k->kernel[1] == 1 && k->pad[0] == 0 && k->pad[1] == 0;
+    return k->kernel[0] == 1 && k->kernel[1] == 1 && k->pad[0] == 0 && k->pad[1] == 0 &&
+           k->stride[0] == 1 && k->stride[1] == 1;
 }
 
 /* What pass `pass` reads of n pixels from `first` on. */
 static void gather(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
                    int64_t pass, float *to)
 {
-    const int64_t pixel_bytes = k->channels * (int64_t)hrf_dtype_size(k->type);
     const int64_t begin = pass * k->pass_rows, end = hrf_least(begin + k->pass_rows, k->kernel[0]);
-    if (window_is_a_pixel(k) && k->stride[0] == 1 && k->stride[1] == 1)
-        take(k, x + first * pixel_bytes, n, to, k->pitch);
+    if (rows_are_pixels(k))
+        take(k, x + first * pixel_bytes(k), n, to, k->pitch);
     else
         take_windows(k, x, first, n, begin, end, to);
 }
@@ -207,10 +221,9 @@ static struct hrf_ahead next_block(const struct product_kernel *k, const char *x
 {
     const bool was_first = first == most; /* the block before these pixels */
     const int64_t n = hrf_least(most, k->n_pixels - first);
-    const int64_t per_pixel = k->channels * (int64_t)hrf_dtype_size(k->type);
-    const int64_t area = k->stride[0] * k->stride[1];
-    const int64_t n_bytes = n * area * per_pixel / k->n_passes;
-    return (struct hrf_ahead){ .memory = x + first * area * per_pixel + pass * n_bytes,
+    const int64_t per_output = k->stride[0] * k->stride[1] * pixel_bytes(k);
+    const int64_t n_bytes = n * per_output / k->n_passes;
+    return (struct hrf_ahead){ .memory = x + first * per_output + pass * n_bytes,
                                .n_bytes = n_bytes,
                                .weights_are_far = was_first || k->large,
                                .y_is_far = true };
@@ -260,16 +273,16 @@ static struct part part_of(const struct product_kernel *k, const struct hrf_kern
                           .column = column,
                           .n_columns = end - column,
                           .x = call->inputs[HRF_CONV_X],
-                          .y = (char *)call->output + (first * k->out_channels + column) *
+                          .y = (char *)call->output + (first * k->y_pitch + column) *
                                                           (int64_t)hrf_dtype_size(k->out_type) };
 }
 
-/* All passes; y: of type `type`. */
+/* All passes; y: of type `type`, `pitch` numbers from pixel to pixel. */
 static void multiply(const struct product_kernel *k, const struct part *p, float *gathered, void *y,
-                     enum hrf_dtype type)
+                     enum hrf_dtype type, int64_t pitch)
 {
     for (int64_t pass = 0; pass < k->n_passes; pass++) {
-        const float *rows = (const float *)(const void *)p->x + p->first * k->channels;
+        const float *rows = (const float *)(const void *)p->x + p->first * k->x_pitch;
         const int64_t n_rows = hrf_least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
         const int64_t depth = n_rows * k->kernel[1] * k->channels;
         const struct hrf_ahead ahead = next_block(k, p->x, p->first + p->n, p->n, pass);
@@ -280,7 +293,7 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
         }
         hrf_product_avx512(rows, k->pitch,
                            k->weights + (size_t)pass * k->pass_floats + p->column * depth, depth, y,
-                           k->out_channels, p->n, p->n_columns, &epilogue, &ahead);
+                           pitch, p->n, p->n_columns, &epilogue, &ahead);
     }
 }
 
@@ -288,14 +301,14 @@ static void run_part(const struct product_kernel *k, const struct part *p, float
 {
     float *sums = scratch + gathered_floats(k);
     if (!k->sums_apart) {
-        multiply(k, p, scratch, p->y, k->out_type);
+        multiply(k, p, scratch, p->y, k->out_type, k->y_pitch);
         return;
     }
-    const int64_t row_bytes = k->out_channels * (int64_t)hrf_dtype_size(k->out_type);
+    const int64_t row_bytes = k->y_pitch * (int64_t)hrf_dtype_size(k->out_type);
     for (int64_t i = 0; k->has_residual && i < p->n; i++)
         hrf_widen_lines_avx512(k->out_type, p->y + i * row_bytes, sums + i * k->out_channels, 0,
                                p->n_columns, 1);
-    multiply(k, p, scratch, sums, HRF_F32);
+    multiply(k, p, scratch, sums, HRF_F32, k->out_channels);
     for (int64_t i = 0; i < p->n; i++)
         hrf_narrow_line_avx512(k->out_type, sums + i * k->out_channels, p->y + i * row_bytes,
                                p->n_columns);
@@ -305,7 +318,7 @@ static void bring_residual(const struct product_kernel *k, const struct hrf_kern
 {
     if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
         memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
-               (size_t)(k->n_pixels * k->out_channels) * hrf_dtype_size(k->out_type));
+               (size_t)(k->n_pixels * k->y_pitch) * hrf_dtype_size(k->out_type));
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -331,8 +344,8 @@ static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next)
         return false;
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
-    return window_is_a_pixel(n) && n->stride[0] == 1 && n->stride[1] == 1 && !n->has_residual &&
-           k->n_slices == 1 && n->n_slices == 1 && !k->large && !n->large;
+    return rows_are_pixels(n) && !n->has_residual && k->n_slices == 1 && n->n_slices == 1 &&
+           !k->large && !n->large;
 }
 
 /* Blocks as small as either wants them: what the first leaves is still there for the second. */
@@ -403,17 +416,29 @@ static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
                dnn_cycles(depth, k->dims[0], w->stride[1] * channels * (int64_t)sizeof(float));
 }
 
+static bool window_is_a_pixel(const struct hrf_window *w, const struct hrf_shape *weights)
+{
+    bool is_pixel = true;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
+        is_pixel &= weights->dims[2 + i] == 1 && w->pad_begin[i] == 0 && w->pad_end[i] == 0;
+    return is_pixel;
+}
+
 bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_window *w = &node->attributes.window;
     const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    bool is_pixel = true;
-    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
-        is_pixel &= k->dims[2 + i] == 1 && w->pad_begin[i] == 0 && w->pad_end[i] == 0;
     return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
            hrf_cpu_types_fit(graph, node) && node->attributes.group == 1 &&
-           hrf_shape_count(y) > 0 && (is_pixel || window_fits(w, k, y));
+           hrf_shape_count(y) > 0 && (window_is_a_pixel(w, k) || window_fits(w, k, y));
+}
+
+bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_cpu_product_fits(graph, node) &&
+           window_is_a_pixel(&node->attributes.window,
+                             &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape);
 }
 
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -525,6 +550,8 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     k->out_channels = y->shape.dims[1];
     k->out_rows = size_along(&y->shape, 2);
     k->out_columns = size_along(&y->shape, 3);
+    k->x_pitch = hrf_value_pitch(x);
+    k->y_pitch = hrf_value_pitch(y);
     k->n_pixels = y->shape.dims[0] * k->out_rows * k->out_columns;
     const struct hrf_window pixel = { .stride = { 1, 1 }, .dilation = { 1, 1 } };
     const struct hrf_window *window = node->op == HRF_OP_GEMM ? &pixel : &node->attributes.window;
@@ -535,6 +562,11 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
         k->pad[i] = window->pad_begin[i];
     }
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+}
+
+static bool is_bad(int64_t pitch)
+{
+    return pitch * (int64_t)sizeof(float) % BAD_PITCH == 0;
 }
 
 enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -555,10 +587,12 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     take_shapes(k, graph, node);
     HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
     choose_passes(k);
-    const bool bad_pitch = k->pitch * (int64_t)sizeof(float) % BAD_PITCH == 0;
-    k->gathers = k->type != HRF_F32 || !window_is_a_pixel(k) || k->stride[0] != 1 ||
-                 k->stride[1] != 1 || bad_pitch || hrf_cpu_prologue_is_there(&k->prologue);
-    k->pitch += bad_pitch ? PITCH_SLACK : 0;
+    k->gathers = k->type != HRF_F32 || !rows_are_pixels(k) || is_bad(k->x_pitch) ||
+                 hrf_cpu_prologue_is_there(&k->prologue);
+    if (!k->gathers)
+        k->pitch = k->x_pitch;
+    else if (is_bad(k->pitch))
+        k->pitch += PITCH_SLACK;
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);

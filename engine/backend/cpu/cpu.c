@@ -223,6 +223,22 @@ static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node 
            hrf_cpu_constant(graph, conv, HRF_CONV_WEIGHTS) != NULL;
 }
 
+static bool takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k)
+{
+    const enum hrf_node_form form = hrf_node_form(graph, node);
+    switch (node->op) {
+    case HRF_OP_CONV:
+        return form != HRF_FORM_INTEGER &&
+               !(form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node)) &&
+               hrf_cpu_product_takes_pitch(graph, node);
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+        return form == HRF_FORM_FLOAT && k == 0;
+    default:
+        return false;
+    }
+}
+
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
@@ -309,5 +325,6 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .supports_op = supports_op,
     .compile = compile,
     .takes_prologue = takes_prologue,
+    .takes_pitch = takes_pitch,
     .enter = enter,
 };

@@ -169,25 +169,25 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
  * far from the next one's; their sums stay in the first-level cache. */
 enum { CHANNEL_BLOCK = 512 };
 
-static void average_image(const struct hrf_shape *in, const float *image, int64_t first, int64_t n,
-                          add_function *add, float *out)
+static void average_image(const struct hrf_operand *in, const float *image, int64_t first,
+                          int64_t n, add_function *add, float *out)
 {
-    const int64_t channels = in->dims[1], area = in->dims[2] * in->dims[3];
+    const int64_t area = in->shape.dims[2] * in->shape.dims[3];
     double sums[CHANNEL_BLOCK] = { 0 };
     for (int64_t i = 0; i < area; i++)
-        add(image + i * channels + first, n, sums);
+        add(image + i * in->pitch + first, n, sums);
     for (int64_t c = 0; c < n; c++)
         out[first + c] = (float)(sums[c] / (double)area);
 }
 
-static void max_image(const struct hrf_shape *in, const float *image, int64_t first, int64_t n,
+static void max_image(const struct hrf_operand *in, const float *image, int64_t first, int64_t n,
                       max_function *max_of, float *out)
 {
     const struct hrf_max_window window = { .x = image + first,
                                            .rows = 1,
-                                           .columns = in->dims[2] * in->dims[3],
+                                           .columns = in->shape.dims[2] * in->shape.dims[3],
                                            .channels = n,
-                                           .column_step = in->dims[1] };
+                                           .column_step = in->pitch };
     max_of(&window, out + first);
 }
 
@@ -195,14 +195,14 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
                                     struct hrf_error *err)
 {
     (void)err;
-    const struct hrf_shape *in = &spec->inputs[0].shape;
+    const struct hrf_operand *in = &spec->inputs[0];
+    const int64_t *dims = in->shape.dims, channels = dims[1], image = dims[2] * dims[3] * in->pitch;
     const float *x = hrf_spec_data(spec, call, 0);
-    const int64_t channels = in->dims[1], image = in->dims[2] * in->dims[3] * channels;
     const int64_t blocks = (channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
     max_function *const max_of = best_max();
     add_function *const add = best_add();
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < in->dims[0] * blocks; i++) {
+    for (int64_t i = 0; i < dims[0] * blocks; i++) {
         const int64_t first = i % blocks * CHANNEL_BLOCK, at = i / blocks;
         const int64_t n = channels - first < CHANNEL_BLOCK ? channels - first : CHANNEL_BLOCK;
         float *out = hrf_floats(call) + at * channels;

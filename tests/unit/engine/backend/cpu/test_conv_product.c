@@ -1,6 +1,7 @@
 /* Convolutions as products over gathered pixels and by Winograd's transforms, compiled as such
- * whether or not that is the fastest way: random windows, strides, dilations and pads in every type
- * against the reference, and the same bits from any number of threads. */
+ * whether or not that is the fastest way: random windows, strides, dilations, pads and (of
+ * products) pitches in every type against the reference, and the same bits from any number of
+ * threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +33,7 @@ struct layer {
     enum hrf_activation activation;
     enum hrf_dtype in, out;
     bool has_residual, has_prologue, by_winograd;
+    int64_t x_gap, y_gap; /* floats between pixels, where they are float32 */
     uint64_t seed;
 };
 
@@ -73,6 +75,8 @@ static struct layer random_layer(uint64_t seed)
     l.out = types[hrf_random_below(&random, 3)];
     l.has_residual = hrf_random_below(&random, 2) == 0;
     l.has_prologue = hrf_random_below(&random, 3) == 0;
+    l.x_gap = l.in == HRF_F32 ? 16 * between(&random, 0, 2) : 0;
+    l.y_gap = l.out == HRF_F32 ? 16 * between(&random, 0, 2) : 0;
     return l;
 }
 
@@ -83,6 +87,15 @@ static int32_t add_value(struct hrf_graph *graph, const char *name, enum hrf_dty
 {
     int32_t index;
     must(hrf_graph_add_value(graph, name, dtype, &shape, data, &index, &err));
+    return index;
+}
+
+/* `gap` floats between the pixels of an image: 0: it is dense. */
+static int32_t add_image(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
+                         struct hrf_shape shape, int64_t gap)
+{
+    const int32_t index = add_value(graph, name, dtype, shape, NULL);
+    graph->values[index].pitch = gap > 0 ? shape.dims[1] + gap : 0;
     return index;
 }
 
@@ -107,7 +120,7 @@ static int32_t add_floats(struct hrf_graph *graph, const char *name, struct hrf_
 static struct hrf_graph *make(const struct layer *l, bool plain)
 {
     const enum hrf_dtype in = plain ? HRF_F32 : l->in, out = plain ? HRF_F32 : l->out;
-    const int64_t *k = l->window.kernel;
+    const int64_t *k = l->window.kernel, x_gap = plain ? 0 : l->x_gap, y_gap = plain ? 0 : l->y_gap;
     const struct hrf_shape y = SHAPE(l->n, l->out_channels,
                                      hrf_window_output(&l->window, 0, l->size[0]),
                                      hrf_window_output(&l->window, 1, l->size[1]));
@@ -122,19 +135,19 @@ static struct hrf_graph *make(const struct layer *l, bool plain)
     a.activation_max = 0.9f;
     a.alpha = 0.1f;
     must(hrf_graph_create("layer", &graph, &err));
-    inputs[HRF_CONV_X] = add_value(graph, "x", in, SHAPE(l->n, l->channels, l->size[0], l->size[1]),
-                                   NULL);
+    inputs[HRF_CONV_X] = add_image(graph, "x", in, SHAPE(l->n, l->channels, l->size[0], l->size[1]),
+                                   x_gap);
     inputs[HRF_CONV_WEIGHTS] = add_floats(
         graph, "w", SHAPE(l->out_channels, l->channels, k[0], k[1]), l->seed + 1);
     inputs[HRF_CONV_BIAS] = add_floats(graph, "b", SHAPE(l->out_channels), l->seed + 2);
     if (l->has_residual)
-        inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", out, y, NULL);
+        inputs[HRF_CONV_RESIDUAL] = add_image(graph, "r", out, y, y_gap);
     if (l->has_prologue && !plain) {
         inputs[HRF_CONV_FACTORS] = add_floats(graph, "f", SHAPE(l->channels), l->seed + 3);
         inputs[HRF_CONV_SHIFTS] = add_floats(graph, "s", SHAPE(l->channels), l->seed + 4);
         a.prologue.activation = HRF_ACT_RELU;
     }
-    const int32_t output = add_value(graph, "y", out, y, NULL);
+    const int32_t output = add_image(graph, "y", out, y, y_gap);
     must(hrf_graph_add_node(graph, HRF_OP_CONV, "layer", inputs,
                             plain ? HRF_CONV_N_INPUTS : N_INPUTS, &output, 1, &a, &err));
     return graph;
@@ -142,37 +155,56 @@ static struct hrf_graph *make(const struct layer *l, bool plain)
 
 /* ---- running it ---- */
 
-static void *in_type(enum hrf_dtype dtype, const float *x, int64_t n)
+static int64_t count_pixels(const struct hrf_value *value)
 {
-    void *y = hrf_alloc_aligned((size_t)n * hrf_dtype_size(dtype), HRF_BUFFER_ALIGNMENT);
+    return hrf_shape_count(&value->shape) / value->shape.dims[1];
+}
+
+/* Dense floats as the value lies in memory, with NaN between its pixels; x NULL: all of it. */
+static void *as_it_lies(const struct hrf_value *value, const float *x)
+{
+    const int64_t channels = value->shape.dims[1];
+    const size_t step = (size_t)hrf_value_pitch(value) * hrf_dtype_size(value->dtype);
+    const size_t n_bytes = (size_t)hrf_value_bytes(value);
+    char *y = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
     assert_non_null(y);
-    hrf_floats_to(dtype, x, y, n);
+    memset(y, 0xff, n_bytes);
+    for (int64_t i = 0; x != NULL && i < count_pixels(value); i++)
+        hrf_floats_to(value->dtype, x + i * channels, y + (size_t)i * step, channels);
     return y;
 }
 
-/* On x and residual r, given as floats; heap. What is not written stays NaN. */
+/* Its pixels moved together. */
+static void make_dense(const struct hrf_value *value, char *y)
+{
+    const size_t size = hrf_dtype_size(value->dtype);
+    const size_t pixel = (size_t)value->shape.dims[1] * size;
+    const size_t step = (size_t)hrf_value_pitch(value) * size;
+    for (int64_t i = 0; i < count_pixels(value); i++)
+        memmove(y + (size_t)i * pixel, y + (size_t)i * step, pixel);
+}
+
+/* On x and residual r, given as dense floats; heap, dense. What is not written stays NaN. */
 static void *run_kernel(struct hrf_kernel *kernel, const struct hrf_graph *graph, const float *x,
                         const float *r, bool in_place)
 {
     const struct hrf_node *node = &graph->nodes[0];
     const struct hrf_value *in = &graph->values[node->inputs[HRF_CONV_X]];
     const struct hrf_value *out = &graph->values[node->outputs[0]];
-    const int64_t n = hrf_shape_count(&out->shape);
     const bool has_residual = node->inputs[HRF_CONV_RESIDUAL] >= 0;
-    HRF_AUTO_FREE void *image = in_type(in->dtype, x, hrf_shape_count(&in->shape));
-    HRF_AUTO_FREE void *residual = in_type(out->dtype, r, n);
-    void *y = in_type(out->dtype, r, n);
+    HRF_AUTO_FREE void *image = as_it_lies(in, x);
+    HRF_AUTO_FREE void *residual = as_it_lies(out, r);
+    void *y = as_it_lies(out, has_residual && in_place ? r : NULL);
     HRF_AUTO_FREE void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1,
                                                       HRF_BUFFER_ALIGNMENT);
     assert_non_null(workspace);
     memset(workspace, 0xff, kernel->workspace_bytes);
-    if (!has_residual || !in_place)
-        memset(y, 0xff, (size_t)n * hrf_dtype_size(out->dtype));
     const void *inputs[N_INPUTS] = { [HRF_CONV_X] = image };
     if (has_residual)
         inputs[HRF_CONV_RESIDUAL] = in_place ? y : residual;
     const struct hrf_kernel_call call = { .inputs = inputs, .output = y, .workspace = workspace };
     must(kernel->run(kernel, &call, &err));
+    make_dense(out, y);
     return y;
 }
 
@@ -259,32 +291,6 @@ static void random_windows_give_what_the_reference_gives(void **state)
     }
 }
 
-/* Small weights, for which tiles go in small blocks, and large ones, for which threads share out
- * the channels of few tiles. */
-static void winograd_gives_what_the_reference_gives(void **state)
-{
-    (void)state;
-    static const int64_t channels[] = { 16, 48, 256, 320 }, out_channels[] = { 16, 64, 112, 240 };
-    if (!hrf_cpu_has_avx512())
-        skip();
-    for (uint64_t seed = 0; seed < N_WINOGRAD; seed++) {
-        struct hrf_random random = hrf_random_init(seed + 1000);
-        struct layer l = random_layer(seed * 16);
-        l.by_winograd = true;
-        l.channels = one_of(&random, channels, sizeof channels / sizeof channels[0]);
-        l.out_channels = one_of(&random, out_channels,
-                                sizeof out_channels / sizeof out_channels[0]);
-        l.window = hrf_attributes_default().window;
-        for (int i = 0; i < 2; i++) {
-            l.window.kernel[i] = 3;
-            l.window.pad_begin[i] = between(&random, 0, 2);
-            l.window.pad_end[i] = between(&random, 0, 2);
-            l.size[i] = between(&random, 3, 14);
-        }
-        check(&l);
-    }
-}
-
 static struct layer square(int64_t n, int64_t channels, int64_t size, int64_t out, int64_t kernel,
                            int64_t stride)
 {
@@ -297,6 +303,53 @@ static struct layer square(int64_t n, int64_t channels, int64_t size, int64_t ou
         l.window.pad_begin[i] = l.window.pad_end[i] = kernel / 2;
     }
     return l;
+}
+
+/* As they are chosen to have one: rows of the product stand where the image has them, whether the
+ * threads share out the pixels or the columns. */
+static void wide_pixels_with_a_gap_are_products_as_they_stand(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct hrf_random random = hrf_random_init(seed);
+        struct layer l = square(between(&random, 1, 2), seed % 2 == 0 ? 1024 : 40,
+                                between(&random, 1, 9), seed % 3 == 0 ? 40 : 1024, 1,
+                                between(&random, 1, 2));
+        l.has_residual = seed % 4 < 2;
+        l.x_gap = l.channels == 1024 ? 16 : 0;
+        l.y_gap = l.out_channels == 1024 ? 16 : 0;
+        l.seed = seed * 16;
+        check(&l);
+    }
+}
+
+/* Small weights, for which tiles go in small blocks, and large ones, for which threads share out
+ * the channels of few tiles. */
+static void winograd_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    static const int64_t channels[] = { 16, 48, 256, 320 }, out_channels[] = { 16, 64, 112, 240 };
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (uint64_t seed = 0; seed < N_WINOGRAD; seed++) {
+        struct hrf_random random = hrf_random_init(seed + 1000);
+        struct layer l = random_layer(seed * 16);
+        l.by_winograd = true;
+        l.x_gap = l.y_gap = 0;
+        l.channels = one_of(&random, channels, sizeof channels / sizeof channels[0]);
+        l.out_channels = one_of(&random, out_channels,
+                                sizeof out_channels / sizeof out_channels[0]);
+        l.window = hrf_attributes_default().window;
+        for (int i = 0; i < 2; i++) {
+            l.window.kernel[i] = 3;
+            l.window.pad_begin[i] = between(&random, 0, 2);
+            l.window.pad_end[i] = between(&random, 0, 2);
+            l.size[i] = between(&random, 3, 14);
+        }
+        check(&l);
+    }
 }
 
 /* The threads share columns, not pixels, where weights are many. */
@@ -345,6 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_windows_give_what_the_reference_gives),
+        cmocka_unit_test(wide_pixels_with_a_gap_are_products_as_they_stand),
         cmocka_unit_test(winograd_gives_what_the_reference_gives),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
         cmocka_unit_test(strided_windows_of_many_channels_are_taken_and_others_are_left),

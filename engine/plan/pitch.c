@@ -1,0 +1,82 @@
+#include "engine/plan/pitch.h"
+
+#include "engine/plan/parts.h"
+
+enum {
+    BAD_BYTES = 4096, /* from pixel to pixel: a first-level cache of 64 lines a way */
+    SLACK = 16,       /* floats: one line of the caches */
+};
+
+static bool would_gain(const struct hrf_value *value)
+{
+    return value->dtype == HRF_F32 && value->data == NULL && value->producer >= 0 &&
+           value->shape.rank == 4 && hrf_shape_count(&value->shape) > 0 &&
+           value->shape.dims[1] * (int64_t)sizeof(float) % BAD_BYTES == 0;
+}
+
+static bool all_take(const struct hrf_graph *graph, int32_t value, hrf_takes_pitch *takes)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        if (n == graph->values[value].producer && !takes(graph, node, -1))
+            return false;
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] == value && !takes(graph, node, k))
+                return false;
+    }
+    return true;
+}
+
+void hrf_pitch_set(struct hrf_graph *graph, hrf_takes_pitch *takes)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (would_gain(&graph->values[v]) && all_take(graph, v, takes))
+            graph->values[v].pitch = graph->values[v].shape.dims[1] + SLACK;
+    hrf_pitch_settle(graph);
+}
+
+static void make_dense(struct hrf_graph *graph, const int32_t *values, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (values[i] >= 0)
+            graph->values[values[i]].pitch = 0;
+}
+
+/* Put in for the ranks, or done in parts: images are looked into at places that are not the
+ * kernel's choice. */
+static bool wants_dense(const struct hrf_node *node)
+{
+    return node->op >= HRF_OP_EXCHANGE || hrf_part_has_interior(node);
+}
+
+/* Whether there was nothing to do. */
+static bool match_residuals(struct hrf_graph *graph)
+{
+    bool matched = true;
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        if (node->op != HRF_OP_CONV || node->n_inputs <= HRF_CONV_RESIDUAL ||
+            node->inputs[HRF_CONV_RESIDUAL] < 0)
+            continue;
+        struct hrf_value *residual = &graph->values[node->inputs[HRF_CONV_RESIDUAL]];
+        struct hrf_value *y = &graph->values[node->outputs[0]];
+        if (residual->pitch == y->pitch)
+            continue;
+        residual->pitch = y->pitch = 0;
+        matched = false;
+    }
+    return matched;
+}
+
+void hrf_pitch_settle(struct hrf_graph *graph)
+{
+    make_dense(graph, graph->inputs, graph->n_inputs);
+    make_dense(graph, graph->outputs, graph->n_outputs);
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        if (wants_dense(&graph->nodes[n])) {
+            make_dense(graph, graph->nodes[n].inputs, graph->nodes[n].n_inputs);
+            make_dense(graph, graph->nodes[n].outputs, graph->nodes[n].n_outputs);
+        }
+    while (!match_residuals(graph))
+        ;
+}
