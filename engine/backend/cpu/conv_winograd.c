@@ -278,7 +278,7 @@ static void pack_weights(struct winograd_kernel *k, const float *w, float *point
     const int64_t pairs = k->channels * k->out_channels;
     for (int64_t i = 0; i < pairs; i++) { /* w is [m][c][3][3] */
         double u[HRF_WINOGRAD_POINTS];
-        hrf_winograd_weights(w + i * 9, u);
+        hrf_winograd_weights(w + i * 9, 3, u);
         for (int64_t point = 0; point < HRF_WINOGRAD_POINTS; point++)
             point_major[point * pairs + i] = (float)u[point];
     }

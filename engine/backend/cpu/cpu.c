@@ -199,12 +199,14 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
     return HRF_OK;
 }
 
-/* One of the two that have a prologue of their own, and widen and narrow. */
+/* One of those that widen and narrow by themselves, and have a prologue of their own if the node
+ * has one. */
 static bool own_kernel_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
                             const struct hrf_node *node)
 {
     return node->op == HRF_OP_CONV && hrf_node_form(graph, node) != HRF_FORM_INTEGER &&
-           (hrf_cpu_winograd_fits(backend, graph, node) || hrf_cpu_product_fits(graph, node));
+           (hrf_cpu_winograd_fits(backend, graph, node) || hrf_cpu_stem_fits(graph, node) ||
+            hrf_cpu_product_fits(graph, node));
 }
 
 static enum hrf_status compile_own(struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -213,6 +215,8 @@ static enum hrf_status compile_own(struct hrf_backend *backend, const struct hrf
 {
     if (hrf_cpu_winograd_fits(backend, graph, node))
         return hrf_cpu_winograd_compile(backend, graph, node, out, err);
+    if (hrf_cpu_stem_fits(graph, node))
+        return hrf_cpu_stem_compile(backend, graph, node, out, err);
     return hrf_cpu_product_compile(backend, graph, node, out, err);
 }
 

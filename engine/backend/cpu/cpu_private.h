@@ -55,6 +55,12 @@ HRF_CHECKED enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend
                                                      const struct hrf_node *node,
                                                      struct hrf_kernel **out,
                                                      struct hrf_error *err);
+/* A network's first convolution; without a prologue and a residual. */
+bool hrf_cpu_stem_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_stem_compile(struct hrf_backend *backend,
+                                                 const struct hrf_graph *graph,
+                                                 const struct hrf_node *node,
+                                                 struct hrf_kernel **out, struct hrf_error *err);
 /* In 8-bit integers, exactly. */
 bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,

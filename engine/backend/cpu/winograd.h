@@ -19,8 +19,8 @@ enum {
     HRF_WINOGRAD_OUTPUTS = HRF_WINOGRAD_OUT * HRF_WINOGRAD_OUT,
 };
 
-/* u[6][6] of one 3x3 kernel, in double. */
-void hrf_winograd_weights(const float kernel[9], double u[HRF_WINOGRAD_POINTS]);
+/* u[6][6] of one kernel of n_taps x n_taps, 6 at most, in double. */
+void hrf_winograd_weights(const float *kernel, int n_taps, double u[HRF_WINOGRAD_POINTS]);
 
 /* pixels[36]: `channels` numbers of `dtype` (F32, F16, B16) each (a multiple of 16), zeros outside
  * the image. Point p of the

@@ -17,7 +17,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_RANDOM = 120, N_WINOGRAD = 16 };
+enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_RANDOM = 120, N_WINOGRAD = 16, N_STEMS = 24 };
+
+enum way { BY_PRODUCT, BY_WINOGRAD, BY_STEM };
+
+typedef enum hrf_status compile_function(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                         const struct hrf_node *node, struct hrf_kernel **out,
+                                         struct hrf_error *err);
+
+static compile_function *const compile_by[] = { [BY_PRODUCT] = hrf_cpu_product_compile,
+                                                [BY_WINOGRAD] = hrf_cpu_winograd_compile,
+                                                [BY_STEM] = hrf_cpu_stem_compile };
 
 static struct hrf_error err;
 
@@ -32,7 +42,8 @@ struct layer {
     struct hrf_window window;
     enum hrf_activation activation;
     enum hrf_dtype in, out;
-    bool has_residual, has_prologue, by_winograd;
+    bool has_residual, has_prologue;
+    enum way way;
     int64_t x_gap, y_gap; /* floats between pixels, where they are float32 */
     uint64_t seed;
 };
@@ -216,8 +227,7 @@ static void *compute(const struct layer *l, const float *x, const float *r, int3
     struct hrf_kernel *kernel = NULL;
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    must((l->by_winograd ? hrf_cpu_winograd_compile : hrf_cpu_product_compile)(
-        backend, graph, &graph->nodes[0], &kernel, &err));
+    must(compile_by[l->way](backend, graph, &graph->nodes[0], &kernel, &err));
     void *y = run_kernel(kernel, graph, x, r, n_threads % 2 == 0);
     hrf_kernel_destroy(kernel);
     hrf_backend_cpu.destroy(backend);
@@ -266,7 +276,7 @@ static void check(const struct layer *l)
     hrf_floats_from(l->out, alone, y, n);
     /* Terms are 1 at most: sums grow as the root of their number, and so do their roundings, a few
      * times more of them in Winograd's transforms (winograd.h). */
-    const double roundings = l->by_winograd ? 4 : 1;
+    const double roundings = l->way == BY_PRODUCT ? 1 : 4;
     const double terms = (double)(l->channels * l->window.kernel[0] * l->window.kernel[1]);
     for (int64_t i = 0; i < n; i++) {
         const double limit = 0x1p-24 * roundings * (16 + terms) +
@@ -336,7 +346,7 @@ static void winograd_gives_what_the_reference_gives(void **state)
     for (uint64_t seed = 0; seed < N_WINOGRAD; seed++) {
         struct hrf_random random = hrf_random_init(seed + 1000);
         struct layer l = random_layer(seed * 16);
-        l.by_winograd = true;
+        l.way = BY_WINOGRAD;
         l.x_gap = l.y_gap = 0;
         l.channels = one_of(&random, channels, sizeof channels / sizeof channels[0]);
         l.out_channels = one_of(&random, out_channels,
@@ -350,6 +360,86 @@ static void winograd_gives_what_the_reference_gives(void **state)
         }
         check(&l);
     }
+}
+
+/* Windows of even and odd sizes, which have four taps of a phase or three, up to 48 output columns:
+ * more tiles than are done at a time. */
+static void first_layers_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (uint64_t seed = 0; seed < N_STEMS; seed++) {
+        struct hrf_random random = hrf_random_init(seed + 2000);
+        struct layer l = random_layer(seed * 16);
+        l.way = BY_STEM;
+        l.has_residual = l.has_prologue = false;
+        l.x_gap = l.y_gap = 0;
+        l.channels = between(&random, 1, 4);
+        l.out_channels = 16 * between(&random, 1, 5);
+        l.window = hrf_attributes_default().window;
+        for (int i = 0; i < 2; i++) {
+            struct hrf_window *w = &l.window;
+            w->kernel[i] = between(&random, 5, 8);
+            w->stride[i] = 2;
+            w->pad_begin[i] = between(&random, 0, w->kernel[i]);
+            w->pad_end[i] = between(&random, 0, w->kernel[i]);
+            l.size[i] = between(&random, 1, i == 0 ? 20 : 90);
+            if (l.size[i] + w->pad_begin[i] + w->pad_end[i] < w->kernel[i])
+                l.size[i] = w->kernel[i];
+        }
+        check(&l);
+    }
+}
+
+/* The sum under output `at`, once in double and once in float. x is NHWC, w in ONNX order. */
+static void sum_window(const struct layer *l, const float *x, const float *w, int64_t at,
+                       double *exact, float *direct)
+{
+    const int64_t m = at % l->out_channels, columns = hrf_window_output(&l->window, 1, l->size[1]);
+    const int64_t oy = at / l->out_channels / columns, ox = at / l->out_channels % columns;
+    const int64_t *kernel = l->window.kernel;
+    *exact = *direct = 0;
+    for (int64_t i = 0; i < l->channels * kernel[0] * kernel[1]; i++) {
+        const int64_t c = i / (kernel[0] * kernel[1]);
+        const int64_t y = oy * 2 - l->window.pad_begin[0] + i / kernel[1] % kernel[0];
+        const int64_t u = ox * 2 - l->window.pad_begin[1] + i % kernel[1];
+        if (y < 0 || y >= l->size[0] || u < 0 || u >= l->size[1])
+            continue;
+        const float pixel = x[(y * l->size[1] + u) * l->channels + c];
+        const float weight = w[m * l->channels * kernel[0] * kernel[1] + i];
+        *exact += (double)pixel * (double)weight;
+        *direct += pixel * weight;
+    }
+}
+
+/* Beside sums of float32, one after the other. */
+static void the_first_layers_error_is_a_few_times_that_of_plain_sums(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    struct layer l = square(1, 3, 50, 32, 7, 2);
+    l.way = BY_STEM;
+    const int64_t n = count_outputs(&l), n_x = 3 * 50 * 50, n_w = 32 * 3 * 7 * 7;
+    HRF_AUTO_FREE float *x = random_floats(HRF_F32, n_x, l.seed + 5);
+    HRF_AUTO_FREE float *w = random_floats(HRF_F32, n_w, l.seed + 1);
+    HRF_AUTO_FREE float *b = random_floats(HRF_F32, l.out_channels, l.seed + 2);
+    HRF_AUTO_FREE float *none = hrf_calloc((size_t)n, sizeof *none); /* no residual */
+    assert_non_null(none);
+    HRF_AUTO_FREE float *y = compute(&l, x, none, 1);
+    double plain = 0, own = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double exact;
+        float direct;
+        sum_window(&l, x, w, i, &exact, &direct);
+        const double bias = (double)b[i % l.out_channels];
+        plain += ((double)direct - exact) * ((double)direct - exact);
+        own += ((double)y[i] - exact - bias) * ((double)y[i] - exact - bias);
+    }
+    print_message("root of the mean square error: %.2g, of plain sums %.2g\n",
+                  sqrt(own / (double)n), sqrt(plain / (double)n));
+    assert_true(own < 9 * plain);
 }
 
 /* The threads share columns, not pixels, where weights are many. */
@@ -394,14 +484,39 @@ static void strided_windows_of_many_channels_are_taken_and_others_are_left(void 
     }
 }
 
+static void first_layers_are_taken_where_they_win(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t channels, size, out, kernel, stride;
+        bool fits;
+    } cases[] = {
+        { 3, 256, 64, 7, 2, true },  { 3, 224, 96, 7, 2, true },  { 4, 16, 16, 8, 2, true },
+        { 3, 256, 64, 7, 1, false }, { 3, 256, 64, 5, 2, false }, { 1, 256, 64, 7, 2, false },
+        { 5, 256, 64, 7, 2, false }, { 3, 256, 40, 7, 2, false }, { 3, 8, 64, 7, 2, false },
+    };
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct layer l = square(2, cases[i].channels, cases[i].size, cases[i].out,
+                                      cases[i].kernel, cases[i].stride);
+        HRF_AUTO(hrf_graph) graph = make(&l, false);
+        if (hrf_cpu_stem_fits(graph, &graph->nodes[0]) != cases[i].fits)
+            fail_msg("case %zu: %s", i, cases[i].fits ? "left to others" : "taken");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_windows_give_what_the_reference_gives),
         cmocka_unit_test(wide_pixels_with_a_gap_are_products_as_they_stand),
         cmocka_unit_test(winograd_gives_what_the_reference_gives),
+        cmocka_unit_test(first_layers_give_what_the_reference_gives),
+        cmocka_unit_test(the_first_layers_error_is_a_few_times_that_of_plain_sums),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
         cmocka_unit_test(strided_windows_of_many_channels_are_taken_and_others_are_left),
+        cmocka_unit_test(first_layers_are_taken_where_they_win),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
