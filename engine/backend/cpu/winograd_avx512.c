@@ -10,7 +10,7 @@ enum {
     ALL = 0xffff,
     IN = HRF_WINOGRAD_IN,
     OUT = HRF_WINOGRAD_OUT,
-    Y_AHEAD = 4, /* lines of an output pixel between asking for one and writing it */
+    CHUNK = 256, /* channels between asking for an output pixel's lines and writing them */
 };
 
 #define ROOT      1.41421356237309505f /* sqrt(2) */
@@ -39,18 +39,23 @@ static inline void transform_input(const __m512 x[IN], __m512 y[], int step, int
     }
 }
 
-/* A^T x: row i sums the points' i-th powers. */
-static inline void transform_output(const __m512 x[IN], __m512 y[], int step)
+/* A^T x: row i sums the points' i-th powers; those of the pairs +-1/sqrt(2) and +-sqrt(2) come as
+ * sums and differences. */
+static inline void add_powers(__m512 first, __m512 sum1, __m512 difference1, __m512 sum2,
+                              __m512 difference2, __m512 last, __m512 y[OUT])
 {
-    const __m512 sum1 = _mm512_add_ps(x[1], x[2]), difference1 = _mm512_sub_ps(x[1], x[2]);
-    const __m512 sum2 = _mm512_add_ps(x[3], x[4]), difference2 = _mm512_sub_ps(x[3], x[4]);
-    y[0] = _mm512_add_ps(x[0], _mm512_add_ps(sum1, sum2));
-    y[1 * step] = _mm512_fmadd_ps(_mm512_set1_ps(ROOT), difference2,
-                                  _mm512_mul_ps(_mm512_set1_ps(HALF_ROOT), difference1));
-    y[2 * step] = _mm512_fmadd_ps(_mm512_set1_ps(2.0f), sum2,
-                                  _mm512_mul_ps(_mm512_set1_ps(0.5f), sum1));
-    y[3 * step] = _mm512_fmadd_ps(_mm512_set1_ps(ROOT_3), difference2,
-                                  _mm512_fmadd_ps(_mm512_set1_ps(HALF_3), difference1, x[5]));
+    y[0] = _mm512_add_ps(first, _mm512_add_ps(sum1, sum2));
+    y[1] = _mm512_fmadd_ps(_mm512_set1_ps(ROOT), difference2,
+                           _mm512_mul_ps(_mm512_set1_ps(HALF_ROOT), difference1));
+    y[2] = _mm512_fmadd_ps(_mm512_set1_ps(2.0f), sum2, _mm512_mul_ps(_mm512_set1_ps(0.5f), sum1));
+    y[3] = _mm512_fmadd_ps(_mm512_set1_ps(ROOT_3), difference2,
+                           _mm512_fmadd_ps(_mm512_set1_ps(HALF_3), difference1, last));
+}
+
+static inline void transform_output(const __m512 x[IN], __m512 y[OUT])
+{
+    add_powers(x[0], _mm512_add_ps(x[1], x[2]), _mm512_sub_ps(x[1], x[2]),
+               _mm512_add_ps(x[3], x[4]), _mm512_sub_ps(x[3], x[4]), x[5], y);
 }
 
 /* Inlined at once, or the compiler finds that prefetches have no effect and drops them. */
@@ -145,31 +150,68 @@ void hrf_winograd_prologue_avx512(enum hrf_dtype dtype,
         read_as(dtype, pixels, channels, p, &p->activation, v, pitch, is_far);
 }
 
+/* Three rows of points (upper: the last two, else the first two, are a pair +-q), 16 channels: the
+ * sum and the difference of the pair and the row alone, brought to four columns each. */
+enum { SUM, DIFFERENCE, ALONE, KEPT = 3 * OUT };
+
+INLINE void read_half(const float *m, int64_t pitch, bool is_upper, __m512 out[KEPT])
+{
+    __m512 lines[3 * IN];
+    const int64_t row = IN * pitch, alone = is_upper ? 0 : 2 * row, pair = is_upper ? row : 0;
+#pragma GCC unroll 6
+    for (int column = 0; column < IN; column++, m += pitch) {
+        const __m512 plus = _mm512_loadu_ps(m + pair), minus = _mm512_loadu_ps(m + pair + row);
+        lines[SUM * IN + column] = _mm512_add_ps(plus, minus);
+        lines[DIFFERENCE * IN + column] = _mm512_sub_ps(plus, minus);
+        lines[ALONE * IN + column] = _mm512_loadu_ps(m + alone);
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; i++)
+        transform_output(lines + i * IN, out + i * OUT);
+}
+
+/* One column of four outputs: A^T once more, of what the two halves gave. */
+INLINE void join_halves(const float *upper, const __m512 lower[KEPT], int column, __m512 y[OUT])
+{
+    const __m512 sum1 = _mm512_load_ps(upper + (SUM * OUT + column) * LANES);
+    const __m512 difference1 = _mm512_load_ps(upper + (DIFFERENCE * OUT + column) * LANES);
+    const __m512 first = _mm512_load_ps(upper + (ALONE * OUT + column) * LANES);
+    const __m512 sum2 = lower[SUM * OUT + column], last = lower[ALONE * OUT + column];
+    add_powers(first, sum1, difference1, sum2, lower[DIFFERENCE * OUT + column], last, y);
+}
+
+/* Half of the points over all channels of a chunk, then the other half, as in read_as(). */
 INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch, int64_t channels,
                      bool is_far, char *const outputs[HRF_WINOGRAD_OUTPUTS])
 {
-    const int64_t size = e->type == HRF_F32 ? 4 : 2;
-    for (int64_t c = 0; c < channels; c += LANES, m += LANES) {
-        __m512 lines[OUT * IN], line[IN], done[OUT];
-        const __m512 bias = hrf_bias(e->bias, c, ALL);
-        if (is_far)
-            ask_for_points(m + LANES, HRF_WINOGRAD_POINTS, pitch, false);
-        for (int i = 0; i < HRF_WINOGRAD_OUTPUTS; i++)
-            _mm_prefetch(outputs[i] + (c + Y_AHEAD * LANES) * size, _MM_HINT_ET0);
-#pragma GCC unroll 6
-        for (int column = 0; column < IN; column++) {
-#pragma GCC unroll 6
-            for (int row = 0; row < IN; row++)
-                line[row] = _mm512_loadu_ps(m + (row * IN + column) * pitch);
-            transform_output(line, lines + column, IN);
+    _Alignas(64) float upper[CHUNK / LANES][KEPT * LANES];
+    const int64_t size = e->type == HRF_F32 ? 4 : 2, half = HRF_WINOGRAD_POINTS / 2;
+    for (int64_t chunk = 0; chunk < channels; chunk += CHUNK) {
+        const int64_t end = channels - chunk < CHUNK ? channels : chunk + CHUNK;
+        __m512 out[KEPT], done[OUT];
+        for (int64_t c = chunk; c < end; c += LANES) {
+            if (is_far)
+                ask_for_points(m + c + LANES, half, pitch, false);
+            for (int i = 0; i < HRF_WINOGRAD_OUTPUTS; i++)
+                _mm_prefetch(outputs[i] + c * size, _MM_HINT_ET0);
+            read_half(m + c, pitch, true, out);
+#pragma GCC unroll 12
+            for (int i = 0; i < KEPT; i++)
+                _mm512_store_ps(upper[(c - chunk) / LANES] + i * LANES, out[i]);
         }
+        for (int64_t c = chunk; c < end; c += LANES) {
+            const __m512 bias = hrf_bias(e->bias, c, ALL);
+            if (is_far)
+                ask_for_points(m + half * pitch + c + LANES, half, pitch, false);
+            read_half(m + half * pitch + c, pitch, false, out);
 #pragma GCC unroll 4
-        for (int row = 0; row < OUT; row++) {
-            transform_output(lines + row * IN, done, 1);
+            for (int column = 0; column < OUT; column++) {
+                join_halves(upper[(c - chunk) / LANES], out, column, done);
 #pragma GCC unroll 4
-            for (int column = 0; column < OUT; column++)
-                if (outputs[row * OUT + column] != NULL)
-                    hrf_finish(done[column], ALL, outputs[row * OUT + column] + c * size, bias, e);
+                for (int row = 0; row < OUT; row++)
+                    if (outputs[row * OUT + column] != NULL)
+                        hrf_finish(done[row], ALL, outputs[row * OUT + column] + c * size, bias, e);
+            }
         }
     }
 }
