@@ -97,7 +97,8 @@ struct hrf_executor_ops {
     void (*poll)(struct hrf_executor *executor, bool *is_new);
     void (*look)(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                  struct hrf_job_view *out);
-    /* Asks every other witness about one job that is gone: slow. NULL: there is none. */
+    /* Asks every other witness about one job that is gone: slow. It may be there after all. NULL:
+     * there is none. */
     void (*explain)(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                     struct hrf_job_view *view);
     /* Asks jobs to end (hard: at once). Confirmed by look() only. */

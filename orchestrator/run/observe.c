@@ -298,11 +298,6 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
     struct papers papers = { .said = NULL };
     HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
     const bool was_revoked = directory != NULL && hrf_fence_is_set(directory);
-    if (job->view.sight == HRF_JOB_GONE && run->executor->ops->explain != NULL) {
-        struct hrf_sentinel start;
-        job->handle.own_id = read_word(run, job, "start", &start) ? start.scheduler_job : 0;
-        run->executor->ops->explain(run->executor, &job->handle, &job->view);
-    }
     read_papers(run, job, &papers);
     const struct hrf_witness witness = { .has_word = has_word,
                                          .exited = done->exited,
@@ -401,6 +396,27 @@ static enum hrf_status close_job(struct run *run, struct run_job *job,
 
 /* ---- a look at one job ---- */
 
+/* Not there, by a scheduler that still answers: while it does not, its last word is no longer
+ * believed. */
+static bool is_gone(const struct run *run, const struct run_job *job)
+{
+    return job->view.sight == HRF_JOB_GONE && hrf_executor_trouble(run->executor)[0] == '\0';
+}
+
+/* What an answer leaves out is not lost for that: every other witness is asked. */
+static bool is_there_after_all(const struct run *run, struct run_job *job)
+{
+    struct hrf_sentinel start;
+    if (job->view.sight != HRF_JOB_GONE || run->executor->ops->explain == NULL)
+        return false;
+    job->handle.own_id = read_word(run, job, "start", &start) ? start.scheduler_job : 0;
+    run->executor->ops->explain(run->executor, &job->handle, &job->view);
+    if (job->view.sight != HRF_JOB_WAITING && job->view.sight != HRF_JOB_RUNNING)
+        return false;
+    job->silent_since_ms = 0;
+    return true;
+}
+
 /* Whether the submission that nothing was known of turned up, or never was taken. */
 static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool *changed,
                                      struct hrf_error *err)
@@ -419,7 +435,7 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
         return HRF_OK;
     if (job->silent_since_ms == 0)
         job->silent_since_ms = run_now_ms();
-    if (run_now_ms() - job->silent_since_ms < run->executor->quiet_ms)
+    if (!is_gone(run, job) || run_now_ms() - job->silent_since_ms < run->executor->quiet_ms)
         return HRF_OK;
     *changed = true;
     run_revoke(run, job);
@@ -446,7 +462,7 @@ static bool has_all(const struct run_job *job, const struct hrf_sentinel *done)
 static bool is_over(const struct run *run, struct run_job *job, const struct hrf_sentinel *done,
                     bool has_word)
 {
-    const bool ended = job->view.sight == HRF_JOB_ENDED || job->view.sight == HRF_JOB_GONE;
+    const bool ended = job->view.sight == HRF_JOB_ENDED || is_gone(run, job);
     if (run->executor->quiet_ms == 0)
         return has_word || job->view.sight == HRF_JOB_GONE;
     if (has_word && job->n_collected == job->n_tasks)
@@ -482,7 +498,8 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
         refresh(run, job);
     const bool has_word = read_word(run, job, "done", &done);
     HRF_TRY(collect(run, job, changed, err));
-    if (!is_over(run, job, &done, has_word))
+    if (!is_over(run, job, &done, has_word) ||
+        (job->n_collected < job->n_tasks && is_there_after_all(run, job)))
         return HRF_OK;
     *changed = true;
     return close_job(run, job, &done, has_word, err);

@@ -7,19 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool take_end(const struct hrf_slurm_end *end, struct hrf_job_view *view)
+static void take(const struct hrf_slurm_end *end, enum hrf_job_sight sight, enum hrf_cause cause,
+                 struct hrf_job_view *view)
 {
-    enum hrf_job_sight sight;
-    enum hrf_cause cause;
-    if (!hrf_slurm_state(end->state, &sight, &cause))
-        return false;
     view->sight = sight;
     view->cause = cause;
     snprintf(view->state, sizeof view->state, "%s", end->state);
     snprintf(view->reason, sizeof view->reason, "%s", end->reason);
     if (strpbrk(end->nodes, ",[(") == NULL)
         snprintf(view->node, sizeof view->node, "%s", end->nodes);
-    return true;
 }
 
 static bool ask_controller(const char *id, const char *name, struct hrf_slurm_end *end)
@@ -66,15 +62,26 @@ bool hrf_slurm_witness(const struct hrf_slurm_limits *limits, const char *run_id
                        const struct hrf_job_handle *handle, struct hrf_job_view *view)
 {
     struct hrf_slurm_end end;
+    enum hrf_job_sight sight;
+    enum hrf_cause cause;
     char id[64], name[96];
     if (handle->id <= 0)
         return false;
     snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
     hrf_slurm_name(run_id, handle->submission, name);
-    if (ask_controller(id, name, &end) ||
-        (limits->has_accounting && ask_accounting(id, name, &end)) ||
-        (limits->has_completions && handle->own_id > 0 &&
-         ask_completions(handle->own_id, name, &end)))
-        return take_end(&end, view);
+    if (ask_controller(id, name, &end)) {
+        if (!hrf_slurm_state(end.state, &sight, &cause))
+            sight = HRF_JOB_RUNNING; /* there, and not known to have ended */
+        take(&end, sight, cause, view);
+        return true;
+    }
+    /* Of a job that the controller lost, the accounting may say for ever that it runs. */
+    if (((limits->has_accounting && ask_accounting(id, name, &end)) ||
+         (limits->has_completions && handle->own_id > 0 &&
+          ask_completions(handle->own_id, name, &end))) &&
+        hrf_slurm_state(end.state, &sight, &cause) && sight == HRF_JOB_ENDED) {
+        take(&end, sight, cause, view);
+        return true;
+    }
     return false;
 }

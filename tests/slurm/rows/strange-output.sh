@@ -21,3 +21,4 @@ until_true "the warning" teleport
 for job in $(in_state TELEPORTING); do slurm_fake set "$job" RUNNING; done
 finish
 started_once
+! ls -d "$run"/jobs/*.a2 2>/dev/null || tell "a job was given up"
