@@ -115,8 +115,8 @@ struct tile {
         int64_t far_step = t->memory_step, ahead = AHEAD * STEP_BYTES;                             \
         for (int64_t times = t->times; times > 0; times--) {                                       \
             SWITCH(rows_left, far, rows)                                                           \
-            SWITCH(rows_left, far_step, rows_step) SWITCH(restart_left, ahead, restart)            \
-                ALL_STEPS(n) ADVANCE(UNROLL) far += 2 * far_step;                                  \
+            SWITCH(rows_left, far_step, rows_step)                                                 \
+            SWITCH(restart_left, ahead, restart) ALL_STEPS(n) ADVANCE(UNROLL) far += 2 * far_step; \
         }                                                                                          \
         for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
             STEP(n, 0) ADVANCE(1)                                                                  \
