@@ -46,6 +46,12 @@ struct hrf_kernel_call {
     void *workspace; /* at least workspace_bytes, aligned to HRF_BUFFER_ALIGNMENT */
 };
 
+/* Of two kernels that are to run together. */
+struct hrf_pair {
+    bool is_kept;  /* others read the first's output, too; if not, that may hold anything */
+    bool overlaps; /* the second's output lies where the first's inputs do */
+};
+
 /* One node made ready for its shapes. Back ends put this first in a struct of their own. */
 struct hrf_kernel {
     enum hrf_status (*run)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
@@ -53,9 +59,10 @@ struct hrf_kernel {
     void (*destroy)(struct hrf_kernel *kernel);
     /* Both NULL, or: whether this kernel can run part by part together with `next`, whose only
      * input is this one's output, so that the second reads what is still in the caches; and that.
-     * The results are those of one after the other. The second's output must be disjoint from the
-     * first's inputs as well; both calls have the same workspace. */
-    bool (*leads)(const struct hrf_kernel *kernel, const struct hrf_kernel *next);
+     * The results are those of one after the other, but for what is not kept. Both calls have the
+     * same workspace. */
+    bool (*leads)(const struct hrf_kernel *kernel, const struct hrf_kernel *next,
+                  const struct hrf_pair *pair);
     enum hrf_status (*run_both)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
                                 struct hrf_error *err);

@@ -1,7 +1,7 @@
 /* session_pairs.c - which steps run together with the one after them: where a kernel can do both
- * part by part, so that the second finds its input in the caches, and the plan, which thinks that
- * one step is over before the next begins, has not given the second's output the place of anything
- * that the first still reads. */
+ * part by part, so that the second finds its input in the caches. The plan thinks that one step is
+ * over before the next begins: it may have given the second's output the place of something that
+ * the first still reads, which the kernel has to mind, or it does not pair. */
 #include "engine/run/session_private.h"
 
 static bool overlap(const struct hrf_session *session, int32_t a, int32_t b)
@@ -41,19 +41,33 @@ static bool follows(const struct hrf_session *session, const struct hrf_node *fi
     return reads;
 }
 
+/* An output of the network, or read by another node than `reader`. */
+static bool is_kept(const struct hrf_session *session, int32_t value, const struct hrf_node *reader)
+{
+    const struct hrf_graph *graph = session->graph;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == value)
+            return true;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t i = 0; i < graph->nodes[n].n_inputs; i++)
+            if (graph->nodes[n].inputs[i] == value && &graph->nodes[n] != reader)
+                return true;
+    return false;
+}
+
 static bool can_lead(const struct hrf_session *session, int32_t step)
 {
     if (!runs_whole(session, step) || !runs_whole(session, step + 1))
         return false;
     const struct hrf_kernel *kernel = session->kernels[step], *next = session->kernels[step + 1];
     const struct hrf_node *first = node_of(session, step), *second = node_of(session, step + 1);
-    if (kernel->leads == NULL || !kernel->leads(kernel, next) || !follows(session, first, second))
+    if (kernel->leads == NULL || !follows(session, first, second))
         return false;
+    struct hrf_pair pair = { .is_kept = is_kept(session, first->outputs[0], second) };
     for (int32_t i = 0; i < first->n_inputs; i++)
-        if (comes_at_run_time(session, first->inputs[i]) &&
-            overlap(session, first->inputs[i], second->outputs[0]))
-            return false;
-    return true;
+        pair.overlaps |= comes_at_run_time(session, first->inputs[i]) &&
+                         overlap(session, first->inputs[i], second->outputs[0]);
+    return kernel->leads(kernel, next, &pair);
 }
 
 void hrf_session_pair_steps(struct hrf_session *session)

@@ -110,14 +110,20 @@ static bool is_done_after(const struct hrf_plan *plan, int32_t i)
             (i + 1 == plan->n_steps || plan->steps[i + 1].node != plan->steps[i].node));
 }
 
+/* Whoever observes sees every value, also those that two steps need not write. */
+static bool is_paired(const struct hrf_session *session, int32_t i)
+{
+    return i >= 0 && session->leads[i] && session->observe == NULL;
+}
+
 enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
 {
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        if (session->leads[i])
+        if (is_paired(session, i))
             HRF_TRY(run_pair(session, i, err));
-        else if (i == 0 || !session->leads[i - 1])
+        else if (!is_paired(session, i - 1))
             HRF_TRY(run_step(session, i, err));
         const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
         if (is_done_after(session->plan, i))

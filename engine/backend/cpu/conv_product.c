@@ -338,9 +338,10 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 }
 
 /* Pixel by pixel, all columns at once, with weights of both that the caches can hold. */
-static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next)
+static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                  const struct hrf_pair *pair)
 {
-    if (next->run != run)
+    if (next->run != run || pair->overlaps)
         return false;
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;

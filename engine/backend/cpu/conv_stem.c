@@ -2,6 +2,10 @@
  *
  * A part of the work is one row of tiles of one image: three rows of outputs. A thread takes a few
  * tiles of it at a time, so that these, transformed, stay in the second-level cache.
+ *
+ * Together with a max pool behind it a part is an image, or a slab of it: each row of tiles is
+ * pooled as soon as it is made, and the outputs, which are many times what comes in and what
+ * leaves, are never written to memory. Rows under the ends of two slabs are made twice.
  */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/stem.h"
@@ -9,10 +13,14 @@
 #include <omp.h>
 #include <string.h>
 
-enum { SCRATCH_FLOATS = HRF_STEM_HALF_FLOATS + HRF_STEM_WHOLE_FLOATS };
+enum {
+    SCRATCH_FLOATS = HRF_STEM_HALF_FLOATS + HRF_STEM_WHOLE_FLOATS,
+    MIN_SLAB_ROWS = 24, /* an eighth made twice, at most */
+};
 
 struct stem_kernel {
     struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
     struct hrf_stem stem;
     int64_t n, rows, columns, out_rows, out_columns, out_channels;
     int64_t pad[2];
@@ -22,6 +30,11 @@ struct stem_kernel {
     float *weights;      /* a panel of output channels after the other */
     float *bias, *zeros; /* zeros: a row outside the image */
 };
+
+static int64_t image_bytes_of(const struct stem_kernel *k)
+{
+    return k->rows * k->columns * k->stem.channels * (int64_t)hrf_dtype_size(k->type);
+}
 
 /* The image's rows under a row of tiles. */
 static struct hrf_stem_input rows_under(const struct stem_kernel *k, const char *image,
@@ -72,13 +85,17 @@ static void run_row(const struct stem_kernel *k, const char *image, int64_t tile
                   k->tile_columns * (i + 1) / k->n_blocks, out_rows, scratch);
 }
 
+static int64_t thread_floats(const struct stem_kernel *k)
+{
+    return SCRATCH_FLOATS + HRF_STEM_OUT * k->out_columns * k->out_channels; /* rows to be pooled */
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
     (void)err;
     const struct stem_kernel *k = (const struct stem_kernel *)base;
-    const int64_t image_bytes = k->rows * k->columns * k->stem.channels *
-                                (int64_t)hrf_dtype_size(k->type);
+    const int64_t image_bytes = image_bytes_of(k);
     const int64_t row_bytes = k->out_columns * k->out_channels *
                               (int64_t)hrf_dtype_size(k->out_type);
 #pragma omp parallel for schedule(static)
@@ -91,7 +108,84 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
             out_rows[j] = row < k->out_rows ? to : NULL;
         }
         run_row(k, (const char *)call->inputs[HRF_CONV_X] + image * image_bytes, tile_row, out_rows,
-                (float *)call->workspace + omp_get_thread_num() * SCRATCH_FLOATS);
+                (float *)call->workspace + omp_get_thread_num() * thread_floats(k));
+    }
+    return HRF_OK;
+}
+
+/* Of an image's rows: as few as give each thread as much. */
+static int64_t count_slabs(const struct stem_kernel *k)
+{
+    return k->n % k->backend->n_threads == 0 ? 1 : k->backend->n_threads;
+}
+
+/* Where the pool's output lies where the images do, they are moved to where the first output is not
+ * written: a fifth of what pooling on the way saves. */
+static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                  const struct hrf_pair *pair)
+{
+    const struct stem_kernel *k = (const struct stem_kernel *)base;
+    const struct hrf_spec *pool = hrf_cpu_function_spec(next, hrf_cpu_max_pool);
+    const int64_t out_floats = k->out_rows * k->out_columns * k->out_channels;
+    if (pool == NULL || pair->is_kept || k->out_type != HRF_F32 ||
+        out_floats * (int64_t)sizeof(float) < image_bytes_of(k))
+        return false;
+    const int64_t n_slabs = count_slabs(k), slab_rows = k->out_rows / n_slabs;
+    return (n_slabs == 1 || slab_rows >= MIN_SLAB_ROWS) && hrf_cpu_max_pool_goes_by_rows(pool);
+}
+
+/* The pool's rows [begin, end) of an image at `out`. */
+static void run_slab(const struct stem_kernel *k, const struct hrf_spec *pool, const char *image,
+                     int64_t begin, int64_t end, float *out, float *scratch)
+{
+    float *const made = scratch + SCRATCH_FLOATS;
+    int64_t first, last;
+    hrf_cpu_max_pool_rows_under(pool, begin, end, &first, &last);
+    for (int64_t tile_row = first / HRF_STEM_OUT; tile_row <= last / HRF_STEM_OUT; tile_row++) {
+        const int64_t top = tile_row * HRF_STEM_OUT;
+        char *rows[HRF_STEM_OUT];
+        for (int64_t i = 0; i < HRF_STEM_OUT; i++) {
+            const bool is_under = top + i >= first && top + i <= last;
+            rows[i] = is_under ? (char *)(made + i * k->out_columns * k->out_channels) : NULL;
+        }
+        run_row(k, image, tile_row, rows, scratch);
+        for (int64_t i = 0; i < HRF_STEM_OUT; i++)
+            if (rows[i] != NULL)
+                hrf_cpu_max_pool_row(pool, (const float *)rows[i], top + i, begin, end, out);
+    }
+}
+
+static void copy_images(const struct stem_kernel *k, const char *from, char *to)
+{
+    const int64_t row_bytes = image_bytes_of(k) / k->rows;
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < k->n * k->rows; row++)
+        memcpy(to + row * row_bytes, from + row * row_bytes, (size_t)row_bytes);
+}
+
+static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                struct hrf_error *err)
+{
+    (void)err;
+    const struct stem_kernel *k = (const struct stem_kernel *)base;
+    const struct hrf_spec *pool = hrf_cpu_function_spec(next, hrf_cpu_max_pool);
+    const int64_t *dims = pool->output.shape.dims, n_slabs = count_slabs(k);
+    const int64_t image_bytes = image_bytes_of(k), pooled = dims[1] * dims[2] * dims[3];
+    const char *images = call->inputs[HRF_CONV_X];
+    float *const out = next_call->output;
+    if (images < (const char *)(out + k->n * pooled) &&
+        (const char *)out < images + k->n * image_bytes) {
+        copy_images(k, images, call->output);
+        images = call->output;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < k->n * n_slabs; i++) {
+        const int64_t image = i / n_slabs, slab = i % n_slabs;
+        const int64_t begin = dims[2] * slab / n_slabs, end = dims[2] * (slab + 1) / n_slabs;
+        if (begin < end)
+            run_slab(k, pool, images + image * image_bytes, begin, end, out + image * pooled,
+                     (float *)call->workspace + omp_get_thread_num() * thread_floats(k));
     }
     return HRF_OK;
 }
@@ -172,10 +266,12 @@ enum hrf_status hrf_cpu_stem_compile(struct hrf_backend *backend, const struct h
     k->base = (struct hrf_kernel){
         .run = run,
         .destroy = destroy,
+        .leads = leads,
+        .run_both = run_both,
         .implementation = HRF_CPU_NAME(x->dtype, "winograd_3x3_of_phases:avx512"),
-        .workspace_bytes = (size_t)backend->n_threads * SCRATCH_FLOATS * sizeof(float),
     };
     HRF_AUTO(hrf_kernel) owned = &k->base;
+    k->backend = backend;
     k->n = y->shape.dims[0];
     k->rows = x->shape.dims[2];
     k->columns = x->shape.dims[3];
@@ -189,6 +285,7 @@ enum hrf_status hrf_cpu_stem_compile(struct hrf_backend *backend, const struct h
     k->n_blocks = hrf_ceil_div(k->tile_columns, HRF_STEM_TILES);
     k->type = x->dtype;
     k->out_type = y->dtype;
+    k->base.workspace_bytes = (size_t)(backend->n_threads * thread_floats(k)) * sizeof(float);
     HRF_TRY(prepare_constants(k, graph, node, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, false);
     *out = owned;

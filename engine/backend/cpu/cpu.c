@@ -166,6 +166,13 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return kernel->function(kernel->spec, call, err);
 }
 
+const struct hrf_spec *hrf_cpu_function_spec(const struct hrf_kernel *kernel,
+                                             hrf_cpu_function *function)
+{
+    const struct loop_kernel *loop = (const struct loop_kernel *)kernel;
+    return kernel->run == run && loop->function == function ? loop->spec : NULL;
+}
+
 static void destroy_kernel(struct hrf_kernel *base)
 {
     hrf_spec_destroy(((struct loop_kernel *)base)->spec);

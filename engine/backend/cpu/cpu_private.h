@@ -90,6 +90,20 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply;
 
+/* The spec of a kernel that is such a function, NULL of any other kernel. */
+const struct hrf_spec *hrf_cpu_function_spec(const struct hrf_kernel *kernel,
+                                             hrf_cpu_function *function);
+
+/* A MAX_POOL of one image by rows of its input in their order, for whoever has just made them. */
+/* Whether it can be: every window has a row of the image. */
+bool hrf_cpu_max_pool_goes_by_rows(const struct hrf_spec *spec);
+/* First and last row of the input under output rows [begin, end). */
+void hrf_cpu_max_pool_rows_under(const struct hrf_spec *spec, int64_t begin, int64_t end,
+                                 int64_t *first, int64_t *last);
+/* Row y's share in the output rows [begin, end) of `image`. */
+void hrf_cpu_max_pool_row(const struct hrf_spec *spec, const float *row, int64_t y, int64_t begin,
+                          int64_t end, float *image);
+
 /* PERFORMER's parts: turns the projection, once; the bytes they work in. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_attention(struct hrf_spec *spec, struct hrf_error *err);
 size_t hrf_cpu_matmul_workspace(const struct hrf_spec *spec);

@@ -3,6 +3,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_POOL_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_POOL_AVX512_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What of a window lies inside the image: pixels of `channels` floats. */
@@ -10,11 +11,12 @@ struct hrf_max_window {
     const float *x;
     int64_t rows, columns, channels;
     int64_t row_step, column_step; /* floats from one to the next */
+    bool goes_on;                  /* y holds the largest of what comes before these */
     const float *ahead;            /* runs that will be read soon: only hints */
     int64_t n_ahead, ahead_step, ahead_bytes;
 };
 
-/* y[channels]: the largest of each, -INFINITY where the window is empty. */
+/* y[channels]: the largest of each, -INFINITY where there is none. */
 void hrf_max_window_avx512(const struct hrf_max_window *window, float *y);
 /* Adds n floats to n sums. */
 void hrf_add_line_avx512(const float *x, int64_t n, double *sums);
