@@ -2,6 +2,7 @@
 
 #include "engine/backend/cpu/cpu_private.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
 
@@ -241,7 +242,7 @@ static bool takes_pitch(const struct hrf_graph *graph, const struct hrf_node *no
     case HRF_OP_CONV:
         return form != HRF_FORM_INTEGER &&
                !(form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node)) &&
-               hrf_cpu_product_takes_pitch(graph, node);
+               !hrf_cpu_stem_fits(graph, node) && hrf_cpu_product_takes_pitch(graph, node);
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
         return form == HRF_FORM_FLOAT && k == 0;
@@ -250,11 +251,22 @@ static bool takes_pitch(const struct hrf_graph *graph, const struct hrf_node *no
     }
 }
 
+static inline bool pitches_are_taken(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    for (int32_t k = -1; k < node->n_inputs; k++) {
+        const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
+        if (value >= 0 && graph->values[value].pitch > 0 && !takes_pitch(graph, node, k))
+            return false;
+    }
+    return true;
+}
+
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
 {
     const enum hrf_node_form form = hrf_node_form(graph, node);
+    assert(pitches_are_taken(graph, node));
     if (hrf_is_partial(node->op))
         return hrf_partial_compile(graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_integer_winograd_fits(graph, node))

@@ -43,8 +43,8 @@ HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
-/* Whether its kernel of this CONV is the only one that may be chosen, and so image, residual and
- * output may have pitches. */
+/* Whether it takes this CONV whose image, residual and output have pitches: one that Winograd does
+ * not compete for. */
 bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node);
 /* Whether it takes this GEMM, of weights and a bias that are constants: then it is the faster. */
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node);
