@@ -15,7 +15,7 @@
 
 enum {
     SCRATCH_FLOATS = HRF_STEM_HALF_FLOATS + HRF_STEM_WHOLE_FLOATS,
-    MIN_SLAB_ROWS = 24, /* an eighth made twice, at most */
+    MIN_SLAB_ROWS = 24, /* with whole tiles at both ends, a fifth is made twice at most */
 };
 
 struct stem_kernel {
