@@ -34,7 +34,7 @@ struct form {
     int64_t n_points;                   /* products of a tile */
     int64_t n_phases;                   /* times the channels: the depth of a product, at most */
     int64_t n_products;                 /* times the channels: of all points */
-    double input_cycles, output_cycles; /* of a tile's 16 channels */
+    double input_cycles, output_cycles; /* of a tile's 16 channels: see winograd_cycles() */
 };
 
 static const struct form plain = {
@@ -55,8 +55,8 @@ static const struct form strided = {
     .n_points = 25,
     .n_phases = HRF_STRIDED_PHASES,
     .n_products = 81,
-    .input_cycles = 1400,
-    .output_cycles = 280,
+    .input_cycles = 1900,
+    .output_cycles = 520,
 };
 
 static const struct form strided_few = {
@@ -66,8 +66,8 @@ static const struct form strided_few = {
     .n_points = 9,
     .n_phases = HRF_STRIDED_PHASES,
     .n_products = 25,
-    .input_cycles = 430,
-    .output_cycles = 100,
+    .input_cycles = 250,
+    .output_cycles = 90,
 };
 
 struct winograd_kernel {
@@ -307,7 +307,8 @@ static void destroy(struct hrf_kernel *base)
 }
 
 /* In cycles of one thread, from the machine's own limits: 32 multiply-adds a cycle at 85 %, the
- * transforms' instructions one a cycle (they wait for memory), weights at what a core reads from
+ * transforms' instructions one a cycle (they wait for memory; of stride 2 what was measured, whose
+ * pixels come from beyond the second-level cache), weights at what a core reads from
  * main memory: 5 bytes a cycle. With few tiles the last decides, as there are four times as many
  * transformed weights (measured: one image of 512 channels at 8x8, 3.7 ms against 2.9). */
 enum { WEIGHT_BYTES_PER_CYCLE = 5 };
@@ -467,9 +468,9 @@ static const char *name_of(const struct form *f, enum hrf_dtype type)
                          : HRF_CPU_NAME(type, "winograd_2x2_stride_2:avx512");
 }
 
-enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                         const struct hrf_node *node, struct hrf_kernel **out,
-                                         struct hrf_error *err)
+static enum hrf_status compile_form(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                    const struct hrf_node *node, const struct form *form,
+                                    struct hrf_kernel **out, struct hrf_error *err)
 {
     const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     struct winograd_kernel *k = hrf_calloc(1, sizeof *k);
@@ -480,7 +481,7 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->backend = backend;
-    k->form = choose_form(&node->attributes.window, y, x->dims[1]);
+    k->form = form;
     k->type = x_type;
     k->base.implementation = name_of(k->form, x_type);
     k->out_type = graph->values[node->outputs[0]].dtype;
@@ -503,4 +504,23 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     *out = owned;
     owned = NULL;
     return HRF_OK;
+}
+
+enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                         const struct hrf_node *node, struct hrf_kernel **out,
+                                         struct hrf_error *err)
+{
+    const struct form *form = choose_form(&node->attributes.window,
+                                          &graph->values[node->outputs[0]].shape,
+                                          graph->values[node->inputs[HRF_CONV_X]].shape.dims[1]);
+    return compile_form(backend, graph, node, form, out, err);
+}
+
+enum hrf_status hrf_cpu_strided_winograd_compile(struct hrf_backend *backend,
+                                                 const struct hrf_graph *graph,
+                                                 const struct hrf_node *node, int64_t tile,
+                                                 struct hrf_kernel **out, struct hrf_error *err)
+{
+    return compile_form(backend, graph, node, tile == HRF_STRIDED_OUT ? &strided : &strided_few,
+                        out, err);
 }
