@@ -146,13 +146,13 @@ static void read_tile(const struct winograd_kernel *k, const char *x, const stru
     const struct form *const f = k->form;
     const char *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : (const char *)k->zeros;
     const int64_t top = at->row * f->stride - k->pad[0], left = at->column * f->stride - k->pad[1];
-    const char *const corner = x + offset_of(k, at);
-    for (int64_t i = 0; i < f->in; i++) {
+    const int64_t pixel = pixel_bytes(k);
+    const char *row = x + offset_of(k, at), **to = pixels;
+    for (int64_t i = 0; i < f->in; i++, row += k->columns * pixel) {
         const bool row_is_there = top + i >= 0 && top + i < k->rows;
         for (int64_t j = 0; j < f->in; j++) {
             const bool inside = row_is_there && left + j >= 0 && left + j < k->columns;
-            pixels[i * f->in + j] = inside ? corner + (i * k->columns + j) * pixel_bytes(k)
-                                           : outside;
+            *to++ = inside ? row + j * pixel : outside;
         }
     }
     if (f->stride == 2)
@@ -186,16 +186,16 @@ static struct part part_of(const struct winograd_kernel *k, int64_t i)
 static void write_tile(const struct winograd_kernel *k, const float *m, const struct place *at,
                        const struct part *p, const struct hrf_epilogue *epilogue, char *out)
 {
-    char *outputs[HRF_WINOGRAD_OUTPUTS];
-    const int64_t size = (int64_t)hrf_dtype_size(k->out_type);
-    const int64_t pixel_bytes = k->out_channels * size;
-    char *image = out + at->image * k->out_rows * k->out_columns * pixel_bytes + p->column * size;
-    const int64_t side = k->form->out;
-    for (int64_t i = 0; i < side * side; i++) {
-        const int64_t y = at->row + i / side, u = at->column + i % side;
-        const bool inside = y < k->out_rows && u < k->out_columns;
-        outputs[i] = inside ? image + (y * k->out_columns + u) * pixel_bytes : NULL;
-    }
+    char *outputs[HRF_WINOGRAD_OUTPUTS], **to = outputs;
+    const int64_t size = (int64_t)hrf_dtype_size(k->out_type), side = k->form->out;
+    const int64_t pixel = k->out_channels * size, row_bytes = k->out_columns * pixel;
+    char *row = out + (at->image * k->out_rows + at->row) * row_bytes + at->column * pixel +
+                p->column * size;
+    for (int64_t i = 0; i < side; i++, row += row_bytes)
+        for (int64_t j = 0; j < side; j++) {
+            const bool inside = at->row + i < k->out_rows && at->column + j < k->out_columns;
+            *to++ = inside ? row + j * pixel : NULL;
+        }
     if (k->form->stride == 2)
         hrf_strided_output_avx512(side, m, k->slot, p->columns, k->is_large, outputs, epilogue);
     else
