@@ -27,7 +27,7 @@ enum {
     PITCH_SLACK = LANES,          /* keeps the points' streams off one set of the caches */
 };
 
-/* What differs between the strides, and between the tiles of one. */
+/* What differs between the strides. */
 struct form {
     int64_t stride;
     int64_t out, in;                    /* rows, columns of a tile and of the pixels under it */
@@ -51,21 +51,10 @@ static const struct form plain = {
 static const struct form strided = {
     .stride = 2,
     .out = HRF_STRIDED_OUT,
-    .in = 9,
-    .n_points = 25,
+    .in = HRF_STRIDED_IN,
+    .n_points = HRF_STRIDED_POINTS,
     .n_phases = HRF_STRIDED_PHASES,
-    .n_products = 81,
-    .input_cycles = 1900,
-    .output_cycles = 520,
-};
-
-static const struct form strided_few = {
-    .stride = 2,
-    .out = HRF_STRIDED_FEW,
-    .in = 5,
-    .n_points = 9,
-    .n_phases = HRF_STRIDED_PHASES,
-    .n_products = 25,
+    .n_products = HRF_STRIDED_PRODUCTS,
     .input_cycles = 250,
     .output_cycles = 90,
 };
@@ -118,7 +107,7 @@ static void advance(const struct winograd_kernel *k, struct place *at)
 
 static struct hrf_winograd_phases phases_of(const struct form *f, int64_t point)
 {
-    return f->stride == 2 ? hrf_strided_phases(f->out, point)
+    return f->stride == 2 ? hrf_strided_phases(point)
                           : (struct hrf_winograd_phases){ .first = 0, .end = 1 };
 }
 
@@ -142,7 +131,7 @@ static int64_t offset_of(const struct winograd_kernel *k, const struct place *at
 static void read_tile(const struct winograd_kernel *k, const char *x, const struct place *at,
                       int64_t ahead, float *v)
 {
-    const char *pixels[HRF_STRIDED_PIXELS];
+    const char *pixels[HRF_WINOGRAD_POINTS]; /* the more of the two */
     const struct form *const f = k->form;
     const char *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : (const char *)k->zeros;
     const int64_t top = at->row * f->stride - k->pad[0], left = at->column * f->stride - k->pad[1];
@@ -156,8 +145,7 @@ static void read_tile(const struct winograd_kernel *k, const char *x, const stru
         }
     }
     if (f->stride == 2)
-        hrf_strided_input_avx512(k->type, f->out, pixels, k->channels, ahead, v, k->slot,
-                                 k->is_large);
+        hrf_strided_input_avx512(k->type, pixels, k->channels, ahead, v, k->slot, k->is_large);
     else if (outside == NULL)
         hrf_winograd_prologue_avx512(k->type, pixels, k->channels, &k->prologue, v, k->slot,
                                      k->is_large);
@@ -197,7 +185,7 @@ static void write_tile(const struct winograd_kernel *k, const float *m, const st
             *to++ = inside ? row + j * pixel : NULL;
         }
     if (k->form->stride == 2)
-        hrf_strided_output_avx512(side, m, k->slot, p->columns, k->is_large, outputs, epilogue);
+        hrf_strided_output_avx512(m, k->slot, p->columns, k->is_large, outputs, epilogue);
     else
         hrf_winograd_output_avx512(m, k->slot, p->columns, k->is_large, outputs, epilogue);
 }
@@ -333,15 +321,9 @@ static double winograd_cycles(const struct form *f, const struct hrf_shape *y, i
     return (tiles * products / (32 * 0.85) + transforms + weight_cycles(products)) / n_threads;
 }
 
-/* The fastest of a stride, for c channels. */
-static const struct form *choose_form(const struct hrf_window *w, const struct hrf_shape *y,
-                                      int64_t c)
+static const struct form *form_of(const struct hrf_window *w)
 {
-    if (w->stride[0] != 2)
-        return &plain;
-    return winograd_cycles(&strided, y, c, 1) < winograd_cycles(&strided_few, y, c, 1)
-               ? &strided
-               : &strided_few;
+    return w->stride[0] == 2 ? &strided : &plain;
 }
 
 static double direct_cycles(const struct hrf_shape *y, int64_t c, int32_t n_threads)
@@ -358,7 +340,7 @@ bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_g
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
     const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    const struct form *f = choose_form(w, y, x->dims[1]);
+    const struct form *f = form_of(w);
     const bool square = k->dims[2] == 3 && k->dims[3] == 3 && w->stride[0] == f->stride &&
                         w->stride[1] == f->stride && w->dilation[0] == 1 && w->dilation[1] == 1;
     if (!hrf_cpu_has_avx512() || !hrf_cpu_types_fit(graph, node) ||
@@ -375,11 +357,11 @@ static void transform_weights(const struct winograd_kernel *k, const float *w, f
 {
     const int64_t pairs = k->channels * k->out_channels;
     for (int64_t i = 0; i < pairs; i++) { /* w is [m][c][3][3] */
-        double u[HRF_STRIDED_PIXELS];
+        double u[HRF_WINOGRAD_POINTS];    /* the more of the two */
         const double *from = u;
         float *to = point_major;
         if (k->form->stride == 2)
-            hrf_strided_weights(w + i * 9, k->form->out, u);
+            hrf_strided_weights(w + i * 9, u);
         else
             hrf_winograd_weights(w + i * 9, 3, u);
         for (int64_t point = 0; point < k->form->n_points; point++) {
@@ -460,17 +442,9 @@ static void choose_blocks(struct winograd_kernel *k)
     k->base.workspace_bytes = (size_t)(n_threads * n_slots(k) * k->slot) * sizeof(float);
 }
 
-static const char *name_of(const struct form *f, enum hrf_dtype type)
-{
-    if (f == &plain)
-        return HRF_CPU_NAME(type, "winograd_4x4:avx512");
-    return f == &strided ? HRF_CPU_NAME(type, "winograd_4x4_stride_2:avx512")
-                         : HRF_CPU_NAME(type, "winograd_2x2_stride_2:avx512");
-}
-
-static enum hrf_status compile_form(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                    const struct hrf_node *node, const struct form *form,
-                                    struct hrf_kernel **out, struct hrf_error *err)
+enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                         const struct hrf_node *node, struct hrf_kernel **out,
+                                         struct hrf_error *err)
 {
     const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     struct winograd_kernel *k = hrf_calloc(1, sizeof *k);
@@ -481,9 +455,11 @@ static enum hrf_status compile_form(struct hrf_backend *backend, const struct hr
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->backend = backend;
-    k->form = form;
+    k->form = form_of(&node->attributes.window);
     k->type = x_type;
-    k->base.implementation = name_of(k->form, x_type);
+    k->base.implementation = k->form == &plain
+                                 ? HRF_CPU_NAME(x_type, "winograd_4x4:avx512")
+                                 : HRF_CPU_NAME(x_type, "winograd_2x2_stride_2:avx512");
     k->out_type = graph->values[node->outputs[0]].dtype;
     k->n = y->dims[0];
     k->channels = x->dims[1];
@@ -504,23 +480,4 @@ static enum hrf_status compile_form(struct hrf_backend *backend, const struct hr
     *out = owned;
     owned = NULL;
     return HRF_OK;
-}
-
-enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                         const struct hrf_node *node, struct hrf_kernel **out,
-                                         struct hrf_error *err)
-{
-    const struct form *form = choose_form(&node->attributes.window,
-                                          &graph->values[node->outputs[0]].shape,
-                                          graph->values[node->inputs[HRF_CONV_X]].shape.dims[1]);
-    return compile_form(backend, graph, node, form, out, err);
-}
-
-enum hrf_status hrf_cpu_strided_winograd_compile(struct hrf_backend *backend,
-                                                 const struct hrf_graph *graph,
-                                                 const struct hrf_node *node, int64_t tile,
-                                                 struct hrf_kernel **out, struct hrf_error *err)
-{
-    return compile_form(backend, graph, node, tile == HRF_STRIDED_OUT ? &strided : &strided_few,
-                        out, err);
 }

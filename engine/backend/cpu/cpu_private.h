@@ -61,12 +61,6 @@ HRF_CHECKED enum hrf_status hrf_cpu_stem_compile(struct hrf_backend *backend,
                                                  const struct hrf_graph *graph,
                                                  const struct hrf_node *node,
                                                  struct hrf_kernel **out, struct hrf_error *err);
-/* Of stride 2 and with tiles of 4x4 or 2x2 outputs (`tile`), whichever is the faster: for tests. */
-HRF_CHECKED enum hrf_status hrf_cpu_strided_winograd_compile(struct hrf_backend *backend,
-                                                             const struct hrf_graph *graph,
-                                                             const struct hrf_node *node,
-                                                             int64_t tile, struct hrf_kernel **out,
-                                                             struct hrf_error *err);
 /* In 8-bit integers, exactly. */
 bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,

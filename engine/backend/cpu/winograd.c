@@ -33,39 +33,35 @@ void hrf_winograd_weights(const float *kernel, int n_taps, double u[HRF_WINOGRAD
     }
 }
 
-struct hrf_winograd_phases hrf_strided_phases(int64_t out, int64_t point)
+enum { SIDE = HRF_STRIDED_OUT + 1 }; /* points of an axis: 0, 1, infinity */
+
+struct hrf_winograd_phases hrf_strided_phases(int64_t point)
 {
-    const int64_t side = out + 1;
-    const bool last_row = point / side == out, last_column = point % side == out;
+    const bool last_row = point / SIDE == SIDE - 1, last_column = point % SIDE == SIDE - 1;
     return (struct hrf_winograd_phases){ .first = last_column ? 1 : 0,
                                          .end = last_row ? 2 : HRF_STRIDED_PHASES - last_column };
 }
 
 /* G of one phase of an axis, whose taps stand `stride` apart: as above, of one or two taps. */
-static double evaluate_phase(const double *g, int64_t stride, bool is_odd, int64_t out,
-                             int64_t point)
+static double evaluate_phase(const double *g, int64_t stride, bool is_odd, int64_t point)
 {
-    static const double points[] = { 0.5, -0.5, 1.5, -1.5 }, scales[] = { -2, 2, 6, -6 };
-    if (point == out)
+    if (point == SIDE - 1)
         return g[2 * stride];
-    const double at = out == HRF_STRIDED_OUT ? points[point] : (double)point;
-    const double scale = out == HRF_STRIDED_OUT ? scales[point] : 1;
-    return (is_odd ? g[stride] : g[0] + at * g[2 * stride]) / scale;
+    return is_odd ? g[stride] : g[0] + (double)point * g[2 * stride];
 }
 
-void hrf_strided_weights(const float kernel[9], int64_t out, double *u)
+void hrf_strided_weights(const float kernel[9], double u[HRF_STRIDED_PRODUCTS])
 {
-    const int64_t side = out + 1;
     double wide[9], line[3];
     for (int i = 0; i < 9; i++)
         wide[i] = (double)kernel[i];
-    for (int64_t point = 0; point < side * side; point++) {
-        const struct hrf_winograd_phases phases = hrf_strided_phases(out, point);
+    for (int64_t point = 0; point < SIDE * SIDE; point++) {
+        const struct hrf_winograd_phases phases = hrf_strided_phases(point);
         for (int64_t phase = phases.first; phase < phases.end; phase++) {
             const bool odd_row = phase >= 2, odd_column = phase == 0 || phase == 3;
             for (int column = 0; column < 3; column++)
-                line[column] = evaluate_phase(wide + column, 3, odd_row, out, point / side);
-            *u++ = evaluate_phase(line, 1, odd_column, out, point % side);
+                line[column] = evaluate_phase(wide + column, 3, odd_row, point / SIDE);
+            *u++ = evaluate_phase(line, 1, odd_column, point % SIDE);
         }
     }
 }

@@ -20,27 +20,15 @@
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1 };
 enum { N_RANDOM = 120, N_WINOGRAD = 16, N_STRIDED = 12, N_STEMS = 24 }; /* layers */
 
-enum way { BY_PRODUCT, BY_WINOGRAD, BY_STEM, BY_STRIDED_4, BY_STRIDED_2 };
+enum way { BY_PRODUCT, BY_WINOGRAD, BY_STEM };
 
 typedef enum hrf_status compile_function(struct hrf_backend *backend, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_kernel **out,
                                          struct hrf_error *err);
 
-#define STRIDED(n)                                                                                 \
-    static enum hrf_status strided_##n(struct hrf_backend *b, const struct hrf_graph *g,           \
-                                       const struct hrf_node *node, struct hrf_kernel **out,       \
-                                       struct hrf_error *e)                                        \
-    {                                                                                              \
-        return hrf_cpu_strided_winograd_compile(b, g, node, n, out, e);                            \
-    }
-STRIDED(4)
-STRIDED(2)
-
 static compile_function *const compile_by[] = { [BY_PRODUCT] = hrf_cpu_product_compile,
                                                 [BY_WINOGRAD] = hrf_cpu_winograd_compile,
-                                                [BY_STEM] = hrf_cpu_stem_compile,
-                                                [BY_STRIDED_4] = strided_4,
-                                                [BY_STRIDED_2] = strided_2 };
+                                                [BY_STEM] = hrf_cpu_stem_compile };
 
 static struct hrf_error err;
 
@@ -384,7 +372,7 @@ static void winograd_of_stride_2_gives_what_the_reference_gives(void **state)
     for (uint64_t seed = 0; seed < N_STRIDED; seed++) {
         struct hrf_random random = hrf_random_init(seed + 2000);
         struct layer l = random_layer(seed * 16);
-        l.way = seed % 2 == 0 ? BY_STRIDED_4 : BY_STRIDED_2;
+        l.way = BY_WINOGRAD;
         l.has_prologue = false;
         l.x_gap = l.y_gap = 0;
         l.channels = one_of(&random, channels, 4);
@@ -480,10 +468,9 @@ static void the_error_of_stride_2_is_a_few_times_that_of_plain_sums(void **state
     (void)state;
     if (!hrf_cpu_has_avx512())
         skip();
-    struct layer layers[] = { square(1, 3, 50, 32, 7, 2), square(1, 64, 17, 64, 3, 2),
-                              square(1, 64, 17, 64, 3, 2) };
+    struct layer layers[] = { square(1, 3, 50, 32, 7, 2), square(1, 64, 17, 64, 3, 2) };
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
-        layers[i].way = i == 0 ? BY_STEM : i == 1 ? BY_STRIDED_4 : BY_STRIDED_2;
+        layers[i].way = i == 0 ? BY_STEM : BY_WINOGRAD;
         const double ratio = error_ratio(&layers[i]);
         print_message("layer %zu: %.2f times\n", i, ratio);
         assert_true(ratio < 3);
