@@ -31,9 +31,14 @@ struct stem_kernel {
     float *bias, *zeros; /* zeros: a row outside the image */
 };
 
+static int64_t row_bytes_of(const struct stem_kernel *k)
+{
+    return k->columns * k->stem.channels * (int64_t)hrf_dtype_size(k->type);
+}
+
 static int64_t image_bytes_of(const struct stem_kernel *k)
 {
-    return k->rows * k->columns * k->stem.channels * (int64_t)hrf_dtype_size(k->type);
+    return k->rows * row_bytes_of(k);
 }
 
 /* The image's rows under a row of tiles. */
@@ -41,7 +46,7 @@ static struct hrf_stem_input rows_under(const struct stem_kernel *k, const char 
                                         int64_t tile_row)
 {
     struct hrf_stem_input in = { .type = k->type, .n_columns = k->columns };
-    const int64_t row_bytes = k->columns * k->stem.channels * (int64_t)hrf_dtype_size(k->type);
+    const int64_t row_bytes = row_bytes_of(k);
     const int64_t top = tile_row * HRF_STEM_OUT * 2 - k->pad[0];
     for (int64_t i = 0; i < HRF_STEM_ROWS; i++) {
         const bool inside = top + i >= 0 && top + i < k->rows;
@@ -157,7 +162,7 @@ static void run_slab(const struct stem_kernel *k, const struct hrf_spec *pool, c
 
 static void copy_images(const struct stem_kernel *k, const char *from, char *to)
 {
-    const int64_t row_bytes = image_bytes_of(k) / k->rows;
+    const int64_t row_bytes = row_bytes_of(k);
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < k->n * k->rows; row++)
         memcpy(to + row * row_bytes, from + row * row_bytes, (size_t)row_bytes);

@@ -216,7 +216,7 @@ static struct hrf_ahead rows_under(const struct winograd_kernel *k, const char *
                                    const struct part *p)
 {
     const struct place from = place_of(k, p->first), to = place_of(k, p->first + p->n - 1);
-    const int64_t row_bytes = k->columns * k->channels * (int64_t)hrf_dtype_size(k->type);
+    const int64_t row_bytes = k->columns * pixel_bytes(k);
     const int64_t stride = k->form->stride;
     const int64_t begin = from.image * k->rows + from.row * stride;
     int64_t end = to.image * k->rows + (to.row + k->form->out) * stride + 1;

@@ -31,6 +31,18 @@ static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
     return x;
 }
 
+/* The usual epilogue of a convolution: worth a loop of its own, whose questions are answered when
+ * it is compiled. */
+static inline bool hrf_is_relu_alone(const struct hrf_epilogue *e)
+{
+    return e->activation == HRF_ACT_RELU && e->type == HRF_F32 && !e->accumulate;
+}
+
+static inline struct hrf_epilogue hrf_relu_alone(const float *bias)
+{
+    return (struct hrf_epilogue){ .bias = bias, .type = HRF_F32, .activation = HRF_ACT_RELU };
+}
+
 /* y: of the epilogue's type. */
 static inline void hrf_finish(__m512 x, __mmask16 mask, void *y, __m512 bias,
                               const struct hrf_epilogue *e)

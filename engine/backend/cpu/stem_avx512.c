@@ -287,10 +287,8 @@ void hrf_stem_output_avx512(const float *half, int64_t n_columns, int64_t n_outp
                             int64_t pixel_bytes, char *const rows[HRF_STEM_OUT],
                             const struct hrf_epilogue *epilogue)
 {
-    if (epilogue->activation == HRF_ACT_RELU && epilogue->type == HRF_F32) {
-        const struct hrf_epilogue relu = { .bias = epilogue->bias,
-                                           .type = HRF_F32,
-                                           .activation = HRF_ACT_RELU };
+    if (hrf_is_relu_alone(epilogue)) {
+        const struct hrf_epilogue relu = hrf_relu_alone(epilogue->bias);
         write_as(half, n_columns, n_outputs, pixel_bytes, rows, &relu);
     } else {
         write_as(half, n_columns, n_outputs, pixel_bytes, rows, epilogue);

@@ -220,11 +220,8 @@ void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels,
                                 char *const outputs[HRF_WINOGRAD_OUTPUTS],
                                 const struct hrf_epilogue *epilogue)
 {
-    const bool is_relu = epilogue->activation == HRF_ACT_RELU && !epilogue->accumulate;
-    if (is_relu && epilogue->type == HRF_F32) {
-        const struct hrf_epilogue relu = { .bias = epilogue->bias,
-                                           .type = HRF_F32,
-                                           .activation = HRF_ACT_RELU };
+    if (hrf_is_relu_alone(epilogue)) {
+        const struct hrf_epilogue relu = hrf_relu_alone(epilogue->bias);
         write_as(&relu, m, pitch, channels, is_far, outputs);
     } else {
         write_as(epilogue, m, pitch, channels, is_far, outputs);
