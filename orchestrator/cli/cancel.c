@@ -3,7 +3,7 @@
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/executor/executor.h"
-#include "schema/record/sentinel.h"
+#include "schema/record/start.h"
 #include "schema/store/tasks.h"
 
 #include <signal.h>
@@ -30,13 +30,8 @@ static void revoke(const char *directory, const struct hrf_attempt_row *a)
 {
     HRF_AUTO_FREE char *job = hrf_path_join(directory, a->directory);
     struct hrf_error err;
-    for (int k = 0; job != NULL && k < 100; k++) {
-        HRF_AUTO_FREE char *start = k == 0 ? hrf_strdup(job) : hrf_format("%s/r%d", job, k);
-        if (start == NULL || !hrf_path_is_directory(start))
-            return;
-        if (hrf_fence_set(start, &err) != HRF_OK)
-            fprintf(stderr, "%s cancel: %s\n", HRF_PROGRAM, err.text);
-    }
+    if (job != NULL && hrf_path_is_directory(job) && hrf_start_revoke(job, &err) != HRF_OK)
+        fprintf(stderr, "%s cancel: %s\n", HRF_PROGRAM, err.text);
 }
 
 static enum hrf_status make_executor(struct hrf_store *store, const char *directory,

@@ -56,6 +56,7 @@ struct hrf_job_view {
     enum hrf_job_sight sight;
     enum hrf_cause cause; /* when ended */
     int64_t id;           /* as the executor has it now */
+    int64_t asked_ms;     /* monotonic, when the scheduler was asked for this; 0 = not known */
     char state[32];       /* the scheduler's word, "" for local */
     char reason[64];      /* its word for why it waits, or how it ended; "" = none */
     char node[64];        /* of a job on one machine; "" = none or many */

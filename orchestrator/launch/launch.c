@@ -10,6 +10,7 @@
 #include "schema/record/job.h"
 #include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
+#include "schema/record/start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,42 +80,23 @@ static void fill_identity(struct launch *l)
 
 /* ---- a second start of the same attempt, by a scheduler that requeued it ---- */
 
-enum { MAX_STARTS = 100 };
-
-/* The folder of the k-th start, 0 the attempt's own; heap. */
-static char *start_directory(const char *attempt, int k)
-{
-    return k == 0 ? hrf_strdup(attempt) : hrf_format("%s/r%d", attempt, k);
-}
-
-/* Whoever makes the claim has the attempt's own folder; every later start makes one for itself. */
 static enum hrf_status claim(const char *attempt, int *start, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *path = hrf_path_join(attempt, "claim");
-    HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
-                                         : -1;
-    *start = 0;
-    if (fd >= 0)
-        return HRF_OK;
-    if (path == NULL || errno != EEXIST)
-        return hrf_error_set_errno(err, errno, "cannot write '%s'", path != NULL ? path : attempt);
-    for (int k = 1; k <= MAX_STARTS; k++) {
-        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
-        if (directory != NULL && mkdir(directory, 0777) == 0) {
+    for (int k = 0; k < HRF_MAX_STARTS; k++) {
+        bool is_ours;
+        HRF_TRY(hrf_start_take(attempt, k, &is_ours, err));
+        if (is_ours) {
             *start = k;
             return HRF_OK;
         }
-        if (directory == NULL || errno != EEXIST)
-            return hrf_error_set_errno(err, errno, "cannot make '%s'",
-                                       directory != NULL ? directory : attempt);
     }
-    return hrf_error_set(err, HRF_E_EXTERNAL, "'%s' was started %d times", attempt, MAX_STARTS);
+    return hrf_error_set(err, HRF_E_EXTERNAL, "'%s' was started %d times", attempt, HRF_MAX_STARTS);
 }
 
 static bool has_ended(const char *attempt, int start, const char *task_id)
 {
     for (int k = 0; k < start; k++) {
-        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
         HRF_AUTO_FREE char *status = directory != NULL
                                          ? hrf_format("%s/%s.json", directory, task_id)
                                          : NULL;
@@ -129,7 +111,7 @@ static enum hrf_status find_part(const char *attempt, int start, struct hrf_job_
                                  struct hrf_error *err)
 {
     for (int k = start - 1; k >= 0; k--) {
-        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
         char *part = directory != NULL ? hrf_task_part_path(directory, task->id) : NULL;
         if (part == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
@@ -155,9 +137,9 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     HRF_AUTO_FREE struct hrf_job_task *tasks = rest.tasks;
     if (rest.tasks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
-    l->directory = start_directory(attempt, start);
+    l->directory = hrf_start_directory(attempt, start);
     for (int k = 0; k < start; k++) {
-        HRF_AUTO_FREE char *directory = start_directory(attempt, k);
+        HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
         if (directory == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
         HRF_TRY(hrf_fence_set(directory, err));
@@ -176,14 +158,20 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     return HRF_OK;
 }
 
-/* True when this attempt was given up, or this start by a later one. */
+/* HRF_E_AGAIN when this attempt was given up, or this start by a later one: then the next start is
+ * to find the fence before it, too. */
 static enum hrf_status begin_start(struct launch *l, struct hrf_error *err)
 {
-    int start;
+    int start = 0;
     HRF_TRY(claim(l->directory, &start, err));
-    HRF_AUTO_FREE char *before = start_directory(l->directory, start > 0 ? start - 1 : 0);
-    if (before != NULL && hrf_fence_is_set(before))
+    HRF_AUTO_FREE char *before = hrf_start_directory(l->directory, start > 0 ? start - 1 : 0);
+    HRF_AUTO_FREE char *own = hrf_start_directory(l->directory, start);
+    if (before == NULL || own == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (hrf_fence_is_set(before)) {
+        HRF_TRY(hrf_fence_set(own, err));
         return hrf_error_set(err, HRF_E_AGAIN, "this attempt was given up before it began");
+    }
     return start > 0 ? take_over(l, start, err) : HRF_OK;
 }
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "orchestrator/run/run_private.h"
-#include "schema/record/sentinel.h"
+#include "schema/record/start.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -87,33 +87,30 @@ void run_forget_ended(struct run *run)
     run->n_live = kept;
 }
 
-char *run_start_path(const struct run *run, const struct run_job *job, int64_t k)
+char *run_start_path(const struct run *run, const struct run_job *job, int k)
 {
-    char name[24];
-    snprintf(name, sizeof name, "r%lld", (long long)k);
-    return run_job_path(run, job, k > 0 ? name : NULL);
+    HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
+    return attempt != NULL ? hrf_start_directory(attempt, k) : NULL;
 }
 
-void run_find_restarts(const struct run *run, struct run_job *job)
+void run_find_starts(const struct run *run, struct run_job *job)
 {
-    enum { MOST = 100 };
-    while (job->n_restarts < MOST) {
-        HRF_AUTO_FREE char *next = run_start_path(run, job, job->n_restarts + 1);
-        if (next == NULL || !hrf_path_is_directory(next))
-            return;
-        job->n_restarts++;
-    }
+    HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
+    const int n = attempt != NULL ? hrf_start_count(attempt, job->n_starts) : job->n_starts;
+    if (n > job->n_starts)
+        job->starts_ms = run_now_ms();
+    job->n_starts = n;
 }
 
 void run_revoke(const struct run *run, struct run_job *job)
 {
-    run_find_restarts(run, job);
-    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
     struct hrf_error err;
     job->revoked = true;
     /* Without its directory there is nothing to revoke. */
-    if (directory != NULL && hrf_path_exists(directory) && hrf_fence_set(directory, &err) != HRF_OK)
+    if (attempt != NULL && hrf_path_exists(attempt) && hrf_start_revoke(attempt, &err) != HRF_OK)
         hrf_log_warning("run", "%s", err.text);
+    run_find_starts(run, job);
 }
 
 static int compare_ids(const void *a, const void *b)

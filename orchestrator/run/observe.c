@@ -97,7 +97,7 @@ static enum hrf_status find_record(const struct run *run, const struct run_job *
                                    struct hrf_error *err)
 {
     enum hrf_status found = HRF_E_AGAIN;
-    for (int64_t k = job->n_restarts; k >= 0 && found == HRF_E_AGAIN; k--) {
+    for (int k = run_newest_start(job); k >= 0 && found == HRF_E_AGAIN; k--) {
         HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
         if (directory == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
@@ -162,7 +162,7 @@ static enum hrf_status collect(struct run *run, struct run_job *job, bool *chang
 static bool read_word(const struct run *run, const struct run_job *job, const char *name,
                       struct hrf_sentinel *out)
 {
-    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
            strcmp(out->run_id, run->run_id) == 0 && out->attempt == job->row.attempt;
 }
@@ -218,7 +218,7 @@ struct papers { /* what lies in a job's folder */
 
 static void read_papers(const struct run *run, const struct run_job *job, struct papers *papers)
 {
-    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     HRF_AUTO_FREE char *log = directory != NULL ? hrf_path_join(directory, "log") : NULL;
     const struct hrf_executor_ops *ops = run->executor->ops;
     HRF_AUTO_FREE char *output = ops->output_path != NULL
@@ -296,8 +296,8 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
                              bool has_word, struct verdict *out, struct hrf_error *err)
 {
     struct papers papers = { .said = NULL };
-    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
-    const bool was_revoked = directory != NULL && hrf_fence_is_set(directory);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
+    const bool was_revoked = job->revoked || (directory != NULL && hrf_fence_is_set(directory));
     read_papers(run, job, &papers);
     const struct hrf_witness witness = { .has_word = has_word,
                                          .exited = done->exited,
@@ -340,7 +340,7 @@ static bool take_part(const struct run *run, const struct run_job *job, size_t i
     HRF_AUTO_FREE char *parts = to != NULL ? hrf_path_directory(to) : NULL;
     struct hrf_error err;
     snprintf(id, sizeof id, "t%04zu", index);
-    for (int64_t k = job->n_restarts; k >= 0 && parts != NULL; k--) {
+    for (int k = run_newest_start(job); k >= 0 && parts != NULL; k--) {
         HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
         HRF_AUTO_FREE char *from = directory != NULL ? hrf_task_part_path(directory, id) : NULL;
         if (from == NULL || !hrf_path_exists(from))
@@ -476,7 +476,7 @@ static bool is_over(const struct run *run, struct run_job *job, const struct hrf
 
 static void refresh(const struct run *run, const struct run_job *job)
 {
-    HRF_AUTO_FREE char *directory = run_start_path(run, job, job->n_restarts);
+    HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     if (directory != NULL)
         hrf_file_system_refresh(directory);
 }
@@ -489,7 +489,7 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
     if (run->executor->quiet_ms == 0)
         run->executor->ops->look(run->executor, &job->handle, &job->view);
     if (run->executor->quiet_ms > 0)
-        run_find_restarts(run, job);
+        run_find_starts(run, job);
     if (job->unsure_since_ms != 0)
         HRF_TRY(settle_unsure(run, job, changed, err));
     if (job->has_ended || job->unsure_since_ms != 0)

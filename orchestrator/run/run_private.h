@@ -25,7 +25,8 @@ struct run_job {
     int64_t n_results;           /* of those, with a result */
     int64_t unsure_since_ms;     /* monotonic: its submission is not confirmed; 0 = it is */
     int64_t silent_since_ms;     /* the executor says that it ended, and it left no word */
-    int64_t n_restarts;          /* by the scheduler: the newest of them is in DIRECTORY/rN */
+    int n_starts;                /* that are known of (start.h); the newest works in its place */
+    int64_t starts_ms;           /* monotonic: when the newest was found */
     bool revoked, has_ended;
 };
 
@@ -144,10 +145,14 @@ HRF_CHECKED enum hrf_status run_add_job(struct run *run, struct hrf_attempt_row 
                                         struct run_job **out, struct hrf_error *err);
 void run_job_release(struct run_job *job);
 void run_forget_ended(struct run *run);
-/* The folder of a job's k-th start by its scheduler; 0 is the job's own. Heap. */
-char *run_start_path(const struct run *run, const struct run_job *job, int64_t k);
+/* The folder of a job's k-th start by its scheduler: heap. */
+char *run_start_path(const struct run *run, const struct run_job *job, int k);
+static inline int run_newest_start(const struct run_job *job)
+{
+    return job->n_starts > 0 ? job->n_starts - 1 : 0;
+}
 /* Counts the starts that there were since. */
-void run_find_restarts(const struct run *run, struct run_job *job);
+void run_find_starts(const struct run *run, struct run_job *job);
 /* Nothing that this job still does counts: its workers see the file and stop. */
 void run_revoke(const struct run *run, struct run_job *job);
 HRF_CHECKED enum hrf_status run_end_job(struct run *run, struct run_job *job, const char *reason,

@@ -3,6 +3,7 @@
 #include "schema/record/throttle.h"
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
+#include "schema/record/start.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,16 @@ bool run_take_submission(struct run *run)
     return true;
 }
 
+/* Once, not every second. */
+static void warn_of(struct run *run, const char *text)
+{
+    if (strncmp(text, run->throttle_trouble, sizeof run->throttle_trouble - 1) == 0)
+        return;
+    hrf_log_warning("run", "%s", text);
+    snprintf(run->throttle_trouble, sizeof run->throttle_trouble, "%.*s",
+             (int)sizeof run->throttle_trouble - 1, text);
+}
+
 /* What a throttle that cannot be read said before goes on to hold. */
 static void read_throttle(struct run *run)
 {
@@ -40,12 +51,28 @@ static void read_throttle(struct run *run)
         run->is_throttled = false;
         hrf_log_info("run", "no longer throttled: at most %lld jobs at a time",
                      (long long)run->workflow->executor.max_jobs);
-    } else if (status != HRF_OK && status != HRF_E_AGAIN &&
-               strncmp(err.text, run->throttle_trouble, sizeof run->throttle_trouble - 1) != 0) {
-        hrf_log_warning("run", "%s", err.text);
-        snprintf(run->throttle_trouble, sizeof run->throttle_trouble, "%.*s",
-                 (int)sizeof run->throttle_trouble - 1, err.text);
-    }
+    } else if (status != HRF_OK && status != HRF_E_AGAIN)
+        warn_of(run, err.text);
+}
+
+/* Takes a job that waits, by the scheduler's last answer, before it begins: who has its next place
+ * has the job (start.h). Starts that were there before the scheduler was asked are over; any other
+ * may have begun since. */
+static enum hrf_status take(const struct run *run, struct run_job *job, bool *is_ours,
+                            struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
+    *is_ours = false;
+    if (attempt == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (job->view.sight != HRF_JOB_WAITING || job->revoked || job->unsure_since_ms != 0 ||
+        (job->n_starts > 0 && job->view.asked_ms <= job->starts_ms) ||
+        job->n_starts == HRF_MAX_STARTS)
+        return HRF_OK;
+    HRF_TRY(hrf_start_take(attempt, job->n_starts, is_ours, err));
+    if (!*is_ours)
+        run_find_starts(run, job);
+    return HRF_OK;
 }
 
 /* Jobs beyond what may be there are taken back from the queue, the newest first; those that run go
@@ -64,7 +91,13 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
     size_t n = 0;
     for (size_t i = run->n_live; i > 0 && (int64_t)n < surplus; i--) {
         struct run_job *job = &run->live[i - 1];
-        if (job->view.sight != HRF_JOB_WAITING || job->revoked || job->unsure_since_ms != 0)
+        struct hrf_error why;
+        bool is_ours;
+        if (take(run, job, &is_ours, &why) != HRF_OK) {
+            warn_of(run, why.text); /* the disk's trouble, most likely: the others would share it */
+            break;
+        }
+        if (!is_ours)
             continue;
         run_revoke(run, job);
         handles[n++] = job->handle;

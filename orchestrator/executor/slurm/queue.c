@@ -25,13 +25,13 @@ struct hrf_slurm_queue {
     bool has_sought_board;
     struct hrf_slurm_table table;
     bool has_table;
-    int64_t absent_since_ms; /* when the table was asked for, by this machine; 0: absence in it says
-                                nothing */
-    bool is_missing;         /* a job was looked for that such a table does not show */
-    int64_t asked_ms;        /* when our last question was started */
-    int64_t heard_ms;        /* when the last answer of this machine was asked for, good or not */
-    int64_t came_ms;         /* when the last answer came, whoever's */
-    int64_t read_ms;         /* when the board was looked at */
+    int64_t table_ms; /* when the table was asked for, by this machine; 0: not known, and absence
+                         in it says nothing */
+    bool is_missing;  /* a job was looked for that such a table does not show */
+    int64_t asked_ms; /* when our last question was started */
+    int64_t heard_ms; /* when the last answer of this machine was asked for, good or not */
+    int64_t came_ms;  /* when the last answer came, whoever's */
+    int64_t read_ms;  /* when the board was looked at */
     int64_t next_ms, interval_ms, busy_until_ms;
     int64_t failing_since_ms;
     uint64_t table_hash;
@@ -171,7 +171,7 @@ static bool hear(struct hrf_slurm_queue *q, struct hrf_slurm_news *news)
     q->table = table;
     q->has_table = true;
     q->is_missing = false;
-    q->absent_since_ms = news->asked_ms; /* 0 of another machine's */
+    q->table_ms = news->asked_ms; /* 0 of another machine's */
     note_answer(q, new_hash != q->table_hash, news->took_ms);
     q->table_hash = new_hash;
     warn_unknown(q);
@@ -344,9 +344,10 @@ void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle
         return;
     const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
                                                            handle->place);
-    if (e != NULL)
+    if (e != NULL) {
         fill_view(e, out);
-    else if (q->absent_since_ms > handle->since_ms) /* asked after it was submitted */
+        out->asked_ms = q->table_ms;
+    } else if (q->table_ms > handle->since_ms) /* asked after it was submitted */
         out->sight = HRF_JOB_GONE;
     else
         q->is_missing = true;

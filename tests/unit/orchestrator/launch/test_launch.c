@@ -7,6 +7,7 @@
 #include "schema/record/job.h"
 #include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
+#include "schema/record/start.h"
 #include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
@@ -284,9 +285,42 @@ static void a_start_of_what_was_given_up_does_nothing(void **state)
     (void)state;
     prepare("echo >> ran; exit 0");
     assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(launch(), 75);
+    assert_true(is_file("r3/revoked"));
+    assert_false(is_file("done.json") || is_file("r1/done.json") || is_file("ran"));
+}
+
+static void take_first_place(void)
+{
+    bool is_ours = false;
+    assert_int_equal(hrf_start_take(directory, 0, &is_ours, NULL), HRF_OK);
+    assert_true(is_ours);
+}
+
+static void a_start_of_what_the_driver_took_back_does_nothing(void **state)
+{
+    (void)state;
+    prepare("echo >> ran; exit 0");
+    take_first_place();
+    assert_int_equal(hrf_start_revoke(directory, NULL), HRF_OK);
     assert_int_equal(launch(), 75);
     assert_int_equal(launch(), 75);
     assert_false(is_file("done.json") || is_file("r1/done.json") || is_file("ran"));
+}
+
+static void a_start_between_the_drivers_place_and_its_fence_is_ended(void **state)
+{
+    (void)state;
+    prepare("echo > ready; exec sleep 1000");
+    take_first_place();
+    pid_t pid = start(file("spec.json"), NULL);
+    wait_for("ready");
+    assert_int_equal(hrf_start_revoke(directory, NULL), HRF_OK);
+    assert_int_equal(exit_code_of(pid), 128 + SIGTERM);
+    struct hrf_sentinel end;
+    assert_int_equal(hrf_sentinel_read(file("r1"), "done", &end, NULL), HRF_OK);
+    assert_true(end.was_revoked);
 }
 
 static void words_of_the_spec_stand_before_the_worker(void **state)
@@ -393,6 +427,8 @@ int main(void)
         TEST(a_worker_that_ends_well_is_told_with_its_tasks),
         TEST(a_second_start_does_the_rest_in_a_folder_of_its_own),
         TEST(a_start_of_what_was_given_up_does_nothing),
+        TEST(a_start_of_what_the_driver_took_back_does_nothing),
+        TEST(a_start_between_the_drivers_place_and_its_fence_is_ended),
         TEST(words_of_the_spec_stand_before_the_worker),
         TEST(the_rank_that_failed_first_is_blamed),
         TEST(a_rank_that_was_killed_may_go_again),
