@@ -42,9 +42,9 @@ void hrf_winograd_prologue_avx512(enum hrf_dtype dtype,
                                   const char *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
                                   const struct hrf_cpu_prologue *prologue, float *v, int64_t pitch,
                                   bool is_far);
-/* Point p comes from m + p * pitch. outputs[16]: where each output's `channels` numbers go, NULL
+/* m[36]: point p comes from m[p] + at. outputs[16]: where each output's `channels` numbers go, NULL
  * for those outside the image. */
-void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
+void hrf_winograd_output_avx512(const float *const *m, int64_t at, int64_t channels, bool is_far,
                                 char *const outputs[HRF_WINOGRAD_OUTPUTS],
                                 const struct hrf_epilogue *epilogue);
 
@@ -70,7 +70,7 @@ void hrf_strided_weights(const float kernel[9], double u[HRF_STRIDED_PRODUCTS]);
  * goes to v + point * pitch + f * channels. */
 void hrf_strided_input_avx512(enum hrf_dtype dtype, const char *const *pixels, int64_t channels,
                               int64_t ahead, float *v, int64_t pitch, bool is_far);
-void hrf_strided_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
+void hrf_strided_output_avx512(const float *const *m, int64_t at, int64_t channels, bool is_far,
                                char *const *outputs, const struct hrf_epilogue *epilogue);
 
 #endif

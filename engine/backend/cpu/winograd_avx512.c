@@ -10,6 +10,7 @@ enum {
     ALL = 0xffff,
     IN = HRF_WINOGRAD_IN,
     OUT = HRF_WINOGRAD_OUT,
+    HALF = HRF_WINOGRAD_POINTS / 2,
     CHUNK = 256, /* channels between asking for an output pixel's lines and writing them */
 };
 
@@ -62,16 +63,18 @@ static inline void transform_output(const __m512 x[IN], __m512 y[OUT])
 #define INLINE static inline __attribute__((always_inline))
 
 /* So many streams are more than the hardware foresees. */
-INLINE void ask_for_points(const float *points, int n, int64_t pitch, bool to_write)
+INLINE void ask_to_write(const float *points, int64_t pitch)
 {
-#pragma GCC unroll 36
-    for (int point = 0; point < n; point++) {
-        const char *line = (const char *)(points + point * pitch);
-        if (to_write)
-            _mm_prefetch(line, _MM_HINT_ET0);
-        else
-            _mm_prefetch(line, _MM_HINT_T0);
-    }
+#pragma GCC unroll 18
+    for (int point = 0; point < HALF; point++)
+        _mm_prefetch((const char *)(points + point * pitch), _MM_HINT_ET0);
+}
+
+INLINE void ask_for_points(const float *const *points, int64_t at)
+{
+#pragma GCC unroll 18
+    for (int point = 0; point < HALF; point++)
+        _mm_prefetch((const char *)(points[point] + at), _MM_HINT_T0);
 }
 
 /* A prologue, where `p` is not NULL. */
@@ -98,11 +101,11 @@ INLINE void read_as(enum hrf_dtype dtype, const char *const pixels[HRF_WINOGRAD_
 {
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-        float *to = v + half * (HRF_WINOGRAD_POINTS / 2) * pitch;
+        float *to = v + half * HALF * pitch;
         for (int64_t c = 0; c < channels; c += LANES, to += LANES) {
             __m512 lines[IN / 2 * IN], line[IN], done[IN];
             if (is_far)
-                ask_for_points(to + LANES, HRF_WINOGRAD_POINTS / 2, pitch, true);
+                ask_to_write(to + LANES, pitch);
 #pragma GCC unroll 6
             for (int column = 0; column < IN; column++) {
 #pragma GCC unroll 5
@@ -154,16 +157,17 @@ void hrf_winograd_prologue_avx512(enum hrf_dtype dtype,
  * sum and the difference of the pair and the row alone, brought to four columns each. */
 enum { SUM, DIFFERENCE, ALONE, KEPT = 3 * OUT };
 
-INLINE void read_half(const float *m, int64_t pitch, bool is_upper, __m512 out[KEPT])
+INLINE void read_half(const float *const *m, int64_t at, bool is_upper, __m512 out[KEPT])
 {
     __m512 lines[3 * IN];
-    const int64_t row = IN * pitch, alone = is_upper ? 0 : 2 * row, pair = is_upper ? row : 0;
+    const int alone = is_upper ? 0 : 2 * IN, pair = is_upper ? IN : 0;
 #pragma GCC unroll 6
-    for (int column = 0; column < IN; column++, m += pitch) {
-        const __m512 plus = _mm512_loadu_ps(m + pair), minus = _mm512_loadu_ps(m + pair + row);
+    for (int column = 0; column < IN; column++, m++) {
+        const __m512 plus = _mm512_loadu_ps(m[pair] + at);
+        const __m512 minus = _mm512_loadu_ps(m[pair + IN] + at);
         lines[SUM * IN + column] = _mm512_add_ps(plus, minus);
         lines[DIFFERENCE * IN + column] = _mm512_sub_ps(plus, minus);
-        lines[ALONE * IN + column] = _mm512_loadu_ps(m + alone);
+        lines[ALONE * IN + column] = _mm512_loadu_ps(m[alone] + at);
     }
 #pragma GCC unroll 3
     for (int i = 0; i < 3; i++)
@@ -181,20 +185,20 @@ INLINE void join_halves(const float *upper, const __m512 lower[KEPT], int column
 }
 
 /* Half of the points over all channels of a chunk, then the other half, as in read_as(). */
-INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch, int64_t channels,
-                     bool is_far, char *const outputs[HRF_WINOGRAD_OUTPUTS])
+INLINE void write_as(const struct hrf_epilogue *e, const float *const *m, int64_t at,
+                     int64_t channels, bool is_far, char *const outputs[HRF_WINOGRAD_OUTPUTS])
 {
     _Alignas(64) float upper[CHUNK / LANES][KEPT * LANES];
-    const int64_t size = e->type == HRF_F32 ? 4 : 2, half = HRF_WINOGRAD_POINTS / 2;
+    const int64_t size = e->type == HRF_F32 ? 4 : 2;
     for (int64_t chunk = 0; chunk < channels; chunk += CHUNK) {
         const int64_t end = channels - chunk < CHUNK ? channels : chunk + CHUNK;
         __m512 out[KEPT], done[OUT];
         for (int64_t c = chunk; c < end; c += LANES) {
             if (is_far)
-                ask_for_points(m + c + LANES, half, pitch, false);
+                ask_for_points(m, at + c + LANES);
             for (int i = 0; i < HRF_WINOGRAD_OUTPUTS; i++)
                 _mm_prefetch(outputs[i] + c * size, _MM_HINT_ET0);
-            read_half(m + c, pitch, true, out);
+            read_half(m, at + c, true, out);
 #pragma GCC unroll 12
             for (int i = 0; i < KEPT; i++)
                 _mm512_store_ps(upper[(c - chunk) / LANES] + i * LANES, out[i]);
@@ -202,8 +206,8 @@ INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch
         for (int64_t c = chunk; c < end; c += LANES) {
             const __m512 bias = hrf_bias(e->bias, c, ALL);
             if (is_far)
-                ask_for_points(m + half * pitch + c + LANES, half, pitch, false);
-            read_half(m + half * pitch + c, pitch, false, out);
+                ask_for_points(m + HALF, at + c + LANES);
+            read_half(m + HALF, at + c, false, out);
 #pragma GCC unroll 4
             for (int column = 0; column < OUT; column++) {
                 join_halves(upper[(c - chunk) / LANES], out, column, done);
@@ -216,14 +220,14 @@ INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch
     }
 }
 
-void hrf_winograd_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
+void hrf_winograd_output_avx512(const float *const *m, int64_t at, int64_t channels, bool is_far,
                                 char *const outputs[HRF_WINOGRAD_OUTPUTS],
                                 const struct hrf_epilogue *epilogue)
 {
     if (hrf_is_relu_alone(epilogue)) {
         const struct hrf_epilogue relu = hrf_relu_alone(epilogue->bias);
-        write_as(&relu, m, pitch, channels, is_far, outputs);
+        write_as(&relu, m, at, channels, is_far, outputs);
     } else {
-        write_as(epilogue, m, pitch, channels, is_far, outputs);
+        write_as(epilogue, m, at, channels, is_far, outputs);
     }
 }

@@ -92,11 +92,11 @@ void hrf_strided_input_avx512(enum hrf_dtype dtype, const char *const *pixels, i
         read_as(HRF_F16, pixels, channels, ahead, v, pitch, is_far);
 }
 
-INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch, int64_t channels,
-                     bool is_far, char *const *outputs)
+INLINE void write_as(const struct hrf_epilogue *e, const float *const *m, int64_t at,
+                     int64_t channels, bool is_far, char *const *outputs)
 {
     const int64_t size = e->type == HRF_F32 ? 4 : 2;
-    for (int64_t c = 0; c < channels; c += LANES, m += LANES) {
+    for (int64_t c = 0; c < channels; c += LANES, at += LANES) {
         __m512 lines[OUT * SIDE], line[SIDE], done[OUT];
         const __m512 bias = hrf_bias(e->bias, c, ALL);
         for (int i = 0; i < OUT * OUT; i++)
@@ -105,7 +105,7 @@ INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch
         for (int column = 0; column < SIDE; column++) {
 #pragma GCC unroll 3
             for (int row = 0; row < SIDE; row++) {
-                const float *const from = m + (row * SIDE + column) * pitch;
+                const float *const from = m[row * SIDE + column] + at;
                 line[row] = _mm512_loadu_ps(from);
                 if (is_far)
                     _mm_prefetch((const char *)(from + LANES), _MM_HINT_T0);
@@ -123,13 +123,13 @@ INLINE void write_as(const struct hrf_epilogue *e, const float *m, int64_t pitch
     }
 }
 
-void hrf_strided_output_avx512(const float *m, int64_t pitch, int64_t channels, bool is_far,
+void hrf_strided_output_avx512(const float *const *m, int64_t at, int64_t channels, bool is_far,
                                char *const *outputs, const struct hrf_epilogue *epilogue)
 {
     if (hrf_is_relu_alone(epilogue)) {
         const struct hrf_epilogue relu = hrf_relu_alone(epilogue->bias);
-        write_as(&relu, m, pitch, channels, is_far, outputs);
+        write_as(&relu, m, at, channels, is_far, outputs);
     } else {
-        write_as(epilogue, m, pitch, channels, is_far, outputs);
+        write_as(epilogue, m, at, channels, is_far, outputs);
     }
 }

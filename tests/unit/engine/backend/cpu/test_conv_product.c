@@ -336,8 +336,8 @@ static void wide_pixels_with_a_gap_are_products_as_they_stand(void **state)
     }
 }
 
-/* Small weights, for which tiles go in small blocks, and large ones, for which threads share out
- * the channels of few tiles. */
+/* Small weights, for which each thread takes small blocks of tiles, and large ones, for which all
+ * threads work on a few blocks. */
 static void winograd_gives_what_the_reference_gives(void **state)
 {
     (void)state;
@@ -361,6 +361,17 @@ static void winograd_gives_what_the_reference_gives(void **state)
         }
         check(&l);
     }
+}
+
+/* One thread does them one after the other, two do both at a time. */
+static void winograd_of_more_tiles_than_fit_goes_in_rounds(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    struct layer l = square(1, 1024, 28, 32, 3, 1);
+    l.way = BY_WINOGRAD;
+    check(&l);
 }
 
 static void winograd_of_stride_2_gives_what_the_reference_gives(void **state)
@@ -574,6 +585,7 @@ int main(void)
         cmocka_unit_test(winograd_gives_what_the_reference_gives),
         cmocka_unit_test(first_layers_give_what_the_reference_gives),
         cmocka_unit_test(the_error_of_stride_2_is_a_few_times_that_of_plain_sums),
+        cmocka_unit_test(winograd_of_more_tiles_than_fit_goes_in_rounds),
         cmocka_unit_test(winograd_of_stride_2_gives_what_the_reference_gives),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
         cmocka_unit_test(strided_windows_of_many_channels_are_taken_and_others_are_left),
