@@ -55,39 +55,66 @@ static struct hrf_stem_input rows_under(const struct stem_kernel *k, const char 
     return in;
 }
 
-/* Tiles [begin, end) of a row of them, to out_rows from their first column on. */
-static void run_block(const struct stem_kernel *k, struct hrf_stem_input *in, int64_t begin,
-                      int64_t end, char *const out_rows[HRF_STEM_OUT], float *scratch)
+/* Where a row of tiles goes: each row of outputs, from its first column on, to its place, NULL if
+ * it is not wanted; or all of them into a pool. */
+struct target {
+    char *rows[HRF_STEM_OUT];
+    const struct hrf_stem_pool *pool; /* of the row's first tile and channel; NULL: none */
+};
+
+static void write_panel(const struct stem_kernel *k, const float *half, int64_t begin, int64_t end,
+                        int64_t channel, int64_t n_outputs, const struct target *to)
 {
-    float *const half = scratch, *const whole = scratch + HRF_STEM_HALF_FLOATS;
     const int64_t size = (int64_t)hrf_dtype_size(k->out_type), first = begin * HRF_STEM_OUT;
     const int64_t n_columns = hrf_least((end - begin) * HRF_STEM_OUT, k->out_columns - first);
     const int64_t pixel_bytes = k->out_channels * size;
-    in->first = first * 2 - k->pad[1];
+    struct hrf_epilogue epilogue = k->epilogue;
+    char *rows[HRF_STEM_OUT];
+    for (int i = 0; i < HRF_STEM_OUT; i++)
+        rows[i] = to->rows[i] != NULL ? to->rows[i] + first * pixel_bytes + channel * size : NULL;
+    epilogue.bias += channel;
+    hrf_stem_output_avx512(half, n_columns, n_outputs, pixel_bytes, rows, &epilogue);
+}
+
+static void pool_panel(const struct stem_kernel *k, const float *half, int64_t begin, int64_t end,
+                       int64_t channel, int64_t n_outputs, const struct hrf_stem_pool *to)
+{
+    struct hrf_stem_pool pool = *to;
+    pool.bias += channel;
+    pool.open += channel;
+    pool.first_tile = begin;
+    pool.n_columns = k->out_columns - begin * HRF_STEM_OUT;
+    for (int i = 0; i < HRF_STEM_OUT; i++)
+        pool.rows[i] = to->rows[i] != NULL ? to->rows[i] + channel : NULL;
+    hrf_stem_pool_avx512(half, end - begin, n_outputs, &pool);
+}
+
+/* Tiles [begin, end) of a row of them. */
+static void run_block(const struct stem_kernel *k, struct hrf_stem_input *in, int64_t begin,
+                      int64_t end, const struct target *to, float *scratch)
+{
+    float *const half = scratch, *const whole = scratch + HRF_STEM_HALF_FLOATS;
+    in->first = begin * HRF_STEM_OUT * 2 - k->pad[1];
     hrf_stem_input_avx512(&k->stem, in, end - begin, half, whole);
     for (int64_t channel = 0; channel < k->out_channels; channel += HRF_STEM_PANEL) {
         const int64_t n_outputs = hrf_least(k->out_channels - channel, HRF_STEM_PANEL);
-        struct hrf_epilogue epilogue = k->epilogue;
-        char *rows[HRF_STEM_OUT];
-        for (int i = 0; i < HRF_STEM_OUT; i++)
-            rows[i] = out_rows[i] != NULL ? out_rows[i] + first * pixel_bytes + channel * size
-                                          : NULL;
-        epilogue.bias += channel;
         hrf_stem_multiply_avx512(&k->stem, whole,
                                  k->weights + hrf_stem_packed_count(&k->stem, channel), end - begin,
                                  n_outputs, half);
-        hrf_stem_output_avx512(half, n_columns, n_outputs, pixel_bytes, rows, &epilogue);
+        if (to->pool != NULL)
+            pool_panel(k, half, begin, end, channel, n_outputs, to->pool);
+        else
+            write_panel(k, half, begin, end, channel, n_outputs, to);
     }
 }
 
-/* Three rows of outputs, each to its place; NULL for those that are not wanted. */
 static void run_row(const struct stem_kernel *k, const char *image, int64_t tile_row,
-                    char *const out_rows[HRF_STEM_OUT], float *scratch)
+                    const struct target *to, float *scratch)
 {
     struct hrf_stem_input in = rows_under(k, image, tile_row);
     for (int64_t i = 0; i < k->n_blocks; i++)
         run_block(k, &in, k->tile_columns * i / k->n_blocks,
-                  k->tile_columns * (i + 1) / k->n_blocks, out_rows, scratch);
+                  k->tile_columns * (i + 1) / k->n_blocks, to, scratch);
 }
 
 static int64_t thread_floats(const struct stem_kernel *k)
@@ -106,13 +133,13 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < k->n * k->tile_rows; i++) {
         const int64_t image = i / k->tile_rows, tile_row = i % k->tile_rows;
-        char *out_rows[HRF_STEM_OUT];
+        struct target target = { .pool = NULL };
         for (int64_t j = 0; j < HRF_STEM_OUT; j++) {
             const int64_t row = tile_row * HRF_STEM_OUT + j;
             char *const to = (char *)call->output + (image * k->out_rows + row) * row_bytes;
-            out_rows[j] = row < k->out_rows ? to : NULL;
+            target.rows[j] = row < k->out_rows ? to : NULL;
         }
-        run_row(k, (const char *)call->inputs[HRF_CONV_X] + image * image_bytes, tile_row, out_rows,
+        run_row(k, (const char *)call->inputs[HRF_CONV_X] + image * image_bytes, tile_row, &target,
                 (float *)call->workspace + omp_get_thread_num() * thread_floats(k));
     }
     return HRF_OK;
@@ -139,6 +166,40 @@ static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
     return (n_slabs == 1 || slab_rows >= MIN_SLAB_ROWS) && hrf_cpu_max_pool_goes_by_rows(pool);
 }
 
+/* What most networks have: then the outputs are pooled where they are, in registers. */
+static bool pools_at_once(const struct stem_kernel *k, const struct hrf_spec *pool)
+{
+    const struct hrf_window *w = &pool->attributes.window;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
+        if (w->kernel[i] != 3 || w->stride[i] != 2 || w->dilation[i] != 1 || w->pad_begin[i] != 1)
+            return false;
+    return k->epilogue.activation == HRF_ACT_RELU &&
+           2 * (pool->output.shape.dims[3] - 1) - 1 < k->out_columns;
+}
+
+/* As run_slab, from registers. */
+static void pool_slab(const struct stem_kernel *k, const struct hrf_spec *pool, const char *image,
+                      int64_t begin, int64_t end, float *out, float *scratch)
+{
+    const int64_t n_pooled = pool->output.shape.dims[3];
+    int64_t first, last;
+    hrf_cpu_max_pool_rows_under(pool, begin, end, &first, &last);
+    for (int64_t tile_row = first / HRF_STEM_OUT; tile_row <= last / HRF_STEM_OUT; tile_row++) {
+        const int64_t top = tile_row * HRF_STEM_OUT;
+        struct hrf_stem_pool to = { .bias = k->bias,
+                                    .is_odd = top % 2 != 0,
+                                    .n_rows = k->out_rows - top,
+                                    .goes_on = top > 0,
+                                    .n_pooled = n_pooled,
+                                    .pitch = k->out_channels,
+                                    .open = scratch + SCRATCH_FLOATS };
+        for (int64_t i = 0, row = top / 2; i < HRF_STEM_OUT; i++, row++)
+            if (row >= begin && row < end)
+                to.rows[i] = out + row * n_pooled * k->out_channels;
+        run_row(k, image, tile_row, &(struct target){ .pool = &to }, scratch);
+    }
+}
+
 /* The pool's rows [begin, end) of an image at `out`. */
 static void run_slab(const struct stem_kernel *k, const struct hrf_spec *pool, const char *image,
                      int64_t begin, int64_t end, float *out, float *scratch)
@@ -148,15 +209,16 @@ static void run_slab(const struct stem_kernel *k, const struct hrf_spec *pool, c
     hrf_cpu_max_pool_rows_under(pool, begin, end, &first, &last);
     for (int64_t tile_row = first / HRF_STEM_OUT; tile_row <= last / HRF_STEM_OUT; tile_row++) {
         const int64_t top = tile_row * HRF_STEM_OUT;
-        char *rows[HRF_STEM_OUT];
+        struct target target = { .pool = NULL };
         for (int64_t i = 0; i < HRF_STEM_OUT; i++) {
             const bool is_under = top + i >= first && top + i <= last;
-            rows[i] = is_under ? (char *)(made + i * k->out_columns * k->out_channels) : NULL;
+            target.rows[i] = is_under ? (char *)(made + i * k->out_columns * k->out_channels)
+                                      : NULL;
         }
-        run_row(k, image, tile_row, rows, scratch);
+        run_row(k, image, tile_row, &target, scratch);
         for (int64_t i = 0; i < HRF_STEM_OUT; i++)
-            if (rows[i] != NULL)
-                hrf_cpu_max_pool_row(pool, (const float *)rows[i], top + i, begin, end, out);
+            if (target.rows[i] != NULL)
+                hrf_cpu_max_pool_row(pool, (const float *)target.rows[i], top + i, begin, end, out);
     }
 }
 
@@ -177,6 +239,7 @@ static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel
     const struct hrf_spec *pool = hrf_cpu_function_spec(next, hrf_cpu_max_pool);
     const int64_t *dims = pool->output.shape.dims, n_slabs = count_slabs(k);
     const int64_t image_bytes = image_bytes_of(k), pooled = dims[1] * dims[2] * dims[3];
+    const bool at_once = pools_at_once(k, pool);
     const char *images = call->inputs[HRF_CONV_X];
     float *const out = next_call->output;
     if (images < (const char *)(out + k->n * pooled) &&
@@ -189,8 +252,9 @@ static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel
         const int64_t image = i / n_slabs, slab = i % n_slabs;
         const int64_t begin = dims[2] * slab / n_slabs, end = dims[2] * (slab + 1) / n_slabs;
         if (begin < end)
-            run_slab(k, pool, images + image * image_bytes, begin, end, out + image * pooled,
-                     (float *)call->workspace + omp_get_thread_num() * thread_floats(k));
+            (at_once ? pool_slab : run_slab)(
+                k, pool, images + image * image_bytes, begin, end, out + image * pooled,
+                (float *)call->workspace + omp_get_thread_num() * thread_floats(k));
     }
     return HRF_OK;
 }

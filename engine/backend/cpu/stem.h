@@ -8,7 +8,7 @@
  *
  * Where a phase has three taps, its weights at infinity are zero, and these products are left out.
  * One thread each; bits depend on where in a tile an output lies, not on how tiles are cut into
- * runs. Knows nothing of tensors. The last three only where hrf_cpu_has_avx512() says so.
+ * runs. Knows nothing of tensors. The last four only where hrf_cpu_has_avx512() says so.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_STEM_H
 #define HRF_ENGINE_BACKEND_CPU_STEM_H
@@ -64,5 +64,26 @@ void hrf_stem_multiply_avx512(const struct hrf_stem *stem, const float *whole, c
 void hrf_stem_output_avx512(const float *half, int64_t n_columns, int64_t n_outputs,
                             int64_t pixel_bytes, char *const rows[HRF_STEM_OUT],
                             const struct hrf_epilogue *epilogue);
+
+/* Where the outputs go when RELU and a max pool follow, of 3x3 windows of stride 2 the first of
+ * which begins at row and column -1. Each window takes what comes below and to the right when it
+ * is there. */
+struct hrf_stem_pool {
+    const float *bias;
+    bool is_odd;    /* the tiles' first row of outputs */
+    int64_t n_rows; /* of the three, inside the image */
+    /* Of the pool, from the first on that has some of them, each from its first column; NULL: not
+     * wanted. */
+    float *rows[HRF_STEM_OUT];
+    bool goes_on;       /* rows[0] has its share of the outputs above */
+    int64_t n_columns;  /* of outputs, from the first tile's on */
+    int64_t first_tile; /* of its row */
+    int64_t n_pooled;   /* columns of the pool */
+    int64_t pitch;      /* floats from one to the next */
+    float *open;        /* [HRF_STEM_OUT][pitch]: from one run of a row's tiles to the next */
+};
+
+void hrf_stem_pool_avx512(const float *half, int64_t n, int64_t n_outputs,
+                          const struct hrf_stem_pool *pool);
 
 #endif

@@ -255,6 +255,17 @@ void hrf_stem_multiply_avx512(const struct hrf_stem *stem, const float *whole, c
         multiply_as(stem, whole, packed, n, 1, half);
 }
 
+/* A row of a tile: 16 channels of its outputs. */
+INLINE void fold_row(const float *m, int64_t n_outputs, __m512 y[OUT])
+{
+    __m512 x[IN];
+#pragma GCC unroll 6
+    for (int i = 0; i < IN; i++)
+        x[i] = _mm512_load_ps(m + i * OUT * n_outputs);
+    fold_first(x[0], x[1], x[2], y);
+    fold_last(x[3], x[4], x[5], y);
+}
+
 INLINE void write_as(const float *m, int64_t n_columns, int64_t n_outputs, int64_t pixel_bytes,
                      char *const rows[OUT], const struct hrf_epilogue *e)
 {
@@ -263,16 +274,11 @@ INLINE void write_as(const float *m, int64_t n_columns, int64_t n_outputs, int64
         for (int64_t channel = 0; channel < n_outputs; channel += LANES) {
             const __m512 bias = hrf_bias(e->bias, channel, ALL);
             for (int row = 0; row < OUT; row++) {
-                const float *from = m + row * n_outputs + channel;
                 char *to = rows[row];
                 if (to == NULL)
                     continue;
-                __m512 x[IN], y[OUT];
-#pragma GCC unroll 6
-                for (int i = 0; i < IN; i++)
-                    x[i] = _mm512_load_ps(from + i * OUT * n_outputs);
-                fold_first(x[0], x[1], x[2], y);
-                fold_last(x[3], x[4], x[5], y);
+                __m512 y[OUT];
+                fold_row(m + row * n_outputs + channel, n_outputs, y);
                 to += column * pixel_bytes + channel * size;
                 hrf_finish(y[0], ALL, to, bias, e);
                 if (column + 1 < n_columns)
@@ -293,4 +299,116 @@ void hrf_stem_output_avx512(const float *half, int64_t n_columns, int64_t n_outp
     } else {
         write_as(half, n_columns, n_outputs, pixel_bytes, rows, epilogue);
     }
+}
+
+/* ---- the same and a max pool ---- */
+
+/* RELU, which makes 0 of a NaN, as max takes its second operand. */
+INLINE __m512 relu(__m512 x)
+{
+    return _mm512_max_ps(x, _mm512_setzero_ps());
+}
+
+/* A tile's outputs before RELU; outside the image 0, which leaves the largest as it is. */
+INLINE void make_tile(const float *m, int64_t n_outputs, __m512 bias, int64_t n_rows,
+                      int64_t n_columns, __m512 y[OUT][OUT])
+{
+#pragma GCC unroll 3
+    for (int row = 0; row < OUT; row++) {
+        fold_row(m + row * n_outputs, n_outputs, y[row]);
+#pragma GCC unroll 3
+        for (int i = 0; i < OUT; i++) {
+            y[row][i] = _mm512_add_ps(y[row][i], bias);
+            if (row >= n_rows || i >= n_columns)
+                y[row][i] = _mm512_setzero_ps();
+        }
+    }
+}
+
+/* A column of a tile: its share in each of the windows one below the other. From an even row on,
+ * the first two outputs end one and the last two begin another; from an odd one on, the first ends
+ * one, all three are one, and the last begins a third. */
+INLINE void share_column(__m512 y[OUT][OUT], int column, bool is_odd, __m512 shares[OUT])
+{
+    const __m512 a = y[0][column], b = y[1][column], c = y[2][column];
+    if (is_odd) {
+        shares[0] = relu(a);
+        shares[2] = relu(c);
+        shares[1] = _mm512_max_ps(b, _mm512_max_ps(a, shares[2]));
+    } else {
+        shares[2] = relu(b);
+        shares[0] = _mm512_max_ps(a, shares[2]);
+        shares[1] = _mm512_max_ps(c, shares[2]);
+    }
+}
+
+INLINE void put_pooled(const struct hrf_stem_pool *pool, int row, int64_t at, int64_t channel,
+                       __m512 x)
+{
+    if (pool->rows[row] == NULL || at >= pool->n_pooled)
+        return;
+    float *const to = pool->rows[row] + at * pool->pitch + channel;
+    if (row == 0 && pool->goes_on)
+        x = _mm512_max_ps(x, _mm512_loadu_ps(to));
+    _mm512_storeu_ps(to, x);
+}
+
+/* The shares of a tile's columns in a row of the pool, likewise: `open` is the window's that
+ * begins left of the tile, then that of the one which goes on to its right. */
+INLINE void pool_columns(const struct hrf_stem_pool *pool, int row, int64_t at, int64_t channel,
+                         bool is_odd, __m512 a, __m512 b, __m512 c, __m512 *open)
+{
+    if (is_odd) {
+        put_pooled(pool, row, at, channel, _mm512_max_ps(*open, a));
+        put_pooled(pool, row, at + 1, channel, _mm512_max_ps(a, _mm512_max_ps(b, c)));
+        *open = c;
+    } else {
+        put_pooled(pool, row, at, channel, _mm512_max_ps(*open, _mm512_max_ps(a, b)));
+        *open = _mm512_max_ps(b, c);
+    }
+}
+
+/* 16 channels of a run of tiles. */
+INLINE void pool_run(const float *m, int64_t n, int64_t n_outputs, int64_t channel, bool is_odd,
+                     const struct hrf_stem_pool *pool)
+{
+    const __m512 bias = hrf_bias(pool->bias, channel, ALL);
+    const int n_shares = is_odd ? OUT : OUT - 1;
+    int64_t at = pool->first_tile * OUT / 2, left = pool->n_columns;
+    float *const kept = pool->open + channel;
+    __m512 open[OUT];
+#pragma GCC unroll 3
+    for (int i = 0; i < n_shares; i++)
+        open[i] = pool->first_tile > 0 ? _mm512_loadu_ps(kept + i * pool->pitch)
+                                       : _mm512_setzero_ps();
+    for (int64_t tile = pool->first_tile; tile < pool->first_tile + n; tile++) {
+        __m512 y[OUT][OUT], shares[OUT][OUT];
+        make_tile(m + channel, n_outputs, bias, pool->n_rows, left, y);
+#pragma GCC unroll 3
+        for (int column = 0; column < OUT; column++)
+            share_column(y, column, is_odd, shares[column]);
+#pragma GCC unroll 3
+        for (int i = 0; i < n_shares; i++)
+            pool_columns(pool, i, at, channel, tile % 2 != 0, shares[0][i], shares[1][i],
+                         shares[2][i], &open[i]);
+        at += tile % 2 != 0 ? 2 : 1;
+        left -= OUT;
+        m += OUT * IN * n_outputs;
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < n_shares; i++) {
+        _mm512_storeu_ps(kept + i * pool->pitch, open[i]);
+        if (left <= 0)
+            put_pooled(pool, i, at, channel, open[i]);
+    }
+}
+
+void hrf_stem_pool_avx512(const float *half, int64_t n, int64_t n_outputs,
+                          const struct hrf_stem_pool *pool)
+{
+    for (int64_t channel = 0; channel < n_outputs; channel += LANES)
+        if (pool->is_odd)
+            pool_run(half, n, n_outputs, channel, true, pool);
+        else
+            pool_run(half, n, n_outputs, channel, false, pool);
 }

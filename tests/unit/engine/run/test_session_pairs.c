@@ -46,12 +46,13 @@ static struct hrf_graph *stem(uint64_t seed, bool is_read)
     if (build_pick(&b, 0, 2) > 0)
         x = build_unary(&b, HRF_OP_RELU, x);
     outputs[1] = x;
+    const bool is_usual = build_pick(&b, 0, 1) == 0; /* 3x3 of stride 2: goes another way */
     for (int i = 0; i < 2; i++) {
         struct hrf_window *w = &a.window;
-        w->kernel[i] = build_pick(&b, 2, 3);
-        w->stride[i] = build_pick(&b, 1, 3);
-        w->dilation[i] = build_pick(&b, 1, 2);
-        w->pad_begin[i] = build_pick(&b, 0, 1);
+        w->kernel[i] = is_usual ? 3 : build_pick(&b, 2, 3);
+        w->stride[i] = is_usual ? 2 : build_pick(&b, 1, 3);
+        w->dilation[i] = is_usual ? 1 : build_pick(&b, 1, 2);
+        w->pad_begin[i] = is_usual ? 1 : build_pick(&b, 0, 1);
         w->pad_end[i] = build_pick(&b, 0, 1);
     }
     x = build_node(&b, HRF_OP_MAX_POOL, &x, 1, &a);
