@@ -214,18 +214,18 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 
 /* ---- running ---- */
 
-/* At most `most` pixels from `first` on, as good a guess as any for what this thread reads next;
- * each pass asks for its part. */
+/* What to ask for while n pixels from `first` on are done: the block that this thread probably does
+ * next, as the others do those between; each pass asks for its part. */
 static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
-                                   int64_t most, int64_t pass)
+                                   int64_t n, int64_t pass)
 {
-    const bool was_first = first == most; /* the block before these pixels */
-    const int64_t n = hrf_least(most, k->n_pixels - first);
+    const int64_t next = first + k->backend->n_threads * n;
+    const int64_t n_next = hrf_least(n, k->n_pixels - next);
     const int64_t per_output = k->stride[0] * k->stride[1] * pixel_bytes(k);
-    const int64_t n_bytes = n * per_output / k->n_passes;
-    return (struct hrf_ahead){ .memory = x + first * per_output + pass * n_bytes,
+    const int64_t n_bytes = n_next * per_output / k->n_passes;
+    return (struct hrf_ahead){ .memory = x + next * per_output + pass * n_bytes,
                                .n_bytes = n_bytes,
-                               .weights_are_far = was_first || k->large,
+                               .weights_are_far = first == 0 || k->large,
                                .y_is_far = true };
 }
 
@@ -285,7 +285,7 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
         const float *rows = (const float *)(const void *)p->x + p->first * k->x_pitch;
         const int64_t n_rows = hrf_least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
         const int64_t depth = n_rows * k->kernel[1] * k->channels;
-        const struct hrf_ahead ahead = next_block(k, p->x, p->first + p->n, p->n, pass);
+        const struct hrf_ahead ahead = next_block(k, p->x, p->first, p->n, pass);
         const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
         if (k->gathers) {
             gather(k, p->x, p->first, p->n, pass, gathered);
