@@ -7,6 +7,15 @@ is() { # what, wanted, got
     [ "$2" = "$3" ] || fail "$1: '$3', not '$2'"
     passed=$((passed + 1))
 }
+will_be() { # what, wanted, command...: in a minute and a half at most, far beyond what it takes
+    local what=$1 wanted=$2 tries
+    shift 2
+    for tries in $(seq 900); do
+        [ "$("$@")" = "$wanted" ] && passed=$((passed + 1)) && return
+        sleep 0.1
+    done
+    fail "$what: never '$wanted'"
+}
 
 is "the login node's name" login "$(hostname)"
 is "4 idle nodes" 4 "$(sinfo -h -p main -t idle -o %D)"
@@ -29,16 +38,14 @@ srun --mpi=list 2>&1 | grep -q pmix || fail "no PMIx"
 # A cut cable is a node that nobody reaches; mended, it comes back.
 # (A fresh cable takes a moment: addresses are asked for once a second.)
 answers() { timeout 1 bash -c '</dev/tcp/10.73.0.3/6818' 2>/dev/null && echo yes || echo no; }
-is "n3 answers" yes "$(answers)"
+will_be "n3 answers" yes answers
 node_cut n3
 is "n3 answers with its cable cut" no "$(answers)"
 node_mend n3
-for tries in $(seq 10); do [ "$(answers)" = yes ] && break; sleep 0.5; done
-is "n3 answers, mended" yes "$(answers)"
+will_be "n3 answers, mended" yes answers
 # A node switched off takes its processes with it, and boots again.
 on n4 setsid sh -c 'sleep 4321 & sleep 4321' >/dev/null 2>&1 &
-for tries in $(seq 100); do [ "$(pgrep -fxc 'sleep 4321')" = 2 ] && break; sleep 0.05; done
-is "two processes of n4" 2 "$(pgrep -fxc 'sleep 4321')"
+will_be "two processes of n4" 2 pgrep -fxc 'sleep 4321'
 node_off n4
 is "processes of n4, switched off" 0 "$(pgrep -fxc 'sleep 4321' || true)"
 node_boot n4

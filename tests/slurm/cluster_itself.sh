@@ -35,10 +35,10 @@ sleepers() { pgrep -fxc "[^ ]*sleep $mark" || true; }
 "$here/cluster" run -- srun -N4 sleep $mark >/dev/null 2>&1 &
 script=$!
 trap 'kill -KILL $script 2>/dev/null || true; rm -rf "$TMPDIR"' EXIT
-for tries in $(seq 200); do [ "$(sleepers)" = 4 ] && break; sleep 0.05; done
+for tries in $(seq 1800); do [ "$(sleepers)" = 4 ] && break; sleep 0.05; done
 [ "$(sleepers)" = 4 ] || fail "the job on 4 nodes did not start"
 kill -KILL $script
-for tries in $(seq 200); do [ "$(sleepers)" = 0 ] && break; sleep 0.05; done
+for tries in $(seq 1800); do [ "$(sleepers)" = 0 ] && break; sleep 0.05; done
 [ "$(sleepers)" = 0 ] || fail "processes outlive a killed script"
 [ "$(ours "run-$script")" = 0 ] || fail "the cluster outlives a killed script"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "files outlive a killed script"

@@ -48,7 +48,7 @@ mark=$((200000 + $$))
 rm config && printf 'RequeueDelay=0\nSlots=1\n' >config
 printf '#!/bin/bash\nexec sleep %s\n' $mark >job.sh
 sleepers() { pgrep -fxc "[^ ]*sleep $mark" || true; }
-wait_for() { for tries in $(seq 200); do [ "$(sleepers)" = "$1" ] && break; sleep 0.05; done; is "processes" "$1" "$(sleepers)"; }
+wait_for() { for tries in $(seq 1800); do [ "$(sleepers)" = "$1" ] && break; sleep 0.05; done; is "processes" "$1" "$(sleepers)"; }
 scancel 2 3
 id=$(sbatch --parsable job.sh)
 wait_for 1

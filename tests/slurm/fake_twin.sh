@@ -11,7 +11,7 @@ cat >"$work/play.sh" <<'END'
 cd "$(mktemp -d)" && trap 'rm -rf "$PWD"' EXIT
 say() { echo "--- $*"; "$@" 2>&1; echo "=> $?"; }
 contract='%i|%F|%K|%T|%t|%r|%N|%j|%k|%D|%P|%u'
-wait_for() { for tries in $(seq 400); do [ "$(squeue -h -r -t all -o %t | sort | uniq -c | xargs)" = "$1" ] && return; sleep 0.05; done; squeue -h -r -t all -o "$contract"; echo "never: $1"; }
+wait_for() { for tries in $(seq 1800); do [ "$(squeue -h -r -t all -o %t | sort | uniq -c | xargs)" = "$1" ] && return; sleep 0.05; done; squeue -h -r -t all -o "$contract"; echo "never: $1"; }
 printf '#!/bin/bash\necho "$SLURM_ARRAY_JOB_ID"; sleep 0.3; exit $((SLURM_ARRAY_TASK_ID == 2 ? 7 : 0))\n' >job.sh
 printf '#!/bin/bash\nexec sleep 100\n' >long.sh
 options="--parsable --partition=main --ntasks=1 --mem=100M --time=5 --job-name=hf-x-1 --comment=hires --requeue"
@@ -34,7 +34,7 @@ say sbatch --parsable --partition=nope job.sh
 say sbatch --parsable --array=0-9999 job.sh
 say sbatch --parsable missing.sh
 say sbatch --parsable --time=5 --mem=100M --output=missing/%j.out job.sh
-for tries in $(seq 100); do squeue -h -t F -o '%r' -t all | grep -q JobLaunch && break; sleep 0.05; done
+for tries in $(seq 1800); do squeue -h -t F -o '%r' -t all | grep -q JobLaunch && break; sleep 0.05; done
 squeue -h -t all -o '%T|%r' | grep JobLaunch || true
 say scontrol show partition -o | grep -oE '^PartitionName=main|Default=[A-Z]*' | head -2
 say scontrol show config | grep -oE '^(MaxArraySize|MinJobAge|AccountingStorageType|MessageTimeout|KillWait) += .*'
