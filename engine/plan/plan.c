@@ -248,12 +248,10 @@ static int64_t lowest_gap(struct hrf_buffer *const *placed, int32_t n,
     return offset;
 }
 
-static enum hrf_status place_buffers(struct hrf_plan *plan, struct hrf_error *err)
+/* order: room for every buffer. */
+static void place_buffers(struct hrf_plan *plan, struct hrf_buffer **order)
 {
-    HRF_AUTO_FREE struct hrf_buffer **order = hrf_alloc_array((size_t)plan->n_buffers,
-                                                              sizeof(struct hrf_buffer *));
-    if (order == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to place %d buffers", plan->n_buffers);
+    plan->arena_bytes = 0;
     for (int32_t i = 0; i < plan->n_buffers; i++)
         order[i] = &plan->buffers[i];
     qsort(order, (size_t)plan->n_buffers, sizeof order[0], compare_sizes);
@@ -262,6 +260,30 @@ static enum hrf_status place_buffers(struct hrf_plan *plan, struct hrf_error *er
         int64_t end = order[i]->offset + order[i]->n_bytes;
         plan->arena_bytes = end > plan->arena_bytes ? end : plan->arena_bytes;
     }
+}
+
+static void hold_inputs(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n_longer)
+{
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        plan->buffers[plan->buffer_of[graph->inputs[i]]].last += n_longer;
+}
+
+/* A first step that runs together with the one after it would have to move the images out of the
+ * way of that one's output: this keeps clear of them, unless the arena grew by it. */
+static enum hrf_status place_clear_of_inputs(struct hrf_plan *plan, const struct hrf_graph *graph,
+                                             struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_buffer **order = hrf_alloc_array((size_t)plan->n_buffers,
+                                                              sizeof(struct hrf_buffer *));
+    if (order == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to place %d buffers", plan->n_buffers);
+    place_buffers(plan, order);
+    const int64_t least = plan->arena_bytes;
+    hold_inputs(plan, graph, 1);
+    place_buffers(plan, order);
+    hold_inputs(plan, graph, -1);
+    if (plan->arena_bytes > least)
+        place_buffers(plan, order);
     return HRF_OK;
 }
 
@@ -343,7 +365,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     find_guests(graph, lives);
     find_views(graph, lives);
     assign_buffers(plan, graph, lives);
-    HRF_TRY(place_buffers(plan, err));
+    HRF_TRY(place_clear_of_inputs(plan, graph, err));
     *out = plan;
     plan = NULL;
     return HRF_OK;

@@ -151,8 +151,8 @@ static int64_t count_slabs(const struct stem_kernel *k)
     return k->n % k->backend->n_threads == 0 ? 1 : k->backend->n_threads;
 }
 
-/* Where the pool's output lies where the images do, they are moved to where the first output is not
- * written: a fifth of what pooling on the way saves. */
+/* Where the plan had no other room for the pool's output than where the images lie, these are moved
+ * to where the first output is not written: a fifth of what pooling on the way saves. */
 static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
                   const struct hrf_pair *pair)
 {

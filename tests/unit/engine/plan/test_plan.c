@@ -55,6 +55,27 @@ static void a_chain_of_convolutions_takes_turns_in_two_buffers(void **state)
     assert_int_equal(arena(&b, &y, 1), 2 * UNIT);
 }
 
+/* The chain above has no room for it. */
+static void the_second_step_keeps_clear_of_the_images_where_there_is_room(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    const int32_t a = build_plain_conv(&b, x, 4, 16, 3, 1, false);
+    const int32_t c = build_plain_conv(&b, a, 16, 8, 3, 1, false);
+    const int32_t d = build_plain_conv(&b, c, 8, 16, 3, 1, false);
+    int32_t y = build_binary(&b, HRF_OP_ADD, build_plain_conv(&b, d, 16, 16, 3, 1, false), d);
+    y = build_plain_conv(&b, y, 16, 4, 3, 1, false);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    struct hrf_plan *plan = plan_of(graph);
+    assert_int_equal(plan->arena_bytes, 8 * UNIT);
+    const int64_t apart = hrf_plan_offset(plan, c) - hrf_plan_offset(plan, x);
+    assert_true(apart >= UNIT || apart <= -2 * UNIT);
+    assert_int_equal(plan->buffers[plan->buffer_of[x]].last, 0);
+    hrf_plan_destroy(plan);
+    hrf_graph_destroy(graph);
+}
+
 static void pointwise_operators_write_over_their_input(void **state)
 {
     (void)state;
@@ -305,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_of_convolutions_takes_turns_in_two_buffers),
+        cmocka_unit_test(the_second_step_keeps_clear_of_the_images_where_there_is_room),
         cmocka_unit_test(pointwise_operators_write_over_their_input),
         cmocka_unit_test(what_is_read_later_is_not_written_over),
         cmocka_unit_test(a_residual_is_summed_in_place),
