@@ -3,8 +3,9 @@
  * y[rows][columns] = activation(a[rows][depth] * w[depth][columns] + bias + residual), in float32;
  * y may be stored in 16 bits.
  * `w` is packed once: panels of HRF_PANEL columns, each [depth][HRF_PANEL], the last filled up
- * with zeros. One thread; every output starts from bias and residual and is summed in the order of
- * depth, so the bits depend neither on the number of threads nor on how rows and columns are cut.
+ * with zeros. One thread; every output starts from the bias, is summed in the order of depth, and
+ * its residual is added last, so the bits depend neither on the number of threads nor on how rows
+ * and columns are cut.
  * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512() says so.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_PRODUCT_H

@@ -7,8 +7,8 @@
  * reach all 14 rows, eight steps at a time. The steps are written in assembler, since a compiler
  * turns these addresses back into pointers that do not fit into its registers (measured: 6 to
  * 11 %). Each step asks for the weights of AHEAD steps later: the hardware does not, as a panel
- * comes round for every tile anew. Sums start from bias and residual, so that at the end only the
- * activation is left. Compiled with -mavx512f, optimised always.
+ * comes round for every tile anew. Sums start from the bias; the residual is added at the end,
+ * where its lines are written, too. Compiled with -mavx512f, optimised always.
  */
 #include "engine/backend/cpu/epilogue_avx512.h"
 #include "engine/backend/cpu/product.h"
@@ -25,9 +25,6 @@ enum {
 };
 
 #define START(i, pointer, offset) __m512 x##i = bias0, y##i = bias1;
-#define ADD_RESIDUAL(i, pointer, offset)                                                           \
-    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], y + (i)*t->y_pitch));             \
-    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], y + (i)*t->y_pitch + 16));
 #define MULTIPLY(i, pointer, offset)                                                               \
     __asm__ volatile("vbroadcastss %c7(%5,%6), %2\n\t"                                             \
                      "vfmadd231ps %3, %2, %0\n\t"                                                  \
@@ -61,6 +58,12 @@ enum {
     ADVANCE_ROWS((steps) * (int)sizeof(float))
 
 /* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
+#define ADD(i, pointer, offset)                                                                    \
+    x##i = _mm512_add_ps(x##i, _mm512_loadu_ps(y + (i)*t->y_pitch));                               \
+    y##i = _mm512_add_ps(y##i, _mm512_loadu_ps(y + (i)*t->y_pitch + 16));
+#define ADD_SOME(i, pointer, offset)                                                               \
+    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], y + (i)*t->y_pitch));             \
+    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], y + (i)*t->y_pitch + 16));
 #define RELU(i, pointer, offset)                                                                   \
     x##i = _mm512_max_ps(x##i, _mm512_setzero_ps());                                               \
     y##i = _mm512_max_ps(y##i, _mm512_setzero_ps());
@@ -107,11 +110,7 @@ struct tile {
         float *const y = t->y;                                                                     \
         const __m512 bias0 = hrf_bias(t->bias, 0, t->mask[0]);                                     \
         const __m512 bias1 = hrf_bias(t->bias, 16, t->mask[1]);                                    \
-        ROWS_##n(START) if (e->accumulate)                                                         \
-        {                                                                                          \
-            ROWS_##n(ADD_RESIDUAL)                                                                 \
-        }                                                                                          \
-        const char *far = t->memory;                                                               \
+        ROWS_##n(START) const char *far = t->memory;                                               \
         int64_t far_step = t->memory_step, ahead = AHEAD * STEP_BYTES;                             \
         for (int64_t times = t->times; times > 0; times--) {                                       \
             SWITCH(rows_left, far, rows)                                                           \
@@ -120,6 +119,11 @@ struct tile {
         }                                                                                          \
         for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
             STEP(n, 0) ADVANCE(1)                                                                  \
+        }                                                                                          \
+        if (e->accumulate && t->mask[1] == 0xffff) {                                               \
+            ROWS_##n(ADD)                                                                          \
+        } else if (e->accumulate) {                                                                \
+            ROWS_##n(ADD_SOME)                                                                     \
         }                                                                                          \
         if (e->activation == HRF_ACT_RELU) {                                                       \
             ROWS_##n(RELU)                                                                         \
