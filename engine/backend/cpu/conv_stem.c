@@ -112,9 +112,12 @@ static void run_row(const struct stem_kernel *k, const char *image, int64_t tile
                     const struct target *to, float *scratch)
 {
     struct hrf_stem_input in = rows_under(k, image, tile_row);
-    for (int64_t i = 0; i < k->n_blocks; i++)
-        run_block(k, &in, k->tile_columns * i / k->n_blocks,
-                  k->tile_columns * (i + 1) / k->n_blocks, to, scratch);
+    const int64_t n_sides = hrf_ceil_div(k->tile_columns, HRF_STEM_SIDE);
+    for (int64_t i = 0; i < k->n_blocks; i++) {
+        const int64_t end = n_sides * (i + 1) / k->n_blocks * HRF_STEM_SIDE;
+        run_block(k, &in, n_sides * i / k->n_blocks * HRF_STEM_SIDE,
+                  hrf_least(end, k->tile_columns), to, scratch);
+    }
 }
 
 static int64_t thread_floats(const struct stem_kernel *k)

@@ -23,7 +23,8 @@ enum {
     HRF_STEM_CHANNELS = 4, /* of the image, at most: four phases fill a register */
     HRF_STEM_LANES = 16,   /* of a register */
     HRF_STEM_PANEL = 32,   /* output channels at a time: 16 or 32 */
-    HRF_STEM_TILES = 24,   /* side by side, at a time, at most */
+    HRF_STEM_TILES = 24,   /* side by side, at a time, at most; */
+    HRF_STEM_SIDE = 4,     /* of them are multiplied at once */
 };
 
 struct hrf_stem {

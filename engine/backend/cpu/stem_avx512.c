@@ -10,9 +10,9 @@ enum {
     IN = HRF_STEM_IN,
     OUT = HRF_STEM_OUT,
     TILES = HRF_STEM_TILES,
-    GROUP = IN / 2, /* points of a column, */
-    SIDE = 4,       /* tiles, */
-    HALVES = 2,     /* registers of output channels whose sums are in registers together: 24 */
+    GROUP = IN / 2,       /* points of a column, */
+    SIDE = HRF_STEM_SIDE, /* tiles, */
+    HALVES = 2, /* registers of output channels whose sums are in registers together: 24 */
 };
 
 #define ROOT      1.41421356237309505f /* sqrt(2) */
@@ -128,7 +128,7 @@ void hrf_stem_input_avx512(const struct hrf_stem *stem, const struct hrf_stem_in
 }
 
 /* What is multiplied at a time: n tiles, n_halves of 16 output channels. */
-typedef __m512 sums_of[GROUP][SIDE][HALVES];
+typedef __m512 sums_of[GROUP][SIDE][HALVES], folded_of[SIDE][HALVES][OUT];
 
 INLINE void clear(sums_of sums, int n, int n_halves)
 {
@@ -165,35 +165,28 @@ INLINE const float *add_products(sums_of sums, const float *v, const float *w, i
     return w;
 }
 
-/* half: [tile][column's point][row][output channel]. */
-INLINE void store_first(sums_of sums, int n, int n_halves, float *m)
+/* Stays on the stack meanwhile: to `half` it would go as well, not instead. */
+INLINE void fold_sums(sums_of sums, int n, int n_halves, folded_of y)
 {
 #pragma GCC unroll 4
-    for (int tile = 0; tile < n; tile++, m += OUT * IN * n_halves * LANES)
+    for (int tile = 0; tile < n; tile++)
 #pragma GCC unroll 2
-        for (int half = 0; half < n_halves; half++) {
-            __m512 y[OUT];
-            fold_first(sums[0][tile][half], sums[1][tile][half], sums[2][tile][half], y);
-#pragma GCC unroll 3
-            for (int i = 0; i < OUT; i++)
-                _mm512_store_ps(m + (i * n_halves + half) * LANES, y[i]);
-        }
+        for (int half = 0; half < n_halves; half++)
+            fold_first(sums[0][tile][half], sums[1][tile][half], sums[2][tile][half],
+                       y[tile][half]);
 }
 
-INLINE void store_last(sums_of sums, int n, int n_halves, float *m)
+/* half: [tile][column's point][row][output channel]. */
+INLINE void store_sums(folded_of y, sums_of sums, int n, int n_halves, float *m)
 {
 #pragma GCC unroll 4
     for (int tile = 0; tile < n; tile++, m += OUT * IN * n_halves * LANES)
 #pragma GCC unroll 2
         for (int half = 0; half < n_halves; half++) {
-            __m512 y[OUT];
+            fold_last(sums[0][tile][half], sums[1][tile][half], sums[2][tile][half], y[tile][half]);
 #pragma GCC unroll 3
             for (int i = 0; i < OUT; i++)
-                y[i] = _mm512_load_ps(m + (i * n_halves + half) * LANES);
-            fold_last(sums[0][tile][half], sums[1][tile][half], sums[2][tile][half], y);
-#pragma GCC unroll 3
-            for (int i = 0; i < OUT; i++)
-                _mm512_store_ps(m + (i * n_halves + half) * LANES, y[i]);
+                _mm512_store_ps(m + (i * n_halves + half) * LANES, y[tile][half][i]);
         }
 }
 
@@ -203,10 +196,14 @@ INLINE void multiply(const struct hrf_stem *stem, const float *v, const float *w
 {
     const int64_t run = 2 * stem->channels;
     sums_of sums;
+    folded_of y;
     clear(sums, n, n_halves);
-    w = add_products(sums, v, w, n_lanes, GROUP, n, n_halves);
-    w = add_products(sums, v + run, w, n_lanes, GROUP, n, n_halves);
-    store_first(sums, n, n_halves, m);
+    if (n_lanes == run) /* the end of a loop takes as long as half of it */
+        w = add_products(sums, v, w, 2 * run, GROUP, n, n_halves);
+    else
+        for (int phase = 0; phase < 2; phase++)
+            w = add_products(sums, v + phase * run, w, n_lanes, GROUP, n, n_halves);
+    fold_sums(sums, n, n_halves, y);
     v += GROUP * LANES;
     clear(sums, n, n_halves);
     for (int64_t phase = 0; phase < 2; phase++, v += run) {
@@ -215,7 +212,7 @@ INLINE void multiply(const struct hrf_stem *stem, const float *v, const float *w
         else
             w = add_products(sums, v, w, n_lanes, GROUP - 1, n, n_halves);
     }
-    store_last(sums, n, n_halves, m);
+    store_sums(y, sums, n, n_halves, m);
 }
 
 INLINE void multiply_rest(const struct hrf_stem *stem, const float *v, const float *w,
