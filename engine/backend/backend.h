@@ -48,8 +48,9 @@ struct hrf_kernel_call {
 
 /* Of two kernels that are to run together. */
 struct hrf_pair {
-    bool is_kept;  /* others read the first's output, too; if not, that may hold anything */
-    bool overlaps; /* the second's output lies where the first's inputs do */
+    bool is_kept;     /* others read the first's output, too; if not, that may hold anything */
+    bool overlaps;    /* the second's output lies where the first's inputs do */
+    bool is_residual; /* the second adds to the first's output, in place; its image is another */
 };
 
 /* One node made ready for its shapes. Back ends put this first in a struct of their own. */
@@ -58,9 +59,9 @@ struct hrf_kernel {
                            struct hrf_error *err);
     void (*destroy)(struct hrf_kernel *kernel);
     /* Both NULL, or: whether this kernel can run part by part together with `next`, whose only
-     * input is this one's output, so that the second reads what is still in the caches; and that.
-     * The results are those of one after the other, but for what is not kept. Both calls have the
-     * same workspace. */
+     * input, or residual, is this one's output, so that the second reads what is still in the
+     * caches; and that. The results are those of one after the other, but for what is not kept.
+     * Both calls have the same workspace. */
     bool (*leads)(const struct hrf_kernel *kernel, const struct hrf_kernel *next,
                   const struct hrf_pair *pair);
     enum hrf_status (*run_both)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,

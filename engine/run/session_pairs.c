@@ -26,19 +26,24 @@ static bool runs_whole(const struct hrf_session *session, int32_t step)
     return session->plan->steps[step].part == HRF_PART_WHOLE && session->kernels[step] != NULL;
 }
 
-/* The second reads what the first makes, and nothing else. */
-static bool follows(const struct hrf_session *session, const struct hrf_node *first,
-                    const struct hrf_node *second)
+/* How the second reads what the first makes: nothing else, or that as the residual in its place. */
+enum reading { NOT_ALONE, AS_ALL_IT_READS, AS_RESIDUAL };
+
+static enum reading reading_of(const struct hrf_session *session, const struct hrf_node *first,
+                               const struct hrf_node *second)
 {
-    bool reads = false;
-    for (int32_t i = 0; i < second->n_inputs; i++) {
-        if (!comes_at_run_time(session, second->inputs[i]))
-            continue;
-        if (second->inputs[i] != first->outputs[0])
-            return false;
-        reads = true;
-    }
-    return reads;
+    const int32_t made = first->outputs[0];
+    int32_t n_others = 0, n_reads = 0;
+    for (int32_t i = 0; i < second->n_inputs; i++)
+        if (comes_at_run_time(session, second->inputs[i]))
+            *(second->inputs[i] == made ? &n_reads : &n_others) += 1;
+    if (n_reads > 0 && n_others == 0)
+        return AS_ALL_IT_READS;
+    if (n_reads == 1 && n_others == 1 && second->op == HRF_OP_CONV &&
+        second->n_inputs > HRF_CONV_RESIDUAL && second->inputs[HRF_CONV_RESIDUAL] == made &&
+        hrf_session_buffer(session, made) == hrf_session_buffer(session, second->outputs[0]))
+        return AS_RESIDUAL;
+    return NOT_ALONE;
 }
 
 /* An output of the network, or read by another node than `reader`. */
@@ -61,9 +66,11 @@ static bool can_lead(const struct hrf_session *session, int32_t step)
         return false;
     const struct hrf_kernel *kernel = session->kernels[step], *next = session->kernels[step + 1];
     const struct hrf_node *first = node_of(session, step), *second = node_of(session, step + 1);
-    if (kernel->leads == NULL || !follows(session, first, second))
+    const enum reading reading = reading_of(session, first, second);
+    if (kernel->leads == NULL || reading == NOT_ALONE)
         return false;
-    struct hrf_pair pair = { .is_kept = is_kept(session, first->outputs[0], second) };
+    struct hrf_pair pair = { .is_kept = is_kept(session, first->outputs[0], second),
+                             .is_residual = reading == AS_RESIDUAL };
     for (int32_t i = 0; i < first->n_inputs; i++)
         pair.overlaps |= comes_at_run_time(session, first->inputs[i]) &&
                          overlap(session, first->inputs[i], second->outputs[0]);

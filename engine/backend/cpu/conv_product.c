@@ -27,7 +27,8 @@ enum {
     BLOCK_BYTES = 64 * 1024,  /* of rows, as floats: leaves L2 room for the weights */
     LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
     LARGE_WEIGHTS = 2 << 20,  /* bytes */
-    TILE = 14,                /* pixels of one tile of the product: blocks are whole tiles */
+    SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
+    TILE = 14,                  /* pixels of one tile of the product: blocks are whole tiles */
     MIN_BLOCK = 2 * TILE,
     MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
     BAD_PITCH = 4096,     /* bytes */
@@ -242,6 +243,11 @@ static struct hrf_epilogue pass_epilogue(const struct product_kernel *k, int64_t
     return epilogue;
 }
 
+static int64_t weight_bytes(const struct product_kernel *k)
+{
+    return (int64_t)k->pass_floats * k->n_passes * (int64_t)sizeof(float);
+}
+
 /* A thread's scratch: what it gathers, then its sums. */
 static int64_t gathered_floats(const struct product_kernel *k)
 {
@@ -337,7 +343,8 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-/* Pixel by pixel, all columns at once, with weights of both that the caches can hold. */
+/* Pixel by pixel, all columns at once, with weights of both that the caches can hold; where the
+ * second adds to what the first made, they must leave room for that. */
 static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
                   const struct hrf_pair *pair)
 {
@@ -345,8 +352,11 @@ static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
         return false;
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
-    return rows_are_pixels(n) && !n->has_residual && k->n_slices == 1 && n->n_slices == 1 &&
-           !k->large && !n->large;
+    if (k->n_slices > 1 || n->n_slices > 1 || k->large || n->large)
+        return false;
+    if (pair->is_residual)
+        return weight_bytes(k) + weight_bytes(n) <= SMALL_WEIGHTS;
+    return rows_are_pixels(n) && !n->has_residual;
 }
 
 /* Blocks as small as either wants them: what the first leaves is still there for the second. */
@@ -477,7 +487,7 @@ static void choose_blocks(struct product_kernel *k)
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     const int64_t row_bytes = k->pass_rows * k->kernel[1] * k->channels * (int64_t)sizeof(float);
-    k->large = (int64_t)k->pass_floats * k->n_passes * (int64_t)sizeof(float) > LARGE_WEIGHTS;
+    k->large = weight_bytes(k) > LARGE_WEIGHTS;
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / TILE * TILE;
     block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
     k->n_slices = 1;
