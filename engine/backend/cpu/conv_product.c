@@ -494,7 +494,7 @@ static void choose_blocks(struct product_kernel *k)
     const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_BLOCK;
     if (few_pixels && n_panels >= n_threads)
         k->n_slices = n_threads;
-    else if (k->n_pixels < 4 * n_threads * block) /* as many for each */
+    else if (k->n_pixels < 8 * n_threads * block) /* one more for some would count: as many each */
         block = hrf_ceil_div(k->n_pixels,
                              hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);
     k->block = hrf_least(block, k->n_pixels);
