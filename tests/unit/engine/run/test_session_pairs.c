@@ -139,17 +139,25 @@ static void check(const struct hrf_graph *graph, const char *precision, int32_t 
     count_pairs(session, pairs);
 }
 
-static void steps_that_run_together_give_the_bits_of_one_after_the_other(void **state)
+/* In every precision that pairs, with 1 to 4 threads. */
+static struct pairs check_networks(struct hrf_graph *(*make)(uint64_t seed))
 {
-    (void)state;
     static const char *const precisions[] = { "fp32", "bf16", "fp16" };
     struct pairs pairs = { .n = 0 };
     for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
-        struct hrf_graph *graph = bottlenecks(seed);
+        struct hrf_graph *graph = make(seed);
         check(graph, precisions[seed % 3], 1 + (int32_t)(seed % 4), seed, &pairs);
         hrf_graph_destroy(graph);
     }
-    print_message("%d pairs in %d networks\n", pairs.n, N_NETWORKS);
+    print_message("%d pairs in %d networks, %d of which add\n", pairs.n, N_NETWORKS,
+                  pairs.n_adding);
+    return pairs;
+}
+
+static void steps_that_run_together_give_the_bits_of_one_after_the_other(void **state)
+{
+    (void)state;
+    const struct pairs pairs = check_networks(bottlenecks);
     if (hrf_cpu_has_avx512())
         assert_true(pairs.n > N_NETWORKS / 3);
 }
@@ -157,14 +165,7 @@ static void steps_that_run_together_give_the_bits_of_one_after_the_other(void **
 static void a_branch_is_added_to_what_is_still_in_the_caches(void **state)
 {
     (void)state;
-    static const char *const precisions[] = { "fp32", "bf16", "fp16" };
-    struct pairs pairs = { .n = 0 };
-    for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
-        struct hrf_graph *graph = entrances(seed);
-        check(graph, precisions[seed % 3], 1 + (int32_t)(seed % 4), seed, &pairs);
-        hrf_graph_destroy(graph);
-    }
-    print_message("%d pairs in %d networks\n", pairs.n_adding, N_NETWORKS);
+    const struct pairs pairs = check_networks(entrances);
     if (hrf_cpu_has_avx512())
         assert_true(pairs.n_adding > N_NETWORKS / 3);
 }
