@@ -419,6 +419,13 @@ bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node
     return graph->values[node->outputs[0]].dtype == HRF_B16; /* it is summed in place */
 }
 
+double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if (!hrf_cpu_conv_half_fits(graph, node))
+        return 1;
+    return dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx512_core_amx ? HRF_CPU_AMX_SPEED : 2;
+}
+
 /* The sum of products must be exact: without VNNI, oneDNN adds pairs of products in 16 bits. */
 static bool sums_exactly(void)
 {

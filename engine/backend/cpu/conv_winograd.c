@@ -64,13 +64,13 @@ static int64_t count_tiles(const struct hrf_winograd_form *f, const struct hrf_s
 }
 
 static double winograd_cycles(const struct hrf_winograd_form *f, const struct hrf_shape *y,
-                              int64_t c, int32_t n_threads)
+                              int64_t c)
 {
     const int64_t m = y->dims[1];
     const double tiles = (double)count_tiles(f, y), products = (double)(c * m * f->n_products);
     const double transforms = tiles * (f->input_cycles * (double)c + f->output_cycles * (double)m) /
                               LANES;
-    return (tiles * products / (32 * 0.85) + transforms + weight_cycles(products)) / n_threads;
+    return tiles * products / (32 * 0.85) + transforms + weight_cycles(products);
 }
 
 static const struct hrf_winograd_form *form_of(const struct hrf_window *w)
@@ -78,15 +78,15 @@ static const struct hrf_winograd_form *form_of(const struct hrf_window *w)
     return w->stride[0] == 2 ? &strided : &plain;
 }
 
-static double direct_cycles(const struct hrf_shape *y, int64_t c, int32_t n_threads)
+/* `speed`: of its multiply-adds, in those of floats; its weights are as much smaller. */
+static double direct_cycles(const struct hrf_shape *y, int64_t c, double speed)
 {
     const double pixels = (double)(y->dims[0] * y->dims[2] * y->dims[3]);
     const double products = (double)c * (double)y->dims[1] * 9;
-    return (pixels * products / (32 * 0.9) + weight_cycles(products)) / n_threads;
+    return (pixels * products / (32 * 0.9) + weight_cycles(products)) / speed;
 }
 
-bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
-                           const struct hrf_node *node)
+bool hrf_cpu_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_window *w = &node->attributes.window;
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
@@ -100,8 +100,8 @@ bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_g
         x->dims[1] % LANES != 0 || y->dims[1] % LANES != 0 || hrf_shape_count(y) == 0 ||
         (f->stride == 2 && hrf_node_has_prologue(node)))
         return false;
-    return winograd_cycles(f, y, x->dims[1], backend->n_threads) <
-           direct_cycles(y, x->dims[1], backend->n_threads);
+    return winograd_cycles(f, y, x->dims[1]) <
+           direct_cycles(y, x->dims[1], hrf_cpu_native_speed(graph, node));
 }
 
 /* Of each point [m][its phases][c]. */

@@ -113,6 +113,11 @@ static void destroy(struct hrf_backend *backend)
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err)
 {
+    /* oneDNN 2.6's depthwise convolutions jump into nowhere with SSE4.1 and AVX alone. */
+    if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) != dnnl_cpu_isa_avx2)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "device cpu needs AVX2, which this processor does not have (or "
+                             "ONEDNN_MAX_CPU_ISA forbids); device ref computes on any, slowly");
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
     if (backend == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
@@ -207,25 +212,54 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
     return HRF_OK;
 }
 
-/* One of those that widen and narrow by themselves, and have a prologue of their own if the node
- * has one. */
-static bool own_kernel_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
-                            const struct hrf_node *node)
+/* What computes a CONV in floats, those of 16 bits included. */
+enum way {
+    BY_WINOGRAD,
+    BY_STEM,
+    BY_PRODUCT,
+    BY_STRIPS, /* the prologue first, then whatever computes the CONV without one */
+    BY_ONEDNN,
+    WIDENED, /* 16 bits as floats, then as those */
+};
+
+/* The one place where that is chosen, so that whoever asks beforehand and who compiles agree. Own
+ * kernels widen and narrow by themselves; a processor that multiplies 16 bits is the faster by so
+ * much that only Winograd and the stem's kernel can win over it, and not over AMX. */
+static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return node->op == HRF_OP_CONV && hrf_node_form(graph, node) != HRF_FORM_INTEGER &&
-           (hrf_cpu_winograd_fits(backend, graph, node) || hrf_cpu_stem_fits(graph, node) ||
-            hrf_cpu_product_fits(graph, node));
+    const double speed = hrf_cpu_native_speed(graph, node);
+    if (hrf_cpu_winograd_fits(graph, node))
+        return BY_WINOGRAD;
+    if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_stem_fits(graph, node))
+        return BY_STEM;
+    if (speed == 1 && hrf_cpu_product_fits(graph, node))
+        return BY_PRODUCT;
+    if (hrf_node_has_prologue(node))
+        return BY_STRIPS;
+    if (speed == 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
+        return WIDENED;
+    return BY_ONEDNN;
 }
 
-static enum hrf_status compile_own(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                   const struct hrf_node *node, struct hrf_kernel **out,
-                                   struct hrf_error *err)
+static enum hrf_status compile_conv(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                    const struct hrf_node *node, struct hrf_kernel **out,
+                                    struct hrf_error *err)
 {
-    if (hrf_cpu_winograd_fits(backend, graph, node))
+    switch (way_of(graph, node)) {
+    case BY_WINOGRAD:
         return hrf_cpu_winograd_compile(backend, graph, node, out, err);
-    if (hrf_cpu_stem_fits(graph, node))
+    case BY_STEM:
         return hrf_cpu_stem_compile(backend, graph, node, out, err);
-    return hrf_cpu_product_compile(backend, graph, node, out, err);
+    case BY_PRODUCT:
+        return hrf_cpu_product_compile(backend, graph, node, out, err);
+    case BY_STRIPS:
+        return hrf_cpu_strips_compile(backend, graph, node, out, err);
+    case WIDENED:
+        return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
+    case BY_ONEDNN:
+        break;
+    }
+    return hrf_cpu_conv_compile(backend, graph, node, out, err);
 }
 
 static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
@@ -240,9 +274,8 @@ static bool takes_pitch(const struct hrf_graph *graph, const struct hrf_node *no
     const enum hrf_node_form form = hrf_node_form(graph, node);
     switch (node->op) {
     case HRF_OP_CONV:
-        return form != HRF_FORM_INTEGER &&
-               !(form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node)) &&
-               !hrf_cpu_stem_fits(graph, node) && hrf_cpu_product_takes_pitch(graph, node);
+        return form != HRF_FORM_INTEGER && hrf_cpu_product_takes_pitch(graph, node) &&
+               way_of(graph, node) == BY_PRODUCT;
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
         return form == HRF_FORM_FLOAT && k == 0;
@@ -277,19 +310,15 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_integer_compile(graph, node, out, err);
     if (hrf_op_is_move(node->op))
         return hrf_move_compile(graph, node, out, err);
-    if (hrf_node_has_prologue(node) && !own_kernel_fits(backend, graph, node))
-        return hrf_cpu_strips_compile(backend, graph, node, out, err);
-    if (form == HRF_FORM_HALF && hrf_cpu_conv_half_fits(graph, node))
-        return hrf_cpu_conv_compile(backend, graph, node, out, err);
-    if (own_kernel_fits(backend, graph, node))
-        return compile_own(backend, graph, node, out, err);
+    if (node->op == HRF_OP_CONV)
+        return compile_conv(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF)
         return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
     if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
         return hrf_cpu_product_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_RESIZE)
         return hrf_resize_compile(graph, node, out, err);
-    if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE)
+    if (node->op == HRF_OP_CONV_TRANSPOSE)
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     HRF_AUTO(hrf_spec) spec = NULL;
     HRF_TRY(hrf_spec_create(graph, node, &spec, err));

@@ -30,6 +30,10 @@ bool hrf_cpu_conv_integer_fits(const struct hrf_graph *graph, const struct hrf_n
 
 /* Whether this processor multiplies the bfloat16 numbers of this CONV by itself. */
 bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+/* How many of this CONV's multiply-adds oneDNN does in the time of one in float32: 1 where they are
+ * of floats, or 16 bits are only how numbers are stored; 2 with AVX-512 BF16. */
+double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node *node);
+#define HRF_CPU_AMX_SPEED 16
 
 /* Own kernels for the shapes where they beat oneDNN's: a fixed rule over shapes and threads, so
  * the choice is the same in every run. */
@@ -48,8 +52,7 @@ HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
 bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node);
 /* Whether it takes this GEMM, of weights and a bias that are constants: then it is the faster. */
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node);
-bool hrf_cpu_winograd_fits(const struct hrf_backend *backend, const struct hrf_graph *graph,
-                           const struct hrf_node *node);
+bool hrf_cpu_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend,
                                                      const struct hrf_graph *graph,
                                                      const struct hrf_node *node,

@@ -158,8 +158,8 @@ static void steps_that_run_together_give_the_bits_of_one_after_the_other(void **
 {
     (void)state;
     const struct pairs pairs = check_networks(bottlenecks);
-    if (hrf_cpu_has_avx512())
-        assert_true(pairs.n > N_NETWORKS / 3);
+    if (hrf_cpu_has_avx512()) /* a third of them is bf16, which oneDNN may compute */
+        assert_true(pairs.n > N_NETWORKS / 4);
 }
 
 static void a_branch_is_added_to_what_is_still_in_the_caches(void **state)

@@ -555,7 +555,6 @@ static void first_layers_are_taken_where_they_win(void **state)
 static void winograd_of_stride_2_is_taken_where_it_wins(void **state)
 {
     (void)state;
-    const struct hrf_backend backend = { .n_threads = 2 };
     static const struct {
         int64_t n, channels, size, out;
         bool has_prologue, fits;
@@ -572,7 +571,7 @@ static void winograd_of_stride_2_is_taken_where_it_wins(void **state)
         struct layer l = square(cases[i].n, cases[i].channels, cases[i].size, cases[i].out, 3, 2);
         l.has_prologue = cases[i].has_prologue;
         HRF_AUTO(hrf_graph) graph = make(&l, false);
-        if (hrf_cpu_winograd_fits(&backend, graph, &graph->nodes[0]) != cases[i].fits)
+        if (hrf_cpu_winograd_fits(graph, &graph->nodes[0]) != cases[i].fits)
             fail_msg("case %zu: %s", i, cases[i].fits ? "left to others" : "taken");
     }
 }
