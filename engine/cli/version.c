@@ -64,6 +64,18 @@ static void print_nccl(void)
         printf("nccl: missing: %s\n", why.text);
 }
 
+/* What device cpu lacks here, if anything. */
+static void print_lack(const struct hrf_backend_ops *cpu)
+{
+    const struct hrf_backend_config config = { .n_threads = 1 };
+    struct hrf_backend *backend = NULL;
+    struct hrf_error why = { .text = "" };
+    if (cpu->create(&config, &backend, &why) == HRF_OK)
+        cpu->destroy(backend);
+    else
+        printf("cpu: missing: %s\n", why.text);
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const struct hrf_option options[] = { { NULL } };
@@ -82,6 +94,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     printf("devices: cpu, ref, cuda\n"
            "precisions: fp32, fp16 (stored; computed in fp32), bf16 (%s), int8 (%s)\n",
            bf16_path(dnnl_get_effective_cpu_isa()), int8_path(dnnl_get_effective_cpu_isa()));
+    print_lack(cpu);
     print_cuda();
     print_nccl();
     return 0;

@@ -34,22 +34,27 @@ static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
     static const struct {
         const char *begin, *subject, *meaning;
         bool is_cut; /* the beginning is not told */
+        enum hrf_verdict verdict;
     } kinds[] = {
-        { "cuda: missing: ", "gpu", "device auto is the cpu, device cuda an error", true },
-        { "cuda: ", "gpu", "device auto and cuda run on it", true },
-        { "hires-engine", "engine", "infer jobs can run", false },
+        { "cuda: missing: ", "gpu", "device auto is the cpu, device cuda an error", true,
+          HRF_GOOD },
+        { "cuda: ", "gpu", "device auto and cuda run on it", true, HRF_GOOD },
+        { "cpu: missing: ", "engine", "no infer job of device cpu can run", true, HRF_BAD },
+        { "hires-engine", "engine", "infer jobs can run", false, HRF_GOOD },
         { "oneDNN", "engine", "what device cpu computes with here; jobs elsewhere find their own",
-          false },
-        { "processor", "engine", "of this machine; `bench engine` measures what it does", false },
-        { "devices", "engine", "what engine.device may be", false },
-        { "precisions", "engine", "what `precision` may hold, and how it is computed here", false },
-        { "", "engine", "infer jobs can run", false },
+          false, HRF_GOOD },
+        { "processor", "engine", "of this machine; `bench engine` measures what it does", false,
+          HRF_GOOD },
+        { "devices", "engine", "what engine.device may be", false, HRF_GOOD },
+        { "precisions", "engine", "what `precision` may hold, and how it is computed here", false,
+          HRF_GOOD },
+        { "", "engine", "infer jobs can run", false, HRF_GOOD },
     };
     size_t k = 0;
     while (strncmp(line, kinds[k].begin, strlen(kinds[k].begin)) != 0)
         k++;
     const int skipped = kinds[k].is_cut ? (int)strlen(kinds[k].begin) : 0;
-    hrf_doctor_tell(doctor, HRF_GOOD, kinds[k].subject, kinds[k].meaning, "%s%.*s",
+    hrf_doctor_tell(doctor, kinds[k].verdict, kinds[k].subject, kinds[k].meaning, "%s%.*s",
                     k == 0 ? "none: " : "", n - skipped, line + skipped);
 }
 

@@ -56,6 +56,10 @@ expect_code 0 "$flow" tile "$images/test_001.tif" --json
 is_json 'v["patches"] == 2 and v["mpp_x"] == 0.25'
 expect_code 0 "$flow" doctor --dir "$scratch" --json
 is_json 'v["good"] and all(f["meaning"] for f in v["findings"])'
+code=0
+ONEDNN_MAX_CPU_ISA=AVX "$flow" doctor --dir "$scratch" >"$scratch/out" || code=$?
+[ "$code" != 0 ] || fail "doctor finds nothing wrong with a processor that device cpu refuses"
+expect_text "device cpu needs AVX2"
 expect_code 0 "$flow" cancel "$scratch/run" --json
 is_json 'v["jobs_ended"] == 0'
 for command in run infer check plan status why cancel aggregate report tile demo-data doctor; do
