@@ -10,7 +10,9 @@
  * output, and the pitch of the pixels is no multiple of 4 KiB: all 14 rows of a tile would then
  * compete for the 8 lines of one set of the first-level cache (at 2 KiB there are two sets, which
  * is enough; images between such kernels are given a better pitch, plan/pitch.h). They are
- * gathered, too, where there is a prologue or they have 16 bits: both are dealt with on the way.
+ * gathered, too, where there is a prologue or they have 16 bits that the product does not take:
+ * both are dealt with on the way. Pixels and rows are counted in the product's words (product.h):
+ * floats, or two channels of bfloat16 where the processor multiplies those.
  *
  * A large window goes through in passes of some of its rows each, whose sums wait in the output
  * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
@@ -24,7 +26,7 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 64 * 1024,  /* of rows, as floats: leaves L2 room for the weights */
+    BLOCK_BYTES = 64 * 1024,  /* of rows of the product: leaves L2 room for the weights */
     LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
     LARGE_WEIGHTS = 2 << 20,  /* bytes */
     SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
@@ -32,9 +34,9 @@ enum {
     MIN_BLOCK = 2 * TILE,
     MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
     BAD_PITCH = 4096,     /* bytes */
-    PITCH_SLACK = 16,     /* floats: the next line of the cache */
+    PITCH_SLACK = 16,     /* words: the next line of the cache */
     FEW_PIXELS = 128,     /* fewer than pay for reading large weights more than once */
-    PASS_DEPTH = 1536,    /* floats of a row: a panel of weights of 192 KiB */
+    PASS_DEPTH = 1536,    /* words of a row: a panel of weights of 192 KiB */
 };
 
 struct product_kernel {
@@ -45,12 +47,14 @@ struct product_kernel {
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
     int64_t n_passes, pass_rows;       /* rows of the window of each pass, the last may have less */
-    size_t pass_floats;                /* of the packed weights, from one pass to the next */
+    size_t pass_words;                 /* of the packed weights, from one pass to the next */
     bool gathers, has_residual;
     bool sums_apart; /* in the workspace, as floats, as the output has 16 bits */
     bool large;      /* the weights: every block reads them anew from beyond the second level */
     enum hrf_dtype type, out_type;
-    int64_t pitch;            /* floats from one pixel's row of the product to the next */
+    enum hrf_words words;
+    int64_t pixel_words;      /* a pixel's channels as the product reads them */
+    int64_t pitch;            /* words from one pixel's row of the product to the next */
     int64_t x_pitch, y_pitch; /* numbers from pixel to pixel of the image; of output and residual */
     struct hrf_epilogue epilogue;
     struct hrf_cpu_prologue prologue;
@@ -82,33 +86,50 @@ static void advance(const struct product_kernel *k, struct place *at)
     at->image++;
 }
 
-/* n pixels that follow each other without a gap, as floats; `pitch`: from one to the next of those.
+/* The image has the product's words already. */
+static bool is_plain(const struct product_kernel *k)
+{
+    return (k->type == HRF_F32 || k->words == HRF_PAIRS) &&
+           !hrf_cpu_prologue_is_there(&k->prologue);
+}
+
+/* n pixels that follow each other without a gap, as words; `pitch`: from one to the next of those.
  */
 static void take_dense(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
                        int64_t pitch)
 {
-    const float *floats = (const float *)(const void *)pixels;
+    const float *words = (const float *)(const void *)pixels;
     const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
-    if (k->type != HRF_F32 && !has_prologue && pitch == k->channels) {
+    if (is_plain(k) && pitch == k->pixel_words) {
+        memcpy(to, words, (size_t)(n * pitch) * sizeof(float));
+    } else if (is_plain(k)) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * pitch, words + i * k->pixel_words,
+                   (size_t)k->pixel_words * sizeof(float));
+    } else if (k->type == HRF_F32) {
+        hrf_cpu_prologue_lines(&k->prologue, words, to, pitch, k->channels, n);
+    } else if (k->words == HRF_PAIRS) {
+        hrf_prologue_b16_lines_avx512(&k->prologue, (const uint16_t *)(const void *)pixels,
+                                      (uint16_t *)(void *)to, 2 * pitch, k->channels, n);
+    } else if (!has_prologue && pitch == k->channels) {
         hrf_widen_lines_avx512(k->type, pixels, to, 0, n * k->channels, 1);
-    } else if (k->type != HRF_F32) {
+    } else {
         hrf_widen_lines_avx512(k->type, pixels, to, pitch, k->channels, n);
         for (int64_t i = 0; has_prologue && i < n; i++)
             hrf_cpu_prologue_lines(&k->prologue, to + i * pitch, to + i * pitch, pitch, k->channels,
                                    1);
-    } else if (has_prologue) {
-        hrf_cpu_prologue_lines(&k->prologue, floats, to, pitch, k->channels, n);
-    } else if (pitch == k->channels) {
-        memcpy(to, floats, (size_t)(n * k->channels) * sizeof(float));
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(to + i * pitch, floats + i * k->channels, (size_t)k->channels * sizeof(float));
     }
 }
 
 static int64_t pixel_bytes(const struct product_kernel *k)
 {
     return k->x_pitch * (int64_t)hrf_dtype_size(k->type);
+}
+
+/* From pixel to pixel of an image that has words. */
+static int64_t x_words(const struct product_kernel *k)
+{
+    return pixel_bytes(k) / (int64_t)sizeof(float);
 }
 
 static void take(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
@@ -122,7 +143,7 @@ static void take(const struct product_kernel *k, const char *pixels, int64_t n, 
 static void zero(const struct product_kernel *k, int64_t n, float *to)
 {
     if (n > 0)
-        memset(to, 0, (size_t)(n * k->channels) * sizeof(float));
+        memset(to, 0, (size_t)(n * k->pixel_words) * sizeof(float));
 }
 
 /* Where the window of an output at `at` stands, and which of its positions the image has. */
@@ -153,13 +174,13 @@ static void take_row(const struct product_kernel *k, const char *row, struct spa
     }
     zero(k, span.first, to);
     if (step == 1)
-        take(k, row + (span.from + span.first) * pixel_bytes(k), n, to + span.first * k->channels,
-             k->channels);
+        take(k, row + (span.from + span.first) * pixel_bytes(k), n,
+             to + span.first * k->pixel_words, k->pixel_words);
     else
         for (int64_t i = span.first; i < span.end; i++)
-            take(k, row + (span.from + i * step) * pixel_bytes(k), 1, to + i * k->channels,
-                 k->channels);
-    zero(k, k->kernel[1] - span.end, to + span.end * k->channels);
+            take(k, row + (span.from + i * step) * pixel_bytes(k), 1, to + i * k->pixel_words,
+                 k->pixel_words);
+    zero(k, k->kernel[1] - span.end, to + span.end * k->pixel_words);
 }
 
 /* Rows [begin, end) of one window. */
@@ -167,18 +188,17 @@ static void take_window(const struct product_kernel *k, const char *image, struc
                         struct span columns, int64_t begin, int64_t end, float *to)
 {
     const int64_t row_bytes = k->columns * pixel_bytes(k);
-    const int64_t row_floats = k->kernel[1] * k->channels;
+    const int64_t row_words = k->kernel[1] * k->pixel_words;
     const bool in_one_piece = k->dilation[1] == 1 && k->x_pitch == k->channels;
-    const bool is_plain = k->type == HRF_F32 && !hrf_cpu_prologue_is_there(&k->prologue);
-    if (is_plain && (in_one_piece || k->kernel[1] == 1) && rows.first <= begin && rows.end >= end &&
-        columns.first == 0 && columns.end == k->kernel[1]) {
-        const int64_t step = k->dilation[0] * k->columns * k->x_pitch;
+    if (is_plain(k) && (in_one_piece || k->kernel[1] == 1) && rows.first <= begin &&
+        rows.end >= end && columns.first == 0 && columns.end == k->kernel[1]) {
+        const int64_t step = k->dilation[0] * k->columns * x_words(k);
         const float *x = (const float *)(const void *)image +
-                         (rows.from * k->columns + columns.from) * k->x_pitch + begin * step;
-        hrf_copy_lines_avx512(x, step, to, row_floats, row_floats, end - begin);
+                         (rows.from * k->columns + columns.from) * x_words(k) + begin * step;
+        hrf_copy_lines_avx512(x, step, to, row_words, row_words, end - begin);
         return;
     }
-    for (int64_t r = begin; r < end; r++, to += row_floats)
+    for (int64_t r = begin; r < end; r++, to += row_words)
         if (r >= rows.first && r < rows.end)
             take_row(k, image + (rows.from + r * k->dilation[0]) * row_bytes, columns, to);
         else
@@ -245,18 +265,18 @@ static struct hrf_epilogue pass_epilogue(const struct product_kernel *k, int64_t
 
 static int64_t weight_bytes(const struct product_kernel *k)
 {
-    return (int64_t)k->pass_floats * k->n_passes * (int64_t)sizeof(float);
+    return (int64_t)k->pass_words * k->n_passes * (int64_t)sizeof(float);
 }
 
 /* A thread's scratch: what it gathers, then its sums. */
-static int64_t gathered_floats(const struct product_kernel *k)
+static int64_t gathered_words(const struct product_kernel *k)
 {
     return k->gathers ? k->block * k->pitch : 0;
 }
 
-static int64_t scratch_floats(const struct product_kernel *k)
+static int64_t scratch_words(const struct product_kernel *k)
 {
-    return gathered_floats(k) + (k->sums_apart ? k->block * k->out_channels : 0);
+    return gathered_words(k) + (k->sums_apart ? k->block * k->out_channels : 0);
 }
 
 /* Some pixels by some columns of the output. */
@@ -288,24 +308,24 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
                      enum hrf_dtype type, int64_t pitch)
 {
     for (int64_t pass = 0; pass < k->n_passes; pass++) {
-        const float *rows = (const float *)(const void *)p->x + p->first * k->x_pitch;
+        const float *rows = (const float *)(const void *)p->x + p->first * x_words(k);
         const int64_t n_rows = hrf_least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
-        const int64_t depth = n_rows * k->kernel[1] * k->channels;
+        const int64_t depth = n_rows * k->kernel[1] * k->pixel_words;
         const struct hrf_ahead ahead = next_block(k, p->x, p->first, p->n, pass);
         const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
         if (k->gathers) {
             gather(k, p->x, p->first, p->n, pass, gathered);
             rows = gathered;
         }
-        hrf_product_avx512(rows, k->pitch,
-                           k->weights + (size_t)pass * k->pass_floats + p->column * depth, depth, y,
+        hrf_product_avx512(k->words, rows, k->pitch,
+                           k->weights + (size_t)pass * k->pass_words + p->column * depth, depth, y,
                            pitch, p->n, p->n_columns, &epilogue, &ahead);
     }
 }
 
 static void run_part(const struct product_kernel *k, const struct part *p, float *scratch)
 {
-    float *sums = scratch + gathered_floats(k);
+    float *sums = scratch + gathered_words(k);
     if (!k->sums_apart) {
         multiply(k, p, scratch, p->y, k->out_type, k->y_pitch);
         return;
@@ -338,7 +358,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     for (int64_t i = 0; i < n_parts; i++) {
         const struct part part = part_of(k, call, i % k->n_blocks * k->block, k->block,
                                          i / k->n_blocks);
-        run_part(k, &part, (float *)call->workspace + omp_get_thread_num() * scratch_floats(k));
+        run_part(k, &part, (float *)call->workspace + omp_get_thread_num() * scratch_words(k));
     }
     return HRF_OK;
 }
@@ -368,8 +388,8 @@ static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
     const int64_t block = hrf_least(k->block, n->block);
-    const int64_t floats = scratch_floats(k) > scratch_floats(n) ? scratch_floats(k)
-                                                                 : scratch_floats(n);
+    const int64_t floats = scratch_words(k) > scratch_words(n) ? scratch_words(k)
+                                                               : scratch_words(n);
     bring_residual(k, call);
 #pragma omp parallel for schedule(dynamic)
     for (int64_t first = 0; first < k->n_pixels; first += block) {
@@ -435,14 +455,26 @@ static bool window_is_a_pixel(const struct hrf_window *w, const struct hrf_shape
     return is_pixel;
 }
 
+/* Where oneDNN multiplies bfloat16, too, and reads windows where they stand as fast as this kernel
+ * its rows: it is the slower at single pixels only, unless panels are not full (48 columns: 37 %
+ * behind, 144: 11 %). */
+static bool pairs_fit(const struct hrf_window *w, const struct hrf_shape *k)
+{
+    const int64_t whole = hrf_ceil_div(k->dims[0], HRF_PANEL) * HRF_PANEL;
+    return window_is_a_pixel(w, k) && k->dims[1] % 2 == 0 && 16 * (whole - k->dims[0]) <= whole;
+}
+
 bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_window *w = &node->attributes.window;
     const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
-           hrf_cpu_types_fit(graph, node) && node->attributes.group == 1 &&
-           hrf_shape_count(y) > 0 && (window_is_a_pixel(w, k) || window_fits(w, k, y));
+    if (!hrf_cpu_has_avx512() || !hrf_cpu_comes_at_run_time(graph, node) ||
+        !hrf_cpu_types_fit(graph, node) || node->attributes.group != 1 || hrf_shape_count(y) == 0)
+        return false;
+    if (hrf_cpu_native_speed(graph, node) > 1)
+        return pairs_fit(w, k);
+    return window_is_a_pixel(w, k) || window_fits(w, k, y);
 }
 
 bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -472,21 +504,21 @@ bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_n
 
 static void choose_passes(struct product_kernel *k)
 {
-    const int64_t row_floats = k->kernel[1] * k->channels;
-    const int64_t most = row_floats < PASS_DEPTH ? PASS_DEPTH / row_floats : 1;
+    const int64_t row_words = k->kernel[1] * k->pixel_words;
+    const int64_t most = row_words < PASS_DEPTH ? PASS_DEPTH / row_words : 1;
     k->n_passes = hrf_ceil_div(k->kernel[0], most);
     k->pass_rows = hrf_ceil_div(k->kernel[0], k->n_passes);
     k->n_passes = hrf_ceil_div(k->kernel[0], k->pass_rows);
     k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
-    k->pitch = k->pass_rows * row_floats;
-    k->pass_floats = hrf_product_packed_count(k->pitch, k->out_channels);
+    k->pitch = k->pass_rows * row_words;
+    k->pass_words = hrf_product_packed_count(k->pitch, k->out_channels);
 }
 
 static void choose_blocks(struct product_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
-    const int64_t row_bytes = k->pass_rows * k->kernel[1] * k->channels * (int64_t)sizeof(float);
+    const int64_t row_bytes = k->pass_rows * k->kernel[1] * k->pixel_words * (int64_t)sizeof(float);
     k->large = weight_bytes(k) > LARGE_WEIGHTS;
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / TILE * TILE;
     block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
@@ -499,7 +531,7 @@ static void choose_blocks(struct product_kernel *k)
                              hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);
     k->block = hrf_least(block, k->n_pixels);
     k->n_blocks = hrf_ceil_div(k->n_pixels, k->block);
-    k->base.workspace_bytes = (size_t)(n_threads * scratch_floats(k)) * sizeof(float);
+    k->base.workspace_bytes = (size_t)(n_threads * scratch_words(k)) * sizeof(float);
 }
 
 /* [m][c][rows][columns] (of a matrix [m][c], or [c][m]) to [m][rows][columns][c], as the rows of
@@ -520,9 +552,9 @@ static void turn_weights(const struct product_kernel *k, const struct hrf_node *
 static enum hrf_status prepare_constants(struct product_kernel *k, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_error *err)
 {
-    const size_t n_bytes = (size_t)k->n_passes * k->pass_floats * sizeof(float);
-    const int64_t row_floats = k->kernel[1] * k->channels, depth = k->kernel[0] * row_floats;
-    const int64_t pass_depth = k->pass_rows * row_floats;
+    const size_t n_bytes = (size_t)k->n_passes * k->pass_words * sizeof(float);
+    const int64_t row_depth = k->kernel[1] * k->channels, depth = k->kernel[0] * row_depth;
+    const int64_t pass_depth = k->pass_rows * row_depth;
     HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(depth * k->out_channels), sizeof(float));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
     k->bias = hrf_calloc((size_t)k->out_channels, sizeof(float));
@@ -531,9 +563,9 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
                              n_bytes);
     turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t pass = 0; pass < k->n_passes; pass++)
-        hrf_product_pack(turned + pass * pass_depth, 1, depth,
+        hrf_product_pack(k->words, turned + pass * pass_depth, 1, depth,
                          hrf_least(depth - pass * pass_depth, pass_depth), k->out_channels,
-                         k->weights + (size_t)pass * k->pass_floats);
+                         k->weights + (size_t)pass * k->pass_words);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     if (bias != NULL)
         memcpy(k->bias, bias, (size_t)k->out_channels * sizeof(float));
@@ -562,6 +594,10 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     k->out_rows = size_along(&y->shape, 2);
     k->out_columns = size_along(&y->shape, 3);
     k->x_pitch = hrf_value_pitch(x);
+    const bool in_pairs = k->type == HRF_B16 && hrf_cpu_has_avx512_bf16() && k->channels % 2 == 0 &&
+                          k->x_pitch % 2 == 0;
+    k->words = in_pairs ? HRF_PAIRS : HRF_FLOATS;
+    k->pixel_words = in_pairs ? k->channels / 2 : k->channels;
     k->y_pitch = hrf_value_pitch(y);
     k->n_pixels = y->shape.dims[0] * k->out_rows * k->out_columns;
     const struct hrf_window pixel = { .stride = { 1, 1 }, .dilation = { 1, 1 } };
@@ -585,23 +621,21 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
                                         struct hrf_error *err)
 {
     struct product_kernel *k = hrf_calloc(1, sizeof *k);
-    const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    k->base = (struct hrf_kernel){ .run = run,
-                                   .destroy = destroy,
-                                   .leads = leads,
-                                   .run_both = run_both,
-                                   .implementation = HRF_CPU_NAME(x_type, "product:avx512") };
+    k->base = (struct hrf_kernel){
+        .run = run, .destroy = destroy, .leads = leads, .run_both = run_both
+    };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     take_shapes(k, graph, node);
+    k->base.implementation = k->words == HRF_PAIRS ? "product:avx512_bf16"
+                                                   : HRF_CPU_NAME(k->type, "product:avx512");
     HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
     choose_passes(k);
-    k->gathers = k->type != HRF_F32 || !rows_are_pixels(k) || is_bad(k->x_pitch) ||
-                 hrf_cpu_prologue_is_there(&k->prologue);
+    k->gathers = !is_plain(k) || !rows_are_pixels(k) || is_bad(x_words(k));
     if (!k->gathers)
-        k->pitch = k->x_pitch;
+        k->pitch = x_words(k);
     else if (is_bad(k->pitch))
         k->pitch += PITCH_SLACK;
     choose_blocks(k);

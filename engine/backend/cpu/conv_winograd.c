@@ -135,7 +135,7 @@ static void pack_weights(struct hrf_winograd_kernel *k, const float *point_major
         const struct hrf_winograd_phases phases = hrf_winograd_phases_of(k->form, point);
         const int64_t depth = (phases.end - phases.first) * k->channels;
         k->points[point] = packed;
-        hrf_product_pack(point_major, 1, depth, depth, k->out_channels, packed);
+        hrf_product_pack(HRF_FLOATS, point_major, 1, depth, depth, k->out_channels, packed);
         point_major += depth * k->out_channels;
         packed += hrf_product_packed_count(depth, k->out_channels);
     }

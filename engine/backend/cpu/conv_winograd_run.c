@@ -137,7 +137,7 @@ static void multiply(const struct hrf_winograd_kernel *k, int64_t point, const f
 {
     static const struct hrf_epilogue as_is = { .type = HRF_F32, .activation = HRF_ACT_NONE };
     const struct hrf_winograd_phases phases = hrf_winograd_phases_of(k->form, point);
-    hrf_product_avx512(v + phases.first * k->channels, k->v_pitch, k->points[point],
+    hrf_product_avx512(HRF_FLOATS, v + phases.first * k->channels, k->v_pitch, k->points[point],
                        (phases.end - phases.first) * k->channels, m, k->m_pitch, n, k->out_channels,
                        &as_is, ahead);
 }

@@ -223,8 +223,8 @@ enum way {
 };
 
 /* The one place where that is chosen, so that whoever asks beforehand and who compiles agree. Own
- * kernels widen and narrow by themselves; a processor that multiplies 16 bits is the faster by so
- * much that only Winograd and the stem's kernel can win over it, and not over AMX. */
+ * kernels widen and narrow by themselves; over oneDNN's products of 16 bits Winograd, the stem's
+ * kernel and products of those bits themselves can win, and not over AMX. */
 static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const double speed = hrf_cpu_native_speed(graph, node);
@@ -232,7 +232,7 @@ static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *nod
         return BY_WINOGRAD;
     if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_stem_fits(graph, node))
         return BY_STEM;
-    if (speed == 1 && hrf_cpu_product_fits(graph, node))
+    if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_product_fits(graph, node))
         return BY_PRODUCT;
     if (hrf_node_has_prologue(node))
         return BY_STRIPS;

@@ -6,7 +6,14 @@
  * with zeros. One thread; every output starts from the bias, is summed in the order of depth, and
  * its residual is added last, so the bits depend neither on the number of threads nor on how rows
  * and columns are cut.
- * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512() says so.
+ *
+ * a and w are counted in words of 32 bits. A word is a float or, where the processor multiplies
+ * those, two bfloat16 that follow each other in the depth: twice the multiply-adds in the same
+ * time. Products and sums of these are float32, too, each rounded to nearest; of a pair, the second
+ * product is added first. Subnormal numbers (below 2^-126) count as zero there, in y as well if it
+ * is of bfloat16.
+ * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512(), or of pairs
+ * hrf_cpu_has_avx512_bf16(), says so.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_PRODUCT_H
 #define HRF_ENGINE_BACKEND_CPU_PRODUCT_H
@@ -18,6 +25,8 @@
 #include <stdint.h>
 
 #define HRF_PANEL 32 /* columns: two registers of 16 floats */
+
+enum hrf_words { HRF_FLOATS, HRF_PAIRS };
 
 struct hrf_epilogue {
     const float *bias;   /* per column; NULL: none */
@@ -31,11 +40,15 @@ struct hrf_epilogue {
 /* True when the processor has AVX-512 and oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */
 bool hrf_cpu_has_avx512(void);
 
-/* Floats of the packed form. */
+/* The same of its instructions for bfloat16. */
+bool hrf_cpu_has_avx512_bf16(void);
+
+/* Words of the packed form; depth in words. */
 size_t hrf_product_packed_count(int64_t depth, int64_t columns);
-/* w[k][c] stands at w[k * depth_stride + c * column_stride]. */
-void hrf_product_pack(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
-                      int64_t columns, float *packed);
+/* w[k][c] stands at w[k * depth_stride + c * column_stride]; depth in numbers, an even one for
+ * pairs, which are rounded. */
+void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
+                      int64_t column_stride, int64_t depth, int64_t columns, void *packed);
 /* What is asked for ahead of its use. Only hints: the memory need not exist. */
 struct hrf_ahead {
     const char *memory;   /* that the caller will read next: comes into the second-level cache */
@@ -44,9 +57,9 @@ struct hrf_ahead {
     bool y_is_far;        /* y lies beyond that cache: a tile's lines come while the last is done */
 };
 
-/* `a_pitch` and `y_pitch`: numbers from one row to the next. 1 to 2^31 - 1 rows and columns. */
-void hrf_product_avx512(const float *a, int64_t a_pitch, const float *packed, int64_t depth,
-                        void *y, int64_t y_pitch, int64_t rows, int64_t columns,
+/* `a_pitch`: words from one row to the next, `y_pitch`: numbers. 1 to 2^31 - 1 rows and columns. */
+void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_pitch, const void *packed,
+                        int64_t depth, void *y, int64_t y_pitch, int64_t rows, int64_t columns,
                         const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead);
 
 #endif

@@ -28,6 +28,10 @@ static inline bool hrf_cpu_prologue_is_there(const struct hrf_cpu_prologue *prol
  * y may be x. Bits do not depend on how lines are shared out over calls. */
 void hrf_cpu_prologue_lines(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
                             int64_t y_pitch, int64_t channels, int64_t n_lines);
+/* The same of bfloat16, to those: computed in float32, rounded once. Only where there is AVX-512.
+ */
+void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *prologue, const uint16_t *x,
+                                   uint16_t *y, int64_t y_pitch, int64_t channels, int64_t n_lines);
 /* The numbers alone, from 16 bits (F16, B16). Only where there is AVX-512. */
 void hrf_widen_lines_avx512(enum hrf_dtype dtype, const void *x, float *y, int64_t y_pitch,
                             int64_t channels, int64_t n_lines);

@@ -5,15 +5,18 @@
 
 enum { LANES = 16 };
 
-static void line(const struct hrf_cpu_prologue *p, const float *x, float *y, int64_t n)
+/* x and y: of `type`. */
+static inline void line(const struct hrf_cpu_prologue *p, enum hrf_dtype type, const char *x,
+                        char *y, int64_t n)
 {
+    const int64_t size = type == HRF_F32 ? 4 : 2;
     for (int64_t c = 0; c < n; c += LANES) {
         const __mmask16 mask = (__mmask16)(n - c < LANES ? (1U << (n - c)) - 1U : 0xffffU);
         const __m512 factor = _mm512_maskz_loadu_ps(mask, p->factors + c);
         const __m512 shift = _mm512_maskz_loadu_ps(mask, p->shifts + c);
-        _mm512_mask_storeu_ps(
-            y + c, mask,
-            hrf_prologue_avx512(_mm512_maskz_loadu_ps(mask, x + c), factor, shift, &p->activation));
+        const __m512 pixel = hrf_load_avx512(type, x + c * size, mask);
+        hrf_store_avx512(type, y + c * size, mask,
+                         hrf_prologue_avx512(pixel, factor, shift, &p->activation));
     }
 }
 
@@ -21,7 +24,14 @@ void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *p, const float *x,
                                int64_t y_pitch, int64_t channels, int64_t n_lines)
 {
     for (int64_t i = 0; i < n_lines; i++)
-        line(p, x + i * channels, y + i * y_pitch, channels);
+        line(p, HRF_F32, (const char *)(x + i * channels), (char *)(y + i * y_pitch), channels);
+}
+
+void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *p, const uint16_t *x, uint16_t *y,
+                                   int64_t y_pitch, int64_t channels, int64_t n_lines)
+{
+    for (int64_t i = 0; i < n_lines; i++)
+        line(p, HRF_B16, (const char *)(x + i * channels), (char *)(y + i * y_pitch), channels);
 }
 
 static inline void widen_as(enum hrf_dtype dtype, const uint16_t *x, float *y, int64_t y_pitch,

@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1 };
-enum { N_RANDOM = 120, N_WINOGRAD = 16, N_STRIDED = 12, N_STEMS = 24 }; /* layers */
+enum { N_RANDOM = 120, N_WINOGRAD = 16, N_STRIDED = 12, N_STEMS = 24, N_PAIRS = 60 }; /* layers */
 
 enum way { BY_PRODUCT, BY_WINOGRAD, BY_STEM };
 
@@ -121,10 +121,11 @@ static float *random_floats(enum hrf_dtype dtype, int64_t n, uint64_t seed)
     return x;
 }
 
-static int32_t add_floats(struct hrf_graph *graph, const char *name, struct hrf_shape shape,
-                          uint64_t seed)
+/* Of numbers that `dtype` holds. */
+static int32_t add_floats(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
+                          struct hrf_shape shape, uint64_t seed)
 {
-    HRF_AUTO_FREE float *x = random_floats(HRF_F32, hrf_shape_count(&shape), seed);
+    HRF_AUTO_FREE float *x = random_floats(dtype, hrf_shape_count(&shape), seed);
     return add_value(graph, name, HRF_F32, shape, x);
 }
 
@@ -150,13 +151,13 @@ static struct hrf_graph *make(const struct layer *l, bool plain)
     inputs[HRF_CONV_X] = add_image(graph, "x", in, SHAPE(l->n, l->channels, l->size[0], l->size[1]),
                                    x_gap);
     inputs[HRF_CONV_WEIGHTS] = add_floats(
-        graph, "w", SHAPE(l->out_channels, l->channels, k[0], k[1]), l->seed + 1);
-    inputs[HRF_CONV_BIAS] = add_floats(graph, "b", SHAPE(l->out_channels), l->seed + 2);
+        graph, "w", l->in, SHAPE(l->out_channels, l->channels, k[0], k[1]), l->seed + 1);
+    inputs[HRF_CONV_BIAS] = add_floats(graph, "b", HRF_F32, SHAPE(l->out_channels), l->seed + 2);
     if (l->has_residual)
         inputs[HRF_CONV_RESIDUAL] = add_image(graph, "r", out, y, y_gap);
     if (l->has_prologue && !plain) {
-        inputs[HRF_CONV_FACTORS] = add_floats(graph, "f", SHAPE(l->channels), l->seed + 3);
-        inputs[HRF_CONV_SHIFTS] = add_floats(graph, "s", SHAPE(l->channels), l->seed + 4);
+        inputs[HRF_CONV_FACTORS] = add_floats(graph, "f", HRF_F32, SHAPE(l->channels), l->seed + 3);
+        inputs[HRF_CONV_SHIFTS] = add_floats(graph, "s", HRF_F32, SHAPE(l->channels), l->seed + 4);
         a.prologue.activation = HRF_ACT_RELU;
     }
     const int32_t output = add_image(graph, "y", out, y, y_gap);
@@ -235,6 +236,14 @@ static void *compute(const struct layer *l, const float *x, const float *r, int3
     return y;
 }
 
+/* Products of bfloat16 by the processor's own instructions: what comes out of the prologue is
+ * rounded for them. */
+static bool multiplies_pairs(const struct layer *l)
+{
+    return l->way == BY_PRODUCT && l->in == HRF_B16 && l->channels % 2 == 0 &&
+           hrf_cpu_has_avx512_bf16();
+}
+
 /* x is taken through the prologue first, in place. */
 static float *compute_truth(const struct layer *l, float *x, const float *r)
 {
@@ -246,7 +255,9 @@ static float *compute_truth(const struct layer *l, float *x, const float *r)
     struct hrf_kernel *kernel = NULL;
     const int64_t n_x = l->n * l->channels * l->size[0] * l->size[1];
     for (int64_t i = 0; l->has_prologue && i < n_x; i++)
-        x[i] = fmaxf(x[i] * factors[i % l->channels] + shifts[i % l->channels], 0);
+        x[i] = hrf_round_to(
+            multiplies_pairs(l) ? HRF_B16 : HRF_F32,
+            fmaxf(fmaf(x[i], factors[i % l->channels], shifts[i % l->channels]), 0));
     must(hrf_backend_ref.create(&config, &backend, &err));
     must(hrf_backend_ref.compile(backend, graph, &graph->nodes[0], &kernel, &err));
     float *y = run_kernel(kernel, graph, x, r, false);
@@ -314,6 +325,59 @@ static struct layer square(int64_t n, int64_t channels, int64_t size, int64_t ou
         l.window.pad_begin[i] = l.window.pad_end[i] = kernel / 2;
     }
     return l;
+}
+
+static void skip_without_bfloat16(void)
+{
+    if (hrf_cpu_has_avx512_bf16())
+        return;
+    print_message("this processor has no AVX-512 BF16: pairs are not multiplied\n");
+    skip();
+}
+
+/* Small weights, by rows of tiles, and large ones, by panels; both as images have them and (2048
+ * channels: pixels of 4 KiB; strides, prologues) gathered. */
+static void pairs_of_bfloat16_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    static const int64_t channels[] = { 2, 16, 46, 256, 1030, 2048 };
+    static const int64_t out_channels[] = { 31, 32, 40, 256, 1000 };
+    static const enum hrf_dtype types[] = { HRF_B16, HRF_B16, HRF_F32, HRF_F16 };
+    skip_without_bfloat16();
+    for (uint64_t seed = 0; seed < N_PAIRS; seed++) {
+        struct hrf_random random = hrf_random_init(seed + 3000);
+        struct layer l = square(between(&random, 1, 3), one_of(&random, channels, 6),
+                                between(&random, 1, 9), one_of(&random, out_channels, 5), 1,
+                                between(&random, 1, 2));
+        l.activation = (enum hrf_activation)hrf_random_below(&random, 4);
+        l.in = HRF_B16;
+        l.out = types[hrf_random_below(&random, 4)];
+        l.has_residual = hrf_random_below(&random, 2) == 0;
+        l.has_prologue = hrf_random_below(&random, 4) == 0;
+        l.seed = seed * 16;
+        check(&l);
+    }
+}
+
+/* One pixel of them, beside a channel that is 0; what the weights are is all one. */
+static void pairs_keep_nan_and_infinity_and_take_subnormals_for_zero(void **state)
+{
+    (void)state;
+    static const float numbers[] = { NAN, INFINITY, 0x1p-130f, 0 };
+    enum { N = sizeof numbers / sizeof numbers[0], OUT = 32 };
+    skip_without_bfloat16();
+    struct layer l = square(N, 2, 1, OUT, 1, 1);
+    float x[2 * N] = { 0 }, y[N * OUT];
+    for (int i = 0; i < N; i++)
+        x[2 * i] = numbers[i];
+    l.in = l.out = HRF_B16;
+    HRF_AUTO_FREE void *bits = compute(&l, x, NULL, 1);
+    hrf_floats_from(HRF_B16, bits, y, (int64_t)N * OUT);
+    for (int c = 0; c < OUT; c++) {
+        assert_true(isnan(y[c]));
+        assert_true(isinf(y[OUT + c]));
+        assert_true(isfinite(y[2 * OUT + c]) && y[2 * OUT + c] == y[3 * OUT + c]);
+    }
 }
 
 /* As they are chosen to have one: rows of the product stand where the image has them, whether the
@@ -530,6 +594,28 @@ static void strided_windows_of_many_channels_are_taken_and_others_are_left(void 
     }
 }
 
+static void single_pixels_of_bfloat16_are_taken_in_full_panels(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t channels, out, kernel, stride;
+        bool fits;
+    } cases[] = {
+        { 64, 256, 1, 1, true },  { 512, 1024, 1, 2, true }, { 256, 1000, 1, 1, true },
+        { 48, 48, 1, 1, false },  { 24, 144, 1, 1, false },  { 37, 64, 1, 1, false },
+        { 64, 128, 3, 2, false },
+    };
+    skip_without_bfloat16();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct layer l = square(8, cases[i].channels, 16, cases[i].out, cases[i].kernel,
+                                cases[i].stride);
+        l.in = l.out = HRF_B16;
+        HRF_AUTO(hrf_graph) graph = make(&l, false);
+        if (hrf_cpu_product_fits(graph, &graph->nodes[0]) != cases[i].fits)
+            fail_msg("case %zu: %s", i, cases[i].fits ? "left to others" : "taken");
+    }
+}
+
 static void first_layers_are_taken_where_they_win(void **state)
 {
     (void)state;
@@ -580,6 +666,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_windows_give_what_the_reference_gives),
+        cmocka_unit_test(pairs_of_bfloat16_give_what_the_reference_gives),
+        cmocka_unit_test(pairs_keep_nan_and_infinity_and_take_subnormals_for_zero),
         cmocka_unit_test(wide_pixels_with_a_gap_are_products_as_they_stand),
         cmocka_unit_test(winograd_gives_what_the_reference_gives),
         cmocka_unit_test(first_layers_give_what_the_reference_gives),
@@ -588,6 +676,7 @@ int main(void)
         cmocka_unit_test(winograd_of_stride_2_gives_what_the_reference_gives),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
         cmocka_unit_test(strided_windows_of_many_channels_are_taken_and_others_are_left),
+        cmocka_unit_test(single_pixels_of_bfloat16_are_taken_in_full_panels),
         cmocka_unit_test(winograd_of_stride_2_is_taken_where_it_wins),
         cmocka_unit_test(first_layers_are_taken_where_they_win),
     };
