@@ -3,8 +3,9 @@
  *
  * A row of the product is what one output pixel sees: the channels of its window's pixels, zeros
  * where that lies outside the image. A thread takes blocks of output pixels whose rows fit its
- * second-level cache, and runs all panels of weights over each. Where the weights are larger than
- * the pixels, threads share the columns instead, so that each weight is read by one thread only.
+ * second-level cache, and runs all panels of weights over each (stretches.h says which blocks).
+ * Where the weights are larger than the pixels, threads share the columns instead, so that each
+ * weight is read by one thread only.
  *
  * Blocks are gathered into the workspace first, unless the window is one pixel, every pixel has an
  * output, and the pitch of the pixels is no multiple of 4 KiB: all 14 rows of a tile would then
@@ -21,6 +22,7 @@
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/product.h"
 #include "engine/backend/cpu/prologue.h"
+#include "engine/backend/cpu/stretches.h"
 
 #include <omp.h>
 #include <string.h>
@@ -235,12 +237,12 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 
 /* ---- running ---- */
 
-/* What to ask for while n pixels from `first` on are done: the block that this thread probably does
- * next, as the others do those between; each pass asks for its part. */
+/* What to ask for while n pixels from `first` on are done: the block after it, which this thread
+ * probably does next; each pass asks for its part. */
 static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
                                    int64_t n, int64_t pass)
 {
-    const int64_t next = first + k->backend->n_threads * n;
+    const int64_t next = first + n;
     const int64_t n_next = hrf_least(n, k->n_pixels - next);
     const int64_t per_output = k->stride[0] * k->stride[1] * pixel_bytes(k);
     const int64_t n_bytes = n_next * per_output / k->n_passes;
@@ -347,18 +349,30 @@ static void bring_residual(const struct product_kernel *k, const struct hrf_kern
                (size_t)(k->n_pixels * k->y_pitch) * hrf_dtype_size(k->out_type));
 }
 
+/* The workspace: the threads' stretches, then each one's scratch. */
+static struct hrf_stretches begin(const struct product_kernel *k,
+                                  const struct hrf_kernel_call *call, int64_t n_parts)
+{
+    bring_residual(k, call);
+    return hrf_stretches_begin(call->workspace, k->backend->n_threads, n_parts);
+}
+
+static float *scratch_of(const struct hrf_stretches *parts, int64_t words)
+{
+    return (float *)(void *)(parts->of + parts->n_threads) + omp_get_thread_num() * words;
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
     (void)err;
     const struct product_kernel *k = (const struct product_kernel *)base;
-    const int64_t n_parts = k->n_blocks * k->n_slices;
-    bring_residual(k, call);
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t i = 0; i < n_parts; i++) {
+    const struct hrf_stretches parts = begin(k, call, k->n_blocks * k->n_slices);
+#pragma omp parallel
+    for (int64_t i; (i = hrf_stretches_take(&parts)) >= 0;) {
         const struct part part = part_of(k, call, i % k->n_blocks * k->block, k->block,
                                          i / k->n_blocks);
-        run_part(k, &part, (float *)call->workspace + omp_get_thread_num() * scratch_words(k));
+        run_part(k, &part, scratch_of(&parts, scratch_words(k)));
     }
     return HRF_OK;
 }
@@ -388,14 +402,13 @@ static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
     const int64_t block = hrf_least(k->block, n->block);
-    const int64_t floats = scratch_words(k) > scratch_words(n) ? scratch_words(k)
-                                                               : scratch_words(n);
-    bring_residual(k, call);
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t first = 0; first < k->n_pixels; first += block) {
-        float *scratch = (float *)call->workspace + omp_get_thread_num() * floats;
-        const struct part part = part_of(k, call, first, block, 0);
-        const struct part next_part = part_of(n, next_call, first, block, 0);
+    const int64_t words = scratch_words(k) > scratch_words(n) ? scratch_words(k) : scratch_words(n);
+    const struct hrf_stretches blocks = begin(k, call, hrf_ceil_div(k->n_pixels, block));
+#pragma omp parallel
+    for (int64_t i; (i = hrf_stretches_take(&blocks)) >= 0;) {
+        float *scratch = scratch_of(&blocks, words);
+        const struct part part = part_of(k, call, i * block, block, 0);
+        const struct part next_part = part_of(n, next_call, i * block, block, 0);
         run_part(k, &part, scratch);
         run_part(n, &next_part, scratch);
     }
@@ -531,7 +544,8 @@ static void choose_blocks(struct product_kernel *k)
                              hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);
     k->block = hrf_least(block, k->n_pixels);
     k->n_blocks = hrf_ceil_div(k->n_pixels, k->block);
-    k->base.workspace_bytes = (size_t)(n_threads * scratch_words(k)) * sizeof(float);
+    k->base.workspace_bytes = (size_t)n_threads * (sizeof(struct hrf_stretch) +
+                                                   (size_t)scratch_words(k) * sizeof(float));
 }
 
 /* [m][c][rows][columns] (of a matrix [m][c], or [c][m]) to [m][rows][columns][c], as the rows of

@@ -1,14 +1,15 @@
 /* conv_winograd_run.c - how the threads share a Winograd convolution.
  *
  * Of small weights a block of tiles is small, too, so that its scratch stays in the second-level
- * cache beside them: a thread takes a block, reads its tiles, runs a product for each point and
- * writes the tiles, with nothing shared but the weights.
+ * cache beside them: a thread takes a block of its stretch (stretches.h), reads its tiles, runs a
+ * product for each point and writes the tiles, with nothing shared but the weights.
  *
  * Large weights come from memory for each block: then there are as few blocks as threads, and a
  * thread that is done with its own helps with the others', tile by tile and point by point. (Halves
  * cut beforehand left a thread waiting for 3 to 8 % of the time where the machine has other work.)
  */
 #include "engine/backend/cpu/conv_winograd.h"
+#include "engine/backend/cpu/stretches.h"
 
 #include <omp.h>
 #include <string.h>
@@ -172,20 +173,33 @@ static void multiply_all(const struct hrf_winograd_kernel *k, int64_t n, float *
     }
 }
 
+static int64_t own_floats(const struct hrf_winograd_kernel *k)
+{
+    return (k->form->n_points + 1) * k->slot;
+}
+
 /* A thread knows its next block before it begins one, and asks for its pixels meanwhile. */
 static void run_alone(const struct hrf_winograd_kernel *k, const char *x, char *out, float *slots,
-                      int64_t *n_taken)
+                      const struct hrf_stretches *blocks)
 {
     const float *m[HRF_WINOGRAD_POINTS];
-    for (int64_t i = omp_get_thread_num(), next; i < k->n_blocks; i = next) {
-#pragma omp atomic capture
-        next = (*n_taken)++;
+    for (int64_t i = hrf_stretches_take(blocks), next; i >= 0; i = next) {
+        next = hrf_stretches_take(blocks);
         const struct tiles block = block_of(k, i);
         read_tiles(k, block, x, slots + k->slot);
-        multiply_all(k, block.n, slots, m,
-                     rows_under(k, x, block_of(k, next < k->n_blocks ? next : i)));
+        multiply_all(k, block.n, slots, m, rows_under(k, x, block_of(k, next >= 0 ? next : i)));
         write_tiles(k, block, m, 0, out);
     }
+}
+
+static void run_apart(const struct hrf_winograd_kernel *k, const struct hrf_kernel_call *call)
+{
+    const int64_t n_threads = k->backend->n_threads;
+    struct hrf_stretch *const of = call->workspace;
+    const struct hrf_stretches blocks = hrf_stretches_begin(of, n_threads, k->n_blocks);
+#pragma omp parallel
+    run_alone(k, call->inputs[HRF_CONV_X], call->output,
+              (float *)(void *)(of + n_threads) + omp_get_thread_num() * own_floats(k), &blocks);
 }
 
 /* ---- all threads on a few blocks ---- */
@@ -297,7 +311,7 @@ static void start(const struct hrf_winograd_kernel *k, struct team *t, int64_t f
     memset(t->n_taken, 0, (size_t)t->n * sizeof *t->n_taken);
 }
 
-static void run_together(const struct hrf_winograd_kernel *k, struct team *t)
+static void run_blocks_together(const struct hrf_winograd_kernel *k, struct team *t)
 {
     for (int64_t first = 0; first < k->n_blocks; first += k->at_once) {
 #pragma omp single
@@ -311,17 +325,20 @@ static void run_together(const struct hrf_winograd_kernel *k, struct team *t)
     }
 }
 
-/* ---- both ---- */
-
-static int64_t own_floats(const struct hrf_winograd_kernel *k)
+static void run_together(const struct hrf_winograd_kernel *k, const struct hrf_kernel_call *call)
 {
-    return (k->form->n_points + 1) * k->slot;
+    struct team team = team_of(k, call);
+#pragma omp parallel
+    run_blocks_together(k, &team);
 }
+
+/* ---- both ---- */
 
 size_t hrf_winograd_scratch(const struct hrf_winograd_kernel *k)
 {
     if (k->at_once == 0)
-        return (size_t)(k->backend->n_threads * own_floats(k)) * sizeof(float);
+        return (size_t)k->backend->n_threads *
+               (sizeof(struct hrf_stretch) + (size_t)own_floats(k) * sizeof(float));
     return shared_floats(k) * sizeof(float) +
            (size_t)(k->at_once * k->form->n_points) * sizeof(float *) +
            (size_t)k->at_once * N_WORKS * sizeof(int64_t);
@@ -336,19 +353,9 @@ enum hrf_status hrf_winograd_run(struct hrf_kernel *base, const struct hrf_kerne
         memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
                (size_t)(k->n * k->out_rows * k->out_columns * k->out_channels) *
                    hrf_dtype_size(k->out_type));
-    struct team team = { .x = NULL };
-    int64_t n_taken = 0;
     if (k->at_once > 0)
-        team = team_of(k, call);
-#pragma omp parallel
-    {
-#pragma omp single
-        n_taken = omp_get_num_threads(); /* the first ones go by number */
-        if (k->at_once > 0)
-            run_together(k, &team);
-        else
-            run_alone(k, call->inputs[HRF_CONV_X], call->output,
-                      (float *)call->workspace + omp_get_thread_num() * own_floats(k), &n_taken);
-    }
+        run_together(k, call);
+    else
+        run_apart(k, call);
     return HRF_OK;
 }
