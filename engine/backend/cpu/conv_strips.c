@@ -8,7 +8,6 @@
 #include "engine/backend/strips.h"
 #include "engine/ir/number.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum {
@@ -23,7 +22,7 @@ struct strips_kernel {
     struct hrf_strips at;
     enum hrf_dtype type, strip_type;
     size_t out_unit, residual_unit; /* bytes of an image or a row */
-    size_t lines_at, output_at;     /* into the workspace: beyond the strip and the kernel's own */
+    size_t output_at;               /* into the workspace: beyond the strip and the kernel's own */
     bool has_residual;
     char implementation[96];
 };
@@ -41,23 +40,25 @@ static size_t strip_bytes(const struct strips_kernel *k)
 /* ---- running ---- */
 
 /* One row of the image, or NULL for one outside of it, through the prologue. */
-static void fill_row(const struct strips_kernel *k, const char *row, char *to, float *line)
+static void fill_row(const struct strips_kernel *k, const char *row, char *to)
 {
-    const int64_t n = k->at.columns * k->at.channels;
-    const bool stays_narrow = k->strip_type != HRF_F32;
-    float *floats = stays_narrow ? line : (float *)(void *)to;
+    const int64_t channels = k->at.channels, n = k->at.columns * channels;
     const float *x = (const float *)(const void *)row;
+    float *floats = (float *)(void *)to;
     if (row == NULL) {
         memset(to, 0, (size_t)n * hrf_dtype_size(k->strip_type));
+        return;
+    }
+    if (k->strip_type == HRF_B16) {
+        hrf_prologue_b16_lines_avx512(&k->prologue, (const uint16_t *)(const void *)row,
+                                      (uint16_t *)(void *)to, channels, channels, k->at.columns);
         return;
     }
     if (k->type != HRF_F32) {
         hrf_floats_from(k->type, row, floats, n);
         x = floats;
     }
-    hrf_cpu_prologue_lines(&k->prologue, x, floats, k->at.channels, k->at.channels, k->at.columns);
-    if (stays_narrow)
-        hrf_floats_to(k->strip_type, floats, to, n);
+    hrf_cpu_prologue_lines(&k->prologue, x, floats, channels, channels, k->at.columns);
 }
 
 /* The strip whose first row would be `begin` of `image`; rows outside of it are zeros. */
@@ -75,9 +76,8 @@ static void fill_strip(const struct strips_kernel *k, const struct hrf_kernel_ca
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const int64_t y = begin + i;
-        float *line = (float *)(void *)(to + k->lines_at) + omp_get_thread_num() * per_row;
         fill_row(k, y >= 0 && y < most ? x + (size_t)y * row_bytes : NULL,
-                 to + (size_t)i * to_bytes, line);
+                 to + (size_t)i * to_bytes);
     }
 }
 
@@ -139,20 +139,16 @@ static void describe(struct strips_kernel *k, const struct hrf_graph *graph,
 }
 
 static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
-                       const struct hrf_node *node, int32_t n_threads)
+                       const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const int64_t per_row = y->shape.dims[1] * y->shape.dims[3];
     const size_t numbers = (size_t)(k->at.by_images ? per_row * k->at.out_rows : per_row);
-    const size_t line = (size_t)(k->at.columns * k->at.channels) * sizeof(float);
     k->out_unit = numbers * hrf_dtype_size(y->dtype);
     if (k->has_residual)
         k->residual_unit = numbers *
                            hrf_dtype_size(graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype);
-    k->lines_at = padded(strip_bytes(k)) + padded(k->inner->workspace_bytes);
-    k->output_at = k->lines_at;
-    if (k->strip_type != HRF_F32)
-        k->output_at += padded((size_t)n_threads * line);
+    k->output_at = padded(strip_bytes(k)) + padded(k->inner->workspace_bytes);
     k->base.workspace_bytes = k->output_at;
     if (k->at.n_units % k->at.size != 0)
         k->base.workspace_bytes += padded((size_t)k->at.size * k->out_unit);
@@ -174,7 +170,7 @@ enum hrf_status hrf_cpu_strips_compile(struct hrf_backend *backend, const struct
     HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
     HRF_TRY(hrf_strips_graph(&k->at, graph, node, k->strip_type, &strip, err));
     HRF_TRY(hrf_backend_cpu.compile(backend, strip, &strip->nodes[0], &k->inner, err));
-    take_sizes(k, graph, node, backend->n_threads);
+    take_sizes(k, graph, node);
     const size_t n = sizeof prefix - 1, room = sizeof k->implementation - 1 - n;
     const size_t m = strlen(k->inner->implementation);
     memcpy(k->implementation, prefix, n);
