@@ -67,7 +67,8 @@ static double winograd_cycles(const struct hrf_winograd_form *f, const struct hr
                               int64_t c)
 {
     const int64_t m = y->dims[1];
-    const double tiles = (double)count_tiles(f, y), products = (double)(c * m * f->n_products);
+    const int64_t whole = hrf_ceil_div(m, HRF_PANEL) * HRF_PANEL;
+    const double tiles = (double)count_tiles(f, y), products = (double)(c * whole * f->n_products);
     const double transforms = tiles * (f->input_cycles * (double)c + f->output_cycles * (double)m) /
                               LANES;
     return tiles * products / (32 * 0.85) + transforms + weight_cycles(products);
