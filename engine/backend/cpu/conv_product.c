@@ -237,21 +237,6 @@ static void gather(const struct product_kernel *k, const char *x, int64_t first,
 
 /* ---- running ---- */
 
-/* What to ask for while n pixels from `first` on are done: the block after it, which this thread
- * probably does next; each pass asks for its part. */
-static struct hrf_ahead next_block(const struct product_kernel *k, const char *x, int64_t first,
-                                   int64_t n, int64_t pass)
-{
-    const int64_t next = first + n;
-    const int64_t n_next = hrf_least(n, k->n_pixels - next);
-    const int64_t per_output = k->stride[0] * k->stride[1] * pixel_bytes(k);
-    const int64_t n_bytes = n_next * per_output / k->n_passes;
-    return (struct hrf_ahead){ .memory = x + next * per_output + pass * n_bytes,
-                               .n_bytes = n_bytes,
-                               .weights_are_far = first == 0 || k->large,
-                               .y_is_far = true };
-}
-
 /* Of one pass: the first adds the bias and the residual, the last activates. */
 static struct hrf_epilogue pass_epilogue(const struct product_kernel *k, int64_t pass,
                                          int64_t column, enum hrf_dtype type)
@@ -285,12 +270,13 @@ static int64_t scratch_words(const struct product_kernel *k)
 struct part {
     int64_t first, n;          /* pixels */
     int64_t column, n_columns; /* whole panels, but for the last */
+    bool weights_are_far;      /* the thread's first of this layer */
     const char *x;
     char *y;
 };
 
 static struct part part_of(const struct product_kernel *k, const struct hrf_kernel_call *call,
-                           int64_t first, int64_t n, int64_t slice)
+                           int64_t first, int64_t n, int64_t slice, bool weights_are_far)
 {
     const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
@@ -300,9 +286,25 @@ static struct part part_of(const struct product_kernel *k, const struct hrf_kern
                           .n = hrf_least(k->n_pixels - first, n),
                           .column = column,
                           .n_columns = end - column,
+                          .weights_are_far = weights_are_far,
                           .x = call->inputs[HRF_CONV_X],
                           .y = (char *)call->output + (first * k->y_pitch + column) *
                                                           (int64_t)hrf_dtype_size(k->out_type) };
+}
+
+/* What to ask for meanwhile: the block after this one, which the thread probably does next; each
+ * pass asks for its part. */
+static struct hrf_ahead next_block(const struct product_kernel *k, const struct part *p,
+                                   int64_t pass)
+{
+    const int64_t next = p->first + p->n;
+    const int64_t n_next = hrf_least(p->n, k->n_pixels - next);
+    const int64_t per_output = k->stride[0] * k->stride[1] * pixel_bytes(k);
+    const int64_t n_bytes = n_next * per_output / k->n_passes;
+    return (struct hrf_ahead){ .memory = p->x + next * per_output + pass * n_bytes,
+                               .n_bytes = n_bytes,
+                               .weights_are_far = p->weights_are_far || k->large,
+                               .y_is_far = true };
 }
 
 /* All passes; y: of type `type`, `pitch` numbers from pixel to pixel. */
@@ -313,7 +315,7 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
         const float *rows = (const float *)(const void *)p->x + p->first * x_words(k);
         const int64_t n_rows = hrf_least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
         const int64_t depth = n_rows * k->kernel[1] * k->pixel_words;
-        const struct hrf_ahead ahead = next_block(k, p->x, p->first, p->n, pass);
+        const struct hrf_ahead ahead = next_block(k, p, pass);
         const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
         if (k->gathers) {
             gather(k, p->x, p->first, p->n, pass, gathered);
@@ -369,9 +371,9 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct hrf_stretches parts = begin(k, call, k->n_blocks * k->n_slices);
 #pragma omp parallel
-    for (int64_t i; (i = hrf_stretches_take(&parts)) >= 0;) {
+    for (int64_t i, n_done = 0; (i = hrf_stretches_take(&parts)) >= 0; n_done++) {
         const struct part part = part_of(k, call, i % k->n_blocks * k->block, k->block,
-                                         i / k->n_blocks);
+                                         i / k->n_blocks, n_done == 0);
         run_part(k, &part, scratch_of(&parts, scratch_words(k)));
     }
     return HRF_OK;
@@ -405,10 +407,10 @@ static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel
     const int64_t words = scratch_words(k) > scratch_words(n) ? scratch_words(k) : scratch_words(n);
     const struct hrf_stretches blocks = begin(k, call, hrf_ceil_div(k->n_pixels, block));
 #pragma omp parallel
-    for (int64_t i; (i = hrf_stretches_take(&blocks)) >= 0;) {
+    for (int64_t i, n_done = 0; (i = hrf_stretches_take(&blocks)) >= 0; n_done++) {
         float *scratch = scratch_of(&blocks, words);
-        const struct part part = part_of(k, call, i * block, block, 0);
-        const struct part next_part = part_of(n, next_call, i * block, block, 0);
+        const struct part part = part_of(k, call, i * block, block, 0, n_done == 0);
+        const struct part next_part = part_of(n, next_call, i * block, block, 0, n_done == 0);
         run_part(k, &part, scratch);
         run_part(n, &next_part, scratch);
     }
