@@ -21,8 +21,8 @@
  */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/product.h"
-#include "engine/backend/cpu/prologue.h"
 #include "engine/backend/cpu/stretches.h"
+#include "engine/backend/cpu/windows.h"
 
 #include <omp.h>
 #include <string.h>
@@ -44,8 +44,8 @@ enum {
 struct product_kernel {
     struct hrf_kernel base;
     struct hrf_backend *backend; /* borrowed */
-    int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
-    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    struct hrf_windows in;
+    int64_t out_channels;
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
     int64_t n_passes, pass_rows;       /* rows of the window of each pass, the last may have less */
@@ -53,187 +53,12 @@ struct product_kernel {
     bool gathers, has_residual;
     bool sums_apart; /* in the workspace, as floats, as the output has 16 bits */
     bool large;      /* the weights: every block reads them anew from beyond the second level */
-    enum hrf_dtype type, out_type;
-    enum hrf_words words;
-    int64_t pixel_words;      /* a pixel's channels as the product reads them */
-    int64_t pitch;            /* words from one pixel's row of the product to the next */
-    int64_t x_pitch, y_pitch; /* numbers from pixel to pixel of the image; of output and residual */
+    enum hrf_dtype out_type;
+    int64_t pitch;   /* words from one pixel's row of the product to the next */
+    int64_t y_pitch; /* numbers from pixel to pixel of output and residual */
     struct hrf_epilogue epilogue;
-    struct hrf_cpu_prologue prologue;
     float *weights, *bias;
 };
-
-/* ---- what a row of the product is gathered from ---- */
-
-struct place {
-    int64_t image, row, column; /* of an output */
-};
-
-static struct place place_of(const struct product_kernel *k, int64_t pixel)
-{
-    const int64_t per_image = k->out_rows * k->out_columns;
-    return (struct place){ .image = pixel / per_image,
-                           .row = pixel % per_image / k->out_columns,
-                           .column = pixel % k->out_columns };
-}
-
-static void advance(const struct product_kernel *k, struct place *at)
-{
-    if (++at->column < k->out_columns)
-        return;
-    at->column = 0;
-    if (++at->row < k->out_rows)
-        return;
-    at->row = 0;
-    at->image++;
-}
-
-/* The image has the product's words already. */
-static bool is_plain(const struct product_kernel *k)
-{
-    return (k->type == HRF_F32 || k->words == HRF_PAIRS) &&
-           !hrf_cpu_prologue_is_there(&k->prologue);
-}
-
-/* n pixels that follow each other without a gap, as words; `pitch`: from one to the next of those.
- */
-static void take_dense(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
-                       int64_t pitch)
-{
-    const float *words = (const float *)(const void *)pixels;
-    const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
-    if (is_plain(k) && pitch == k->pixel_words) {
-        memcpy(to, words, (size_t)(n * pitch) * sizeof(float));
-    } else if (is_plain(k)) {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(to + i * pitch, words + i * k->pixel_words,
-                   (size_t)k->pixel_words * sizeof(float));
-    } else if (k->type == HRF_F32) {
-        hrf_cpu_prologue_lines(&k->prologue, words, to, pitch, k->channels, n);
-    } else if (k->words == HRF_PAIRS) {
-        hrf_prologue_b16_lines_avx512(&k->prologue, (const uint16_t *)(const void *)pixels,
-                                      (uint16_t *)(void *)to, 2 * pitch, k->channels, n);
-    } else if (!has_prologue && pitch == k->channels) {
-        hrf_widen_lines_avx512(k->type, pixels, to, 0, n * k->channels, 1);
-    } else {
-        hrf_widen_lines_avx512(k->type, pixels, to, pitch, k->channels, n);
-        for (int64_t i = 0; has_prologue && i < n; i++)
-            hrf_cpu_prologue_lines(&k->prologue, to + i * pitch, to + i * pitch, pitch, k->channels,
-                                   1);
-    }
-}
-
-static int64_t pixel_bytes(const struct product_kernel *k)
-{
-    return k->x_pitch * (int64_t)hrf_dtype_size(k->type);
-}
-
-/* From pixel to pixel of an image that has words. */
-static int64_t x_words(const struct product_kernel *k)
-{
-    return pixel_bytes(k) / (int64_t)sizeof(float);
-}
-
-static void take(const struct product_kernel *k, const char *pixels, int64_t n, float *to,
-                 int64_t pitch)
-{
-    const int64_t at_once = k->x_pitch == k->channels ? n : 1;
-    for (int64_t i = 0; i < n; i += at_once)
-        take_dense(k, pixels + i * pixel_bytes(k), at_once, to + i * pitch, pitch);
-}
-
-static void zero(const struct product_kernel *k, int64_t n, float *to)
-{
-    if (n > 0)
-        memset(to, 0, (size_t)(n * k->pixel_words) * sizeof(float));
-}
-
-/* Where the window of an output at `at` stands, and which of its positions the image has. */
-struct span {
-    int64_t from, first, end;
-};
-
-static struct span span_of(const struct product_kernel *k, int axis, int64_t at)
-{
-    const int64_t n = k->kernel[axis], step = k->dilation[axis];
-    const int64_t size = axis == 0 ? k->rows : k->columns;
-    const int64_t from = at * k->stride[axis] - k->pad[axis];
-    struct span span = { .from = from, .first = 0, .end = n };
-    if (from < 0)
-        span.first = hrf_least(hrf_ceil_div(-from, step), n);
-    if (from + (n - 1) * step >= size)
-        span.end = from < size ? hrf_ceil_div(size - from, step) : 0;
-    return span;
-}
-
-/* One row of a window whose columns are `span` of that row of the image. */
-static void take_row(const struct product_kernel *k, const char *row, struct span span, float *to)
-{
-    const int64_t step = k->dilation[1], n = span.end - span.first;
-    if (n <= 0) {
-        zero(k, k->kernel[1], to);
-        return;
-    }
-    zero(k, span.first, to);
-    if (step == 1)
-        take(k, row + (span.from + span.first) * pixel_bytes(k), n,
-             to + span.first * k->pixel_words, k->pixel_words);
-    else
-        for (int64_t i = span.first; i < span.end; i++)
-            take(k, row + (span.from + i * step) * pixel_bytes(k), 1, to + i * k->pixel_words,
-                 k->pixel_words);
-    zero(k, k->kernel[1] - span.end, to + span.end * k->pixel_words);
-}
-
-/* Rows [begin, end) of one window. */
-static void take_window(const struct product_kernel *k, const char *image, struct span rows,
-                        struct span columns, int64_t begin, int64_t end, float *to)
-{
-    const int64_t row_bytes = k->columns * pixel_bytes(k);
-    const int64_t row_words = k->kernel[1] * k->pixel_words;
-    const bool in_one_piece = k->dilation[1] == 1 && k->x_pitch == k->channels;
-    if (is_plain(k) && (in_one_piece || k->kernel[1] == 1) && rows.first <= begin &&
-        rows.end >= end && columns.first == 0 && columns.end == k->kernel[1]) {
-        const int64_t step = k->dilation[0] * k->columns * x_words(k);
-        const float *x = (const float *)(const void *)image +
-                         (rows.from * k->columns + columns.from) * x_words(k) + begin * step;
-        hrf_copy_lines_avx512(x, step, to, row_words, row_words, end - begin);
-        return;
-    }
-    for (int64_t r = begin; r < end; r++, to += row_words)
-        if (r >= rows.first && r < rows.end)
-            take_row(k, image + (rows.from + r * k->dilation[0]) * row_bytes, columns, to);
-        else
-            zero(k, k->kernel[1], to);
-}
-
-static void take_windows(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
-                         int64_t begin, int64_t end, float *to)
-{
-    const int64_t image_bytes = k->rows * k->columns * pixel_bytes(k);
-    struct place at = place_of(k, first);
-    for (int64_t i = 0; i < n; i++, advance(k, &at), to += k->pitch)
-        take_window(k, x + at.image * image_bytes, span_of(k, 0, at.row), span_of(k, 1, at.column),
-                    begin, end, to);
-}
-
-/* Every pixel of the image is a row of the product as it stands there. */
-static bool rows_are_pixels(const struct product_kernel *k)
-{
-    return k->kernel[0] == 1 && k->kernel[1] == 1 && k->pad[0] == 0 && k->pad[1] == 0 &&
-           k->stride[0] == 1 && k->stride[1] == 1;
-}
-
-/* What pass `pass` reads of n pixels from `first` on. */
-static void gather(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
-                   int64_t pass, float *to)
-{
-    const int64_t begin = pass * k->pass_rows, end = hrf_least(begin + k->pass_rows, k->kernel[0]);
-    if (rows_are_pixels(k))
-        take(k, x + first * pixel_bytes(k), n, to, k->pitch);
-    else
-        take_windows(k, x, first, n, begin, end, to);
-}
 
 /* ---- running ---- */
 
@@ -299,7 +124,7 @@ static struct hrf_ahead next_block(const struct product_kernel *k, const struct 
 {
     const int64_t next = p->first + p->n;
     const int64_t n_next = hrf_least(p->n, k->n_pixels - next);
-    const int64_t per_output = k->stride[0] * k->stride[1] * pixel_bytes(k);
+    const int64_t per_output = k->in.stride[0] * k->in.stride[1] * hrf_windows_pixel_bytes(&k->in);
     const int64_t n_bytes = n_next * per_output / k->n_passes;
     return (struct hrf_ahead){ .memory = p->x + next * per_output + pass * n_bytes,
                                .n_bytes = n_bytes,
@@ -312,16 +137,18 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
                      enum hrf_dtype type, int64_t pitch)
 {
     for (int64_t pass = 0; pass < k->n_passes; pass++) {
-        const float *rows = (const float *)(const void *)p->x + p->first * x_words(k);
-        const int64_t n_rows = hrf_least(k->kernel[0] - pass * k->pass_rows, k->pass_rows);
-        const int64_t depth = n_rows * k->kernel[1] * k->pixel_words;
+        const float *rows = (const float *)(const void *)p->x +
+                            p->first * hrf_windows_pitch(&k->in);
+        const int64_t n_rows = hrf_least(k->in.kernel[0] - pass * k->pass_rows, k->pass_rows);
+        const int64_t depth = n_rows * k->in.kernel[1] * k->in.pixel_words;
         const struct hrf_ahead ahead = next_block(k, p, pass);
         const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
         if (k->gathers) {
-            gather(k, p->x, p->first, p->n, pass, gathered);
+            hrf_windows_gather(&k->in, p->x, p->first, p->n, pass * k->pass_rows,
+                               pass * k->pass_rows + n_rows, gathered, k->pitch);
             rows = gathered;
         }
-        hrf_product_avx512(k->words, rows, k->pitch,
+        hrf_product_avx512(k->in.words, rows, k->pitch,
                            k->weights + (size_t)pass * k->pass_words + p->column * depth, depth, y,
                            pitch, p->n, p->n_columns, &epilogue, &ahead);
     }
@@ -392,7 +219,7 @@ static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
         return false;
     if (pair->is_residual)
         return weight_bytes(k) + weight_bytes(n) <= SMALL_WEIGHTS;
-    return rows_are_pixels(n) && !n->has_residual;
+    return hrf_windows_are_pixels(&n->in) && !n->has_residual;
 }
 
 /* Blocks as small as either wants them: what the first leaves is still there for the second. */
@@ -422,7 +249,7 @@ static void destroy(struct hrf_kernel *base)
     struct product_kernel *k = (struct product_kernel *)base;
     hrf_free(k->weights);
     hrf_free(k->bias);
-    hrf_cpu_prologue_release(&k->prologue);
+    hrf_cpu_prologue_release(&k->in.prologue);
     hrf_free(k);
 }
 
@@ -519,11 +346,11 @@ bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_n
 
 static void choose_passes(struct product_kernel *k)
 {
-    const int64_t row_words = k->kernel[1] * k->pixel_words;
+    const int64_t row_words = k->in.kernel[1] * k->in.pixel_words;
     const int64_t most = row_words < PASS_DEPTH ? PASS_DEPTH / row_words : 1;
-    k->n_passes = hrf_ceil_div(k->kernel[0], most);
-    k->pass_rows = hrf_ceil_div(k->kernel[0], k->n_passes);
-    k->n_passes = hrf_ceil_div(k->kernel[0], k->pass_rows);
+    k->n_passes = hrf_ceil_div(k->in.kernel[0], most);
+    k->pass_rows = hrf_ceil_div(k->in.kernel[0], k->n_passes);
+    k->n_passes = hrf_ceil_div(k->in.kernel[0], k->pass_rows);
     k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
     k->pitch = k->pass_rows * row_words;
     k->pass_words = hrf_product_packed_count(k->pitch, k->out_channels);
@@ -533,7 +360,8 @@ static void choose_blocks(struct product_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
-    const int64_t row_bytes = k->pass_rows * k->kernel[1] * k->pixel_words * (int64_t)sizeof(float);
+    const int64_t row_bytes = k->pass_rows * k->in.kernel[1] * k->in.pixel_words *
+                              (int64_t)sizeof(float);
     k->large = weight_bytes(k) > LARGE_WEIGHTS;
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / TILE * TILE;
     block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
@@ -555,13 +383,13 @@ static void choose_blocks(struct product_kernel *k)
 static void turn_weights(const struct product_kernel *k, const struct hrf_node *node,
                          const float *w, float *turned)
 {
-    const int64_t area = k->kernel[0] * k->kernel[1];
+    const int64_t area = k->in.kernel[0] * k->in.kernel[1];
     const bool by_inputs = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
-    const int64_t m_step = by_inputs ? 1 : k->channels * area;
+    const int64_t m_step = by_inputs ? 1 : k->in.channels * area;
     const int64_t c_step = by_inputs ? k->out_channels : area;
     for (int64_t m = 0; m < k->out_channels; m++)
         for (int64_t at = 0; at < area; at++)
-            for (int64_t c = 0; c < k->channels; c++)
+            for (int64_t c = 0; c < k->in.channels; c++)
                 *turned++ = w[m * m_step + c * c_step + at];
 }
 
@@ -569,7 +397,7 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
                                          const struct hrf_node *node, struct hrf_error *err)
 {
     const size_t n_bytes = (size_t)k->n_passes * k->pass_words * sizeof(float);
-    const int64_t row_depth = k->kernel[1] * k->channels, depth = k->kernel[0] * row_depth;
+    const int64_t row_depth = k->in.kernel[1] * k->in.channels, depth = k->in.kernel[0] * row_depth;
     const int64_t pass_depth = k->pass_rows * row_depth;
     HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(depth * k->out_channels), sizeof(float));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
@@ -579,7 +407,7 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
                              n_bytes);
     turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t pass = 0; pass < k->n_passes; pass++)
-        hrf_product_pack(k->words, turned + pass * pass_depth, 1, depth,
+        hrf_product_pack(k->in.words, turned + pass * pass_depth, 1, depth,
                          hrf_least(depth - pass * pass_depth, pass_depth), k->out_channels,
                          k->weights + (size_t)pass * k->pass_words);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
@@ -601,28 +429,28 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
-    k->type = x->dtype;
+    k->in.type = x->dtype;
     k->out_type = y->dtype;
-    k->channels = x->shape.dims[1];
-    k->rows = size_along(&x->shape, 2);
-    k->columns = size_along(&x->shape, 3);
+    k->in.channels = x->shape.dims[1];
+    k->in.rows = size_along(&x->shape, 2);
+    k->in.columns = size_along(&x->shape, 3);
     k->out_channels = y->shape.dims[1];
-    k->out_rows = size_along(&y->shape, 2);
-    k->out_columns = size_along(&y->shape, 3);
-    k->x_pitch = hrf_value_pitch(x);
-    const bool in_pairs = k->type == HRF_B16 && hrf_cpu_has_avx512_bf16() && k->channels % 2 == 0 &&
-                          k->x_pitch % 2 == 0;
-    k->words = in_pairs ? HRF_PAIRS : HRF_FLOATS;
-    k->pixel_words = in_pairs ? k->channels / 2 : k->channels;
+    k->in.out_rows = size_along(&y->shape, 2);
+    k->in.out_columns = size_along(&y->shape, 3);
+    k->in.x_pitch = hrf_value_pitch(x);
+    const bool in_pairs = k->in.type == HRF_B16 && hrf_cpu_has_avx512_bf16() &&
+                          k->in.channels % 2 == 0 && k->in.x_pitch % 2 == 0;
+    k->in.words = in_pairs ? HRF_PAIRS : HRF_FLOATS;
+    k->in.pixel_words = in_pairs ? k->in.channels / 2 : k->in.channels;
     k->y_pitch = hrf_value_pitch(y);
-    k->n_pixels = y->shape.dims[0] * k->out_rows * k->out_columns;
+    k->n_pixels = y->shape.dims[0] * k->in.out_rows * k->in.out_columns;
     const struct hrf_window pixel = { .stride = { 1, 1 }, .dilation = { 1, 1 } };
     const struct hrf_window *window = node->op == HRF_OP_GEMM ? &pixel : &node->attributes.window;
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        k->kernel[i] = node->op == HRF_OP_GEMM ? 1 : w->dims[2 + i];
-        k->stride[i] = window->stride[i];
-        k->dilation[i] = window->dilation[i];
-        k->pad[i] = window->pad_begin[i];
+        k->in.kernel[i] = node->op == HRF_OP_GEMM ? 1 : w->dims[2 + i];
+        k->in.stride[i] = window->stride[i];
+        k->in.dilation[i] = window->dilation[i];
+        k->in.pad[i] = window->pad_begin[i];
     }
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
 }
@@ -645,13 +473,14 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     take_shapes(k, graph, node);
-    k->base.implementation = k->words == HRF_PAIRS ? "product:avx512_bf16"
-                                                   : HRF_CPU_NAME(k->type, "product:avx512");
-    HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
+    k->base.implementation = k->in.words == HRF_PAIRS ? "product:avx512_bf16"
+                                                      : HRF_CPU_NAME(k->in.type, "product:avx512");
+    HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
     choose_passes(k);
-    k->gathers = !is_plain(k) || !rows_are_pixels(k) || is_bad(x_words(k));
+    k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in) ||
+                 is_bad(hrf_windows_pitch(&k->in));
     if (!k->gathers)
-        k->pitch = x_words(k);
+        k->pitch = hrf_windows_pitch(&k->in);
     else if (is_bad(k->pitch))
         k->pitch += PITCH_SLACK;
     choose_blocks(k);
