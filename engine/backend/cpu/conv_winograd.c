@@ -46,11 +46,12 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* In cycles of one thread, from the machine's own limits: 32 multiply-adds a cycle at 85 %, the
+/* In cycles of one thread, from the machine's own limits: its multiply-adds a cycle at 85 %, the
  * transforms' instructions one a cycle (they wait for memory; of stride 2 what was measured, whose
  * pixels come from beyond the second-level cache), weights at what a core reads from
  * main memory: 5 bytes a cycle. With few tiles the last decides, as there are four times as many
- * transformed weights (measured: one image of 512 channels at 8x8, 3.7 ms against 2.9). */
+ * transformed weights (measured: one image of 512 channels at 8x8, 3.7 ms against 2.9 of the
+ * product with 32 multiply-adds a cycle, 1.1 against 1.5 with 16). */
 enum { WEIGHT_BYTES_PER_CYCLE = 5 };
 
 static double weight_cycles(double n_weights)
@@ -71,7 +72,8 @@ static double winograd_cycles(const struct hrf_winograd_form *f, const struct hr
     const double tiles = (double)count_tiles(f, y), products = (double)(c * whole * f->n_products);
     const double transforms = tiles * (f->input_cycles * (double)c + f->output_cycles * (double)m) /
                               LANES;
-    return tiles * products / (32 * 0.85) + transforms + weight_cycles(products);
+    const double multiply_adds = hrf_cpu_multiply_adds_per_cycle() * 0.85;
+    return tiles * products / multiply_adds + transforms + weight_cycles(products);
 }
 
 static const struct hrf_winograd_form *form_of(const struct hrf_window *w)
@@ -84,7 +86,8 @@ static double direct_cycles(const struct hrf_shape *y, int64_t c, double speed)
 {
     const double pixels = (double)(y->dims[0] * y->dims[2] * y->dims[3]);
     const double products = (double)c * (double)y->dims[1] * 9;
-    return (pixels * products / (32 * 0.9) + weight_cycles(products)) / speed;
+    const double multiply_adds = hrf_cpu_multiply_adds_per_cycle() * 0.9;
+    return (pixels * products / multiply_adds + weight_cycles(products)) / speed;
 }
 
 bool hrf_cpu_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node)

@@ -3,6 +3,9 @@
 #include "engine/ir/number.h"
 
 #include <oneapi/dnnl/dnnl.h>
+#ifdef HRF_BUILD_AVX512
+#include <cpuid.h>
+#endif
 
 static bool has(dnnl_cpu_isa_t isa)
 {
@@ -22,6 +25,17 @@ bool hrf_cpu_has_avx512(void)
 bool hrf_cpu_has_avx512_bf16(void)
 {
     return has(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+int hrf_cpu_multiply_adds_per_cycle(void)
+{
+#ifdef HRF_BUILD_AVX512
+    enum { FP256 = 1 << 2, FP512 = 1 << 3 }; /* width of the datapath: in eax of this leaf */
+    unsigned int eax, ebx, ecx, edx;
+    if (__get_cpuid(0x8000001a, &eax, &ebx, &ecx, &edx) != 0 && (eax & (FP256 | FP512)) == FP256)
+        return 16;
+#endif
+    return 32;
 }
 
 size_t hrf_product_packed_count(int64_t depth, int64_t columns)
