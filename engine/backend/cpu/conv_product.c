@@ -321,8 +321,7 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
 
 bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return hrf_cpu_product_fits(graph, node) &&
-           window_is_a_pixel(&node->attributes.window,
+    return window_is_a_pixel(&node->attributes.window,
                              &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape);
 }
 

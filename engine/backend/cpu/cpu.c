@@ -274,8 +274,8 @@ static bool takes_pitch(const struct hrf_graph *graph, const struct hrf_node *no
     const enum hrf_node_form form = hrf_node_form(graph, node);
     switch (node->op) {
     case HRF_OP_CONV:
-        return form != HRF_FORM_INTEGER && hrf_cpu_product_takes_pitch(graph, node) &&
-               way_of(graph, node) == BY_PRODUCT;
+        return form != HRF_FORM_INTEGER && way_of(graph, node) == BY_PRODUCT &&
+               hrf_cpu_product_takes_pitch(graph, node);
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
         return form == HRF_FORM_FLOAT && k == 0;

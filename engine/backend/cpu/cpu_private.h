@@ -33,10 +33,10 @@ bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node
 /* How many of this CONV's multiply-adds oneDNN does in the time of one in float32: 1 where they are
  * of floats, or 16 bits are only how numbers are stored; 2 with AVX-512 BF16. */
 double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node *node);
-#define HRF_CPU_AMX_SPEED 16
+#define HRF_CPU_AMX_SPEED 16 /* and with AMX */
 
-/* Own kernels for the shapes where they beat oneDNN's: a fixed rule over shapes and threads, so
- * the choice is the same in every run. */
+/* Own kernels for the shapes where they beat oneDNN's: a fixed rule over shapes and the
+ * processor, so the choice is the same in every run there. */
 /* They read and write 16-bit floats, too, but a residual must be of the output's type. */
 bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node);
 /* A name for `what` that says where 16 bits are only how numbers are stored. `what`: a literal. */
@@ -47,8 +47,8 @@ HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
-/* Whether it takes this CONV whose image, residual and output have pitches: one that Winograd does
- * not compete for. */
+/* Whether this CONV, which it computes, may have an image, a residual and an output with pitches.
+ */
 bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node);
 /* Whether it takes this GEMM, of weights and a bias that are constants: then it is the faster. */
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node);

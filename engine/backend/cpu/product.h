@@ -39,11 +39,10 @@ struct hrf_epilogue {
 
 /* True when the processor has AVX-512 and oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */
 bool hrf_cpu_has_avx512(void);
-/* Of floats, that a core can begin: 32, or 16 where 512 bits go through in two halves. */
-int hrf_cpu_multiply_adds_per_cycle(void);
-
 /* The same of its instructions for bfloat16. */
 bool hrf_cpu_has_avx512_bf16(void);
+/* Of floats, that a core can begin: 32, or 16 where 512 bits go through in two halves. */
+int hrf_cpu_multiply_adds_per_cycle(void);
 
 /* Words of the packed form; depth in words. */
 size_t hrf_product_packed_count(int64_t depth, int64_t columns);

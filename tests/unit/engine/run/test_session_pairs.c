@@ -158,8 +158,10 @@ static void steps_that_run_together_give_the_bits_of_one_after_the_other(void **
 {
     (void)state;
     const struct pairs pairs = check_networks(bottlenecks);
-    if (hrf_cpu_has_avx512()) /* a third of them is bf16, which oneDNN may compute */
-        assert_true(pairs.n > N_NETWORKS / 4);
+    /* A third of them is bf16, which oneDNN may compute where the processor multiplies it. */
+    const int32_t n_own = hrf_cpu_has_avx512_bf16() ? N_NETWORKS * 2 / 3 : N_NETWORKS;
+    if (hrf_cpu_has_avx512())
+        assert_true(pairs.n > n_own / 3);
 }
 
 static void a_branch_is_added_to_what_is_still_in_the_caches(void **state)
