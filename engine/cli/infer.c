@@ -130,6 +130,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         code = EXIT_TRY_AGAIN;
     code = end_rank(&job, status, code, &err);
     hrf_worker_release(&job);
+    hrf_crash_point("engine.end");
     return code;
 }
 

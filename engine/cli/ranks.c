@@ -1,6 +1,7 @@
 #include "engine/cli/ranks.h"
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/module.h"
 #include "base/process.h"
@@ -56,6 +57,7 @@ void hrf_ranks_tell_end(struct hrf_ranks *ranks, enum hrf_rank_state state, int 
     hrf_process_cpu_list(r->cpus, sizeof r->cpus);
     snprintf(r->reason, sizeof r->reason, "%.*s", (int)sizeof r->reason - 1, reason);
     write_record(ranks);
+    hrf_crash_point("engine.rank.ended");
 }
 
 static void on_abort(void *context, const char *why)
@@ -106,7 +108,9 @@ static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf
                                            .context = ranks };
     HRF_TRY(hrf_module_load("mpi", HRF_VERSION, &operations, err));
     ranks->mpi = operations;
+    hrf_crash_point("engine.rank.begin");
     HRF_TRY(ranks->mpi->create(&config, &ranks->comm, err));
+    hrf_crash_point("engine.rank.joined");
     ranks->record.rank = ranks->comm->rank;
     ranks->record.n_ranks = ranks->comm->n_ranks;
     snprintf(identity, sizeof identity, "rank %d %s", ranks->comm->rank, ranks->record.host);

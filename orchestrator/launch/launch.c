@@ -25,15 +25,19 @@
 #include <unistd.h>
 
 /* FENCE_MS: how late a revoked attempt may notice. KILL_AFTER_MS: what a worker that was asked to
- * end has left to finish its chunk and commit it. */
-enum { BEAT_MS = 30000, FENCE_MS = 500, KILL_AFTER_MS = 10000 };
+ * end has left to finish its chunk and commit it. DEADLINE_MS: what ranks give each
+ * other (HRF_RANK_DEADLINE_MS). */
+enum { BEAT_MS = 30000, FENCE_MS = 500, KILL_AFTER_MS = 10000, DEADLINE_MS = 120000 };
 /* For whoever started the launcher; the sentinels tell the rest. 75: EX_TEMPFAIL. */
 enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 
 struct launch {
     struct hrf_job_spec *spec;
     char *directory, *spec_path, *log, *program;
-    size_t n_open; /* tasks that are not done by an earlier start */
+    size_t n_open;         /* tasks that are not done by an earlier start */
+    const char *last_task; /* of those; they are done in their order */
+    int64_t end_by_ns;     /* when the worker is to have ended; 0: its work is not over */
+    bool is_overdue;
     sigset_t signals;
     struct hrf_sentinel sentinel;
 };
@@ -155,6 +159,7 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     HRF_TRY(hrf_job_spec_write(&rest, l->spec_path, err));
     l->n_open = rest.n_tasks;
+    l->last_task = rest.n_tasks > 0 ? rest.tasks[rest.n_tasks - 1].id : NULL;
     return HRF_OK;
 }
 
@@ -180,6 +185,7 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     HRF_TRY(hrf_path_absolute(spec_path, &l->spec_path, err));
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
     l->n_open = l->spec->n_tasks;
+    l->last_task = l->n_open > 0 ? l->spec->tasks[l->n_open - 1].id : NULL;
     l->directory = hrf_path_directory(l->spec_path);
     if (l->directory == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
@@ -190,11 +196,11 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     return HRF_OK;
 }
 
-static int64_t beat_period_ns(void)
+static int64_t nanoseconds(const char *name, int64_t otherwise_ms)
 {
-    const char *text = getenv("HRF_BEAT_MS");
-    long long ms = text != NULL ? strtoll(text, NULL, 10) : BEAT_MS;
-    return (ms > 0 ? ms : BEAT_MS) * 1000000;
+    const char *text = getenv(name);
+    const int64_t ms = text != NULL ? strtoll(text, NULL, 10) : 0;
+    return (ms > 0 ? ms : otherwise_ms) * 1000000;
 }
 
 static void beat(struct launch *l)
@@ -231,20 +237,70 @@ static bool worker_has_ended(pid_t worker)
            info.si_pid == worker;
 }
 
-/* Beats, passes signals on, and ends the worker when the attempt was given up. */
+/* ---- a worker whose work is over and that does not end, e.g. one rank of it was stopped in its
+ * last moments: no other is left to notice ---- */
+
+static bool is_work_over(const struct launch *l)
+{
+    HRF_AUTO_FREE char *status = hrf_format("%s/%s.json", l->directory, l->last_task);
+    const int64_t n_ranks = l->spec->engine.n_ranks;
+    return (status != NULL && hrf_path_exists(status)) ||
+           (n_ranks > 1 && hrf_rank_have_ended(l->directory, n_ranks));
+}
+
+/* Of the ranks that this machine's mpirun started: they are of this session. */
+static bool is_rank_there(const struct launch *l, int64_t rank)
+{
+    struct hrf_rank_record r;
+    return hrf_rank_read(l->directory, rank, &r, NULL) == HRF_OK &&
+           strcmp(r.host, l->sentinel.host) == 0 && getsid((pid_t)r.pid) == getsid(0);
+}
+
+/* Twice what ranks give each other: whoever waits for the late one is gone by then. */
+static int64_t deadline_ns(void)
+{
+    return 2 * nanoseconds("HRF_RANK_DEADLINE_MS", DEADLINE_MS);
+}
+
+static void blame_late(struct launch *l)
+{
+    const int64_t n_ranks = l->spec->engine.n_ranks;
+    struct hrf_sentinel *s = &l->sentinel;
+    char who[128] = "the worker";
+    for (int64_t i = n_ranks - 1; i >= 0 && n_ranks > 1; i--) {
+        if (is_rank_there(l, i))
+            snprintf(who, sizeof who, "rank %lld of %lld on %.64s", (long long)i,
+                     (long long)n_ranks, s->host);
+    }
+    snprintf(s->reason, sizeof s->reason, "the work was over, and %s did not end within %lld s",
+             who, (long long)(deadline_ns() / 1000000000));
+}
+
+/* SIGTERM, once for each reason to end the worker; 0: there is no new one. */
+static int find_reason_to_end(struct launch *l, int64_t now)
+{
+    if (!l->sentinel.was_revoked && hrf_fence_is_set(l->directory)) {
+        l->sentinel.was_revoked = true;
+        return SIGTERM;
+    }
+    if (l->is_overdue || l->end_by_ns == 0 || now < l->end_by_ns)
+        return 0;
+    l->is_overdue = true;
+    blame_late(l);
+    return SIGTERM;
+}
+
+/* Beats, passes signals on, and ends the worker when there is a reason to. */
 static void watch(struct launch *l, pid_t worker)
 {
-    int64_t period = beat_period_ns(), next_beat = hrf_clock_ns() + period;
+    int64_t period = nanoseconds("HRF_BEAT_MS", BEAT_MS), next_beat = hrf_clock_ns() + period;
     int64_t next_look = 0, kill_at = INT64_MAX;
     while (!worker_has_ended(worker)) {
         int64_t now = hrf_clock_ns();
         int ask = 0;
         if (now >= next_look) {
             next_look = now + (int64_t)FENCE_MS * 1000000;
-            if (!l->sentinel.was_revoked && hrf_fence_is_set(l->directory)) {
-                l->sentinel.was_revoked = true;
-                ask = SIGTERM;
-            }
+            ask = find_reason_to_end(l, now);
         }
         if (now >= kill_at) {
             kill(-worker, SIGKILL);
@@ -253,6 +309,8 @@ static void watch(struct launch *l, pid_t worker)
         if (now >= next_beat) {
             beat(l);
             next_beat = now + period;
+            if (l->end_by_ns == 0 && is_work_over(l))
+                l->end_by_ns = now + deadline_ns();
         }
         if (ask == 0)
             ask = next_signal(&l->signals, earliest(earliest(next_beat, next_look), kill_at) - now);
@@ -337,6 +395,29 @@ static void blame_rank(struct launch *l)
     s->signal = code != 0 ? 0 : SIGKILL;
 }
 
+static void tell_end(struct launch *l, struct hrf_process_result result)
+{
+    struct hrf_sentinel *s = &l->sentinel;
+    s->exited = result.exited;
+    s->exit_code = result.exit_code;
+    s->signal = result.signal;
+    if (!result.exited && !l->is_overdue)
+        snprintf(s->reason, sizeof s->reason, "the worker was ended by signal %d%s", result.signal,
+                 s->was_revoked             ? " after this attempt was revoked"
+                 : s->was_asked             ? " after it was asked to end"
+                 : result.signal == SIGKILL ? " (by hand, or the system ran out of memory)"
+                                            : "");
+    if (result.exited && result.exit_code == 0)
+        return;
+    if (result.exited && l->is_overdue) { /* what mpirun says of an end that was ours */
+        s->exited = false;
+        s->exit_code = -1;
+        s->signal = SIGTERM;
+    }
+    if (l->spec->engine.n_ranks > 1)
+        blame_rank(l);
+}
+
 /* Returns the exit code of the launcher. */
 static int run_worker(struct launch *l)
 {
@@ -354,19 +435,8 @@ static int run_worker(struct launch *l)
     watch(l, worker);
     kill(-worker, SIGKILL); /* what a worker leaves behind ends with it */
     waitpid(worker, &wait_status, 0);
-    struct hrf_process_result result = hrf_process_decode(wait_status);
-    s->exited = result.exited;
-    s->exit_code = result.exit_code;
-    s->signal = result.signal;
-    if (!result.exited)
-        snprintf(s->reason, sizeof s->reason, "the worker was ended by signal %d%s", result.signal,
-                 s->was_revoked             ? " after this attempt was revoked"
-                 : s->was_asked             ? " after it was asked to end"
-                 : result.signal == SIGKILL ? " (by hand, or the system ran out of memory)"
-                                            : "");
-    if (l->spec->engine.n_ranks > 1 && (!result.exited || result.exit_code != 0))
-        blame_rank(l);
-    return s->exited ? (int)s->exit_code : 128 + result.signal;
+    tell_end(l, hrf_process_decode(wait_status));
+    return s->exited ? (int)s->exit_code : 128 + (int)s->signal;
 }
 
 static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err)

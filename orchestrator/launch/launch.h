@@ -3,9 +3,11 @@
  * Writes start.json, beat.json (every 30 s; HRF_BEAT_MS for tests) and done.json beside the
  * spec; the worker's output goes to `log` there. SIGTERM, SIGINT and SIGUSR1 are passed on to
  * the worker's process group; after the first two it has 10 s. A file "revoked" beside the spec
- * does the same as SIGTERM, and done.json says so. The worker dies with the launcher, and what a
- * worker leaves running ends with it. HRF_ENGINE names another hires-engine (tests).
- * The executor starts it in a session of its own. Single-threaded; blocks its signals.
+ * does the same as SIGTERM, and done.json says so. A worker whose work is over (its last task has
+ * a status, or its ranks have said their last word) and that is still there after 4 minutes (twice
+ * HRF_RANK_DEADLINE_MS) is ended so, too: nothing is lost by that. The worker dies with the
+ * launcher, and what a worker leaves running ends with it. HRF_ENGINE names another hires-engine
+ * (tests). The executor starts it in a session of its own. Single-threaded; blocks its signals.
  */
 #ifndef HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H
 #define HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H

@@ -109,3 +109,17 @@ void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, siz
              first.state == HRF_RANK_FAILED ? "failed: " : "was killed",
              first.state == HRF_RANK_FAILED ? first.reason : "");
 }
+
+bool hrf_rank_have_ended(const char *directory, int64_t n_ranks)
+{
+    int64_t n_ended = 0;
+    for (int64_t i = 0; i < n_ranks; i++) {
+        struct hrf_rank_record r;
+        if (hrf_rank_read(directory, i, &r, NULL) != HRF_OK)
+            continue;
+        if (r.state == HRF_RANK_FAILED)
+            return true;
+        n_ended += r.state != HRF_RANK_RUNNING;
+    }
+    return n_ended == n_ranks;
+}

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,5 +36,8 @@ HRF_CHECKED enum hrf_status hrf_rank_read(const char *directory, int64_t rank,
  * killed; and its exit code, 0 when not known. "" when all ended well. */
 void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, size_t size,
                           int64_t *exit_code);
+/* Whether every rank has said its last word, or one that it failed, by which it ends all: what is
+ * left of the job is its end. */
+bool hrf_rank_have_ended(const char *directory, int64_t n_ranks);
 
 #endif

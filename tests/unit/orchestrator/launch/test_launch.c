@@ -339,14 +339,19 @@ static void words_of_the_spec_stand_before_the_worker(void **state)
     assert_true(is_file("done.json"));
 }
 
+static void prepare_ranks(const char *script, int64_t n)
+{
+    HRF_AUTO(hrf_job_spec) spec = NULL;
+    prepare(script);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
+    spec->engine.n_ranks = n;
+    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+}
+
 static void the_rank_that_failed_first_is_blamed(void **state)
 {
     (void)state;
-    prepare("exit 143");
-    HRF_AUTO(hrf_job_spec) spec = NULL;
-    assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
-    spec->engine.n_ranks = 3;
-    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    prepare_ranks("exit 143", 3);
     for (int64_t i = 0; i < 3; i++) {
         struct hrf_rank_record r = { .rank = i, .n_ranks = 3, .host = "n7" };
         r.state = i == 0 ? HRF_RANK_RUNNING : HRF_RANK_FAILED;
@@ -363,11 +368,7 @@ static void the_rank_that_failed_first_is_blamed(void **state)
 static void a_rank_that_was_killed_may_go_again(void **state)
 {
     (void)state;
-    prepare("exit 137");
-    HRF_AUTO(hrf_job_spec) spec = NULL;
-    assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
-    spec->engine.n_ranks = 2;
-    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    prepare_ranks("exit 137", 2);
     const struct hrf_rank_record done_well = { .rank = 0, .state = HRF_RANK_STOPPED, .host = "n1" };
     const struct hrf_rank_record killed = { .rank = 1, .state = HRF_RANK_RUNNING, .host = "n2" };
     assert_int_equal(hrf_rank_write(directory, &done_well, NULL), HRF_OK);
@@ -375,6 +376,104 @@ static void a_rank_that_was_killed_may_go_again(void **state)
     launch();
     assert_false(done().exited);
     assert_string_equal(done().reason, "rank 1 of 2 on n2 was killed");
+}
+
+/* ---- a worker whose work is over and that does not end ---- */
+
+/* The first beat that finds the work over gives it a second. */
+static pid_t start_with_deadline(void)
+{
+    setenv("HRF_RANK_DEADLINE_MS", "500", 1);
+    pid_t pid = start(file("spec.json"), "10");
+    unsetenv("HRF_RANK_DEADLINE_MS");
+    return pid;
+}
+
+static void tell_rank(int64_t rank, enum hrf_rank_state rank_state, int64_t pid)
+{
+    struct hrf_rank_record r = { .rank = rank, .n_ranks = 2, .state = rank_state, .pid = pid };
+    hrf_process_host_name(r.host, sizeof r.host);
+    r.exit_code = rank_state == HRF_RANK_FAILED ? 7 : 0;
+    snprintf(r.reason, sizeof r.reason, "no memory");
+    assert_int_equal(hrf_rank_write(directory, &r, NULL), HRF_OK);
+}
+
+static void a_worker_that_has_done_all_and_does_not_end_is_ended(void **state)
+{
+    (void)state;
+    prepare("echo " STATUS("failed") " > t0001.json; exec sleep 1000");
+    assert_int_equal(exit_code_of(start_with_deadline()), 128 + SIGTERM);
+    struct hrf_sentinel end = done();
+    assert_true(!end.exited && end.signal == SIGTERM && end.was_asked && !end.was_revoked);
+    assert_string_equal(end.reason, "the work was over, and the worker did not end within 1 s");
+}
+
+static void a_second_start_that_has_done_the_rest_is_ended_too(void **state)
+{
+    (void)state;
+    prepare("cd \"$(dirname \"$2\")\"; [ -e ../t0000.json ] || { echo " STATUS(
+        "failed") " > t0000.json; exit 75; }; echo " STATUS("failed") " > t0001.json; exec sleep "
+                                                                      "1000");
+    assert_int_equal(launch(), 75);
+    assert_int_equal(exit_code_of(start_with_deadline()), 128 + SIGTERM);
+    struct hrf_sentinel end;
+    assert_int_equal(hrf_sentinel_read(file("r1"), "done", &end, NULL), HRF_OK);
+    assert_string_equal(end.reason, "the work was over, and the worker did not end within 1 s");
+}
+
+/* A starter of ranks waits for one that was stopped and ends it when it is asked to. */
+#define STARTER                                                                                    \
+    "sh -c 'echo $$ > pid; kill -STOP $$' & trap 'kill -KILL $!; exit 1' TERM; "                   \
+    "while :; do sleep 0.01; done"
+
+static void the_rank_that_does_not_end_is_named(void **state)
+{
+    (void)state;
+    char host[64], expected[256];
+    hrf_process_host_name(host, sizeof host);
+    prepare_ranks(STARTER, 2);
+    tell_rank(0, HRF_RANK_DONE, 1); /* a process, but none of these */
+    pid_t pid = start_with_deadline(), late = pid_in("pid");
+    tell_rank(1, HRF_RANK_STOPPED, late);
+    assert_int_equal(exit_code_of(pid), 128 + SIGTERM);
+    wait_for_death(late);
+    assert_false(done().exited); /* it may go again */
+    snprintf(expected, sizeof expected,
+             "the work was over, and rank 1 of 2 on %s did not end within 1 s", host);
+    assert_string_equal(done().reason, expected);
+}
+
+static void a_rank_that_failed_ends_all(void **state)
+{
+    (void)state;
+    char host[64], expected[256];
+    hrf_process_host_name(host, sizeof host);
+    prepare_ranks(STARTER, 2);
+    tell_rank(0, HRF_RANK_FAILED, 1);
+    tell_rank(1, HRF_RANK_RUNNING, 1);
+    assert_int_equal(exit_code_of(start_with_deadline()), 7);
+    snprintf(expected, sizeof expected, "rank 0 of 2 on %s failed: no memory", host);
+    assert_string_equal(done().reason, expected);
+}
+
+/* The deadline is a millisecond, and 100 beats of 10 ms are two looks at it. */
+static void while_one_rank_works_none_is_late(void **state)
+{
+    (void)state;
+    struct hrf_sentinel beat = { .n_beats = 0 };
+    prepare_ranks("while [ ! -e go ]; do sleep 0.01; done; exit 0", 2);
+    tell_rank(0, HRF_RANK_DONE, 1);
+    tell_rank(1, HRF_RANK_RUNNING, 1);
+    setenv("HRF_RANK_DEADLINE_MS", "1", 1);
+    pid_t pid = start(file("spec.json"), "10");
+    unsetenv("HRF_RANK_DEADLINE_MS");
+    while (beat.n_beats < 100) {
+        (void)!hrf_sentinel_read(directory, "beat", &beat, NULL);
+        hrf_clock_sleep_ms(5);
+    }
+    assert_int_equal(hrf_file_write_atomic(file("go"), "", 0, NULL), HRF_OK);
+    assert_int_equal(exit_code_of(pid), 0);
+    assert_false(done().was_asked);
 }
 
 static void a_spec_that_cannot_be_read_starts_nothing(void **state)
@@ -432,6 +531,11 @@ int main(void)
         TEST(words_of_the_spec_stand_before_the_worker),
         TEST(the_rank_that_failed_first_is_blamed),
         TEST(a_rank_that_was_killed_may_go_again),
+        TEST(a_worker_that_has_done_all_and_does_not_end_is_ended),
+        TEST(a_second_start_that_has_done_the_rest_is_ended_too),
+        TEST(the_rank_that_does_not_end_is_named),
+        TEST(a_rank_that_failed_ends_all),
+        TEST(while_one_rank_works_none_is_late),
         TEST(a_worker_that_asks_for_another_try_is_told),
         TEST(a_worker_that_is_killed_is_told_with_the_signal),
         TEST(signals_are_passed_on_to_the_worker),
