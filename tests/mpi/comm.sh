@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Messages between MPI ranks: longer than MPI takes at once (by a small limit), in groups, and what
-# they cost, kept beside what messages between threads cost.
+# Messages between MPI ranks: longer than MPI takes at once (by a small limit), in groups, of a rank
+# that stops in the middle of one, and what they cost, kept beside what messages between threads cost.
 . "$(dirname "$0")/lib.sh"
 export HRF_MODULE_DIR=$HRF_BIN_DIR/../lib/hires-flow
 ranks 4 "$HRF_BIN_DIR/../tests/comm_itself"
+# By TCP, a long message is sent on as its receiver asks for more.
+OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self expect_code 3 ranks 2 "$HRF_BIN_DIR/../tests/comm_itself" stop
+expect_text "rank 1 hangs or has died: it has shown no progress for 1 s"
 tune() { "$@" tune-comm --largest 4096 --cache "$scratch/kept" --json; }
 tune "$flow" >"$scratch/threads.json"
 ranks 3 "$flow" tune-comm --comm mpi --largest 4096 --cache "$scratch/kept" --json >"$scratch/all.json"

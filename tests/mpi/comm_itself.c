@@ -1,14 +1,17 @@
 /* comm_itself.c - run by 4 MPI ranks (comm.sh): long messages come in parts as they were sent, and
- * groups of ranks talk among themselves without hearing each other. Exit code 0: all held. */
+ * groups of ranks talk among themselves without hearing each other. Exit code 0: all held.
+ *
+ * comm_itself stop: rank 1 is stopped in the middle of a message to rank 0, which ends all. */
 #include "base/alloc.h"
 #include "base/module.h"
 #include "engine/comm/mpi/mpi.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS = 4, PART = 1000, TAG = 3 };
+enum { RANKS = 4, PART = 1000, TAG = 3, LONG_MESSAGE = 32 << 20 };
 
 static struct hrf_comm *world; /* ended by the first that finds a fault */
 
@@ -97,16 +100,36 @@ static void groups(const struct hrf_mpi_module *mpi)
         exchange(leaders);
 }
 
-int main(void)
+static void stop_in_a_message(void)
 {
-    const struct hrf_mpi_config config = {
-        .deadline_ms = 30000, .n_ranks = RANKS, .abort_code = 3, .part_bytes = PART
-    };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE unsigned char *bytes = hrf_calloc(LONG_MESSAGE, 1);
+    check(bytes != NULL, "memory");
+    if (world->rank == 1) {
+        must(world->ops->send(world, 0, TAG, bytes, LONG_MESSAGE, &err), &err, "send");
+        raise(SIGSTOP);
+    }
+    if (world->rank == 0)
+        must(world->ops->receive(world, 1, TAG, bytes, LONG_MESSAGE, &err), &err, "receive");
+}
+
+int main(int argc, char **argv)
+{
+    const bool stops = argc > 1 && strcmp(argv[1], "stop") == 0;
+    const struct hrf_mpi_config config = { .deadline_ms = stops ? 1000 : 30000,
+                                           .n_ranks = stops ? 2 : RANKS,
+                                           .abort_code = 3,
+                                           .part_bytes = stops ? LONG_MESSAGE : PART };
     struct hrf_error err = { .status = HRF_OK };
     const void *operations = NULL;
     must(hrf_module_load("mpi", HRF_VERSION, &operations, &err), &err, "the module");
     const struct hrf_mpi_module *mpi = operations;
     must(mpi->create(&config, &world, &err), &err, "the ranks");
+    if (stops) {
+        stop_in_a_message();
+        mpi->destroy(world);
+        return 0;
+    }
     exchange(world);
     groups(mpi);
     if (world->rank == 0)

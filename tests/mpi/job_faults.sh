@@ -67,7 +67,7 @@ try_at() { # harm, victim, point, workflow, what one rank gave, ranks, layout; s
 try_at none 0 - w one 4 '{spatial: 2}'
 whole=$attempts
 for rank in 0 3; do
-    for place in engine.rank.begin engine.rank.joined; do
+    for place in engine.rank.begin engine.rank.joined mpi.group.split; do
         try_at STOP $rank $place w one 4 '{spatial: 2}'
         [ "$attempts" -gt "$whole" ] || fail "rank $rank stopped at $place: nobody noticed"
     done

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/module.h"
 #include "base/process.h"
 #include "engine/comm/mpi/heartbeat.h"
@@ -26,6 +27,7 @@ struct sent { /* a message on its way, kept until MPI has taken it */
 
 struct expected { /* a message that may be put in its place before it is received */
     MPI_Request request;
+    bool has_begun; /* it is known to come */
     int32_t from;
     int64_t tag;
     void *bytes;
@@ -157,10 +159,11 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     return HRF_OK;
 }
 
-/* Polls fast at first, for a message that is about to come, then gives the processor away. */
-static void rest(int64_t waited_ns)
+/* Polls fast at first, for a message that is about to come, then gives the processor away; one that
+ * has begun to come is brought on by nothing but these calls. */
+static void rest(int64_t waited_ns, bool has_begun)
 {
-    if (waited_ns > 50000000)
+    if (waited_ns > 50000000 && !has_begun)
         hrf_clock_sleep_ms(1);
     else if (waited_ns > 200000)
         sched_yield();
@@ -221,7 +224,7 @@ static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag,
             end_group(&c->base, err != NULL ? err->text : "a rank hangs or has died");
             return HRF_E_AGAIN;
         }
-        rest(now - start);
+        rest(now - start, expected != NULL && expected->has_begun);
     }
 }
 
@@ -271,6 +274,7 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
                                     size_t n_bytes, struct hrf_error *err)
 {
     struct hrf_error why;
+    struct expected begun = { .has_begun = true };
     MPI_Message message;
     MPI_Status status;
     int found = 0;
@@ -278,16 +282,20 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
     HRF_AUTO_FREE struct expected *expected = *at;
     if (expected != NULL)
         *at = expected->next;
-    HRF_TRY(wait_for(c, from, tag, expected, &message, &status, err != NULL ? err : &why));
+    if (err == NULL)
+        err = &why;
+    HRF_TRY(wait_for(c, from, tag, expected, &message, &status, err));
     TRY_MPI(MPI_Get_count(&status, MPI_BYTE, &found), "cannot size a message");
     if (found != (int)n_bytes || (expected != NULL && expected->bytes != bytes))
         return hrf_error_set(
             err, HRF_E_BUG, "rank %d sent %d bytes of tag %lld where rank %d takes %zu",
             in_world(c, from), found, (long long)tag, c->world->all.base.rank, n_bytes);
-    if (expected == NULL)
-        TRY_MPI(MPI_Mrecv(bytes, found, MPI_BYTE, &message, MPI_STATUS_IGNORE),
-                "cannot receive from another rank");
-    return HRF_OK;
+    if (expected != NULL)
+        return HRF_OK;
+    /* Not MPI_Mrecv: a long message needs its sender, who may stop in the middle of it. */
+    TRY_MPI(MPI_Imrecv(bytes, found, MPI_BYTE, &message, &begun.request),
+            "cannot receive from another rank");
+    return wait_for(c, from, tag, &begun, NULL, &status, err);
 }
 
 static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
@@ -330,15 +338,6 @@ static const struct hrf_comm_ops ops = {
 
 /* ---- begin and end ---- */
 
-static int finalize(struct world *w)
-{
-    struct hrf_mpi_watchdog watchdog;
-    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "end");
-    const int code = MPI_Finalize();
-    hrf_mpi_watchdog_end(&watchdog);
-    return code;
-}
-
 static void end_messages(struct mpi_comm *c)
 {
     while (c->on_their_way != NULL) {
@@ -363,7 +362,9 @@ static void destroy(struct hrf_comm *comm)
     if (comm == NULL)
         return;
     struct world *w = mpi_of(comm)->world;
+    struct hrf_mpi_watchdog watchdog;
     hrf_mpi_heartbeat_stop(w->heartbeat);
+    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "end");
     for (int i = 0; i < atomic_load(&w->n_groups); i++) {
         end_messages(w->groups[i]);
         hrf_free(w->groups[i]);
@@ -373,7 +374,8 @@ static void destroy(struct hrf_comm *comm)
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
     if (begun && !ended)
-        finalize(w); /* nothing is left that could be done about a failure */
+        MPI_Finalize(); /* nothing is left that could be done about a failure */
+    hrf_mpi_watchdog_end(&watchdog);
     hrf_mpi_heartbeat_destroy(w->heartbeat);
     hrf_free(w);
 }
@@ -397,21 +399,16 @@ static enum hrf_status name_ranks(struct mpi_comm *c, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status group(struct hrf_comm *comm, int32_t number, struct hrf_comm **out,
+/* *out NULL: this rank is in no group. */
+static enum hrf_status split(struct world *w, int32_t number, struct mpi_comm **out,
                              struct hrf_error *err)
 {
-    struct world *w = mpi_of(comm)->world;
-    const int n_groups = atomic_load(&w->n_groups);
     MPI_Comm messages;
-    struct hrf_mpi_watchdog watchdog;
-    if (n_groups == MAX_GROUPS)
-        return hrf_error_set(err, HRF_E_BUG, "more than %d groups of ranks", MAX_GROUPS);
-    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "join its group");
-    const int code = MPI_Comm_split(w->all.messages, number >= 0 ? number : MPI_UNDEFINED,
-                                    w->all.base.rank, &messages);
-    hrf_mpi_watchdog_end(&watchdog);
     *out = NULL;
-    TRY_MPI(code, "cannot make a group of ranks");
+    TRY_MPI(MPI_Comm_split(w->all.messages, number >= 0 ? number : MPI_UNDEFINED, w->all.base.rank,
+                           &messages),
+            "cannot make a group of ranks");
+    hrf_crash_point("mpi.group.split");
     if (messages == MPI_COMM_NULL)
         return HRF_OK;
     struct mpi_comm *c = hrf_calloc(1, sizeof *c);
@@ -421,7 +418,25 @@ static enum hrf_status group(struct hrf_comm *comm, int32_t number, struct hrf_c
     c->base.deadline_ms = w->all.base.deadline_ms;
     c->world = w;
     c->messages = messages;
-    const enum hrf_status status = name_ranks(c, err);
+    *out = c;
+    return name_ranks(c, err);
+}
+
+static enum hrf_status group(struct hrf_comm *comm, int32_t number, struct hrf_comm **out,
+                             struct hrf_error *err)
+{
+    struct world *w = mpi_of(comm)->world;
+    const int n_groups = atomic_load(&w->n_groups);
+    struct hrf_mpi_watchdog watchdog;
+    struct mpi_comm *c;
+    if (n_groups == MAX_GROUPS)
+        return hrf_error_set(err, HRF_E_BUG, "more than %d groups of ranks", MAX_GROUPS);
+    hrf_mpi_watchdog_begin(&watchdog, &w->config, w->host, "join its group");
+    const enum hrf_status status = split(w, number, &c, err);
+    hrf_mpi_watchdog_end(&watchdog);
+    *out = NULL;
+    if (c == NULL)
+        return status;
     w->groups[n_groups] = c;
     atomic_store(&w->n_groups, n_groups + 1);
     *out = status == HRF_OK ? &c->base : NULL;
