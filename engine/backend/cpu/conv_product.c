@@ -13,7 +13,8 @@
  * is enough; images between such kernels are given a better pitch, plan/pitch.h). They are
  * gathered, too, where there is a prologue or they have 16 bits that the product does not take:
  * both are dealt with on the way. Pixels and rows are counted in the product's words (product.h):
- * floats, or two channels of bfloat16 where the processor multiplies those.
+ * floats, or two channels of bfloat16 where the processor multiplies those. Crossed rows are always
+ * made in the workspace, of pixels where they stand or of what was gathered.
  *
  * A large window goes through in passes of some of its rows each, whose sums wait in the output
  * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
@@ -32,19 +33,20 @@ enum {
     LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
     LARGE_WEIGHTS = 2 << 20,  /* bytes */
     SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
-    TILE = 14,                  /* pixels of one tile of the product: blocks are whole tiles */
-    MIN_BLOCK = 2 * TILE,
-    MAX_BLOCK = 8 * TILE, /* so that threads end at about the same time */
-    BAD_PITCH = 4096,     /* bytes */
-    PITCH_SLACK = 16,     /* words: the next line of the cache */
-    FEW_PIXELS = 128,     /* fewer than pay for reading large weights more than once */
-    PASS_DEPTH = 1536,    /* words of a row: a panel of weights of 192 KiB */
+    MIN_TILES = 2,              /* of the product, in a block, */
+    MAX_TILES = 8,              /* so that threads end at about the same time */
+    BAD_PITCH = 4096,           /* bytes */
+    PITCH_SLACK = 16,           /* words: the next line of the cache */
+    FEW_PIXELS = 128,           /* fewer than pay for reading large weights more than once */
+    PASS_DEPTH = 1536,          /* words of a row: a panel of weights of 192 KiB */
+    CROSSED_DEPTH = 64, /* of a row: below, the ends of the tiles take what crossing saves */
 };
 
 struct product_kernel {
     struct hrf_kernel base;
     struct hrf_backend *backend; /* borrowed */
     struct hrf_windows in;
+    enum hrf_words words; /* in.words, or crossed */
     int64_t out_channels;
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
@@ -80,15 +82,15 @@ static int64_t weight_bytes(const struct product_kernel *k)
     return (int64_t)k->pass_words * k->n_passes * (int64_t)sizeof(float);
 }
 
-/* A thread's scratch: what it gathers, then its sums. */
-static int64_t gathered_words(const struct product_kernel *k)
+/* A thread's scratch: the rows it makes, then its sums. */
+static int64_t own_rows_words(const struct product_kernel *k)
 {
-    return k->gathers ? k->block * k->pitch : 0;
+    return k->gathers || k->words == HRF_CROSSED ? k->block * k->pitch : 0;
 }
 
 static int64_t scratch_words(const struct product_kernel *k)
 {
-    return gathered_words(k) + (k->sums_apart ? k->block * k->out_channels : 0);
+    return own_rows_words(k) + (k->sums_apart ? k->block * k->out_channels : 0);
 }
 
 /* Some pixels by some columns of the output. */
@@ -132,31 +134,53 @@ static struct hrf_ahead next_block(const struct product_kernel *k, const struct 
                                .y_is_far = true };
 }
 
+/* Rows of a part's windows: [begin, end). */
+struct pass {
+    int64_t begin, end, depth;
+};
+
+static struct pass pass_of(const struct product_kernel *k, int64_t i)
+{
+    const int64_t begin = i * k->pass_rows;
+    const int64_t end = hrf_least(begin + k->pass_rows, k->in.kernel[0]);
+    return (struct pass){ begin, end, (end - begin) * k->in.kernel[1] * k->in.pixel_words };
+}
+
+/* A part's rows of the product; `own`: for those that are made. */
+static const float *rows_of(const struct product_kernel *k, const struct part *p,
+                            const struct pass *pass, float *own)
+{
+    const int64_t x_pitch = hrf_windows_pitch(&k->in);
+    const float *rows = (const float *)(const void *)p->x + p->first * x_pitch;
+    if (k->gathers) {
+        hrf_windows_gather(&k->in, p->x, p->first, p->n, pass->begin, pass->end, own, k->pitch);
+        rows = own;
+    }
+    if (k->words != HRF_CROSSED)
+        return rows;
+    hrf_product_cross_rows_avx512(rows, k->gathers ? k->pitch : x_pitch, pass->depth, p->n, own,
+                                  k->pitch);
+    return own;
+}
+
 /* All passes; y: of type `type`, `pitch` numbers from pixel to pixel. */
-static void multiply(const struct product_kernel *k, const struct part *p, float *gathered, void *y,
+static void multiply(const struct product_kernel *k, const struct part *p, float *own, void *y,
                      enum hrf_dtype type, int64_t pitch)
 {
-    for (int64_t pass = 0; pass < k->n_passes; pass++) {
-        const float *rows = (const float *)(const void *)p->x +
-                            p->first * hrf_windows_pitch(&k->in);
-        const int64_t n_rows = hrf_least(k->in.kernel[0] - pass * k->pass_rows, k->pass_rows);
-        const int64_t depth = n_rows * k->in.kernel[1] * k->in.pixel_words;
-        const struct hrf_ahead ahead = next_block(k, p, pass);
-        const struct hrf_epilogue epilogue = pass_epilogue(k, pass, p->column, type);
-        if (k->gathers) {
-            hrf_windows_gather(&k->in, p->x, p->first, p->n, pass * k->pass_rows,
-                               pass * k->pass_rows + n_rows, gathered, k->pitch);
-            rows = gathered;
-        }
-        hrf_product_avx512(k->in.words, rows, k->pitch,
-                           k->weights + (size_t)pass * k->pass_words + p->column * depth, depth, y,
+    for (int64_t i = 0; i < k->n_passes; i++) {
+        const struct pass pass = pass_of(k, i);
+        const struct hrf_ahead ahead = next_block(k, p, i);
+        const struct hrf_epilogue epilogue = pass_epilogue(k, i, p->column, type);
+        const float *weights = k->weights + (size_t)i * k->pass_words +
+                               hrf_product_packed_count(k->words, pass.depth, p->column);
+        hrf_product_avx512(k->words, rows_of(k, p, &pass, own), k->pitch, weights, pass.depth, y,
                            pitch, p->n, p->n_columns, &epilogue, &ahead);
     }
 }
 
 static void run_part(const struct product_kernel *k, const struct part *p, float *scratch)
 {
-    float *sums = scratch + gathered_words(k);
+    float *sums = scratch + own_rows_words(k);
     if (!k->sums_apart) {
         multiply(k, p, scratch, p->y, k->out_type, k->y_pitch);
         return;
@@ -352,7 +376,7 @@ static void choose_passes(struct product_kernel *k)
     k->n_passes = hrf_ceil_div(k->in.kernel[0], k->pass_rows);
     k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
     k->pitch = k->pass_rows * row_words;
-    k->pass_words = hrf_product_packed_count(k->pitch, k->out_channels);
+    k->pass_words = hrf_product_packed_count(k->words, k->pitch, k->out_channels);
 }
 
 static void choose_blocks(struct product_kernel *k)
@@ -362,10 +386,11 @@ static void choose_blocks(struct product_kernel *k)
     const int64_t row_bytes = k->pass_rows * k->in.kernel[1] * k->in.pixel_words *
                               (int64_t)sizeof(float);
     k->large = weight_bytes(k) > LARGE_WEIGHTS;
-    int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / TILE * TILE;
-    block = block < MIN_BLOCK ? MIN_BLOCK : block > MAX_BLOCK ? MAX_BLOCK : block;
+    const int64_t tile = hrf_product_rows(k->words), least = MIN_TILES * tile;
+    int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / tile * tile;
+    block = block < least ? least : hrf_least(block, MAX_TILES * tile);
     k->n_slices = 1;
-    const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_BLOCK;
+    const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * least;
     if (few_pixels && n_panels >= n_threads)
         k->n_slices = n_threads;
     else if (k->n_pixels < 8 * n_threads * block) /* one more for some would count: as many each */
@@ -406,7 +431,7 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
                              n_bytes);
     turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t pass = 0; pass < k->n_passes; pass++)
-        hrf_product_pack(k->in.words, turned + pass * pass_depth, 1, depth,
+        hrf_product_pack(k->words, turned + pass * pass_depth, 1, depth,
                          hrf_least(depth - pass * pass_depth, pass_depth), k->out_channels,
                          k->weights + (size_t)pass * k->pass_words);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
@@ -459,6 +484,41 @@ static bool is_bad(int64_t pitch)
     return pitch * (int64_t)sizeof(float) % BAD_PITCH == 0;
 }
 
+/* Crossing a row takes about as long as what it saves of one panel. */
+static bool crosses(const struct product_kernel *k)
+{
+    return k->in.words == HRF_FLOATS && k->backend->adds_beside && k->out_channels > HRF_PANEL &&
+           k->in.kernel[1] * k->in.channels >= CROSSED_DEPTH;
+}
+
+/* Where the rows of the product stand, and how far from each other. */
+static void choose_rows(struct product_kernel *k)
+{
+    k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in);
+    if (k->words == HRF_CROSSED) {
+        k->pitch += PITCH_SLACK;
+        return;
+    }
+    k->gathers |= is_bad(hrf_windows_pitch(&k->in));
+    if (!k->gathers)
+        k->pitch = hrf_windows_pitch(&k->in);
+    else if (is_bad(k->pitch))
+        k->pitch += PITCH_SLACK;
+}
+
+static const char *name_of(const struct product_kernel *k)
+{
+    switch (k->words) {
+    case HRF_PAIRS:
+        return "product:avx512_bf16";
+    case HRF_CROSSED:
+        return HRF_CPU_NAME(k->in.type, "product_crossed:avx512");
+    case HRF_FLOATS:
+        break;
+    }
+    return HRF_CPU_NAME(k->in.type, "product:avx512");
+}
+
 enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                         const struct hrf_node *node, struct hrf_kernel **out,
                                         struct hrf_error *err)
@@ -472,16 +532,11 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     take_shapes(k, graph, node);
-    k->base.implementation = k->in.words == HRF_PAIRS ? "product:avx512_bf16"
-                                                      : HRF_CPU_NAME(k->in.type, "product:avx512");
+    k->words = crosses(k) ? HRF_CROSSED : k->in.words;
+    k->base.implementation = name_of(k);
     HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
     choose_passes(k);
-    k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in) ||
-                 is_bad(hrf_windows_pitch(&k->in));
-    if (!k->gathers)
-        k->pitch = hrf_windows_pitch(&k->in);
-    else if (is_bad(k->pitch))
-        k->pitch += PITCH_SLACK;
+    choose_rows(k);
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);

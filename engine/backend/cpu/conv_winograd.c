@@ -7,11 +7,12 @@
 
 enum {
     LANES = 16,
-    BLOCK_TILES = 14,             /* one tile of the product */
     LARGE_WEIGHT_BYTES = 3 << 20, /* beyond, they do not come fast enough for so few tiles */
     MIN_LARGE_BLOCK = 28,         /* tiles that hide them */
     LARGE_BLOCK_BYTES = 6 << 20,  /* of scratch, for each thread, in the shared cache */
-    PITCH_SLACK = LANES,          /* keeps the points' streams off one set of the caches */
+    PITCH_SLACK = LANES,          /* keeps the points' streams off one set of the caches; there is
+                                   * room for the ends of crossed rows */
+    CROSSED_CHANNELS = 128,
 };
 
 static const struct hrf_winograd_form plain = {
@@ -139,10 +140,21 @@ static void pack_weights(struct hrf_winograd_kernel *k, const float *point_major
         const struct hrf_winograd_phases phases = hrf_winograd_phases_of(k->form, point);
         const int64_t depth = (phases.end - phases.first) * k->channels;
         k->points[point] = packed;
-        hrf_product_pack(HRF_FLOATS, point_major, 1, depth, depth, k->out_channels, packed);
+        hrf_product_pack(k->words, point_major, 1, depth, depth, k->out_channels, packed);
         point_major += depth * k->out_channels;
-        packed += hrf_product_packed_count(depth, k->out_channels);
+        packed += hrf_product_packed_count(k->words, depth, k->out_channels);
     }
+}
+
+static size_t count_packed(const struct hrf_winograd_kernel *k)
+{
+    size_t n = 0;
+    for (int64_t point = 0; point < k->form->n_points; point++) {
+        const struct hrf_winograd_phases phases = hrf_winograd_phases_of(k->form, point);
+        n += hrf_product_packed_count(k->words, (phases.end - phases.first) * k->channels,
+                                      k->out_channels);
+    }
+    return n;
 }
 
 static enum hrf_status prepare_constants(struct hrf_winograd_kernel *k,
@@ -150,8 +162,7 @@ static enum hrf_status prepare_constants(struct hrf_winograd_kernel *k,
                                          struct hrf_error *err)
 {
     const size_t n_products = (size_t)k->form->n_products;
-    const size_t n_bytes = hrf_product_packed_count(k->channels, k->out_channels) * n_products *
-                           sizeof(float);
+    const size_t n_bytes = count_packed(k) * sizeof(float);
     const size_t out_channels = (size_t)k->out_channels, channels = (size_t)k->channels;
     HRF_AUTO_FREE float *point_major = hrf_alloc_array(n_products * out_channels * channels,
                                                        sizeof(float));
@@ -184,7 +195,7 @@ static void choose_blocks(struct hrf_winograd_kernel *k)
     const int64_t tile_bytes = /* that are touched */
         (most + (k->form->n_points + 1) * PITCH_SLACK) * (int64_t)sizeof(float);
     const bool is_large = weight_bytes > LARGE_WEIGHT_BYTES;
-    int64_t block = BLOCK_TILES;
+    int64_t block = hrf_product_rows(k->words);
     if (is_large && LARGE_BLOCK_BYTES / tile_bytes > block)
         block = LARGE_BLOCK_BYTES / tile_bytes;
     k->n_blocks = hrf_ceil_div(k->n_tiles, block);
@@ -199,11 +210,26 @@ static void choose_blocks(struct hrf_winograd_kernel *k)
     k->base.workspace_bytes = hrf_winograd_scratch(k);
 }
 
+/* A point's rows are short and crossed for it alone: 64 channels to 64 do not pay for that. */
+static bool crosses(const struct hrf_winograd_kernel *k)
+{
+    return k->backend->adds_beside && hrf_least(k->channels, k->out_channels) >= CROSSED_CHANNELS;
+}
+
+static const char *name_of(const struct hrf_winograd_kernel *k)
+{
+    if (k->words == HRF_CROSSED && k->form == &plain)
+        return HRF_CPU_NAME(k->type, "winograd_4x4_crossed:avx512");
+    if (k->words == HRF_CROSSED)
+        return HRF_CPU_NAME(k->type, "winograd_2x2_stride_2_crossed:avx512");
+    return k->form == &plain ? HRF_CPU_NAME(k->type, "winograd_4x4:avx512")
+                             : HRF_CPU_NAME(k->type, "winograd_2x2_stride_2:avx512");
+}
+
 enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_kernel **out,
                                          struct hrf_error *err)
 {
-    const enum hrf_dtype x_type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     struct hrf_winograd_kernel *k = hrf_calloc(1, sizeof *k);
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
@@ -213,10 +239,7 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->backend = backend;
     k->form = form_of(&node->attributes.window);
-    k->type = x_type;
-    k->base.implementation = k->form == &plain
-                                 ? HRF_CPU_NAME(x_type, "winograd_4x4:avx512")
-                                 : HRF_CPU_NAME(x_type, "winograd_2x2_stride_2:avx512");
+    k->type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     k->out_type = graph->values[node->outputs[0]].dtype;
     k->n = y->dims[0];
     k->channels = x->dims[1];
@@ -230,6 +253,8 @@ enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend, const stru
     k->tile_rows = hrf_ceil_div(k->out_rows, k->form->out);
     k->tile_columns = hrf_ceil_div(k->out_columns, k->form->out);
     k->n_tiles = count_tiles(k->form, y);
+    k->words = crosses(k) ? HRF_CROSSED : HRF_FLOATS;
+    k->base.implementation = name_of(k);
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));

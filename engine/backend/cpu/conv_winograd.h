@@ -33,6 +33,7 @@ static inline struct hrf_winograd_phases hrf_winograd_phases_of(const struct hrf
 struct hrf_winograd_kernel {
     struct hrf_kernel base;
     const struct hrf_winograd_form *form;
+    enum hrf_words words;        /* floats, crossed or not */
     struct hrf_backend *backend; /* borrowed */
     int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
     int64_t pad[2];

@@ -133,14 +133,18 @@ static void write_tiles(const struct hrf_winograd_kernel *k, struct tiles tiles,
         write_tile(k, m, (begin + i) * k->m_pitch, &at, out);
 }
 
-static void multiply(const struct hrf_winograd_kernel *k, int64_t point, const float *v, float *m,
+/* v: a point's tiles, which are crossed where they stand. */
+static void multiply(const struct hrf_winograd_kernel *k, int64_t point, float *v, float *m,
                      int64_t n, const struct hrf_ahead *ahead)
 {
     static const struct hrf_epilogue as_is = { .type = HRF_F32, .activation = HRF_ACT_NONE };
     const struct hrf_winograd_phases phases = hrf_winograd_phases_of(k->form, point);
-    hrf_product_avx512(HRF_FLOATS, v + phases.first * k->channels, k->v_pitch, k->points[point],
-                       (phases.end - phases.first) * k->channels, m, k->m_pitch, n, k->out_channels,
-                       &as_is, ahead);
+    const int64_t depth = (phases.end - phases.first) * k->channels;
+    float *const rows = v + phases.first * k->channels;
+    if (k->words == HRF_CROSSED)
+        hrf_product_cross_rows_avx512(rows, k->v_pitch, depth, n, rows, k->v_pitch);
+    hrf_product_avx512(k->words, rows, k->v_pitch, k->points[point], depth, m, k->m_pitch, n,
+                       k->out_channels, &as_is, ahead);
 }
 
 /* ---- each thread its own blocks ---- */

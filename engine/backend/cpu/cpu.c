@@ -122,6 +122,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (backend == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
     backend->n_threads = config->n_threads;
+    backend->adds_beside = hrf_cpu_adds_beside();
     dnnl_status_t status = dnnl_engine_create(&backend->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
         status = dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_in_order);

@@ -11,6 +11,7 @@ struct hrf_backend {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int32_t n_threads;
+    bool adds_beside; /* hrf_cpu_adds_beside(); a test has both */
 };
 
 /* A oneDNN status as ours; `what` names the node and the call. */

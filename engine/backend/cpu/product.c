@@ -1,8 +1,12 @@
 #include "engine/backend/cpu/product.h"
 
+#include "engine/backend/cpu/crossed.h"
+#include "engine/backend/cpu/rows_avx512.h"
 #include "engine/ir/number.h"
 
+#include <math.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <string.h>
 #ifdef HRF_BUILD_AVX512
 #include <cpuid.h>
 #endif
@@ -38,9 +42,29 @@ int hrf_cpu_multiply_adds_per_cycle(void)
     return 32;
 }
 
-size_t hrf_product_packed_count(int64_t depth, int64_t columns)
+/* AMD's cores with AVX-512 do: two units multiply and add, two more add (AMD, "Software
+ * Optimization Guide for the AMD Zen4 Microarchitecture", 56665, 2.11). Intel's add where they
+ * multiply. */
+bool hrf_cpu_adds_beside(void)
 {
-    return (size_t)((columns + HRF_PANEL - 1) / HRF_PANEL * HRF_PANEL * depth);
+#ifdef HRF_BUILD_AVX512
+    unsigned int eax, ebx = 0, ecx = 0, edx = 0;
+    return hrf_cpu_has_avx512() && __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 &&
+           ebx == signature_AMD_ebx && ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+#else
+    return false;
+#endif
+}
+
+int64_t hrf_product_rows(enum hrf_words words)
+{
+    return words == HRF_CROSSED ? HRF_CROSSED_ROWS : HRF_MAX_ROWS;
+}
+
+size_t hrf_product_packed_count(enum hrf_words words, int64_t depth, int64_t columns)
+{
+    const int64_t steps = depth + (words == HRF_CROSSED ? HRF_CROSSED_ENDS : 0);
+    return (size_t)((columns + HRF_PANEL - 1) / HRF_PANEL * HRF_PANEL * steps);
 }
 
 static void pack_floats(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
@@ -63,11 +87,51 @@ static void pack_pairs(const float *w, int64_t depth_stride, int64_t column_stri
                         c < columns ? w[i * depth_stride + c * column_stride] : 0.0f);
 }
 
+static double sum_squares(const float *w, int64_t stride, int64_t depth)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < depth; k++)
+        sum += (double)w[k * stride] * w[k * stride];
+    return sum;
+}
+
+/* A column of a panel, scaled so that the root of its mean square is between 1/2 and 1; behind it
+ * what is added to its sums, and what they are scaled by. */
+static void pack_crossed_column(const float *w, int64_t stride, int64_t depth, float *to)
+{
+    const double sum = sum_squares(w, stride, depth);
+    int exponent = 0;
+    if (isfinite(sum)) {
+        frexp(sqrt(sum / (double)depth), &exponent);
+        for (int64_t k = 0; k < depth; k++)
+            to[k * HRF_PANEL] = (float)ldexp(w[k * stride], -exponent);
+    }
+    double ends = isfinite(sum) ? 0 : INFINITY;
+    for (int64_t first = 0; first + HRF_CROSSED_STEPS <= depth; first += HRF_CROSSED_STEPS)
+        for (int64_t k = first; k + 1 < first + HRF_CROSSED_STEPS; k++)
+            ends += (double)hrf_crossed_signs[k - first] * to[k * HRF_PANEL] *
+                    to[(k + 1) * HRF_PANEL];
+    to[depth * HRF_PANEL] = (float)ends;
+    to[(depth + 1) * HRF_PANEL] = (float)ldexp(1, exponent);
+}
+
+static void pack_crossed(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
+                         int64_t columns, float *packed)
+{
+    const size_t panel = hrf_product_packed_count(HRF_CROSSED, depth, 1);
+    memset(packed, 0, hrf_product_packed_count(HRF_CROSSED, depth, columns) * sizeof(float));
+    for (int64_t c = 0; c < columns; c++)
+        pack_crossed_column(w + c * column_stride, depth_stride, depth,
+                            packed + (size_t)(c / HRF_PANEL) * panel + c % HRF_PANEL);
+}
+
 void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed)
 {
     if (words == HRF_PAIRS)
         pack_pairs(w, depth_stride, column_stride, depth, columns, packed);
+    else if (words == HRF_CROSSED)
+        pack_crossed(w, depth_stride, column_stride, depth, columns, packed);
     else
         pack_floats(w, depth_stride, column_stride, depth, columns, packed);
 }

@@ -32,14 +32,14 @@ struct layer {
 /* Panels that end early, odd depths, rows that fill no tile; weights that one thread takes through
  * in blocks, and (512 channels) such that threads share. */
 static const struct layer layers[] = {
-    { 2, 37, 9, 40, 1, 1, HRF_ACT_RELU, true, false, "product:avx512" },
-    { 1, 64, 12, 96, 1, 2, HRF_ACT_NONE, true, true, "product:avx512" },
-    { 1, 256, 5, 23, 1, 1, HRF_ACT_LEAKY_RELU, false, true, "product:avx512" },
-    { 2, 64, 11, 128, 3, 2, HRF_ACT_RELU, true, false, "product:avx512" },
-    { 1, 256, 9, 160, 3, 2, HRF_ACT_CLIP, true, true, "product:avx512" }, /* in passes */
-    { 3, 16, 13, 32, 3, 1, HRF_ACT_RELU, true, false, "winograd_4x4:avx512" },
-    { 1, 48, 32, 64, 3, 1, HRF_ACT_CLIP, true, true, "winograd_4x4:avx512" },
-    { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "winograd_4x4:avx512" },
+    { 2, 37, 9, 40, 1, 1, HRF_ACT_RELU, true, false, "product" },
+    { 1, 64, 12, 96, 1, 2, HRF_ACT_NONE, true, true, "product" },
+    { 1, 256, 5, 23, 1, 1, HRF_ACT_LEAKY_RELU, false, true, "product" },
+    { 2, 64, 11, 128, 3, 2, HRF_ACT_RELU, true, false, "product" },
+    { 1, 256, 9, 160, 3, 2, HRF_ACT_CLIP, true, true, "product" }, /* in passes */
+    { 3, 16, 13, 32, 3, 1, HRF_ACT_RELU, true, false, "winograd_4x4" },
+    { 1, 48, 32, 64, 3, 1, HRF_ACT_CLIP, true, true, "winograd_4x4" },
+    { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "winograd_4x4" },
 };
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_LAYERS = sizeof layers / sizeof layers[0] };
 

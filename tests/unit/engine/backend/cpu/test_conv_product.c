@@ -45,6 +45,7 @@ struct layer {
     enum hrf_dtype in, out;
     bool has_residual, has_prologue;
     enum way way;
+    bool crosses;         /* as on a processor that adds beside its multiply-adds */
     int64_t x_gap, y_gap; /* floats between pixels, where they are float32 */
     uint64_t seed;
 };
@@ -87,6 +88,7 @@ static struct layer random_layer(uint64_t seed)
     l.out = types[hrf_random_below(&random, 3)];
     l.has_residual = hrf_random_below(&random, 2) == 0;
     l.has_prologue = hrf_random_below(&random, 3) == 0;
+    l.crosses = hrf_random_below(&random, 2) == 0;
     l.x_gap = l.in == HRF_F32 ? 16 * between(&random, 0, 2) : 0;
     l.y_gap = l.out == HRF_F32 ? 16 * between(&random, 0, 2) : 0;
     return l;
@@ -228,6 +230,7 @@ static void *compute(const struct layer *l, const float *x, const float *r, int3
     struct hrf_backend *backend = NULL;
     struct hrf_kernel *kernel = NULL;
     must(hrf_backend_cpu.create(&config, &backend, &err));
+    backend->adds_beside = l->crosses;
     hrf_backend_cpu.enter(backend);
     must(compile_by[l->way](backend, graph, &graph->nodes[0], &kernel, &err));
     void *y = run_kernel(kernel, graph, x, r, n_threads % 2 == 0);
@@ -287,8 +290,8 @@ static void check(const struct layer *l)
     assert_memory_equal(alone, shared, (size_t)n * hrf_dtype_size(l->out));
     hrf_floats_from(l->out, alone, y, n);
     /* Terms are 1 at most: sums grow as the root of their number, and so do their roundings, a few
-     * times more of them in Winograd's transforms (winograd.h). */
-    const double roundings = l->way == BY_PRODUCT ? 1 : 4;
+     * times more of them in Winograd's transforms (winograd.h) and in crossed sums (product.h). */
+    const double roundings = l->way == BY_PRODUCT && !l->crosses ? 1 : 4;
     const double terms = (double)(l->channels * l->window.kernel[0] * l->window.kernel[1]);
     for (int64_t i = 0; i < n; i++) {
         const double limit = 0x1p-24 * roundings * (16 + terms) +
@@ -393,6 +396,7 @@ static void wide_pixels_with_a_gap_are_products_as_they_stand(void **state)
                                 between(&random, 1, 9), seed % 3 == 0 ? 40 : 1024, 1,
                                 between(&random, 1, 2));
         l.has_residual = seed % 4 < 2;
+        l.crosses = seed % 8 < 4;
         l.x_gap = l.channels == 1024 ? 16 : 0;
         l.y_gap = l.out_channels == 1024 ? 16 : 0;
         l.seed = seed * 16;
