@@ -37,9 +37,7 @@ enum {
     MAX_TILES = 8,              /* so that threads end at about the same time */
     BAD_PITCH = 4096,           /* bytes */
     PITCH_SLACK = 16,           /* words: the next line of the cache */
-    FEW_PIXELS = 128,           /* fewer than pay for reading large weights more than once */
     PASS_DEPTH = 1536,          /* words of a row: a panel of weights of 192 KiB */
-    CROSSED_DEPTH = 64, /* of a row: below, the ends of the tiles take what crossing saves */
 };
 
 struct product_kernel {
@@ -277,95 +275,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* ---- choosing and making one ---- */
-
-/* In cycles of one thread for each output pixel: 32 multiply-adds a cycle at what was measured of
- * that, and for the product the gathering of a row, which the second-level cache limits (5 % of 256
- * channels' time, 10 % of 128's), and the calls for each row of the window. */
-static double own_cycles(int64_t depth, int64_t columns, int64_t kernel_rows)
-{
-    const int64_t whole = hrf_ceil_div(columns, HRF_PANEL) * HRF_PANEL;
-    return (double)(depth * whole) / (32 * 0.94) + 0.45 * (double)depth +
-           25.0 * (double)kernel_rows;
-}
-
-/* oneDNN reads rows where they stand: the better if one line of the cache serves the next pixel as
- * well, the worse if pixels that follow each other compete for the same lines. */
-static double dnn_cycles(int64_t depth, int64_t columns, int64_t stride_bytes)
-{
-    const double efficiency = stride_bytes % 4096 == 0 ? 0.7 : 0.82;
-    return (double)(depth * columns) / (32 * efficiency);
-}
-
-/* For windows of more than a pixel: where oneDNN is slower. That is so with strides, unless there
- * are too few outputs to pay for the gathering (measured at stride 2: 64 channels to 128 pay, 96 to
- * 96 do not), and where large weights serve few pixels, which it shares out among the threads, so
- * that each reads all weights (512 channels of 8x8 pixels: 1.4 ms, 1.2 here). */
-static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
-                        const struct hrf_shape *y)
-{
-    const int64_t channels = k->dims[1], depth = channels * k->dims[2] * k->dims[3];
-    const int64_t n_pixels = y->dims[0] * y->dims[2] * y->dims[3];
-    if (n_pixels <= FEW_PIXELS && depth * k->dims[0] * (int64_t)sizeof(float) > LARGE_WEIGHTS)
-        return true;
-    return w->stride[1] > 1 &&
-           own_cycles(depth, k->dims[0], k->dims[2]) <
-               dnn_cycles(depth, k->dims[0], w->stride[1] * channels * (int64_t)sizeof(float));
-}
-
-static bool window_is_a_pixel(const struct hrf_window *w, const struct hrf_shape *weights)
-{
-    bool is_pixel = true;
-    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
-        is_pixel &= weights->dims[2 + i] == 1 && w->pad_begin[i] == 0 && w->pad_end[i] == 0;
-    return is_pixel;
-}
-
-/* Where oneDNN multiplies bfloat16, too, and reads windows where they stand as fast as this kernel
- * its rows: it is the slower at single pixels only, unless panels are not full (48 columns: 37 %
- * behind, 144: 11 %). */
-static bool pairs_fit(const struct hrf_window *w, const struct hrf_shape *k)
-{
-    const int64_t whole = hrf_ceil_div(k->dims[0], HRF_PANEL) * HRF_PANEL;
-    return window_is_a_pixel(w, k) && k->dims[1] % 2 == 0 && 16 * (whole - k->dims[0]) <= whole;
-}
-
-bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    const struct hrf_window *w = &node->attributes.window;
-    const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
-    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    if (!hrf_cpu_has_avx512() || !hrf_cpu_comes_at_run_time(graph, node) ||
-        !hrf_cpu_types_fit(graph, node) || node->attributes.group != 1 || hrf_shape_count(y) == 0)
-        return false;
-    if (hrf_cpu_native_speed(graph, node) > 1)
-        return pairs_fit(w, k);
-    return window_is_a_pixel(w, k) || window_fits(w, k, y);
-}
-
-bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    return window_is_a_pixel(&node->attributes.window,
-                             &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape);
-}
-
-bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    const struct hrf_attributes *a = &node->attributes;
-    const struct hrf_value *y = &graph->values[node->outputs[0]];
-    const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
-    if (!hrf_cpu_has_avx512() || a->transpose_a || a->alpha != 1 ||
-        hrf_shape_count(&y->shape) == 0 || y->shape.dims[1] < HRF_PANEL ||
-        !hrf_cpu_types_fit(graph, node) || !hrf_cpu_comes_at_run_time(graph, node) ||
-        hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) == NULL)
-        return false;
-    if (!has_bias)
-        return true;
-    const struct hrf_value *bias = &graph->values[node->inputs[HRF_CONV_BIAS]];
-    const bool one_each = hrf_shape_count(&bias->shape) == y->shape.dims[1] &&
-                          bias->shape.dims[bias->shape.rank - 1] == y->shape.dims[1];
-    return bias->data != NULL && a->beta == 1 && one_each;
-}
+/* ---- making one ---- */
 
 static void choose_passes(struct product_kernel *k)
 {
@@ -484,13 +394,6 @@ static bool is_bad(int64_t pitch)
     return pitch * (int64_t)sizeof(float) % BAD_PITCH == 0;
 }
 
-/* Crossing a row takes about as long as what it saves of one panel. */
-static bool crosses(const struct product_kernel *k)
-{
-    return k->in.words == HRF_FLOATS && k->backend->adds_beside && k->out_channels > HRF_PANEL &&
-           k->in.kernel[1] * k->in.channels >= CROSSED_DEPTH;
-}
-
 /* Where the rows of the product stand, and how far from each other. */
 static void choose_rows(struct product_kernel *k)
 {
@@ -532,7 +435,10 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     take_shapes(k, graph, node);
-    k->words = crosses(k) ? HRF_CROSSED : k->in.words;
+    k->words = k->in.words;
+    if (k->words == HRF_FLOATS && backend->adds_beside &&
+        hrf_product_crossing_pays(k->in.kernel[1] * k->in.channels, k->out_channels))
+        k->words = HRF_CROSSED;
     k->base.implementation = name_of(k);
     HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
     choose_passes(k);

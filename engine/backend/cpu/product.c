@@ -56,6 +56,14 @@ bool hrf_cpu_adds_beside(void)
 #endif
 }
 
+/* A row takes about as long as what it saves of one panel, and the ends of the tiles of a short one
+ * as long as what its steps save. */
+bool hrf_product_crossing_pays(int64_t depth, int64_t columns)
+{
+    enum { LEAST_DEPTH = 64 };
+    return depth >= LEAST_DEPTH && columns > HRF_PANEL;
+}
+
 int64_t hrf_product_rows(enum hrf_words words)
 {
     return words == HRF_CROSSED ? HRF_CROSSED_ROWS : HRF_MAX_ROWS;

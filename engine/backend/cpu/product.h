@@ -65,6 +65,10 @@ int hrf_cpu_multiply_adds_per_cycle(void);
 /* A core adds floats beside that, on units of their own: crossed products are the quicker. */
 bool hrf_cpu_adds_beside(void);
 
+/* Of that many numbers each, crossed rows are then made in less time than they save. */
+bool hrf_product_crossing_pays(int64_t depth, int64_t columns);
+#define HRF_CROSSED_COST (11.0 / 16) /* multiply-adds, of those that were */
+
 /* Rows of a product that are done at once: multiples of them are best. */
 int64_t hrf_product_rows(enum hrf_words words);
 
