@@ -248,12 +248,14 @@ static bool is_work_over(const struct launch *l)
            (n_ranks > 1 && hrf_rank_have_ended(l->directory, n_ranks));
 }
 
-/* Of the ranks that this machine's mpirun started: they are of this session. */
+/* Of the ranks that this machine's mpirun started: they are of this session. One that has ended may
+ * still be a zombie, while mpirun ends others. */
 static bool is_rank_there(const struct launch *l, int64_t rank)
 {
     struct hrf_rank_record r;
     return hrf_rank_read(l->directory, rank, &r, NULL) == HRF_OK &&
-           strcmp(r.host, l->sentinel.host) == 0 && getsid((pid_t)r.pid) == getsid(0);
+           strcmp(r.host, l->sentinel.host) == 0 && getsid((pid_t)r.pid) == getsid(0) &&
+           hrf_process_start_time((pid_t)r.pid) != 0;
 }
 
 /* Twice what ranks give each other: whoever waits for the late one is gone by then. */

@@ -384,7 +384,7 @@ static void a_rank_that_was_killed_may_go_again(void **state)
 static pid_t start_with_deadline(void)
 {
     setenv("HRF_RANK_DEADLINE_MS", "500", 1);
-    pid_t pid = start(file("spec.json"), "10");
+    pid_t pid = start(file("spec.json"), "100");
     unsetenv("HRF_RANK_DEADLINE_MS");
     return pid;
 }
@@ -401,7 +401,8 @@ static void tell_rank(int64_t rank, enum hrf_rank_state rank_state, int64_t pid)
 static void a_worker_that_has_done_all_and_does_not_end_is_ended(void **state)
 {
     (void)state;
-    prepare("echo " STATUS("failed") " > t0001.json; exec sleep 1000");
+    prepare(
+        "trap 'exit 1' TERM\necho " STATUS("failed") " > t0001.json; while :; do sleep 0.01; done");
     assert_int_equal(exit_code_of(start_with_deadline()), 128 + SIGTERM);
     struct hrf_sentinel end = done();
     assert_true(!end.exited && end.signal == SIGTERM && end.was_asked && !end.was_revoked);
@@ -421,19 +422,16 @@ static void a_second_start_that_has_done_the_rest_is_ended_too(void **state)
     assert_string_equal(end.reason, "the work was over, and the worker did not end within 1 s");
 }
 
-/* A starter of ranks waits for one that was stopped and ends it when it is asked to. */
-#define STARTER                                                                                    \
-    "sh -c 'echo $$ > pid; kill -STOP $$' & trap 'kill -KILL $!; exit 1' TERM; "                   \
-    "while :; do sleep 0.01; done"
-
+/* The one was stopped, the other has ended and nobody has asked how. */
 static void the_rank_that_does_not_end_is_named(void **state)
 {
     (void)state;
     char host[64], expected[256];
     hrf_process_host_name(host, sizeof host);
-    prepare_ranks(STARTER, 2);
-    tell_rank(0, HRF_RANK_DONE, 1); /* a process, but none of these */
+    prepare_ranks("true & echo $! > ended; sh -c 'echo $$ > pid; kill -STOP $$' & exec sleep 1000",
+                  2);
     pid_t pid = start_with_deadline(), late = pid_in("pid");
+    tell_rank(0, HRF_RANK_DONE, pid_in("ended"));
     tell_rank(1, HRF_RANK_STOPPED, late);
     assert_int_equal(exit_code_of(pid), 128 + SIGTERM);
     wait_for_death(late);
@@ -448,7 +446,7 @@ static void a_rank_that_failed_ends_all(void **state)
     (void)state;
     char host[64], expected[256];
     hrf_process_host_name(host, sizeof host);
-    prepare_ranks(STARTER, 2);
+    prepare_ranks("exec sleep 1000", 2);
     tell_rank(0, HRF_RANK_FAILED, 1);
     tell_rank(1, HRF_RANK_RUNNING, 1);
     assert_int_equal(exit_code_of(start_with_deadline()), 7);
@@ -456,7 +454,7 @@ static void a_rank_that_failed_ends_all(void **state)
     assert_string_equal(done().reason, expected);
 }
 
-/* The deadline is a millisecond, and 100 beats of 10 ms are two looks at it. */
+/* The deadline is a millisecond, and 15 beats of 100 ms are two looks at it. */
 static void while_one_rank_works_none_is_late(void **state)
 {
     (void)state;
@@ -465,9 +463,9 @@ static void while_one_rank_works_none_is_late(void **state)
     tell_rank(0, HRF_RANK_DONE, 1);
     tell_rank(1, HRF_RANK_RUNNING, 1);
     setenv("HRF_RANK_DEADLINE_MS", "1", 1);
-    pid_t pid = start(file("spec.json"), "10");
+    pid_t pid = start(file("spec.json"), "100");
     unsetenv("HRF_RANK_DEADLINE_MS");
-    while (beat.n_beats < 100) {
+    while (beat.n_beats < 15) {
         (void)!hrf_sentinel_read(directory, "beat", &beat, NULL);
         hrf_clock_sleep_ms(5);
     }
