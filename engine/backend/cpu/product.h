@@ -62,7 +62,8 @@ bool hrf_cpu_has_avx512(void);
 bool hrf_cpu_has_avx512_bf16(void);
 /* Of floats, that a core can begin: 32, or 16 where 512 bits go through in two halves. */
 int hrf_cpu_multiply_adds_per_cycle(void);
-/* A core adds floats beside that, on units of their own: crossed products are the quicker. */
+/* A core adds floats beside that, on units of their own, and has the time to load what crossed
+ * products take: those are the quicker. */
 bool hrf_cpu_adds_beside(void);
 
 /* Of that many numbers each, crossed rows are then made in less time than they save. */
