@@ -1,6 +1,7 @@
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 int64_t hrf_clock_ns(void)
@@ -34,6 +35,13 @@ int64_t hrf_clock_wall_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t hrf_clock_setting_ms(const char *variable, int64_t otherwise)
+{
+    const char *text = getenv(variable);
+    const int64_t ms = text != NULL ? strtoll(text, NULL, 10) : 0;
+    return ms > 0 ? ms : otherwise;
 }
 
 void hrf_clock_sleep_ms(int64_t ms)

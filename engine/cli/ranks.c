@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* DEADLINE_MS: for a rank that shows no progress although another waits for it. STUCK_MS: for a
- * rank that was given a batch; a first batch of a large network on few cores takes minutes. */
-enum { DEADLINE_MS = 120000, STUCK_MS = 600000, EXIT_TRY_AGAIN = 75 };
+/* STUCK_MS: for a rank that was given a batch; a first batch of a large network on few cores takes
+ * minutes. */
+enum { STUCK_MS = 600000, EXIT_TRY_AGAIN = 75 };
 enum { ORDER_TAG = 1, FAREWELL_TAG = 2, NO_MORE = -1 };
 
 struct hrf_ranks {
@@ -28,13 +28,6 @@ struct hrf_ranks {
     char *directory;
     bool has_ended;
 };
-
-static int64_t milliseconds(const char *name, int64_t otherwise)
-{
-    const char *text = getenv(name);
-    const int64_t value = text != NULL ? strtoll(text, NULL, 10) : 0;
-    return value > 0 ? value : otherwise;
-}
 
 static void write_record(struct hrf_ranks *ranks)
 {
@@ -100,8 +93,7 @@ static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf
 {
     const void *operations;
     char identity[200];
-    const struct hrf_mpi_config config = { .deadline_ms = milliseconds("HRF_RANK_DEADLINE_MS",
-                                                                       DEADLINE_MS),
+    const struct hrf_mpi_config config = { .deadline_ms = hrf_rank_deadline_ms(),
                                            .n_ranks = (int32_t)n_ranks,
                                            .abort_code = EXIT_TRY_AGAIN,
                                            .on_abort = on_abort,
@@ -178,7 +170,7 @@ enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group, struct 
     const struct hrf_share_config config = {
         .comm = ranks->leaders,
         .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,
-        .stuck_ms = milliseconds("HRF_RANK_STUCK_MS", STUCK_MS)
+        .stuck_ms = hrf_clock_setting_ms("HRF_RANK_STUCK_MS", STUCK_MS)
     };
     return hrf_ranks_leads(ranks) ? hrf_share_create(&config, &ranks->share, err) : HRF_OK;
 }

@@ -25,17 +25,15 @@
 #include <unistd.h>
 
 /* FENCE_MS: how late a revoked attempt may notice. KILL_AFTER_MS: what a worker that was asked to
- * end has left to finish its chunk and commit it. DEADLINE_MS: what ranks give each
- * other (HRF_RANK_DEADLINE_MS). */
-enum { BEAT_MS = 30000, FENCE_MS = 500, KILL_AFTER_MS = 10000, DEADLINE_MS = 120000 };
+ * end has left to finish its chunk and commit it. */
+enum { BEAT_MS = 30000, FENCE_MS = 500, KILL_AFTER_MS = 10000 };
 /* For whoever started the launcher; the sentinels tell the rest. 75: EX_TEMPFAIL. */
 enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 
 struct launch {
     struct hrf_job_spec *spec;
     char *directory, *spec_path, *log, *program;
-    size_t n_open;         /* tasks that are not done by an earlier start */
-    const char *last_task; /* of those; they are done in their order */
+    const char *last_task; /* that is not done by an earlier start, in their order; NULL: all are */
     int64_t end_by_ns;     /* when the worker is to have ended; 0: its work is not over */
     bool is_overdue;
     sigset_t signals;
@@ -158,7 +156,6 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     if (l->spec_path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     HRF_TRY(hrf_job_spec_write(&rest, l->spec_path, err));
-    l->n_open = rest.n_tasks;
     l->last_task = rest.n_tasks > 0 ? rest.tasks[rest.n_tasks - 1].id : NULL;
     return HRF_OK;
 }
@@ -184,8 +181,7 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
 {
     HRF_TRY(hrf_path_absolute(spec_path, &l->spec_path, err));
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
-    l->n_open = l->spec->n_tasks;
-    l->last_task = l->n_open > 0 ? l->spec->tasks[l->n_open - 1].id : NULL;
+    l->last_task = l->spec->n_tasks > 0 ? l->spec->tasks[l->spec->n_tasks - 1].id : NULL;
     l->directory = hrf_path_directory(l->spec_path);
     if (l->directory == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
@@ -194,13 +190,6 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     fill_identity(l);
     return HRF_OK;
-}
-
-static int64_t nanoseconds(const char *name, int64_t otherwise_ms)
-{
-    const char *text = getenv(name);
-    const int64_t ms = text != NULL ? strtoll(text, NULL, 10) : 0;
-    return (ms > 0 ? ms : otherwise_ms) * 1000000;
 }
 
 static void beat(struct launch *l)
@@ -261,7 +250,7 @@ static bool is_rank_there(const struct launch *l, int64_t rank)
 /* Twice what ranks give each other: whoever waits for the late one is gone by then. */
 static int64_t deadline_ns(void)
 {
-    return 2 * nanoseconds("HRF_RANK_DEADLINE_MS", DEADLINE_MS);
+    return 2 * hrf_rank_deadline_ms() * 1000000;
 }
 
 static void blame_late(struct launch *l)
@@ -295,7 +284,8 @@ static int find_reason_to_end(struct launch *l, int64_t now)
 /* Beats, passes signals on, and ends the worker when there is a reason to. */
 static void watch(struct launch *l, pid_t worker)
 {
-    int64_t period = nanoseconds("HRF_BEAT_MS", BEAT_MS), next_beat = hrf_clock_ns() + period;
+    const int64_t period = hrf_clock_setting_ms("HRF_BEAT_MS", BEAT_MS) * 1000000;
+    int64_t next_beat = hrf_clock_ns() + period;
     int64_t next_look = 0, kill_at = INT64_MAX;
     while (!worker_has_ended(worker)) {
         int64_t now = hrf_clock_ns();
@@ -450,7 +440,7 @@ static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err
     hrf_crash_point("launch.start.after");
     l->sentinel.exited = true; /* when nothing is left to do */
     l->sentinel.exit_code = 0;
-    *code = l->n_open > 0 ? run_worker(l) : 0;
+    *code = l->last_task != NULL ? run_worker(l) : 0;
     return write_done(l, err);
 }
 

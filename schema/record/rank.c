@@ -1,5 +1,6 @@
 #include "schema/record/rank.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
 
@@ -108,6 +109,11 @@ void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, siz
              (long long)n_ranks, first.host,
              first.state == HRF_RANK_FAILED ? "failed: " : "was killed",
              first.state == HRF_RANK_FAILED ? first.reason : "");
+}
+
+int64_t hrf_rank_deadline_ms(void)
+{
+    return hrf_clock_setting_ms("HRF_RANK_DEADLINE_MS", 120000);
 }
 
 bool hrf_rank_have_ended(const char *directory, int64_t n_ranks)

@@ -36,6 +36,9 @@ HRF_CHECKED enum hrf_status hrf_rank_read(const char *directory, int64_t rank,
  * killed; and its exit code, 0 when not known. "" when all ended well. */
 void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, size_t size,
                           int64_t *exit_code);
+/* How long one rank waits for another that shows no progress, before it ends all: 2 minutes, or
+ * HRF_RANK_DEADLINE_MS. */
+int64_t hrf_rank_deadline_ms(void);
 /* Whether every rank has said its last word, or one that it failed, by which it ends all: what is
  * left of the job is its end. */
 bool hrf_rank_have_ended(const char *directory, int64_t n_ranks);

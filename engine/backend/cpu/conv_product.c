@@ -31,7 +31,6 @@
 enum {
     BLOCK_BYTES = 64 * 1024,  /* of rows of the product: leaves L2 room for the weights */
     LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
-    LARGE_WEIGHTS = 2 << 20,  /* bytes */
     SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
     MIN_TILES = 2,              /* of the product, in a block, */
     MAX_TILES = 8,              /* so that threads end at about the same time */
@@ -295,7 +294,7 @@ static void choose_blocks(struct product_kernel *k)
     const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
     const int64_t row_bytes = k->pass_rows * k->in.kernel[1] * k->in.pixel_words *
                               (int64_t)sizeof(float);
-    k->large = weight_bytes(k) > LARGE_WEIGHTS;
+    k->large = weight_bytes(k) > HRF_CPU_LARGE_WEIGHTS;
     const int64_t tile = hrf_product_rows(k->words), least = MIN_TILES * tile;
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / tile * tile;
     block = block < least ? least : hrf_least(block, MAX_TILES * tile);
@@ -399,7 +398,7 @@ static void choose_rows(struct product_kernel *k)
 {
     k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in);
     if (k->words == HRF_CROSSED) {
-        k->pitch += PITCH_SLACK;
+        k->pitch += PITCH_SLACK; /* and room for their ends */
         return;
     }
     k->gathers |= is_bad(hrf_windows_pitch(&k->in));

@@ -3,10 +3,7 @@
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/product.h"
 
-enum {
-    LARGE_WEIGHTS = 2 << 20, /* bytes */
-    FEW_PIXELS = 128,        /* fewer than pay for reading large weights more than once */
-};
+enum { FEW_PIXELS = 128 }; /* fewer than pay for reading large weights more than once */
 
 /* In cycles of one thread for each output pixel: multiply-adds at what was measured of their peak,
  * and for the product the gathering of a row, which the second-level cache limits (5 % of 256
@@ -43,7 +40,7 @@ static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
     const int64_t channels = k->dims[1], columns = k->dims[0];
     const int64_t depth = channels * k->dims[2] * k->dims[3];
     const int64_t n_pixels = y->dims[0] * y->dims[2] * y->dims[3];
-    if (n_pixels <= FEW_PIXELS && depth * columns * (int64_t)sizeof(float) > LARGE_WEIGHTS)
+    if (n_pixels <= FEW_PIXELS && depth * columns * (int64_t)sizeof(float) > HRF_CPU_LARGE_WEIGHTS)
         return true;
     const bool crosses = hrf_cpu_adds_beside() &&
                          hrf_product_crossing_pays(channels * k->dims[3], columns);

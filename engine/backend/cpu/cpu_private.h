@@ -43,6 +43,8 @@ bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *nod
 /* A name for `what` that says where 16 bits are only how numbers are stored. `what`: a literal. */
 #define HRF_CPU_NAME(type, what)                                                                   \
     ((type) == HRF_B16 ? "bf16 in " what : (type) == HRF_F16 ? "f16 in " what : what)
+/* Bytes, beyond which weights do not stay in the second-level cache between blocks of pixels. */
+enum { HRF_CPU_LARGE_WEIGHTS = 2 << 20 };
 bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,

@@ -5,6 +5,7 @@
  * which is taken away, and the power of two that undoes the scaling.
  */
 #include "engine/backend/cpu/crossed.h"
+#include "engine/backend/cpu/number_avx512.h"
 #include "engine/backend/cpu/product.h"
 
 #include <immintrin.h>
@@ -12,11 +13,6 @@
 #include <string.h>
 
 enum { LANES = 16 };
-
-static __mmask16 lanes(int64_t n)
-{
-    return (__mmask16)(n >= LANES ? 0xffffu : (1u << n) - 1u);
-}
 
 /* Infinite or small where squares leave the range of floats. */
 static float sum_squares(const float *x, int64_t n)
@@ -29,25 +25,17 @@ static float sum_squares(const float *x, int64_t n)
         odd = _mm512_fmadd_ps(b, b, odd);
     }
     for (; i < n; i += LANES) {
-        const __m512 a = _mm512_maskz_loadu_ps(lanes(n - i), x + i);
+        const __m512 a = _mm512_maskz_loadu_ps(hrf_first_lanes_avx512(n - i), x + i);
         even = _mm512_fmadd_ps(a, a, even);
     }
     return _mm512_reduce_add_ps(_mm512_add_ps(even, odd));
-}
-
-static double sum_squares_exactly(const float *x, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)x[i] * x[i];
-    return sum;
 }
 
 static double mean_square(const float *x, int64_t n, double per_number)
 {
     const float sum = sum_squares(x, n);
     const bool fits = sum > 0x1p-80f && sum < 0x1p120f;
-    return (fits ? (double)sum : sum_squares_exactly(x, n)) * per_number;
+    return (fits ? (double)sum : hrf_sum_squares(x, 1, n)) * per_number;
 }
 
 /* 2^-e for a mean square in [4^e / 2, 4^e * 2), which is not 0. */
@@ -77,7 +65,7 @@ static float scale_row(const float *x, int64_t depth, float scale, float *to)
         sums = _mm512_fmadd_ps(v, next, sums);
         _mm512_storeu_ps(to + k, v);
     }
-    const __mmask16 rest = lanes(depth - k);
+    const __mmask16 rest = hrf_first_lanes_avx512(depth - k);
     _mm512_mask_storeu_ps(to + k, rest, _mm512_mul_ps(_mm512_maskz_loadu_ps(rest, x + k), by));
     return _mm512_reduce_add_ps(_mm512_mul_ps(sums, _mm512_loadu_ps(hrf_crossed_signs)));
 }

@@ -8,6 +8,12 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 
+/* The first n of 16, none below 1. */
+static inline __mmask16 hrf_first_lanes_avx512(int64_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xffffu : n > 0 ? (1u << n) - 1u : 0u);
+}
+
 /* `dtype`: F32, F16 or B16. Where the mask has no bit, nothing is read, and the result is 0. */
 static inline __m512 hrf_load_avx512(enum hrf_dtype dtype, const void *from, __mmask16 mask)
 {

@@ -1,15 +1,12 @@
 /* pool_avx512.c - the inner loops of pooling, for AVX-512. Compiled with -mavx512f. */
 #include "engine/backend/cpu/pool_avx512.h"
 
+#include "engine/backend/cpu/number_avx512.h"
+
 #include <immintrin.h>
 #include <math.h>
 
 enum { LANES = 16, MANY = 4 * LANES /* channels at a time */, LINE = 64 /* bytes */ };
-
-static __mmask16 first_lanes(int64_t n)
-{
-    return (__mmask16)(n >= LANES ? 0xffffU : n > 0 ? (1U << n) - 1U : 0U);
-}
 
 /* As `p > best ? p : best`: where one is a NaN, the second operand. */
 #define TAKE(i) best##i = _mm512_max_ps(_mm512_maskz_loadu_ps(mask##i, p + (i)*LANES), best##i);
@@ -17,8 +14,9 @@ static __mmask16 first_lanes(int64_t n)
 static inline void max_of_some(const struct hrf_max_window *w, int64_t c, float *y)
 {
     const int64_t n = w->channels - c;
-    const __mmask16 mask0 = first_lanes(n), mask1 = first_lanes(n - LANES);
-    const __mmask16 mask2 = first_lanes(n - 2 * LANES), mask3 = first_lanes(n - 3 * LANES);
+    const __mmask16 mask0 = hrf_first_lanes_avx512(n), mask1 = hrf_first_lanes_avx512(n - LANES);
+    const __mmask16 mask2 = hrf_first_lanes_avx512(n - 2 * LANES),
+                    mask3 = hrf_first_lanes_avx512(n - 3 * LANES);
     __m512 best0 = _mm512_set1_ps(-INFINITY), best1 = best0, best2 = best0, best3 = best0;
     if (w->goes_on) {
         best0 = _mm512_maskz_loadu_ps(mask0, y + c);
@@ -50,7 +48,7 @@ void hrf_add_line_avx512(const float *x, int64_t n, double *sums)
 {
     enum { DOUBLES = LANES / 2 };
     for (int64_t i = 0; i < n; i += DOUBLES) {
-        const __mmask8 mask = (__mmask8)first_lanes(n - i < DOUBLES ? n - i : DOUBLES);
+        const __mmask8 mask = (__mmask8)hrf_first_lanes_avx512(n - i < DOUBLES ? n - i : DOUBLES);
         const __m512d term = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + i));
         _mm512_mask_storeu_pd(sums + i, mask,
                               _mm512_add_pd(_mm512_maskz_loadu_pd(mask, sums + i), term));

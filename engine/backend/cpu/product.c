@@ -49,10 +49,8 @@ int hrf_cpu_multiply_adds_per_cycle(void)
 bool hrf_cpu_adds_beside(void)
 {
 #ifdef HRF_BUILD_AVX512
-    unsigned int eax, ebx = 0, ecx = 0, edx = 0;
     return hrf_cpu_has_avx512() && hrf_cpu_multiply_adds_per_cycle() == 16 &&
-           __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_AMD_ebx &&
-           ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+           __builtin_cpu_is("amd") != 0;
 #else
     return false;
 #endif
@@ -97,19 +95,11 @@ static void pack_pairs(const float *w, int64_t depth_stride, int64_t column_stri
                         c < columns ? w[i * depth_stride + c * column_stride] : 0.0f);
 }
 
-static double sum_squares(const float *w, int64_t stride, int64_t depth)
-{
-    double sum = 0;
-    for (int64_t k = 0; k < depth; k++)
-        sum += (double)w[k * stride] * w[k * stride];
-    return sum;
-}
-
 /* A column of a panel, scaled so that the root of its mean square is between 1/2 and 1; behind it
  * what is added to its sums, and what they are scaled by. */
 static void pack_crossed_column(const float *w, int64_t stride, int64_t depth, float *to)
 {
-    const double sum = sum_squares(w, stride, depth);
+    const double sum = hrf_sum_squares(w, stride, depth);
     int exponent = 0;
     if (isfinite(sum)) {
         frexp(sqrt(sum / (double)depth), &exponent);

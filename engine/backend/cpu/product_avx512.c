@@ -174,13 +174,6 @@ static const struct kind {
     [HRF_PAIRS] = { pairs_tiles, UNROLL_PAIRS, 8 * LINE, LINE, 2 },
 };
 
-static __mmask16 first_columns(int64_t n)
-{
-    if (n <= 0)
-        return (__mmask16)0;
-    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
-}
-
 /* Where y has 16 bits: the tile is done in floats beside it, which stay in the caches. */
 static void run_narrow(tile_function *tile, const struct tile *t, int64_t n, char *y,
                        int64_t row_bytes, const struct hrf_epilogue *e)
@@ -262,8 +255,8 @@ static void run_panels(const struct product *p, struct tile *t, const char *a, c
     for (int64_t column = 0; column < p->columns; column += HRF_PANEL, t->w += p->panel_bytes) {
         t->bias = p->epilogue->bias != NULL ? p->epilogue->bias + column : NULL;
         t->ends = (const float *)(const void *)(t->w + p->depth * STEP_BYTES);
-        t->mask[0] = first_columns(p->columns - column);
-        t->mask[1] = first_columns(p->columns - column - 16);
+        t->mask[0] = hrf_first_lanes_avx512(p->columns - column);
+        t->mask[1] = hrf_first_lanes_avx512(p->columns - column - 16);
         t->a = a;
         char *const top = y + column * p->number_bytes;
         char *at = top;

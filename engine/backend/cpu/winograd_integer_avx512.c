@@ -1,6 +1,7 @@
 /* winograd_integer_avx512.c - the transforms, 32 shorts or 16 sums at a time, and the products.
  * Formulas: Lavin and Gray (see winograd.h), rows scaled to whole numbers. Compiled with
  * -mavx512vnni, optimised always. */
+#include "engine/backend/cpu/number_avx512.h"
 #include "engine/backend/cpu/rows_avx512.h"
 #include "engine/backend/cpu/winograd_integer.h"
 
@@ -275,9 +276,7 @@ void hrf_integer_winograd_output(const int32_t *sums, int64_t n_columns, int64_t
         output_plain(sums, first, outputs, epilogue);
         return;
     }
-    for (int64_t column = 0; column < n_columns; column += 16) {
-        const int64_t n = n_columns - column;
-        output_any(sums, (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u), column, first, outputs,
+    for (int64_t column = 0; column < n_columns; column += 16)
+        output_any(sums, hrf_first_lanes_avx512(n_columns - column), column, first, outputs,
                    epilogue);
-    }
 }
