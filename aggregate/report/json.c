@@ -165,6 +165,7 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort_precision 
         put_reason(object, "calibration_curve", p->calibration_error.reason);
     put_figure(object, "slide_accuracy", &p->slide_accuracy);
     put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
+    put(object, "labelled_slides_without_score", json_integer((json_int_t)p->n_unscored));
     put(object, "confusion", p->n_labelled > 0 ? confusion_json(&p->confusion) : json_null());
     if (p->n_labelled == 0)
         put_reason(object, "confusion", p->slide_accuracy.reason);

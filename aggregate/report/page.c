@@ -107,23 +107,35 @@ static void why(struct hrf_out *out, const struct hrf_figure *figure)
     hrf_out_adds(out, "</p>");
 }
 
+/* The slides that the figure leaves out although their truth is known. */
+static void left_out(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    if (p->n_unscored > 0)
+        hrf_out_addf(out, "; %zu more have no score", p->n_unscored);
+    hrf_out_adds(out, "</p>");
+}
+
 static void metric_cards(struct hrf_out *out, const struct hrf_cohort_precision *p)
 {
     hrf_out_adds(out, "<div class=\"card\"><h3>Slide AUC</h3>");
-    if (isnan(p->slide_auc.value))
+    if (isnan(p->slide_auc.value)) {
         why(out, &p->slide_auc);
-    else
-        hrf_out_addf(out, "<b>%.3f</b><p>95 %% interval %.3f to %.3f, %zu labelled slides</p>",
+    } else {
+        hrf_out_addf(out, "<b>%.3f</b><p>95 %% interval %.3f to %.3f, %zu labelled slides",
                      p->slide_auc.value, p->slide_auc_interval.low, p->slide_auc_interval.high,
                      p->n_labelled);
+        left_out(out, p);
+    }
     hrf_out_adds(out, "</div>\n<div class=\"card\"><h3>Slide accuracy</h3>");
-    if (isnan(p->slide_accuracy.value))
+    if (isnan(p->slide_accuracy.value)) {
         why(out, &p->slide_accuracy);
-    else
-        hrf_out_addf(out, "<b>%.1f <small>%%</small></b><p>%lld of %zu labels as the truth</p>",
+    } else {
+        hrf_out_addf(out, "<b>%.1f <small>%%</small></b><p>%lld of %zu labels as the truth",
                      100.0 * p->slide_accuracy.value,
                      (long long)(p->confusion.true_positive + p->confusion.true_negative),
                      p->n_labelled);
+        left_out(out, p);
+    }
     hrf_out_adds(out, "</div>\n");
 }
 
@@ -174,11 +186,14 @@ static void state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
 static void lists(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const struct hrf_cohort_counts *c = &cohort->counts;
-    state_list(out, cohort, HRF_SLIDE_FAILED, c->failed, "Failed", "in no figure above");
+    state_list(
+        out, cohort, HRF_SLIDE_FAILED, c->failed, "Failed",
+        "at the precisions that the reason names, at all where it names none; in no figure of "
+        "those");
     state_list(out, cohort, HRF_SLIDE_PENDING, c->pending, "Pending",
                "the run is not finished; in no figure above");
     state_list(out, cohort, HRF_SLIDE_NO_TISSUE, c->no_tissue, "No tissue",
-               "score 0, called negative, counted in the figures");
+               "nothing was scored; in no figure above");
     state_list(out, cohort, HRF_SLIDE_EXCLUDED, c->excluded, "Excluded",
                "by the workflow; in no figure above");
 }

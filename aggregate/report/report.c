@@ -244,8 +244,7 @@ static enum hrf_status write_slide(const struct writer *w, size_t index, struct 
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_outlines) outlines = NULL;
     for (size_t p = 0; p < w->cohort->n_precisions; p++) {
-        /* A slide without tissue has a score, but no patches to list or show. */
-        bool scored = slide->state == HRF_SLIDE_DONE && slide->scores[p].known;
+        const bool scored = slide->scores[p].known;
         HRF_TRY(remove_stale(w, index, p, scored, err));
         if (!scored || !(w->wanted[FORM_CSV] || w->wanted[FORM_GEOJSON] || w->wanted[FORM_HEATMAP]))
             continue;

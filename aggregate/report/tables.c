@@ -23,24 +23,41 @@ enum hrf_status hrf_report_check_scores(const struct hrf_cohort *cohort,
     return HRF_OK;
 }
 
+/* A comma, and the number unless it is none. */
+static void next_number(struct hrf_out *out, double value)
+{
+    hrf_out_adds(out, ",");
+    if (!isnan(value))
+        hrf_out_number(out, value);
+}
+
+static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
+                      const struct hrf_cohort_slide *slide, size_t precision)
+{
+    const struct hrf_cohort_score *score = &slide->scores[precision];
+    const char *reason = NULL;
+    const enum hrf_slide_state state = hrf_cohort_outcome(slide, precision, &reason);
+    const bool has_truth = slide->truth != HRF_TRUTH_UNKNOWN;
+    hrf_out_csv(out, slide->name);
+    hrf_out_adds(out, ",");
+    hrf_out_csv(out, score->known ? hrf_cohort_label(cohort, score->positive) : "");
+    next_number(out, score->known ? score->value : (double)NAN);
+    hrf_out_addf(out, ",%s,", cohort->precisions[precision].name);
+    hrf_out_csv(out, has_truth ? hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE) : "");
+    hrf_out_addf(out, ",%s,", hrf_cohort_state_word(state));
+    hrf_out_csv(out, reason != NULL ? reason : "");
+    hrf_out_adds(out, "\n");
+}
+
 enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
                                   struct hrf_error *err)
 {
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    hrf_out_adds(out, "slide,label,score,precision\n");
+    hrf_out_adds(out, "slide,label,score,precision,truth,state,reason\n");
     for (size_t p = 0; p < cohort->n_precisions; p++)
-        for (size_t i = 0; i < cohort->n_slides; i++) {
-            const struct hrf_cohort_slide *slide = &cohort->slides[i];
-            if (!slide->scores[p].known)
-                continue;
-            hrf_out_csv(out, slide->name);
-            hrf_out_adds(out, ",");
-            hrf_out_csv(out, hrf_cohort_label(cohort, slide->scores[p].positive));
-            hrf_out_adds(out, ",");
-            hrf_out_number(out, slide->scores[p].value);
-            hrf_out_addf(out, ",%s\n", cohort->precisions[p].name);
-        }
+        for (size_t i = 0; i < cohort->n_slides; i++)
+            label_row(out, cohort, &cohort->slides[i], p);
     return hrf_out_commit(out, err);
 }
 
@@ -52,14 +69,6 @@ static const char study_columns[] =
     "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
     "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
     "patch\n";
-
-/* A comma, and the number unless it is none. */
-static void next_number(struct hrf_out *out, double value)
-{
-    hrf_out_adds(out, ",");
-    if (!isnan(value))
-        hrf_out_number(out, value);
-}
 
 static void next_count(struct hrf_out *out, int64_t value, bool known)
 {

@@ -20,8 +20,9 @@ HRF_CHECKED enum hrf_status hrf_report_check_scores(const struct hrf_cohort *coh
                                                     const struct hrf_scores *scores,
                                                     struct hrf_error *err);
 
-/* `slide,label,score,precision`: the slides that have a score, precision by precision, in cohort
- * order. RFC 4180 quoting, lines ended by \n. */
+/* `slide,label,score,precision,truth,state,reason`: every slide, precision by precision, in cohort
+ * order. label and score are empty where there is no score, truth where it is not known. RFC 4180
+ * quoting, lines ended by \n. */
 HRF_CHECKED enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
                                               struct hrf_error *err);
 /* One line a precision: what it costs against the reference and what it gains. A figure that

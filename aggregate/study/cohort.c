@@ -13,8 +13,10 @@ static void free_text(const char *text)
     hrf_free(memory);
 }
 
-static void release_slide(struct hrf_cohort_slide *slide)
+static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
 {
+    for (size_t i = 0; slide->scores != NULL && i < n_precisions; i++)
+        hrf_free(slide->scores[i].failure);
     hrf_free(slide->name);
     hrf_free(slide->path);
     hrf_free(slide->file_name);
@@ -70,7 +72,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
     for (size_t i = 0; cohort->classes != NULL && i < cohort->n_classes; i++)
         hrf_free(cohort->classes[i]);
     for (size_t i = 0; cohort->slides != NULL && i < cohort->n_slides; i++)
-        release_slide(&cohort->slides[i]);
+        release_slide(&cohort->slides[i], cohort->n_precisions);
     for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++)
         release_precision(&cohort->precisions[i]);
     for (size_t i = 0; cohort->provenance != NULL && i < cohort->n_provenance; i++) {
@@ -269,6 +271,19 @@ enum hrf_status hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t prec
                                          .n_classes = (size_t)scores->n_classes,
                                          .positive = cohort->positive };
     return hrf_difference_add(&cohort->precisions[precision].difference, slide, &p, err);
+}
+
+enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,
+                                        const char **reason)
+{
+    const struct hrf_cohort_score *score = &slide->scores[precision];
+    *reason = score->failure;
+    if (score->failure != NULL)
+        return HRF_SLIDE_FAILED;
+    if (score->known)
+        return HRF_SLIDE_DONE;
+    *reason = slide->reason;
+    return slide->state == HRF_SLIDE_DONE ? HRF_SLIDE_PENDING : slide->state;
 }
 
 const char *hrf_cohort_state_word(enum hrf_slide_state state)

@@ -68,10 +68,12 @@ struct hrf_reliability_bin {
     double score_sum;
 };
 
+/* A slide at one precision. */
 struct hrf_cohort_score {
-    bool known;
+    bool known; /* it has a score: */
     double value;
     bool positive;
+    char *failure; /* why there is no score, or why its files could not be written; NULL = none */
 };
 
 struct hrf_cohort_slide {
@@ -131,7 +133,8 @@ struct hrf_cohort_precision {
     struct hrf_figure slide_accuracy;
     struct hrf_confusion confusion; /* over the n_labelled slides */
     size_t n_labelled;              /* scored slides with a truth */
-    size_t *flips;                  /* indices of slides labelled otherwise than the reference */
+    size_t n_unscored; /* slides with a truth that have no score, those that are excluded apart */
+    size_t *flips;     /* indices of slides labelled otherwise than the reference */
     size_t n_flips;
     /* Indices into difference.flips, the largest difference first. */
     size_t top_flips[HRF_TOP_FLIPS];
@@ -190,13 +193,15 @@ HRF_CHECKED enum hrf_status hrf_cohort_load(struct hrf_store *store,
                                             struct hrf_cohort **out, struct hrf_error *err);
 
 /* One slide's score at one precision from its stored patch scores; it is not put into the
- * store. A slide whose tile plan has no patches (no tissue) scores 0 and is negative, with
- * n_patches 0 as the mark. HRF_E_USER when a shard is missing. */
+ * store. HRF_E_USER when there is none: a slide without patches, a shard that is missing. */
 HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
                                                 const struct hrf_aggregate_params *params,
                                                 int64_t slide_id, const char *precision,
                                                 struct hrf_slide_score *out, struct hrf_error *err);
 
+/* Where a slide stands at one precision, and why (borrowed; NULL = nothing to say). */
+enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,
+                                        const char **reason);
 /* "pending", "done", "failed", "no_tissue", "excluded": the words of report.json. */
 const char *hrf_cohort_state_word(enum hrf_slide_state state);
 /* The word for a label in labels.csv and on the page: the positive class; the other class when

@@ -143,11 +143,13 @@ static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, st
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
     if (items == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
-    p->n_labelled = 0;
+    p->n_labelled = p->n_unscored = 0;
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         const struct hrf_cohort_score *score = &slide->scores[index];
-        if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
+        const bool has_truth = slide->truth != HRF_TRUTH_UNKNOWN;
+        p->n_unscored += has_truth && !score->known && slide->state != HRF_SLIDE_EXCLUDED;
+        if (!score->known || !has_truth)
             continue;
         items[p->n_labelled++] = (struct hrf_labelled){ score->value,
                                                         slide->truth == HRF_TRUTH_POSITIVE };

@@ -2,6 +2,7 @@
 #include "aggregate/study/cohort.h"
 
 #include "base/path.h"
+#include "schema/store/tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +82,12 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
     return HRF_OK;
 }
 
+/* Scores of some precisions may be there where others failed. */
+static bool has_ended(enum hrf_slide_state state)
+{
+    return state == HRF_SLIDE_DONE || state == HRF_SLIDE_FAILED;
+}
+
 static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *cohort,
                                   const struct hrf_slide_row *row, struct hrf_cohort_slide *slide,
                                   struct hrf_error *err)
@@ -90,7 +97,23 @@ static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *co
         return HRF_OK;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_TRY(load_plan(store, slide, &plan, err));
-    return row->state == HRF_SLIDE_DONE ? load_patches(store, cohort, slide, plan, err) : HRF_OK;
+    return has_ended(row->state) ? load_patches(store, cohort, slide, plan, err) : HRF_OK;
+}
+
+/* Why a slide that failed has no score at a precision. */
+static enum hrf_status load_failure(struct hrf_store *store, const struct hrf_cohort *cohort,
+                                    size_t index, struct hrf_cohort_slide *slide,
+                                    struct hrf_error *err)
+{
+    enum hrf_slide_state state;
+    struct hrf_cohort_score *score = &slide->scores[index];
+    if (slide->state != HRF_SLIDE_FAILED || score->known)
+        return HRF_OK;
+    HRF_TRY(hrf_store_slide_outcome(store, slide->id, cohort->precisions[index].name, &state,
+                                    &score->failure, err));
+    if (score->failure == NULL) /* it is no task's: the file is not there, no score can be made */
+        score->failure = hrf_strdup(slide->reason != NULL ? slide->reason : "no reason given");
+    return score->failure != NULL ? HRF_OK : no_memory(slide->name, err);
 }
 
 static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_cohort *cohort,
@@ -100,15 +123,16 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
     size_t n = 0, at = 0;
     HRF_TRY(hrf_store_get_slide_scores(store, cohort->precisions[index].name, &scores, &n, err));
     /* Both are in slide order; a score may belong to a slide that has since left the cohort or
-     * become excluded or failed. */
+     * become excluded. */
     for (size_t i = 0; i < cohort->n_slides; i++) {
         struct hrf_cohort_slide *slide = &cohort->slides[i];
         while (at < n && scores[at].slide_id < slide->id)
             at++;
-        bool scored = slide->state == HRF_SLIDE_DONE || slide->state == HRF_SLIDE_NO_TISSUE;
-        if (scored && at < n && scores[at].slide_id == slide->id)
-            slide->scores[index] = (struct hrf_cohort_score){ true, scores[at].score,
-                                                              scores[at].positive };
+        if (has_ended(slide->state) && at < n && scores[at].slide_id == slide->id)
+            slide->scores[index] = (struct hrf_cohort_score){ .known = true,
+                                                              .value = scores[at].score,
+                                                              .positive = scores[at].positive };
+        HRF_TRY(load_failure(store, cohort, index, slide, err));
     }
     return HRF_OK;
 }
@@ -170,10 +194,10 @@ enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
     int n = snprintf(score.precision, sizeof score.precision, "%s", precision);
     if (n < 0 || (size_t)n >= sizeof score.precision)
         return hrf_error_set(err, HRF_E_USER, "'%s' is not the name of a precision", precision);
-    if (plan->n_patches > 0) {
-        HRF_TRY(score_patches(store, params, plan, slide_id, precision, &score.score, err));
-        score.positive = score.score >= params->threshold;
-    }
+    if (plan->n_patches == 0)
+        return hrf_error_set(err, HRF_E_USER, "a slide without patches has no score");
+    HRF_TRY(score_patches(store, params, plan, slide_id, precision, &score.score, err));
+    score.positive = score.score >= params->threshold;
     *out = score;
     return HRF_OK;
 }

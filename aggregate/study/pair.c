@@ -62,9 +62,11 @@ static void matches_release(struct matches *matches)
     hrf_free(matches->items);
 }
 
+/* A tiled slide that failed at one precision may have scores at the others. */
 static bool has_ended(const struct hrf_slide_row *row)
 {
-    return row->state == HRF_SLIDE_DONE || row->state == HRF_SLIDE_NO_TISSUE;
+    return row->state == HRF_SLIDE_DONE || row->state == HRF_SLIDE_NO_TISSUE ||
+           (row->state == HRF_SLIDE_FAILED && row->tile_plan_hash != NULL);
 }
 
 static const struct hrf_slide_row *find_slide(const struct hrf_slide_rows *rows, const char *name)
@@ -251,8 +253,9 @@ static enum hrf_status score_slide(struct hrf_pair *pair, const struct hrf_pair_
             runs[side].store, runs[0].params, match->rows[side]->id,
             runs[side].params->precisions[i - side * n_first], &score, &why);
         if (status == HRF_OK)
-            pair->cohort->slides[slide].scores[i] = (struct hrf_cohort_score){ true, score.score,
-                                                                               score.positive };
+            pair->cohort->slides[slide].scores[i] = (struct hrf_cohort_score){
+                .known = true, .value = score.score, .positive = score.positive
+            };
         else if (status != HRF_E_USER)
             return hrf_error_set(err, status, "%s", why.text);
     }

@@ -189,9 +189,9 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     if (slide->calibrates)
         return HRF_OK;
     if (plan->n_patches == 0) {
+        const char *why = plan->warning != NULL ? plan->warning : "no patch holds enough tissue";
         slide->state = HRF_SLIDE_NO_TISSUE;
-        HRF_TRY(hrf_store_set_slide_state(run->store, slide_id, HRF_SLIDE_NO_TISSUE, plan->warning,
-                                          err));
+        HRF_TRY(hrf_store_set_slide_state(run->store, slide_id, HRF_SLIDE_NO_TISSUE, why, err));
         return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, NULL, 0, err);
     }
     HRF_AUTO_FREE struct hrf_task_row *rows = NULL;

@@ -8,6 +8,7 @@
 #include "orchestrator/run/params.h"
 #include "orchestrator/run/run.h"
 #include "schema/record/calibration.h"
+#include "schema/store/tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,29 +54,61 @@ static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_stor
     return HRF_OK;
 }
 
+/* The slide's score at one precision. What cannot be scored is that precision's failure, added to
+ * `failures`; a lack of memory or of room is the run's. */
+static enum hrf_status aggregate_precision(struct hrf_store *store, const struct params *p,
+                                           const struct hrf_slide_row *slide, const char *precision,
+                                           struct hrf_strbuf *failures, struct hrf_error *err)
+{
+    struct hrf_slide_score score;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_slide_state state;
+    HRF_AUTO_FREE char *reason = NULL;
+    HRF_TRY(hrf_store_slide_outcome(store, slide->id, precision, &state, &reason, err));
+    if (state != HRF_SLIDE_DONE)
+        return HRF_OK;
+    const enum hrf_status status = hrf_aggregate_slide(store, &p->aggregate, slide->id, precision,
+                                                       &score, &why);
+    if (status == HRF_OK)
+        return hrf_store_put_slide_score(store, &score, err);
+    if (status != HRF_E_USER)
+        return hrf_error_set(err, status, "slide '%s' in %s: %s", slide->name, precision, why.text);
+    hrf_strbuf_addf(failures, "%s%s: %s", failures->length > 0 ? "; " : "", precision, why.text);
+    return HRF_OK;
+}
+
+/* Scores a slide at every precision that it was inferred at, and says anew where it stands: a
+ * failure of an earlier report may be mended. */
+static enum hrf_status aggregate_slide(struct hrf_store *store, const struct params *p,
+                                       const struct hrf_slide_row *slide, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) failures = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *reason = NULL;
+    enum hrf_slide_state state;
+    const bool has_ended = slide->state == HRF_SLIDE_DONE || slide->state == HRF_SLIDE_FAILED;
+    if (!has_ended || slide->tile_plan_hash == NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_store_slide_outcome(store, slide->id, NULL, &state, &reason, err));
+    if (reason != NULL)
+        hrf_strbuf_adds(&failures, reason);
+    for (size_t k = 0; k < p->aggregate.n_precisions; k++)
+        HRF_TRY(aggregate_precision(store, p, slide, p->precisions[k], &failures, err));
+    HRF_TRY(hrf_strbuf_status(&failures, err));
+    if (failures.length > 0)
+        state = HRF_SLIDE_FAILED;
+    return hrf_store_set_slide_state(store, slide->id, state,
+                                     failures.length > 0 ? failures.text : NULL, err);
+}
+
 static enum hrf_status aggregate(struct hrf_store *store, const struct params *p,
                                  struct hrf_error *err)
 {
-    struct hrf_slide_rows slides;
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
-    enum hrf_status status = hrf_store_clear_slide_scores(store, NULL, err);
-    for (size_t i = 0; i < slides.n_items && status == HRF_OK; i++) {
-        enum hrf_slide_state state = slides.items[i].state;
-        if (state != HRF_SLIDE_DONE && state != HRF_SLIDE_NO_TISSUE)
-            continue;
-        for (size_t k = 0; k < p->aggregate.n_precisions && status == HRF_OK; k++) {
-            struct hrf_slide_score score;
-            status = hrf_aggregate_slide(store, &p->aggregate, slides.items[i].id, p->precisions[k],
-                                         &score, err);
-            if (status != HRF_OK)
-                status = hrf_error_wrap(err, status, "slide '%s' in %s", slides.items[i].name,
-                                        p->precisions[k]);
-            else
-                status = hrf_store_put_slide_score(store, &score, err);
-        }
-    }
-    hrf_slide_rows_release(&slides);
-    return status;
+    HRF_TRY(hrf_store_clear_slide_scores(store, NULL, err));
+    for (size_t i = 0; i < slides.n_items; i++)
+        HRF_TRY(aggregate_slide(store, p, &slides.items[i], err));
+    return HRF_OK;
 }
 
 static enum hrf_status timed_phase(struct hrf_store *store, const char *name, double start,

@@ -149,23 +149,20 @@ static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
     if (run_waits_for_calibration(run)) /* more tasks are to come */
         return HRF_OK;
     HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
-    HRF_AUTO_FREE const char **broken = hrf_calloc(n + 1, sizeof *broken);
-    if (open_tasks == NULL || broken == NULL)
+    if (open_tasks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to settle the slides");
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *task = &run->tasks.items[i];
         open_tasks[task->slide_id] += task->state == HRF_TASK_PENDING ||
                                       task->state == HRF_TASK_RUNNING;
-        if (task->state == HRF_TASK_BROKEN && broken[task->slide_id] == NULL)
-            broken[task->slide_id] = task->reason != NULL ? task->reason : "unknown";
     }
     for (size_t i = 0; i < n; i++) {
         struct hrf_slide_row *slide = &run->slides.items[i];
         if (slide->state != HRF_SLIDE_PENDING || open_tasks[slide->id] > 0)
             continue;
-        slide->state = broken[slide->id] != NULL ? HRF_SLIDE_FAILED : HRF_SLIDE_DONE;
-        HRF_TRY(
-            hrf_store_set_slide_state(run->store, slide->id, slide->state, broken[slide->id], err));
+        HRF_AUTO_FREE char *reason = NULL;
+        HRF_TRY(hrf_store_slide_outcome(run->store, slide->id, NULL, &slide->state, &reason, err));
+        HRF_TRY(hrf_store_set_slide_state(run->store, slide->id, slide->state, reason, err));
     }
     return HRF_OK;
 }

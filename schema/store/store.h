@@ -61,7 +61,7 @@ void hrf_slide_rows_release(struct hrf_slide_rows *rows);
 struct hrf_slide_score {
     int64_t slide_id;
     char precision[8];
-    double score;  /* NaN: none (no tissue: the score is 0 and `label` says negative) */
+    double score;  /* NaN: none */
     bool positive; /* score >= threshold */
     int64_t n_patches;
 };

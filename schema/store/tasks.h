@@ -51,6 +51,14 @@ HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_
 /* Every task, in (kind, slide, precision, first patch) order. */
 HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
                                                 struct hrf_error *err);
+/* Where a slide stands by its tasks: PENDING while one is open (with a `precision` also while it
+ * has none to infer), else FAILED when one failed for good, else DONE. `precision` NULL: at all of
+ * them, and a reason that not all of them share follows the names of those that it is of ("fp16:
+ * ..."). *reason is heap with FAILED, else NULL. */
+HRF_CHECKED enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_id,
+                                                    const char *precision,
+                                                    enum hrf_slide_state *state, char **reason,
+                                                    struct hrf_error *err);
 /* Of a task that ended for want of time or memory. */
 HRF_CHECKED enum hrf_status hrf_store_set_task_levels(struct hrf_store *store, int64_t task_id,
                                                       int64_t time_level, int64_t memory_level,

@@ -54,7 +54,7 @@ END
 report() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1])); assert eval(sys.argv[2]), v' "$1/report/report.json" "$2" || fail "not so: $2"; }
 expect_code 3 "$flow" run "$scratch/own.yaml" --out "$scratch/own1"
 report "$scratch/own1" 'v["calibration"]["sample_of"] == "calibrate.slides" and v["slides"]["total"] == 4 and not v["calibration"]["cached"]'
-[ "$(cut -d, -f1 "$scratch/own1/results/labels.csv" | sort -u | tr '\n' ' ')" = "slide test_001 test_002 test_003 " ] || fail "labels.csv has other slides"
+[ "$(cut -d, -f1 "$scratch/own1/results/labels.csv" | sort -u | tr '\n' ' ')" = "slide test_001 test_002 test_003 test_004 " ] || fail "labels.csv has other slides"
 [ "$(sqlite3 "$scratch/own1/run.db" 'SELECT min(slide_id) FROM task WHERE kind=2')" -gt 4 ] || fail "the cohort was sampled"
 cp "$scratch/own/testing/images/test_001.tif" "$scratch/fifth.tif"
 ln -s "$scratch/own/testing/images/test_002.tif" "$scratch/both.tif"

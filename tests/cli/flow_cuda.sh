@@ -19,7 +19,7 @@ python3 - "$scratch" <<'END'
 import csv, json, sys
 def labels(run, precision):
     rows = csv.DictReader(open(f"{sys.argv[1]}/{run}/results/labels.csv"))
-    return {r["slide"]: (r["label"], float(r["score"])) for r in rows if r["precision"] == precision}
+    return {r["slide"]: (r["label"], float(r["score"])) for r in rows if r["precision"] == precision and r["score"]}
 cpu, gpu, low = labels("cpu", "fp32"), labels("cuda", "tf32"), labels("cuda", "int8")
 assert cpu and set(cpu) == set(gpu) == set(low), (cpu, gpu, low)
 for slide, (label, score) in cpu.items():

@@ -21,7 +21,7 @@ many() { # FILE RANKS LAYOUT OPTION...
 same_scores() { # DIR: to 1e-5
     /usr/bin/python3 - "$scratch/$1/labels.csv" "$scratch/many/results/labels.csv" <<'END' || fail "$number ranks, $layout: other scores"
 import csv, sys
-one, other = ([(r["slide"], r["label"], float(r["score"])) for r in csv.DictReader(open(f))] for f in sys.argv[1:])
+one, other = ([(r["slide"], r["label"], float(r["score"])) for r in csv.DictReader(open(f)) if r["score"]] for f in sys.argv[1:])
 assert [r[:2] for r in one] == [r[:2] for r in other]
 assert all(abs(a[2] - b[2]) <= 1e-5 for a, b in zip(one, other)), (one, other)
 END

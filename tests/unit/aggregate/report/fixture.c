@@ -265,9 +265,9 @@ static void score_slide(const struct fixture *fixture, size_t i)
     copy_plan(&cohort->slides[i], plan);
     for (size_t p = 0; p < cohort->n_precisions; p++) {
         struct hrf_cohort_score *score = &cohort->slides[i].scores[p];
-        score->known = true;
         if (plan->n_patches == 0)
             continue;
+        score->known = true;
         MUST(source->scores(source->context, i, p, &scores[p], err));
         MUST(hrf_cohort_add_scores(&cohort->precisions[p], scores[p], err));
         MUST(hrf_cohort_add_difference(cohort, p, i, plan, scores[p], scores[0], err));

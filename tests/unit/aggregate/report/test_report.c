@@ -168,7 +168,8 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     HRF_AUTO_FREE char *left = hrf_path_join(g.directory,
                                              "results/int8/heatmaps/test_004.png.tmp.4321.17");
     assert_int_equal(hrf_file_write_atomic(left, "x", 1, NULL), HRF_OK);
-    g.cohort->slides[4].state = HRF_SLIDE_FAILED;
+    g.cohort->slides[6].state = HRF_SLIDE_FAILED;
+    g.cohort->slides[6].scores[0].known = g.cohort->slides[6].scores[1].known = false;
     struct hrf_report_options fewer = everything;
     fewer.geojson = false;
     write_report(&g, &fewer);

@@ -1,6 +1,7 @@
 /* The cohort's figures by value, and the way from a real store's records to them. */
 #include "aggregate/study/cohort.h"
 
+#include "schema/store/tasks.h"
 #include "tests/unit/aggregate/study/stored.h"
 #include "tests/unit/unit.h"
 
@@ -40,8 +41,9 @@ static struct hrf_cohort *cohort_by_hand(const struct by_hand *slides, size_t n)
         const double scores[] = { slides[i].fp32, slides[i].int8 };
         for (size_t p = 0; p < 2; p++)
             if (!isnan(scores[p]))
-                slide->scores[p] = (struct hrf_cohort_score){ true, scores[p],
-                                                              scores[p] >= params.threshold };
+                slide->scores[p] = (struct hrf_cohort_score){
+                    .known = true, .value = scores[p], .positive = scores[p] >= params.threshold
+                };
     }
     MUST(hrf_cohort_finish(cohort, err));
     return cohort;
@@ -52,22 +54,24 @@ static void figures_by_value(void **state)
     (void)state;
     static const struct by_hand slides[] = {
         { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.9, 0.9 },
-        { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.6, 0.4 },      /* flips */
-        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.7, 0.3 },      /* flips */
-        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_NO_TISSUE, 0.0, 0.0 }, /* counts */
-        { HRF_TRUTH_UNKNOWN, HRF_SLIDE_DONE, 0.8, 0.8 },       /* counts for flips only */
+        { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.6, 0.4 }, /* flips */
+        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.7, 0.3 }, /* flips */
+        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.0, 0.0 },
+        { HRF_TRUTH_NEGATIVE, HRF_SLIDE_NO_TISSUE, NAN, NAN },
+        { HRF_TRUTH_UNKNOWN, HRF_SLIDE_DONE, 0.8, 0.8 }, /* counts for flips only */
         { HRF_TRUTH_POSITIVE, HRF_SLIDE_FAILED, NAN, NAN },
         { HRF_TRUTH_POSITIVE, HRF_SLIDE_EXCLUDED, NAN, NAN },
         { HRF_TRUTH_POSITIVE, HRF_SLIDE_PENDING, NAN, NAN },
     };
-    struct hrf_cohort *cohort = cohort_by_hand(slides, 8);
+    struct hrf_cohort *cohort = cohort_by_hand(slides, 9);
     const struct hrf_cohort_counts *counts = &cohort->counts;
-    assert_int_equal(counts->total, 8);
-    assert_int_equal(counts->done, 4);
+    assert_int_equal(counts->total, 9);
+    assert_int_equal(counts->done, 5);
     assert_int_equal(counts->no_tissue + counts->failed + counts->excluded + counts->pending, 4);
     const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
     const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
     assert_int_equal(fp32->n_labelled, 4);
+    assert_int_equal(fp32->n_unscored, 3); /* no tissue, failed, pending: of the labelled ones */
     assert_true(fp32->slide_auc.value == 0.75); /* 0.9 beats both, 0.6 beats one of two */
     assert_true(int8->slide_auc.value == 1.0);
     assert_true(fp32->slide_accuracy.value == 0.75); /* 0.7 is wrong */
@@ -224,17 +228,54 @@ static void a_slide_is_scored_from_its_shards(void **state)
     assert_string_equal(score.precision, "fp32");
     MUST(hrf_aggregate_slide(s->store, &params, 2, "int8", &score, err));
     assert_true(score.score == 0.25 && !score.positive);
-    MUST(hrf_aggregate_slide(s->store, &params, 3, "fp32", &score, err)); /* no tissue */
-    assert_true(score.score == 0.0 && !score.positive);
-    assert_int_equal(score.n_patches, 0);
+    assert_int_equal(hrf_aggregate_slide(s->store, &params, 3, "fp32", &score, NULL), HRF_E_USER);
     assert_int_equal(hrf_aggregate_slide(s->store, &params, 4, "fp32", &score, NULL), HRF_E_USER);
     assert_int_equal(hrf_aggregate_slide(s->store, &params, 1, "fp16", &score, NULL), HRF_E_USER);
+}
+
+/* Slide 2 again, with int8's second shard given up: its fp32 stands. */
+static void a_failure_of_one_precision_leaves_the_others(void **state)
+{
+    struct stored *s = *state;
+    static const char *const why = "the model gives patch 2 the probability NaN";
+    struct hrf_task_rows tasks = { 0 };
+    MUST(hrf_store_get_tasks(s->store, &tasks, err));
+    int64_t broken = 0;
+    for (size_t i = 0; i < tasks.n_items; i++)
+        if (tasks.items[i].slide_id == 2 && strcmp(tasks.items[i].precision, "int8") == 0)
+            broken = tasks.items[i].id; /* the last shard */
+    hrf_task_rows_release(&tasks);
+    MUST(hrf_store_set_task(s->store, broken, HRF_TASK_BROKEN, 1, why, err));
+    enum hrf_slide_state outcome;
+    HRF_AUTO_FREE char *reason = NULL;
+    MUST(hrf_store_slide_outcome(s->store, 2, NULL, &outcome, &reason, err));
+    assert_int_equal(outcome, HRF_SLIDE_FAILED);
+    assert_string_equal(reason, "int8: the model gives patch 2 the probability NaN");
+    MUST(hrf_store_set_slide_state(s->store, 2, outcome, reason, err));
+    struct hrf_slide_score score;
+    MUST(hrf_aggregate_slide(s->store, &params, 2, "fp32", &score, err));
+    MUST(hrf_store_put_slide_score(s->store, &score, err));
+    struct hrf_cohort *cohort = NULL;
+    MUST(hrf_cohort_load(s->store, &params, &cohort, err));
+    const struct hrf_cohort_slide *slide = &cohort->slides[1];
+    const char *said;
+    assert_true(slide->scores[0].known && slide->scores[0].value == 0.25);
+    assert_int_equal(hrf_cohort_outcome(slide, 0, &said), HRF_SLIDE_DONE);
+    assert_null(said);
+    assert_false(slide->scores[1].known);
+    assert_int_equal(hrf_cohort_outcome(slide, 1, &said), HRF_SLIDE_FAILED);
+    assert_string_equal(said, why);
+    assert_int_equal(cohort->precisions[0].n_patches, 6);
+    assert_int_equal(cohort->precisions[1].n_patches, 3);
+    assert_int_equal(hrf_cohort_outcome(&cohort->slides[2], 0, &said), HRF_SLIDE_NO_TISSUE);
+    assert_string_equal(said, "no tissue");
+    hrf_cohort_destroy(cohort);
 }
 
 static void the_cohort_is_what_the_store_says(void **state)
 {
     struct stored *s = *state;
-    for (int64_t slide = 1; slide <= 3; slide++)
+    for (int64_t slide = 1; slide <= 2; slide++)
         for (size_t p = 0; p < 2; p++) {
             struct hrf_slide_score score;
             MUST(hrf_aggregate_slide(s->store, &params, slide, precisions[p], &score, err));
@@ -277,6 +318,8 @@ int main(void)
         cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(senseless_params_are_refused),
         cmocka_unit_test_setup_teardown(a_slide_is_scored_from_its_shards, open_store, close_store),
+        cmocka_unit_test_setup_teardown(a_failure_of_one_precision_leaves_the_others, open_store,
+                                        close_store),
         cmocka_unit_test_setup_teardown(the_cohort_is_what_the_store_says, open_store, close_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -294,6 +294,61 @@ static void a_tick_is_whole_or_not_at_all_when_the_process_dies(void **state)
     }
 }
 
+/* "-": none. */
+static void stands(struct hrf_store *store, const char *precision, enum hrf_slide_state wanted,
+                   const char *wanted_reason)
+{
+    enum hrf_slide_state state;
+    HRF_AUTO_FREE char *reason = NULL;
+    assert_int_equal(hrf_store_slide_outcome(store, 1, precision, &state, &reason, NULL), HRF_OK);
+    assert_int_equal(state, wanted);
+    assert_string_equal(reason != NULL ? reason : "-", wanted_reason);
+}
+
+static void set_all(struct hrf_store *store, const struct hrf_task_rows *tasks,
+                    const enum hrf_task_state states[4], const char *const reasons[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(
+            hrf_store_set_task(store, tasks->items[i].id, states[i], 1, reasons[i], NULL), HRF_OK);
+}
+
+/* In the order of the store: bf16, fp16, fp16's second shard, fp32. */
+static void a_slide_stands_where_its_tasks_leave_it(void **state)
+{
+    (void)state;
+    const enum hrf_task_state OPEN = HRF_TASK_PENDING, DONE = HRF_TASK_FINISHED,
+                              BAD = HRF_TASK_BROKEN;
+    struct hrf_task_row wanted[4] = { fixture_task(HRF_TASK_INFER, 1, "bf16", 0, 15, 'a'),
+                                      fixture_task(HRF_TASK_INFER, 1, "fp16", 0, 10, 'b'),
+                                      fixture_task(HRF_TASK_INFER, 1, "fp16", 10, 5, 'c'),
+                                      fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 15, 'd') };
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    stands(store, NULL, HRF_SLIDE_DONE, "-"); /* nothing is left to do */
+    stands(store, "fp32", HRF_SLIDE_PENDING, "-");
+    plan(store, wanted, 4);
+    HRF_AUTO_RELEASE(hrf_task_rows) tasks = tasks_of(store);
+    const char *const none[4] = { NULL };
+    set_all(store, &tasks, (enum hrf_task_state[4]){ DONE, DONE, OPEN, DONE }, none);
+    stands(store, NULL, HRF_SLIDE_PENDING, "-");
+    stands(store, "fp16", HRF_SLIDE_PENDING, "-");
+    stands(store, "fp32", HRF_SLIDE_DONE, "-");
+    set_all(store, &tasks, (enum hrf_task_state[4]){ DONE, BAD, BAD, DONE },
+            (const char *const[4]){ NULL, "NaN", "inf", NULL });
+    stands(store, NULL, HRF_SLIDE_FAILED, "fp16: NaN");
+    stands(store, "fp16", HRF_SLIDE_FAILED, "NaN");
+    stands(store, "bf16", HRF_SLIDE_DONE, "-");
+    set_all(store, &tasks, (enum hrf_task_state[4]){ BAD, BAD, DONE, DONE },
+            (const char *const[4]){ "NaN", "NaN", NULL, NULL });
+    stands(store, NULL, HRF_SLIDE_FAILED, "bf16, fp16: NaN");
+    set_all(store, &tasks, (enum hrf_task_state[4]){ BAD, DONE, BAD, BAD },
+            (const char *const[4]){ "cut", "cut", "cut", "cut" });
+    stands(store, NULL, HRF_SLIDE_FAILED, "cut"); /* it is of no one precision */
+    set_all(store, &tasks, (enum hrf_task_state[4]){ BAD, BAD, DONE, BAD },
+            (const char *const[4]){ "cut", "NaN", NULL, NULL });
+    stands(store, NULL, HRF_SLIDE_FAILED, "bf16: cut; fp16: NaN; fp32: no reason given");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make, fixture_remove)
@@ -306,6 +361,7 @@ int main(void)
         TEST(attempts_and_events_come_back_in_order),
         TEST(a_living_owner_is_named_and_a_dead_one_is_followed),
         TEST(an_owner_of_another_host_is_watched_before_it_is_followed),
+        TEST(a_slide_stands_where_its_tasks_leave_it),
         TEST(a_writer_that_was_taken_over_writes_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

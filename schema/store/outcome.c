@@ -1,0 +1,125 @@
+/* outcome.c - where a slide stands by its tasks, at one precision or at all of them. */
+#include "base/strbuf.h"
+#include "schema/store/store_private.h"
+#include "schema/store/tasks.h"
+
+#include <string.h>
+
+/* What the tasks of a slide come to, read in the order of precisions. */
+struct tally {
+    int64_t n_open, n_failed, n_infer;
+    char precision[8];       /* of the row before; "" before the first */
+    int64_t n_precisions;    /* seen so far */
+    bool is_told;            /* a reason of the present precision is taken already */
+    struct hrf_strbuf names; /* precisions that failed for `reason`: "bf16, fp16" */
+    int64_t n_names;
+    char *reason;           /* heap */
+    struct hrf_strbuf text; /* what is told of reasons before that one */
+};
+
+static void tally_release(struct tally *t)
+{
+    hrf_strbuf_release(&t->names);
+    hrf_strbuf_release(&t->text);
+    hrf_free(t->reason);
+}
+
+/* Puts the reason that was collected behind the text. A reason that all precisions share, or that
+ * is of the tiling, stands alone. */
+static void tell(struct tally *t, bool is_last)
+{
+    const bool is_of_all = is_last && t->text.length == 0 && t->n_names == t->n_precisions;
+    if (t->reason == NULL)
+        return;
+    if (t->text.length > 0)
+        hrf_strbuf_adds(&t->text, "; ");
+    if (t->n_names > 0 && !is_of_all)
+        hrf_strbuf_addf(&t->text, "%s: ", t->names.text);
+    hrf_strbuf_adds(&t->text, t->reason);
+    hrf_strbuf_clear(&t->names);
+    t->n_names = 0;
+    hrf_free(t->reason);
+    t->reason = NULL;
+}
+
+/* The first failure of each precision counts. */
+static enum hrf_status add_failure(struct tally *t, sqlite3_stmt *s, struct hrf_error *err)
+{
+    bool no_memory = false;
+    HRF_AUTO_FREE char *reason = hrf_column_text(s, 3, &no_memory);
+    t->n_failed++;
+    if (t->is_told)
+        return HRF_OK;
+    t->is_told = true;
+    if (reason == NULL && !no_memory)
+        reason = hrf_strdup("no reason given");
+    if (reason == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the reason of a failure");
+    if (t->reason == NULL || strcmp(t->reason, reason) != 0) {
+        tell(t, false);
+        t->reason = reason;
+        reason = NULL;
+    }
+    if (t->precision[0] != '\0') {
+        hrf_strbuf_addf(&t->names, "%s%s", t->n_names > 0 ? ", " : "", t->precision);
+        t->n_names++;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status add_task(struct tally *t, sqlite3_stmt *s, struct hrf_error *err)
+{
+    const int state = sqlite3_column_int(s, 2);
+    if (sqlite3_column_int(s, 0) == HRF_TASK_INFER) {
+        char precision[sizeof t->precision];
+        hrf_column_copy(s, 1, precision, sizeof precision);
+        if (t->n_infer++ == 0 || strcmp(precision, t->precision) != 0) {
+            memcpy(t->precision, precision, sizeof precision);
+            t->n_precisions++;
+            t->is_told = false;
+        }
+    }
+    t->n_open += state == HRF_TASK_PENDING || state == HRF_TASK_RUNNING;
+    return state == HRF_TASK_BROKEN ? add_failure(t, s, err) : HRF_OK;
+}
+
+static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, const char *precision,
+                                   struct tally *t, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(
+        store,
+        "SELECT kind, precision, state, reason FROM task WHERE slide_id=?1 AND kind IN (0, 1) AND "
+        "(kind=0 OR ?2 IS NULL OR precision=?2) ORDER BY kind, precision, first_patch",
+        &s, err));
+    sqlite3_bind_int64(s, 1, slide_id);
+    hrf_bind_text(s, 2, precision);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    while (has_row) {
+        HRF_TRY(add_task(t, s, err));
+        HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    }
+    tell(t, true);
+    HRF_TRY(hrf_strbuf_status(&t->names, err));
+    return hrf_strbuf_status(&t->text, err);
+}
+
+enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_id,
+                                        const char *precision, enum hrf_slide_state *state,
+                                        char **reason, struct hrf_error *err)
+{
+    struct tally t = { .names = HRF_STRBUF_INIT, .text = HRF_STRBUF_INIT };
+    enum hrf_status status = count_tasks(store, slide_id, precision, &t, err);
+    const bool has_failed = status == HRF_OK && t.n_open == 0 && t.n_failed > 0;
+    char *text = has_failed ? hrf_strbuf_detach(&t.text) : NULL;
+    if (has_failed && text == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the reason of a failure");
+    if (status == HRF_OK) {
+        const bool is_open = t.n_open > 0 || (precision != NULL && t.n_infer == 0);
+        *state = has_failed ? HRF_SLIDE_FAILED : is_open ? HRF_SLIDE_PENDING : HRF_SLIDE_DONE;
+        *reason = text;
+    }
+    tally_release(&t);
+    return status;
+}
