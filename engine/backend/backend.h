@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "engine/ir/fused_pair.h"
 #include "engine/ir/graph.h"
 #include "engine/ir/resize.h"
 
@@ -46,27 +47,19 @@ struct hrf_kernel_call {
     void *workspace; /* at least workspace_bytes, aligned to HRF_BUFFER_ALIGNMENT */
 };
 
-/* Of two kernels that are to run together. */
-struct hrf_pair {
-    bool is_kept;     /* others read the first's output, too; if not, that may hold anything */
-    bool overlaps;    /* the second's output lies where the first's inputs do */
-    bool is_residual; /* the second adds to the first's output, in place; its image is another */
-};
-
 /* One node made ready for its shapes. Back ends put this first in a struct of their own. */
 struct hrf_kernel {
     enum hrf_status (*run)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                            struct hrf_error *err);
     void (*destroy)(struct hrf_kernel *kernel);
-    /* Both NULL, or: whether this kernel can run part by part together with `next`, whose only
-     * input, or residual, is this one's output, so that the second reads what is still in the
-     * caches; and that. The results are those of one after the other, but for what is not kept.
-     * Both calls have the same workspace. */
-    bool (*leads)(const struct hrf_kernel *kernel, const struct hrf_kernel *next,
-                  const struct hrf_pair *pair);
-    enum hrf_status (*run_both)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
-                                struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
-                                struct hrf_error *err);
+    /* Both NULL, or: whether this kernel can run fused with `next`, whose only input, or residual,
+     * is this one's output; and the run of both. The results are those of one after the other, but
+     * for what is not kept. Both calls have the same workspace. */
+    bool (*can_fuse)(const struct hrf_kernel *kernel, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair);
+    enum hrf_status (*run_fused)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err);
     const char *implementation; /* "brgconv:avx512_core", "winograd:avx512"; lives as the kernel */
     size_t workspace_bytes;     /* scratch that any other kernel may use before and after */
     size_t weight_bytes;        /* packed constants held by the kernel */

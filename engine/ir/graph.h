@@ -134,6 +134,11 @@ enum hrf_op {
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
+/* Ranks exchange messages there: no kernel computes it. */
+static inline bool hrf_op_communicates(enum hrf_op op)
+{
+    return op == HRF_OP_EXCHANGE || op == HRF_OP_ALL_REDUCE;
+}
 static inline bool hrf_op_is_unary(enum hrf_op op)
 {
     return op >= HRF_OP_RELU && op <= HRF_OP_SOFTSIGN;

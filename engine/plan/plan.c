@@ -224,11 +224,6 @@ static int compare_sizes(const void *a, const void *b)
     return u < v ? -1 : u > v; /* same array: a stable order */
 }
 
-static bool held_together(const struct hrf_buffer *a, const struct hrf_buffer *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
 /* Lowest offset at which `buffer` fits between the placed ones that are held with it. */
 static int64_t lowest_gap(struct hrf_buffer *const *placed, int32_t n,
                           const struct hrf_buffer *buffer)
@@ -238,7 +233,8 @@ static int64_t lowest_gap(struct hrf_buffer *const *placed, int32_t n,
         moved = false;
         for (int32_t i = 0; i < n; i++) {
             const struct hrf_buffer *other = placed[i];
-            if (held_together(other, buffer) && offset < other->offset + other->n_bytes &&
+            if (hrf_buffers_are_held_together(other, buffer) &&
+                offset < other->offset + other->n_bytes &&
                 other->offset < offset + buffer->n_bytes) {
                 offset = other->offset + other->n_bytes;
                 moved = true;
@@ -298,12 +294,10 @@ static enum hrf_status check_shapes(const struct hrf_graph *graph, struct hrf_er
 
 /* ---- steps ---- */
 
-enum { MOST_STEPS = HRF_N_PARTS }; /* of a node; with its exchange's two, fewer than of two */
-
 static void add_step(struct hrf_plan *plan, enum hrf_step_kind kind, int32_t node,
                      enum hrf_part part)
 {
-    plan->steps[plan->n_steps++] = (struct hrf_step){ kind, node, part };
+    plan->steps[plan->n_steps++] = (struct hrf_step){ .kind = kind, .node = node, .part = part };
 }
 
 /* Node n is an exchange, and the next one has an interior to be computed meanwhile. */
@@ -350,7 +344,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     HRF_AUTO_FREE struct life *lives = hrf_alloc_array(n_values, sizeof *lives);
     if (plan == NULL || lives == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan");
-    plan->steps = hrf_calloc(MOST_STEPS * (size_t)graph->n_nodes, sizeof plan->steps[0]);
+    plan->steps = hrf_calloc(HRF_PLAN_NODE_STEPS * (size_t)graph->n_nodes, sizeof plan->steps[0]);
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
     plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
@@ -368,190 +362,5 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     HRF_TRY(place_clear_of_inputs(plan, graph, err));
     *out = plan;
     plan = NULL;
-    return HRF_OK;
-}
-
-static enum hrf_status check_overlaps(const struct hrf_plan *plan, struct hrf_error *err)
-{
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        const struct hrf_buffer *a = &plan->buffers[i];
-        if (a->offset < 0 || a->offset % HRF_PLAN_ALIGNMENT != 0 ||
-            a->offset + a->n_bytes > plan->arena_bytes)
-            return hrf_error_set(err, HRF_E_BUG, "plan: buffer %d lies outside the arena", i);
-        for (int32_t k = 0; k < i; k++) {
-            const struct hrf_buffer *b = &plan->buffers[k];
-            if (held_together(a, b) && a->offset < b->offset + b->n_bytes &&
-                b->offset < a->offset + a->n_bytes)
-                return hrf_error_set(err, HRF_E_BUG, "plan: buffers %d and %d overlap", k, i);
-        }
-    }
-    return HRF_OK;
-}
-
-/* Two values in one buffer that take some of the same bytes. */
-static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
-                    int32_t b)
-{
-    return plan->buffer_of[a] == plan->buffer_of[b] &&
-           plan->place_of[a] < plan->place_of[b] + hrf_value_bytes(&graph->values[b]) &&
-           plan->place_of[b] < plan->place_of[a] + hrf_value_bytes(&graph->values[a]);
-}
-
-static bool is_view(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
-{
-    const struct hrf_node *node = &graph->nodes[n];
-    return node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 && node->attributes.within >= 0 &&
-           plan->buffer_of[node->outputs[0]] == plan->buffer_of[node->inputs[0]] &&
-           plan->place_of[node->outputs[0]] ==
-               plan->place_of[node->inputs[0]] + node->attributes.within;
-}
-
-bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
-{
-    const struct hrf_node *node = &graph->nodes[n];
-    return is_view(plan, graph, n) ||
-           (node->n_inputs > 0 && node->attributes.offset >= 0 &&
-            hrf_plan_offset(plan, node->inputs[0]) ==
-                hrf_plan_offset(plan, node->outputs[0]) + node->attributes.offset);
-}
-
-/* What can be read of a value: of one whose exchange is under way, what is the rank's own. */
-enum presence { GONE, OWN, THERE };
-
-/* Of what the exchange makes, the interior reads nothing but the rank's own, whatever else lies in
- * its rows: the sides come later. */
-static bool reads_own(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
-                      enum hrf_part part)
-{
-    const struct hrf_node *exchange = &graph->nodes[graph->values[node->inputs[k]].producer];
-    const struct hrf_box need = hrf_region_needed(graph, node, k, &node->attributes.own);
-    return part == HRF_PART_INTERIOR && hrf_box_contains(&exchange->attributes.own, &need);
-}
-
-/* Plays the plan: presence[v] says what of value v can be read at this step. */
-static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                                   int32_t step, const enum presence *presence,
-                                   struct hrf_error *err)
-{
-    const int32_t n = plan->steps[step].node;
-    const struct hrf_node *node = &graph->nodes[n];
-    const int32_t n_read = plan->steps[step].kind == HRF_STEP_END ? 0 : node->n_inputs;
-    for (int32_t k = 0; k < n_read; k++) {
-        const int32_t value = node->inputs[k];
-        if (value < 0 || graph->values[value].data != NULL)
-            continue;
-        const int32_t buffer = plan->buffer_of[value];
-        if (buffer < 0 || presence[value] == GONE)
-            return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) reads '%s', which is gone",
-                                 step, node->name, graph->values[value].name);
-        if (presence[value] == OWN && !reads_own(graph, node, k, plan->steps[step].part))
-            return hrf_error_set(
-                err, HRF_E_BUG,
-                "plan: step %d (%s) reads what the rank lacks of '%s' whose exchange is still "
-                "under way",
-                step, node->name, graph->values[value].name);
-        if (plan->buffers[buffer].first > n || plan->buffers[buffer].last < n)
-            return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
-                                 graph->values[value].name);
-        if (collide(plan, graph, value, node->outputs[0]) && node->op != HRF_OP_EXCHANGE &&
-            !hrf_plan_may_overwrite(graph, node, k))
-            return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) overwrites '%s'", step,
-                                 node->name, graph->values[value].name);
-    }
-    return HRF_OK;
-}
-
-/* Whether no further step belongs to the step's node. */
-static bool is_last_of_node(const struct hrf_plan *plan, int32_t step)
-{
-    for (int32_t i = step + 1; i < plan->n_steps && i < step + MOST_STEPS; i++)
-        if (plan->steps[i].node == plan->steps[step].node)
-            return false;
-    return true;
-}
-
-/* Whether the step and those before it have made all of the node's output. */
-static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step)
-{
-    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
-    unsigned made = 0;
-    for (int32_t i = step; i >= 0 && i > step - MOST_STEPS; i--)
-        if (plan->steps[i].node == plan->steps[step].node)
-            made |= 1U << plan->steps[i].part;
-    if ((made & 1U << HRF_PART_WHOLE) != 0)
-        return true;
-    for (enum hrf_part part = HRF_PART_INTERIOR; part < HRF_N_PARTS; part++) {
-        const struct hrf_box box = hrf_part_box(graph, node, part);
-        if (!hrf_box_is_empty(&box) && (made & 1U << part) == 0)
-            return false;
-    }
-    return true;
-}
-
-/* An exchange leaves its input as it is, and a node that is not done yet what it may overwrite: it
- * goes row by row. */
-static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
-                      int32_t value)
-{
-    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
-    if (is_view(plan, graph, plan->steps[step].node))
-        return true; /* nothing is written */
-    if (node->op == HRF_OP_EXCHANGE)
-        return node->n_inputs > 0 && value == node->inputs[0] &&
-               plan->place_of[value] == plan->place_of[node->outputs[0]] + node->attributes.offset;
-    if (is_last_of_node(plan, step))
-        return false;
-    for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] == value && hrf_plan_may_overwrite(graph, node, k))
-            return true;
-    return false;
-}
-
-/* What is written wipes out what lay there. */
-static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                                    int32_t step, enum presence *presence, struct hrf_error *err)
-{
-    const struct hrf_step *s = &plan->steps[step];
-    const struct hrf_node *node = &graph->nodes[s->node];
-    for (int32_t k = 0; k < node->n_outputs; k++) {
-        const int32_t value = node->outputs[k];
-        if (value < 0 || plan->buffer_of[value] < 0)
-            continue;
-        if (s->kind == HRF_STEP_END && presence[value] != OWN)
-            return hrf_error_set(err, HRF_E_BUG, "plan: step %d ends '%s', which is not under way",
-                                 step, node->name);
-        for (int32_t v = 0; v < graph->n_values; v++)
-            if (v != value && presence[v] != GONE && collide(plan, graph, v, value) &&
-                !is_spared(plan, graph, step, v))
-                presence[v] = GONE;
-        if (s->kind == HRF_STEP_BEGIN)
-            presence[value] = OWN;
-        else if (is_last_of_node(plan, step))
-            presence[value] = is_complete(plan, graph, step) ? THERE : GONE;
-    }
-    return HRF_OK;
-}
-
-enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                               struct hrf_error *err)
-{
-    HRF_TRY(check_overlaps(plan, err));
-    HRF_AUTO_FREE enum presence *presence = hrf_calloc((size_t)plan->n_values + 1,
-                                                       sizeof *presence);
-    if (presence == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
-    for (int32_t i = 0; i < graph->n_inputs; i++)
-        presence[graph->inputs[i]] = THERE;
-    for (int32_t step = 0; step < plan->n_steps; step++) {
-        HRF_TRY(check_reads(plan, graph, step, presence, err));
-        HRF_TRY(check_writes(plan, graph, step, presence, err));
-    }
-    for (int32_t i = 0; i < graph->n_outputs; i++) {
-        const int32_t value = graph->outputs[i];
-        if (graph->values[value].data == NULL &&
-            (plan->buffer_of[value] < 0 || presence[value] != THERE))
-            return hrf_error_set(err, HRF_E_BUG, "plan: output '%s' is gone at the end",
-                                 graph->values[value].name);
-    }
     return HRF_OK;
 }

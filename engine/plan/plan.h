@@ -8,11 +8,13 @@
  * were read last, so they are filled before every run. A checker proves a plan before it runs.
  *
  * Steps follow the nodes. Where a node has an interior (hrf_attributes.own), it and the
- * exchange before it become BEGIN, the interior, END and the edges.
+ * exchange before it become BEGIN, the interior, END and the edges. Two consecutive steps may be
+ * fused: the kernels of both run as one, part by part.
  */
 #ifndef HRF_ENGINE_PLAN_PLAN_H
 #define HRF_ENGINE_PLAN_PLAN_H
 
+#include "engine/ir/fused_pair.h"
 #include "engine/plan/parts.h"
 
 enum hrf_step_kind {
@@ -25,6 +27,8 @@ struct hrf_step {
     enum hrf_step_kind kind;
     int32_t node;
     enum hrf_part part; /* KERNEL: of the node's output */
+    bool is_fused;      /* runs as one with the step after it, which has no run of its own ... */
+    struct hrf_fused_pair pair; /* ... and what the kernels have to know of that */
 };
 
 #define HRF_NO_BUFFER (-1)
@@ -34,8 +38,16 @@ struct hrf_buffer {
     int32_t first, last;     /* nodes during which it is held; -1 = before, n_nodes = after */
 };
 
+static inline bool hrf_buffers_are_held_together(const struct hrf_buffer *a,
+                                                 const struct hrf_buffer *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
 /* Of buffers, and of a value within another's (cuDNN takes no less). */
 enum { HRF_PLAN_ALIGNMENT = 64, HRF_PLAN_PLACE_ALIGNMENT = 16 };
+/* The most steps of one node; with its exchange's two, fewer than of two nodes. */
+enum { HRF_PLAN_NODE_STEPS = HRF_N_PARTS };
 
 struct hrf_plan {
     struct hrf_step *steps;
@@ -54,9 +66,19 @@ HRF_CHECKED enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struc
 void hrf_plan_destroy(struct hrf_plan *plan);
 HRF_DEFINE_AUTO(hrf_plan)
 
+/* True if steps i and i + 1 could run as one: each is all of a node, and the second reads nothing
+ * but what the first makes, or adds to it in place. *out is set then. */
+bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i,
+                   struct hrf_fused_pair *out);
+/* Whether the kernels of steps `first` and first + 1 can run as such a pair. */
+typedef bool hrf_can_fuse(void *context, int32_t first, const struct hrf_fused_pair *pair);
+/* Fuses steps from the first to the last, each with at most one other, where `can_fuse` says so. */
+void hrf_plan_fuse(struct hrf_plan *plan, const struct hrf_graph *graph, hrf_can_fuse *can_fuse,
+                   void *context);
+
 /* Every value is written before it is read, no two buffers that are held at the same time
- * overlap, and a step writes over an input only where its operator allows it. HRF_E_BUG with the
- * step and the values otherwise. */
+ * overlap, a step writes over an input only where its operator allows it, and fused steps are what
+ * their kernels were told. HRF_E_BUG with the step and the values otherwise. */
 HRF_CHECKED enum hrf_status hrf_plan_check(const struct hrf_plan *plan,
                                            const struct hrf_graph *graph, struct hrf_error *err);
 

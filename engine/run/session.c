@@ -14,7 +14,7 @@ static enum hrf_status check_supported(const struct hrf_session *session, struct
     const struct hrf_graph *graph = session->graph;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_error why = { .status = HRF_OK };
-        if (hrf_node_talks(&graph->nodes[i]) ||
+        if (hrf_op_communicates(graph->nodes[i].op) ||
             session->ops->supports_op(graph, &graph->nodes[i], &why))
             continue;
         if (err != NULL)
@@ -63,7 +63,7 @@ static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_e
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
         struct hrf_kernel *kernel = same_as_before(session, i);
-        if (hrf_node_talks(&session->graph->nodes[plan->steps[i].node]))
+        if (hrf_op_communicates(session->graph->nodes[plan->steps[i].node].op))
             continue;
         session->kernels[i] = kernel;
         if (kernel != NULL)
@@ -75,6 +75,13 @@ static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_e
             session->memory.workspace_bytes = (int64_t)kernel->workspace_bytes;
     }
     return HRF_OK;
+}
+
+static bool can_fuse(void *context, int32_t first, const struct hrf_fused_pair *pair)
+{
+    const struct hrf_session *session = context;
+    const struct hrf_kernel *kernel = session->kernels[first];
+    return kernel->can_fuse != NULL && kernel->can_fuse(kernel, session->kernels[first + 1], pair);
 }
 
 static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
@@ -112,9 +119,7 @@ static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_er
     session->inputs = hrf_calloc(total + 1, sizeof(const void *));
     session->part_inputs = hrf_calloc(most + 1, sizeof(const void *));
     session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
-    session->leads = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->leads[0]);
-    if (session->inputs == NULL || session->part_inputs == NULL || session->calls == NULL ||
-        session->leads == NULL)
+    if (session->inputs == NULL || session->part_inputs == NULL || session->calls == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", plan->n_steps);
     return HRF_OK;
 }
@@ -134,7 +139,6 @@ static void bind_calls(struct hrf_session *session)
             if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
                 *at = hrf_session_buffer(session, node->inputs[k]);
     }
-    hrf_session_pair_steps(session);
 }
 
 enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes, void **out,
@@ -351,9 +355,11 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     if (session->device.ops != NULL)
         hrf_session_keep_even_parts(session->graph);
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
-    HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, err));
+    if (session->device.ops == NULL)
+        hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
+    HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     hrf_graph_drop_constants(session->graph);
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
@@ -420,7 +426,7 @@ void hrf_session_destroy(struct hrf_session *session)
         return;
     if (session->device.ops != NULL && session->backend != NULL)
         hrf_session_device_stop(session);
-    for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks talk */
+    for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks communicate */
         if (i == 0 || session->kernels[i] != session->kernels[i - 1])
             hrf_kernel_destroy(session->kernels[i]);
     hrf_free(session->kernels);
@@ -436,7 +442,6 @@ void hrf_session_destroy(struct hrf_session *session)
     hrf_free(session->inputs);
     hrf_free(session->part_inputs);
     hrf_free(session->calls);
-    hrf_free(session->leads);
     hrf_free(session->pixels);
     hrf_plan_destroy(session->plan);
     hrf_graph_destroy(session->graph);

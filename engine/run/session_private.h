@@ -29,10 +29,10 @@ struct hrf_session {
     struct hrf_backend *backend;
     struct hrf_peers *peers; /* borrowed; NULL: it has none */
     struct hrf_plan *plan;
-    struct hrf_kernel **kernels; /* [steps] NULL where ranks talk; neighbours may share one */
+    struct hrf_kernel *
+        *kernels; /* [steps] NULL where ranks communicate; neighbours may share one */
     int32_t n_kernels;
     struct hrf_kernel_call *calls; /* [steps], with every pointer in place */
-    bool *leads;                   /* [steps] runs together with the step after it */
     const void **inputs;           /* of all calls */
     const void **part_inputs;      /* of a part's call, for one image */
     char *copies;                  /* plan->copy_bytes, on the device where there is one */
@@ -51,11 +51,6 @@ struct hrf_session {
     int64_t n_started, n_finished; /* batches so far */
 };
 
-/* Ranks talk there: it has no kernel. */
-static inline bool hrf_node_talks(const struct hrf_node *node)
-{
-    return node->op == HRF_OP_EXCHANGE || node->op == HRF_OP_ALL_REDUCE;
-}
 /* A value's place, on the device if there is one; NULL for constants elsewhere than on the host. */
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
 /* Runs, or queues, every step once. */
@@ -64,9 +59,6 @@ HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
 /* One step with the buffers that it has, done when this returns. For those who time it. */
 HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                                   struct hrf_error *err);
-
-/* session_pairs.c: says in session->leads which steps run together, once calls are in place. */
-void hrf_session_pair_steps(struct hrf_session *session);
 
 /* session_parts.c: a step whose part is not WHOLE. */
 /* Leaves interiors to nodes of which every row begins where a device's kernels can read and write;

@@ -78,25 +78,25 @@ static enum hrf_status communicate(struct hrf_session *session, const struct hrf
     return hrf_peers_end(session->peers, index, call->output, err);
 }
 
-static enum hrf_status run_pair(struct hrf_session *session, int32_t i, struct hrf_error *err)
+static enum hrf_status run_fused(struct hrf_session *session, int32_t i, struct hrf_error *err)
 {
     struct hrf_kernel *kernel = session->kernels[i];
     if (session->peers != NULL)
         HRF_TRY(hrf_peers_progress(session->peers, err));
-    return kernel->run_both(kernel, &session->calls[i], session->kernels[i + 1],
-                            &session->calls[i + 1], err);
+    return kernel->run_fused(kernel, &session->calls[i], session->kernels[i + 1],
+                             &session->calls[i + 1], err);
 }
 
 static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct hrf_error *err)
 {
     const struct hrf_step *step = &session->plan->steps[i];
     struct hrf_kernel *kernel = session->kernels[i];
-    const bool talks = hrf_node_talks(&session->graph->nodes[step->node]);
+    const bool communicates = hrf_op_communicates(session->graph->nodes[step->node].op);
     if (session->peers != NULL)
         HRF_TRY(hrf_peers_progress(session->peers, err));
-    if (talks && session->device.ops != NULL)
+    if (communicates && session->device.ops != NULL)
         return hrf_session_device_communicate(session, i, err);
-    if (talks)
+    if (communicates)
         return communicate(session, step, &session->calls[i], err);
     return step->part == HRF_PART_WHOLE ? kernel->run(kernel, &session->calls[i], err)
                                         : hrf_session_run_part(session, i, err);
@@ -110,10 +110,10 @@ static bool is_done_after(const struct hrf_plan *plan, int32_t i)
             (i + 1 == plan->n_steps || plan->steps[i + 1].node != plan->steps[i].node));
 }
 
-/* Whoever observes sees every value, also those that two steps need not write. */
-static bool is_paired(const struct hrf_session *session, int32_t i)
+/* Whoever observes sees every value, also those that fused steps need not write. */
+static bool is_fused(const struct hrf_session *session, int32_t i)
 {
-    return i >= 0 && session->leads[i] && session->observe == NULL;
+    return i >= 0 && session->plan->steps[i].is_fused && session->observe == NULL;
 }
 
 enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
@@ -121,9 +121,9 @@ enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_er
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         HRF_TRY(show(session, session->graph->inputs[i], err));
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        if (is_paired(session, i))
-            HRF_TRY(run_pair(session, i, err));
-        else if (!is_paired(session, i - 1))
+        if (is_fused(session, i))
+            HRF_TRY(run_fused(session, i, err));
+        else if (!is_fused(session, i - 1))
             HRF_TRY(run_step(session, i, err));
         const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
         if (is_done_after(session->plan, i))

@@ -229,8 +229,8 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 
 /* Pixel by pixel, all columns at once, with weights of both that the caches can hold; where the
  * second adds to what the first made, they must leave room for that. */
-static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
-                  const struct hrf_pair *pair)
+static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair)
 {
     if (next->run != run || pair->overlaps)
         return false;
@@ -244,9 +244,9 @@ static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
 }
 
 /* Blocks as small as either wants them: what the first leaves is still there for the second. */
-static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                                struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
-                                struct hrf_error *err)
+static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err)
 {
     (void)err;
     const struct product_kernel *k = (const struct product_kernel *)base;
@@ -429,7 +429,7 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){
-        .run = run, .destroy = destroy, .leads = leads, .run_both = run_both
+        .run = run, .destroy = destroy, .can_fuse = can_fuse, .run_fused = run_fused
     };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;

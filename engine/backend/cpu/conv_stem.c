@@ -156,8 +156,8 @@ static int64_t count_slabs(const struct stem_kernel *k)
 
 /* Where the plan had no other room for the pool's output than where the images lie, these are moved
  * to where the first output is not written: a fifth of what pooling on the way saves. */
-static bool leads(const struct hrf_kernel *base, const struct hrf_kernel *next,
-                  const struct hrf_pair *pair)
+static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair)
 {
     const struct stem_kernel *k = (const struct stem_kernel *)base;
     const struct hrf_spec *pool = hrf_cpu_function_spec(next, hrf_cpu_max_pool);
@@ -233,9 +233,9 @@ static void copy_images(const struct stem_kernel *k, const char *from, char *to)
         memcpy(to + row * row_bytes, from + row * row_bytes, (size_t)row_bytes);
 }
 
-static enum hrf_status run_both(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                                struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
-                                struct hrf_error *err)
+static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err)
 {
     (void)err;
     const struct stem_kernel *k = (const struct stem_kernel *)base;
@@ -338,8 +338,8 @@ enum hrf_status hrf_cpu_stem_compile(struct hrf_backend *backend, const struct h
     k->base = (struct hrf_kernel){
         .run = run,
         .destroy = destroy,
-        .leads = leads,
-        .run_both = run_both,
+        .can_fuse = can_fuse,
+        .run_fused = run_fused,
         .implementation = HRF_CPU_NAME(x->dtype, "winograd_3x3_of_phases:avx512"),
     };
     HRF_AUTO(hrf_kernel) owned = &k->base;

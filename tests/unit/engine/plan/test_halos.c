@@ -234,9 +234,12 @@ static void the_interior_comes_between_an_exchanges_begin_and_end(void **state)
     if (hrf_plan_check(plan, graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
     static const struct hrf_step want[] = {
-        { HRF_STEP_KERNEL, 0, HRF_PART_WHOLE },    { HRF_STEP_BEGIN, 1, HRF_PART_WHOLE },
-        { HRF_STEP_KERNEL, 2, HRF_PART_INTERIOR }, { HRF_STEP_END, 1, HRF_PART_WHOLE },
-        { HRF_STEP_KERNEL, 2, HRF_PART_FIRST },    { HRF_STEP_KERNEL, 2, HRF_PART_LAST }
+        { .kind = HRF_STEP_KERNEL, .node = 0, .part = HRF_PART_WHOLE },
+        { .kind = HRF_STEP_BEGIN, .node = 1, .part = HRF_PART_WHOLE },
+        { .kind = HRF_STEP_KERNEL, .node = 2, .part = HRF_PART_INTERIOR },
+        { .kind = HRF_STEP_END, .node = 1, .part = HRF_PART_WHOLE },
+        { .kind = HRF_STEP_KERNEL, .node = 2, .part = HRF_PART_FIRST },
+        { .kind = HRF_STEP_KERNEL, .node = 2, .part = HRF_PART_LAST }
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         assert_int_equal(plan->steps[i].kind, want[i].kind);

@@ -226,6 +226,36 @@ static void the_checker_refuses_what_would_not_run(void **state)
     refused(&s, "which is gone");
 }
 
+static bool accept(void *context, int32_t first, const struct hrf_fused_pair *pair)
+{
+    (void)first;
+    (void)pair;
+    ++*(int *)context;
+    return true;
+}
+
+/* x -> conv c -> conv d -> relu r -> sum of r and c: what c makes is read again. */
+static void the_checker_refuses_fused_steps_whose_kernels_were_misled(void **state)
+{
+    (void)state;
+    int n_asked = 0;
+    struct scene s = make_scene();
+    hrf_plan_fuse(s.plan, s.graph, accept, &n_asked);
+    assert_int_equal(n_asked, 1); /* d reads c alone; the sum reads two */
+    assert_true(s.plan->steps[0].is_fused && s.plan->steps[0].pair.is_kept);
+    assert_false(s.plan->steps[0].pair.overlaps);
+    assert_int_equal(hrf_plan_check(s.plan, s.graph, NULL), HRF_OK);
+    s.plan->steps[0].pair.overlaps = true; /* there is room: d lies clear of x */
+    refused(&s, "were told something else");
+    s = make_scene();
+    hrf_plan_fuse(s.plan, s.graph, accept, &n_asked);
+    s.plan->steps[0].pair.is_kept = false;
+    refused(&s, "were told something else");
+    s = make_scene();
+    s.plan->steps[2].is_fused = true; /* the sum reads c, too, and adds to r as no convolution */
+    refused(&s, "steps 2 and 3 cannot be fused");
+}
+
 /* ---- random graphs ---- */
 
 static struct hrf_graph *random_graph(uint64_t seed)
@@ -333,6 +363,7 @@ int main(void)
         cmocka_unit_test(outputs_keep_their_buffers_to_the_end),
         cmocka_unit_test(a_stretched_operand_is_not_written_over),
         cmocka_unit_test(the_checker_refuses_what_would_not_run),
+        cmocka_unit_test(the_checker_refuses_fused_steps_whose_kernels_were_misled),
         cmocka_unit_test(random_plans_pass_the_checker_and_stay_small),
         cmocka_unit_test(no_allocation_may_fail_unseen),
     };

@@ -109,7 +109,7 @@ struct pairs {
 static void count_pairs(const struct hrf_session *session, struct pairs *pairs)
 {
     for (int32_t i = 0; i < session->plan->n_steps; i++)
-        if (session->leads[i]) {
+        if (session->plan->steps[i].is_fused) {
             pairs->n++;
             pairs->n_adding += adds(session, i);
         }

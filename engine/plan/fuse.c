@@ -1,0 +1,67 @@
+/* fuse.c - which consecutive steps of a plan run as one (plan.h). */
+#include "engine/plan/plan.h"
+
+static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
+{
+    return value >= 0 && graph->values[value].data == NULL;
+}
+
+static bool overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
+                    int32_t b)
+{
+    const int64_t at_a = hrf_plan_offset(plan, a), at_b = hrf_plan_offset(plan, b);
+    return at_a < at_b + hrf_value_bytes(&graph->values[b]) &&
+           at_b < at_a + hrf_value_bytes(&graph->values[a]);
+}
+
+/* An output of the network, or read by another node than `reader`. */
+static bool is_kept(const struct hrf_graph *graph, int32_t value, const struct hrf_node *reader)
+{
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == value)
+            return true;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t i = 0; i < graph->nodes[n].n_inputs; i++)
+            if (graph->nodes[n].inputs[i] == value && &graph->nodes[n] != reader)
+                return true;
+    return false;
+}
+
+bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i,
+                   struct hrf_fused_pair *out)
+{
+    if (i + 1 >= plan->n_steps || plan->steps[i].part != HRF_PART_WHOLE ||
+        plan->steps[i + 1].part != HRF_PART_WHOLE)
+        return false;
+    const struct hrf_node *first = &graph->nodes[plan->steps[i].node];
+    const struct hrf_node *second = &graph->nodes[plan->steps[i + 1].node];
+    const int32_t made = first->outputs[0];
+    int32_t n_others = 0, n_reads = 0;
+    if (hrf_op_communicates(first->op) || hrf_op_communicates(second->op))
+        return false;
+    for (int32_t k = 0; k < second->n_inputs; k++)
+        if (comes_at_run_time(graph, second->inputs[k]))
+            *(second->inputs[k] == made ? &n_reads : &n_others) += 1;
+    const bool adds = n_reads == 1 && n_others == 1 && second->op == HRF_OP_CONV &&
+                      second->n_inputs > HRF_CONV_RESIDUAL &&
+                      second->inputs[HRF_CONV_RESIDUAL] == made &&
+                      hrf_plan_offset(plan, made) == hrf_plan_offset(plan, second->outputs[0]);
+    *out = (struct hrf_fused_pair){ .is_kept = is_kept(graph, made, second), .is_residual = adds };
+    for (int32_t k = 0; k < first->n_inputs; k++)
+        out->overlaps |= comes_at_run_time(graph, first->inputs[k]) &&
+                         overlap(plan, graph, first->inputs[k], second->outputs[0]);
+    return adds || (n_reads > 0 && n_others == 0);
+}
+
+void hrf_plan_fuse(struct hrf_plan *plan, const struct hrf_graph *graph, hrf_can_fuse *can_fuse,
+                   void *context)
+{
+    for (int32_t i = 0; i + 1 < plan->n_steps; i++) {
+        struct hrf_fused_pair pair;
+        if (hrf_plan_pair(plan, graph, i, &pair) && can_fuse(context, i, &pair)) {
+            plan->steps[i].is_fused = true;
+            plan->steps[i].pair = pair;
+            i++; /* a step belongs to one pair */
+        }
+    }
+}
