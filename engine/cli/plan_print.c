@@ -67,11 +67,6 @@ void hrf_outlook_print_head(FILE *out)
             "images/s", "speed-up", "efficiency", "GiB a rank");
 }
 
-static int64_t bands_bytes(const struct hrf_bands_prediction *b)
-{
-    return b->activation_bytes + b->weight_bytes + b->workspace_bytes;
-}
-
 static void print_bands(const struct hrf_outlook *o, FILE *out)
 {
     char layout[96];
@@ -79,7 +74,8 @@ static void print_bands(const struct hrf_outlook *o, FILE *out)
     hrf_bands_text(&b->plan, layout);
     fprintf(out, "%5d  %-44s %10.2f %10.3g %8.2f %8.0f %% %10.3f\n", 1, layout, b->seconds * 1e3,
             (double)o->prediction->n_images / b->seconds, o->single_seconds / b->seconds,
-            100 * o->single_seconds / b->seconds, (double)bands_bytes(b) / 0x1p30);
+            100 * o->single_seconds / b->seconds,
+            (double)hrf_bands_memory_total(&b->memory) / 0x1p30);
 }
 
 void hrf_outlook_print_line(const struct hrf_outlook *o, FILE *out)
@@ -136,9 +132,9 @@ static json_t *bands_json(const struct hrf_outlook *o)
         "recomputed", hrf_json_number(b->plan.recomputed), "seconds", hrf_json_number(b->seconds),
         "images_per_second", hrf_json_number((double)o->prediction->n_images / b->seconds),
         "first_node_whole", o->graph->nodes[b->plan.cut].name, "peak_memory_bytes",
-        (json_int_t)bands_bytes(b), "activation_bytes", (json_int_t)b->activation_bytes,
-        "weight_bytes", (json_int_t)b->weight_bytes, "workspace_bytes",
-        (json_int_t)b->workspace_bytes);
+        (json_int_t)hrf_bands_memory_total(&b->memory), "activation_bytes",
+        (json_int_t)b->memory.activation_bytes, "weight_bytes", (json_int_t)b->memory.weight_bytes,
+        "workspace_bytes", (json_int_t)b->memory.workspace_bytes);
 }
 
 json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)

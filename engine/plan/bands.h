@@ -40,6 +40,25 @@ HRF_CHECKED enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
                                              const struct hrf_bands_wishes *wishes,
                                              struct hrf_bands_plan *out, struct hrf_error *err);
 
+/* What a choice holds: as predicted, or as built. */
+struct hrf_bands_memory {
+    int64_t activation_bytes, weight_bytes, workspace_bytes;
+    int32_t n_kinds; /* of bands: as many copies of the head's weights */
+};
+static inline int64_t hrf_bands_memory_total(const struct hrf_bands_memory *m)
+{
+    return m->activation_bytes + m->weight_bytes + m->workspace_bytes;
+}
+typedef enum hrf_status hrf_bands_measure(void *context, const struct hrf_bands_plan *plan,
+                                          struct hrf_bands_memory *out, struct hrf_error *err);
+/* Chooses until what `measure` finds keeps to wishes->limit_bytes, which is of activations, weights
+ * and workspace together here: what the latter two take, activations get less. The last plan that
+ * was measured is the one. HRF_E_NOMEM with all numbers when none keeps to it. */
+HRF_CHECKED enum hrf_status hrf_bands_fit(const struct hrf_graph *graph,
+                                          const struct hrf_bands_wishes *wishes,
+                                          hrf_bands_measure *measure, void *context,
+                                          struct hrf_error *err);
+
 /* The head in n bands. HRF_E_UNSUPPORTED when a node's output cannot be computed in so many parts.
  * `head` is borrowed by the partition. */
 HRF_CHECKED enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_bands,
@@ -61,12 +80,10 @@ bool hrf_bands_are_alike(const struct hrf_partition *partition, int32_t a, int32
 /* What bands will take, by the same choice that the engine makes. */
 struct hrf_bands_prediction {
     struct hrf_bands_plan plan;
-    int32_t n_kinds; /* of bands: as many copies of the head's weights */
-    int64_t activation_bytes, weight_bytes, workspace_bytes;
+    struct hrf_bands_memory memory;
     double seconds; /* of all bands and the tail; a band of one colour counts like any other */
 };
-/* wishes->limit_bytes is of activations, weights and workspace together here. Errors are those of
- * hrf_bands_choose() and hrf_cost_of(). */
+/* Errors are those of hrf_bands_fit() and hrf_cost_of(). */
 HRF_CHECKED enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,
                                               const struct hrf_bands_wishes *wishes,
                                               struct hrf_bands_prediction *out,

@@ -278,3 +278,32 @@ enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
     *out = best->best;
     return HRF_OK;
 }
+
+/* Weights as kernels pack them and their workspace are known once a choice has been measured. */
+enum hrf_status hrf_bands_fit(const struct hrf_graph *graph, const struct hrf_bands_wishes *wishes,
+                              hrf_bands_measure *measure, void *context, struct hrf_error *err)
+{
+    enum { TRIES = 6 };
+    const int64_t limit = wishes->limit_bytes;
+    struct hrf_bands_wishes less = *wishes;
+    struct hrf_bands_memory m = { 0 };
+    struct hrf_bands_plan plan;
+    int64_t needed = 0;
+    for (int i = 0; i < TRIES; i++) {
+        HRF_TRY(hrf_bands_choose(graph, &less, &plan, err));
+        HRF_TRY(measure(context, &plan, &m, err));
+        needed = hrf_bands_memory_total(&m);
+        if (limit <= 0 || needed <= limit)
+            return HRF_OK;
+        less.limit_bytes = plan.activation_bytes - (needed - limit);
+        if (wishes->n_bands > 0 || less.limit_bytes <= 0)
+            break;
+    }
+    return hrf_error_set(err, HRF_E_NOMEM,
+                         "the model in %d bands needs %.2f GiB (activations %.2f, weights %.2f: a "
+                         "copy for each of %d shapes of bands; workspace %.2f) and engine.memory "
+                         "allows %.2f GiB; use a smaller batch or image, or a lower precision",
+                         plan.n_bands, (double)needed / 0x1p30, (double)m.activation_bytes / 0x1p30,
+                         (double)m.weight_bytes / 0x1p30, m.n_kinds,
+                         (double)m.workspace_bytes / 0x1p30, (double)limit / 0x1p30);
+}

@@ -100,58 +100,51 @@ static enum hrf_status add_kinds(const struct hrf_partition *p, const struct hrf
     return HRF_OK;
 }
 
-static enum hrf_status predict(const struct hrf_halves *halves, const struct hrf_bands_plan *plan,
-                               const struct hrf_cost_table *costs, struct hrf_bands_prediction *out,
-                               struct hrf_error *err)
+struct prediction {
+    const struct hrf_graph *graph;
+    const struct hrf_cost_table *costs;
+    struct hrf_bands_prediction *out;
+};
+
+static enum hrf_status predict(const struct prediction *to, const struct hrf_halves *halves,
+                               const struct hrf_bands_plan *plan, struct hrf_error *err)
 {
     HRF_AUTO(hrf_partition) p = NULL;
     struct needs head = { .seconds = 0 }, tail;
     int32_t n_kinds = 0;
     HRF_TRY(hrf_bands_partition(halves->head, plan->n_bands, plan->keeps, &p, err));
-    HRF_TRY(add_kinds(p, halves, costs, &head, &n_kinds, err));
-    HRF_TRY(find_needs(halves->tail, costs, NULL, 0, &tail, err));
-    *out = (struct hrf_bands_prediction){
-        .plan = *plan,
-        .n_kinds = n_kinds,
+    HRF_TRY(add_kinds(p, halves, to->costs, &head, &n_kinds, err));
+    HRF_TRY(find_needs(halves->tail, to->costs, NULL, 0, &tail, err));
+    const struct hrf_bands_memory memory = {
         .activation_bytes = head.activation_bytes + tail.activation_bytes + p->kept_bytes,
         .weight_bytes = head.weight_bytes + tail.weight_bytes,
         .workspace_bytes = head.workspace_bytes + tail.workspace_bytes,
-        .seconds = head.seconds + tail.seconds,
+        .n_kinds = n_kinds,
     };
+    *to->out = (struct hrf_bands_prediction){ *plan, memory, head.seconds + tail.seconds };
     return HRF_OK;
+}
+
+static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
+                               struct hrf_bands_memory *out, struct hrf_error *err)
+{
+    const struct prediction *to = context;
+    struct hrf_halves halves = { .head = NULL };
+    enum hrf_status status = hrf_halves_create(to->graph, plan->cut, false, &halves, err);
+    if (status == HRF_OK)
+        status = predict(to, &halves, plan, err);
+    hrf_halves_release(&halves);
+    *out = to->out->memory;
+    return status;
 }
 
 enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,
                                   const struct hrf_bands_wishes *wishes,
                                   struct hrf_bands_prediction *out, struct hrf_error *err)
 {
-    enum { TRIES = 6 }; /* as engine/run/banded.c: what weights take, activations get less */
-    const int64_t limit = wishes->limit_bytes;
-    struct hrf_bands_prediction p;
-    struct hrf_bands_wishes less = *wishes;
-    for (int i = 0; i < TRIES; i++) {
-        struct hrf_halves halves = { .head = NULL };
-        struct hrf_bands_plan plan;
-        HRF_TRY(hrf_bands_choose(graph, &less, &plan, err));
-        enum hrf_status status = hrf_halves_create(graph, plan.cut, false, &halves, err);
-        if (status == HRF_OK)
-            status = predict(&halves, &plan, wishes->costs, &p, err);
-        hrf_halves_release(&halves);
-        HRF_TRY(status);
-        const int64_t all = p.activation_bytes + p.weight_bytes + p.workspace_bytes;
-        if (limit <= 0 || all <= limit) {
-            *out = p;
-            return HRF_OK;
-        }
-        less.limit_bytes = plan.activation_bytes - (all - limit);
-        if (wishes->n_bands > 0 || less.limit_bytes <= 0)
-            break;
-    }
-    return hrf_error_set(err, HRF_E_NOMEM,
-                         "in %d bands the network needs %.2f GiB (activations %.2f, weights %.2f, "
-                         "workspace %.2f), and %.2f GiB are allowed",
-                         p.plan.n_bands,
-                         (double)(p.activation_bytes + p.weight_bytes + p.workspace_bytes) / 0x1p30,
-                         (double)p.activation_bytes / 0x1p30, (double)p.weight_bytes / 0x1p30,
-                         (double)p.workspace_bytes / 0x1p30, (double)limit / 0x1p30);
+    struct hrf_bands_prediction found = { .seconds = 0 };
+    struct prediction to = { graph, wishes->costs, &found };
+    HRF_TRY(hrf_bands_fit(graph, wishes, measure, &to, err));
+    *out = found;
+    return HRF_OK;
 }

@@ -183,47 +183,44 @@ static enum hrf_status create(const struct hrf_graph *prepared,
     return HRF_OK;
 }
 
-/* Weights as kernels pack them and their workspace are known once they are built: where those are
- * too much, activations get less. */
+struct fitting {
+    const struct hrf_graph *prepared;
+    const struct hrf_session_config *config;
+    struct hrf_banded *built;
+};
+
+/* By building it: what kernels pack and need as workspace is known no sooner. */
+static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
+                               struct hrf_bands_memory *out, struct hrf_error *err)
+{
+    struct fitting *f = context;
+    hrf_banded_destroy(f->built); /* there may be no room for two */
+    f->built = NULL;
+    HRF_TRY(create(f->prepared, f->config, plan, &f->built, err));
+    const struct hrf_session_memory *m = &f->built->memory;
+    *out = (struct hrf_bands_memory){ m->activation_bytes, m->weight_bytes, m->workspace_bytes,
+                                      f->built->n_kinds };
+    return HRF_OK;
+}
+
 static enum hrf_status fit(const struct hrf_graph *prepared,
                            const struct hrf_session_config *config,
                            const struct hrf_banded_wishes *wishes, struct hrf_banded **out,
                            struct hrf_error *err)
 {
-    enum { TRIES = 6 };
-    const int64_t limit = config->memory_limit_bytes;
-    struct hrf_bands_wishes for_activations = {
-        .limit_bytes = limit,
+    const struct hrf_bands_wishes all = {
+        .limit_bytes = config->memory_limit_bytes,
         .n_bands = wishes->n_bands,
         .rows = wishes->rows,
         .costs = config->cutting != NULL ? config->cutting->costs : NULL,
     };
-    struct hrf_session_memory last = { 0 };
-    int32_t n_kinds = 0;
-    struct hrf_bands_plan plan;
-    for (int i = 0; i < TRIES; i++) {
-        HRF_AUTO(hrf_banded) b = NULL;
-        HRF_TRY(hrf_bands_choose(prepared, &for_activations, &plan, err));
-        HRF_TRY(create(prepared, config, &plan, &b, err));
-        const int64_t over = limit > 0 ? hrf_session_memory_total(&b->memory) - limit : 0;
-        if (over <= 0) {
-            *out = b;
-            b = NULL;
-            return HRF_OK;
-        }
-        for_activations.limit_bytes = plan.activation_bytes - over;
-        last = b->memory;
-        n_kinds = b->n_kinds;
-        if (wishes->n_bands > 0 || for_activations.limit_bytes <= 0)
-            break;
-    }
-    return hrf_error_set(err, HRF_E_NOMEM,
-                         "the model in %d bands needs %.2f GiB (activations %.2f, weights %.2f: a "
-                         "copy for each of %d shapes of bands; workspace %.2f) and engine.memory "
-                         "allows %.2f GiB; use a smaller batch or image, or a lower precision",
-                         plan.n_bands, (double)hrf_session_memory_total(&last) / 0x1p30,
-                         (double)last.activation_bytes / 0x1p30, (double)last.weight_bytes / 0x1p30,
-                         n_kinds, (double)last.workspace_bytes / 0x1p30, (double)limit / 0x1p30);
+    struct fitting f = { prepared, config, NULL };
+    const enum hrf_status status = hrf_bands_fit(prepared, &all, measure, &f, err);
+    if (status == HRF_OK)
+        *out = f.built;
+    else
+        hrf_banded_destroy(f.built);
+    return status;
 }
 
 enum hrf_status hrf_banded_create(const struct hrf_graph *graph,

@@ -270,23 +270,25 @@ static void bands_are_predicted_to_the_row(void **state)
     assert_true(plan.cut == p.plan.cut && plan.n_bands == p.plan.n_bands &&
                 plan.activation_bytes == p.plan.activation_bytes);
     assert_int_equal(p.plan.cut, 3); /* of the last convolution only sums cross */
-    assert_int_equal(p.n_kinds, 3);
+    assert_int_equal(p.memory.n_kinds, 3);
     const double a_row = 2.0 * 64 * 16 * 16 * 9;
     const double rows = 2 * (68 + 66 + 64) + 2 * (66 + 65 + 64);
     assert_true(fabs(p.plan.recomputed - rows / (3 * 256)) < 1e-9);
     assert_true(fabs(p.seconds - rows * a_row / 1e9) < 1e-9);
     /* The image's 70 rows and two results; later rows fit where earlier ones were. */
     const int64_t row = 64 * 16 * (int64_t)sizeof(float);
-    assert_true(p.activation_bytes >= (70 + 68) * row && p.activation_bytes < (70 + 68 + 2) * row);
-    assert_int_equal(p.weight_bytes, 3 * 3 * (16 * 16 * 9 + 16) * (int64_t)sizeof(float));
+    assert_true(p.memory.activation_bytes >= (70 + 68) * row &&
+                p.memory.activation_bytes < (70 + 68 + 2) * row);
+    assert_int_equal(p.memory.weight_bytes, 3 * 3 * (16 * 16 * 9 + 16) * (int64_t)sizeof(float));
     /* What weights take, activations do not get: more bands than for activations alone. */
-    const int64_t limit = p.activation_bytes + p.weight_bytes - 1;
+    const int64_t limit = p.memory.activation_bytes + p.memory.weight_bytes - 1;
     wishes.limit_bytes = limit;
     wishes.n_bands = 0;
     assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
     assert_true(p.plan.n_bands > 4);
-    assert_true(p.activation_bytes + p.weight_bytes + p.workspace_bytes <= limit);
-    wishes.limit_bytes = p.weight_bytes;
+    assert_true(p.memory.activation_bytes + p.memory.weight_bytes + p.memory.workspace_bytes <=
+                limit);
+    wishes.limit_bytes = p.memory.weight_bytes;
     wishes.n_bands = 4;
     assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_E_NOMEM);
     wishes.costs = &(struct hrf_cost_table){ .entries = NULL };
@@ -306,14 +308,14 @@ static void bands_that_keep_rows_are_predicted_to_the_row(void **state)
     struct hrf_bands_prediction p;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
-    assert_true(p.plan.keeps && p.plan.cut == 3 && p.n_kinds == 3);
+    assert_true(p.plan.keeps && p.plan.cut == 3 && p.memory.n_kinds == 3);
     const int64_t row = 64 * 16 * (int64_t)sizeof(float);
     assert_int_equal(p.plan.kept_bytes, 3 * 2 * row);
     assert_true(fabs(p.plan.recomputed - 1) < 1e-12);
     assert_true(fabs(p.seconds - 2.0 * 64 * 16 * 16 * 9 * 3 * 256 / 1e9) < 1e-9);
     /* Two rows and 64 before a convolution, 64 after it, which the last band has 67 of. */
-    assert_true(p.activation_bytes >= p.plan.kept_bytes + (66 + 66) * row &&
-                p.activation_bytes <= p.plan.kept_bytes + (69 + 69) * row);
+    assert_true(p.memory.activation_bytes >= p.plan.kept_bytes + (66 + 66) * row &&
+                p.memory.activation_bytes <= p.plan.kept_bytes + (69 + 69) * row);
     /* What is free is taken where costs do not tell them apart; where rows are many, those kept. */
     wishes.rows = HRF_BANDS_AUTO;
     assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
