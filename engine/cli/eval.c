@@ -14,8 +14,8 @@
 #include <string.h>
 
 struct request {
-    const char *model, *input, *output, *device, *precision, *layout, *comm, *scales, *save,
-        *method;
+    const char *model, *input, *output, *output_name, *device, *precision, *layout, *comm, *scales,
+        *save, *method;
     double min_sqnr; /* dB */
     struct hrf_option_list keep;
     int64_t batch, threads, bands;
@@ -72,7 +72,8 @@ struct run {
     struct hrf_calibrator *calibrator;       /* NULL: nobody watches; one rank, no bands */
     const struct hrf_joined *joined;         /* NULL: not with other processes */
     struct hrf_network *network;
-    struct hrf_shape piece; /* what it is made for */
+    struct hrf_graph *inferred; /* `graph` with its shapes and types for `piece` */
+    struct hrf_shape piece;     /* what it is made for */
     struct hrf_machine gpu_links;
 };
 
@@ -95,18 +96,25 @@ static struct hrf_session_config session_config(const struct run *run)
     return config;
 }
 
+static void close_network(struct run *run)
+{
+    hrf_network_destroy(run->network);
+    hrf_graph_destroy(run->inferred);
+    run->network = NULL;
+    run->inferred = NULL;
+}
+
 static enum hrf_status open_network(struct run *run, const struct hrf_shape *shape,
                                     struct hrf_error *err)
 {
     const struct request *request = run->request;
     struct hrf_found_layout layout = { .is_chosen = false };
-    HRF_AUTO(hrf_graph) copy = NULL;
     struct hrf_network_config config = { .session = session_config(run) };
-    hrf_network_destroy(run->network);
-    run->network = NULL;
+    close_network(run);
     run->piece = *shape;
-    HRF_TRY(hrf_graph_copy(run->graph, &copy, err));
-    HRF_TRY(hrf_graph_set_input_shape(copy, 0, shape, err));
+    HRF_TRY(hrf_graph_copy(run->graph, &run->inferred, err));
+    HRF_TRY(hrf_graph_set_input_shape(run->inferred, 0, shape, err));
+    HRF_TRY(hrf_graph_infer_shapes(run->inferred, err));
     enum hrf_status status = HRF_OK;
     if (run->calibrator == NULL) {
         config.n_bands = (int32_t)request->bands;
@@ -117,10 +125,11 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
             config.session.carrier = run->joined->carrier;
         if (hrf_known_gpu_links(NULL, &run->gpu_links))
             config.session.gpu_links = &run->gpu_links;
-        status = hrf_layout_find(request->layout, copy, &config.session, config.comm, &layout, err);
+        status = hrf_layout_find(request->layout, run->inferred, &config.session, config.comm,
+                                 &layout, err);
     }
     if (status == HRF_OK)
-        status = hrf_network_create(copy, &config, &run->network, err);
+        status = hrf_network_create(run->inferred, &config, &run->network, err);
     hrf_found_layout_release(&layout);
     HRF_TRY(status);
     if (run->calibrator != NULL)
@@ -208,7 +217,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
-    hrf_network_destroy(run.network);
+    close_network(&run);
     HRF_AUTO_FREE char *warnings = hrf_fit_warnings(&seen);
     hrf_observations_release(&seen);
     HRF_TRY(status);
@@ -249,7 +258,7 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
     }
     if (status == HRF_OK)
         print_noise(&noise, run->precision);
-    hrf_network_destroy(full.network);
+    close_network(&full);
     hrf_noise_release(&noise);
     return status;
 }
@@ -264,6 +273,46 @@ static void tell_notes(const struct hrf_network *network)
     fprintf(stderr, "%s\n", bands);
 }
 
+/* One output is written: the one that is asked for, or the model's only one. */
+static enum hrf_status choose_output(const struct request *request, struct hrf_graph *graph,
+                                     struct hrf_error *err)
+{
+    const char *wanted = request->output_name;
+    HRF_AUTO_RELEASE(hrf_strbuf) names = HRF_STRBUF_INIT;
+    if (wanted == NULL && graph->n_outputs == 1)
+        return HRF_OK;
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        const char *name = graph->values[graph->outputs[i]].name;
+        if (wanted != NULL && strcmp(name, wanted) == 0) {
+            graph->outputs[0] = graph->outputs[i];
+            graph->n_outputs = 1;
+            return HRF_OK;
+        }
+        hrf_strbuf_addf(&names, "%s'%s'", i > 0 ? ", " : "", name);
+    }
+    HRF_TRY(hrf_strbuf_status(&names, err));
+    if (wanted != NULL)
+        return hrf_error_set(err, HRF_E_USER, "%s has no output '%s'; it has %s", request->model,
+                             wanted, names.text);
+    return hrf_error_set(err, HRF_E_USER,
+                         "%s has %d outputs and one is written: choose it with --output-name, one "
+                         "of %s",
+                         request->model, (int)graph->n_outputs, names.text);
+}
+
+/* In the type that the model gives its output. */
+static enum hrf_status write_results(const struct run *run, const struct hrf_shape *shape,
+                                     const float *results, struct hrf_error *err)
+{
+    const enum hrf_dtype type = run->inferred->values[run->inferred->outputs[0]].dtype;
+    HRF_AUTO_FREE void *typed = hrf_alloc_array((size_t)hrf_shape_count(shape),
+                                                hrf_dtype_size(type));
+    if (typed == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
+    hrf_graph_output_from_float(run->inferred, 0, shape, results, typed);
+    return hrf_npy_write(run->request->output, type, shape, typed, err);
+}
+
 static enum hrf_status eval(const void *context, const struct hrf_joined *joined,
                             struct hrf_error *err)
 {
@@ -274,6 +323,7 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     struct hrf_shape shape, result_shape = { .rank = 0 };
     HRF_AUTO_FREE float *images = NULL, *results = NULL;
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
+    HRF_TRY(choose_output(request, graph, err));
     HRF_TRY(hrf_npy_read(request->input, &shape, &images, err));
     if ((request->scales != NULL || request->save != NULL || request->keep.n_items > 0) &&
         hrf_lower_brings_scales(graph))
@@ -299,11 +349,11 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
         tell_notes(run.network);
     if (status == HRF_OK && request->sqnr)
         status = compare_layers(&run, images, err);
-    hrf_network_destroy(run.network);
+    if (status == HRF_OK && hrf_joined_is_first(joined))
+        status = write_results(&run, &result_shape, results, err);
+    close_network(&run);
     hrf_calibrated_release(&calibrated);
-    HRF_TRY(status);
-    return hrf_joined_is_first(joined) ? hrf_npy_write(request->output, &result_shape, results, err)
-                                       : HRF_OK;
+    return status;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -314,6 +364,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
         { "output", "Y.npy", "where the outputs go", HRF_OPTION_TEXT, &request.output },
+        { "output-name", "NAME", "which output goes there, of a model that has several",
+          HRF_OPTION_TEXT, &request.output_name },
         { "device", "NAME", "auto, cpu, cuda or ref (plain C in double)", HRF_OPTION_TEXT,
           &request.device },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },

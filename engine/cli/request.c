@@ -135,9 +135,19 @@ enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, in
                                                      struct hrf_error *err)
 {
     if (graph->n_outputs != 1)
-        return hrf_error_set(err, HRF_E_USER, "the model has %d outputs where one is scored",
-                             graph->n_outputs);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "the model has %d outputs ('%s', '%s' ...) where one is scored: export "
+            "it with the probabilities or logits alone",
+            graph->n_outputs, graph->values[graph->outputs[0]].name,
+            graph->values[graph->outputs[1]].name);
     int32_t output = graph->outputs[0];
+    if (graph->values[output].dtype != HRF_F32)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' is %s where float32 is scored: end the model "
+                             "in a DequantizeLinear or export it without the last QuantizeLinear",
+                             graph->values[output].name,
+                             hrf_dtype_name(graph->values[output].dtype));
     struct hrf_shape shape = graph->values[output].shape;
     int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
     char text[128];

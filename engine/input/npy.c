@@ -208,13 +208,20 @@ enum hrf_status hrf_npy_read(const char *path, struct hrf_shape *shape, float **
     return hrf_npy_parse(bytes, n_bytes, path, shape, data, err);
 }
 
-enum hrf_status hrf_npy_write(const char *path, const struct hrf_shape *shape, const float *data,
-                              struct hrf_error *err)
+enum hrf_status hrf_npy_write(const char *path, enum hrf_dtype dtype, const struct hrf_shape *shape,
+                              const void *data, struct hrf_error *err)
 {
     struct hrf_strbuf out = HRF_STRBUF_INIT;
+    const char *type = dtype == HRF_F32  ? "<f4"
+                       : dtype == HRF_U8 ? "|u1"
+                       : dtype == HRF_S8 ? "|i1"
+                                         : NULL;
+    if (type == NULL)
+        return hrf_error_set(err, HRF_E_BUG, "%s: an array of %s is not written", path,
+                             hrf_dtype_name(dtype));
     hrf_strbuf_add(&out, magic, sizeof magic);
     hrf_strbuf_add(&out, "\x01\x00\x00\x00", 4); /* version 1.0, length set below */
-    hrf_strbuf_adds(&out, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    hrf_strbuf_addf(&out, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
     for (int32_t i = 0; i < shape->rank; i++)
         hrf_strbuf_addf(&out, "%lld,%s", (long long)shape->dims[i], i + 1 < shape->rank ? " " : "");
     hrf_strbuf_adds(&out, "), }");
@@ -225,7 +232,7 @@ enum hrf_status hrf_npy_write(const char *path, const struct hrf_shape *shape, c
         out.text[8] = (char)((out.length - 10) & 0xff);
         out.text[9] = (char)((out.length - 10) >> 8);
     }
-    hrf_strbuf_add(&out, data, (size_t)hrf_shape_count(shape) * sizeof *data);
+    hrf_strbuf_add(&out, data, (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype));
     enum hrf_status status = hrf_strbuf_status(&out, err);
     if (status == HRF_OK)
         status = hrf_file_write_atomic(path, out.text, out.length, err);

@@ -1,4 +1,4 @@
-/* npy.h - NumPy's array files, versions 1 to 3: float32 arrays in and out.
+/* npy.h - NumPy's array files, versions 1 to 3: float32 arrays in, float32 and 8-bit ones out.
  *
  * Source: numpy.lib.format. Little-endian float32 and float64 in C order are read (float64 is
  * rounded to float32); anything else is refused by name.
@@ -18,8 +18,9 @@ HRF_CHECKED enum hrf_status hrf_npy_parse(const void *bytes, size_t n_bytes, con
                                           struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_npy_read(const char *path, struct hrf_shape *shape, float **data,
                                          struct hrf_error *err);
-/* Atomic; version 1. */
-HRF_CHECKED enum hrf_status hrf_npy_write(const char *path, const struct hrf_shape *shape,
-                                          const float *data, struct hrf_error *err);
+/* `data` of `dtype`: F32, S8 or U8. Atomic; version 1. */
+HRF_CHECKED enum hrf_status hrf_npy_write(const char *path, enum hrf_dtype dtype,
+                                          const struct hrf_shape *shape, const void *data,
+                                          struct hrf_error *err);
 
 #endif

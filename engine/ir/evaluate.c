@@ -184,8 +184,13 @@ static enum hrf_status compute(struct hrf_inference *in, int64_t *out, int64_t c
     }
 }
 
-static bool can_evaluate(const struct hrf_inference *in)
+bool hrf_infer_can_evaluate(const struct hrf_inference *in)
 {
+    const int64_t count = hrf_shape_count(&in->shape);
+    if (in->node->op == HRF_OP_QUANTIZE || in->node->op == HRF_OP_DEQUANTIZE)
+        return hrf_infer_input(in, HRF_QUANTIZE_X)->data != NULL;
+    if (!is_integer(in->dtype) || count < 0 || count > MAX_ELEMENTS)
+        return false;
     switch (in->node->op) {
     case HRF_OP_SHAPE:
         return true;
@@ -218,9 +223,11 @@ static bool can_evaluate(const struct hrf_inference *in)
 
 enum hrf_status hrf_infer_evaluate(struct hrf_inference *in)
 {
-    int64_t count = hrf_shape_count(&in->shape);
-    if (!is_integer(in->dtype) || count < 0 || count > MAX_ELEMENTS || !can_evaluate(in))
+    const int64_t count = hrf_shape_count(&in->shape);
+    if (!hrf_infer_can_evaluate(in))
         return HRF_OK;
+    if (in->node->op == HRF_OP_QUANTIZE || in->node->op == HRF_OP_DEQUANTIZE)
+        return hrf_infer_convert_constant(in);
     HRF_AUTO_FREE int64_t *wide = hrf_alloc_array((size_t)count, sizeof *wide);
     HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)count, hrf_dtype_size(in->dtype));
     if (wide == NULL || data == NULL)

@@ -1,6 +1,7 @@
 /* The container: values and nodes, adding to it, copying it. Rewriting is in compact.c. */
 #include "engine/ir/graph.h"
 
+#include "base/checked.h"
 #include "engine/ir/op.h"
 
 #include <assert.h>
@@ -45,9 +46,8 @@ int64_t hrf_shape_count(const struct hrf_shape *shape)
             empty = true;
             continue;
         }
-        if (count > HRF_MAX_ELEMENTS / dim)
+        if (!hrf_checked_mul(count, dim, &count) || count > HRF_MAX_ELEMENTS)
             return -1;
-        count *= dim;
     }
     return empty ? 0 : count;
 }
@@ -116,6 +116,8 @@ enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out, struc
     graph->name = hrf_strdup(name != NULL ? name : "");
     if (graph->name == NULL)
         return no_memory(err, "a graph's name");
+    graph->bounds = (struct hrf_bounds){ .memory_bytes = HRF_DEFAULT_MAX_MEMORY,
+                                         .operations = HRF_DEFAULT_MAX_OPERATIONS };
     *out = graph;
     graph = NULL;
     return HRF_OK;
@@ -287,7 +289,7 @@ enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, cons
     HRF_TRY(hrf_array_reserve(&items, &graph->nodes_capacity, (size_t)graph->n_nodes + 1,
                               sizeof graph->nodes[0], err));
     graph->nodes = items;
-    struct hrf_node node = { .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs };
+    struct hrf_node node = { .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs, .before = -1 };
     node.attributes = attributes != NULL ? *attributes : hrf_attributes_default();
     node.name = name != NULL && name[0] != '\0'
                     ? hrf_strdup(name)
@@ -314,13 +316,43 @@ enum hrf_status hrf_graph_insert_node(struct hrf_graph *graph, int32_t at, enum 
 {
     HRF_TRY(
         hrf_graph_add_node(graph, op, name, inputs, n_inputs, outputs, n_outputs, attributes, err));
-    const int32_t last = graph->n_nodes - 1;
-    const struct hrf_node node = graph->nodes[last];
-    memmove(graph->nodes + at + 1, graph->nodes + at, (size_t)(last - at) * sizeof node);
-    graph->nodes[at] = node;
-    for (int32_t i = at; i <= last; i++)
-        for (int32_t k = 0; k < graph->nodes[i].n_outputs; k++)
-            graph->values[graph->nodes[i].outputs[k]].producer = i;
+    graph->nodes[graph->n_nodes - 1].before = at;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_graph_place_nodes(struct hrf_graph *graph, struct hrf_error *err)
+{
+    const int32_t n = graph->n_nodes;
+    struct hrf_node *placed = hrf_alloc_array((size_t)n, sizeof *placed);
+    /* place[i]: first how many nodes belong before node i, then where the next one of them goes;
+     * node i comes after them. */
+    HRF_AUTO_FREE int32_t *place = hrf_calloc((size_t)n + 1, sizeof *place);
+    if (placed == NULL || place == NULL) {
+        hrf_free(placed);
+        return no_memory(err, "the nodes in their new order");
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (graph->nodes[i].before >= 0)
+            place[graph->nodes[i].before]++;
+    for (int32_t i = 0, next = 0; i < n; i++) {
+        const int32_t count = place[i];
+        place[i] = next;
+        next += count + (graph->nodes[i].before < 0);
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (graph->nodes[i].before >= 0)
+            placed[place[graph->nodes[i].before]++] = graph->nodes[i];
+    for (int32_t i = 0; i < n; i++)
+        if (graph->nodes[i].before < 0)
+            placed[place[i]] = graph->nodes[i];
+    for (int32_t i = 0; i < n; i++) {
+        placed[i].before = -1;
+        for (int32_t k = 0; k < placed[i].n_outputs; k++)
+            graph->values[placed[i].outputs[k]].producer = i;
+    }
+    hrf_free(graph->nodes);
+    graph->nodes = placed;
+    graph->nodes_capacity = (size_t)n;
     return HRF_OK;
 }
 
@@ -348,6 +380,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_create(graph->name, &copy, err));
+    copy->bounds = graph->bounds;
     for (int32_t i = 0; i < graph->n_values; i++) {
         const struct hrf_value *value = &graph->values[i];
         int32_t index;

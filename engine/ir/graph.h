@@ -276,6 +276,7 @@ struct hrf_node {
     int32_t n_inputs;
     int32_t *outputs;
     int32_t n_outputs;
+    int32_t before; /* the node that hrf_graph_place_nodes() puts it in front of; -1: it stays */
     struct hrf_attributes attributes;
 };
 
@@ -345,8 +346,25 @@ static inline int64_t hrf_value_pitch(const struct hrf_value *value)
     return value->pitch > 0 ? value->pitch : value->shape.dims[1];
 }
 
+/* What a model may ask for, whatever it is run on: shape inference refuses what is beyond before
+ * anything of it is allocated or computed. For one image: of a batch of N images N times as much.
+ */
+struct hrf_bounds {
+    int64_t
+        memory_bytes;  /* of one tensor; and of all constants, what is computed of them included */
+    double operations; /* of all nodes (hrf_node_work) */
+};
+/* A layer of 64 channels over the largest slide image, 32,767 px a side, is just below it. */
+#define HRF_DEFAULT_MAX_MEMORY ((int64_t)256 << 30)
+/* ResNet-101 over such an image takes 3.3e14. */
+#define HRF_DEFAULT_MAX_OPERATIONS 1e16
+/* Rows or columns of what a window or RESIZE reads and gives, and what a window's numbers are
+ * below: no slide is larger, and vendor kernels compute with them in 32 bits. */
+#define HRF_MAX_SIDE ((int64_t)1 << 20)
+
 struct hrf_graph {
     char *name;
+    struct hrf_bounds bounds; /* the defaults, until set */
     struct hrf_value *values;
     int32_t n_values;
     struct hrf_node *nodes;
@@ -375,13 +393,16 @@ HRF_CHECKED enum hrf_status
 hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, const char *name, const int32_t *inputs,
                    int32_t n_inputs, const int32_t *outputs, int32_t n_outputs,
                    const struct hrf_attributes *attributes, struct hrf_error *err);
-/* The same before node `at`. */
+/* The same for a node that belongs before node `at`. It stands at the end, and no node changes its
+ * index, until hrf_graph_place_nodes() puts all such nodes into their places: in one walk, whatever
+ * their number. Several before one node keep their order. */
 HRF_CHECKED enum hrf_status hrf_graph_insert_node(struct hrf_graph *graph, int32_t at,
                                                   enum hrf_op op, const char *name,
                                                   const int32_t *inputs, int32_t n_inputs,
                                                   const int32_t *outputs, int32_t n_outputs,
                                                   const struct hrf_attributes *attributes,
                                                   struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_graph_place_nodes(struct hrf_graph *graph, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs,
                                              int32_t n_inputs, const int32_t *outputs,
                                              int32_t n_outputs, struct hrf_error *err);
@@ -424,6 +445,11 @@ HRF_CHECKED enum hrf_status hrf_graph_check(const struct hrf_graph *graph, struc
  * can be inferred again for other input shapes. Names the node and the shapes when they do not
  * fit; shapes of later nodes are then undefined. */
 HRF_CHECKED enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err);
+/* Graph output `output` in the type that the model gives it (values[..].dtype), from float32 as
+ * hrf_pass_float_outputs() has it computed: `x`, of `shape`, ONNX order. `out`: as many elements.
+ * Shapes and types of `graph` have been inferred. */
+void hrf_graph_output_from_float(const struct hrf_graph *graph, int32_t output,
+                                 const struct hrf_shape *shape, const float *x, void *out);
 /* Sets the shape of graph input `input` (0 = the first), rank as the model says. Dims that the
  * model leaves open and the batch, rows and columns may take any size from 1; others must
  * agree with the model. Infer again afterwards. */
@@ -436,6 +462,9 @@ HRF_CHECKED enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, i
 int64_t hrf_window_output(const struct hrf_window *window, int axis, int64_t size);
 /* Multiply-adds x 2 of one node with its present shapes (convolution, GEMM, else 0). */
 double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node);
+/* Numbers that one node reads and writes or multiply-adds x 2, whichever is more: what its time is
+ * proportional to, for bounds. */
+double hrf_node_work(const struct hrf_graph *graph, const struct hrf_node *node);
 /* SHA-256 over structure, attributes and constants; names, order of values and the inputs' dims
  * do not count. Hash the graph as it was read: passes and inference change attributes. */
 HRF_CHECKED enum hrf_status hrf_graph_hash(const struct hrf_graph *graph, char out[65],

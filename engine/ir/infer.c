@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "engine/ir/op.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +78,18 @@ static enum hrf_status infer_same(struct hrf_inference *in)
     return HRF_OK;
 }
 
+/* Source: ONNX Clip: where min is above max, everything becomes max. */
+static enum hrf_status infer_clip(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    if (isnan(a->activation_min) || isnan(a->activation_max))
+        return hrf_infer_fail(in, "min is %g and max %g: they must be numbers",
+                              (double)a->activation_min, (double)a->activation_max);
+    if (a->activation_min > a->activation_max)
+        a->activation_min = a->activation_max;
+    return infer_same(in);
+}
+
 static enum hrf_status infer_softmax(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
@@ -146,9 +159,10 @@ static enum hrf_status infer_batch_norm(struct hrf_inference *in)
 static enum hrf_status infer_lrn(struct hrf_inference *in)
 {
     HRF_TRY(infer_same(in));
-    if (in->shape.rank != 4 || in->node->attributes.size < 1)
-        return hrf_infer_fail(in, "needs a rank-4 input and a size of at least 1, got size %lld",
-                              (long long)in->node->attributes.size);
+    if (in->shape.rank != 4 || in->node->attributes.size < 1 ||
+        in->node->attributes.size > HRF_MAX_SIDE)
+        return hrf_infer_fail(in, "needs a rank-4 input and a size of 1 to %lld, got size %lld",
+                              (long long)HRF_MAX_SIDE, (long long)in->node->attributes.size);
     return HRF_OK;
 }
 
@@ -289,7 +303,7 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_LEAKY_RELU] = infer_same,
     [HRF_OP_SIGMOID] = infer_same,
     [HRF_OP_TANH] = infer_same,
-    [HRF_OP_CLIP] = infer_same,
+    [HRF_OP_CLIP] = infer_clip,
     [HRF_OP_EXP] = infer_same,
     [HRF_OP_LOG] = infer_same,
     [HRF_OP_SQRT] = infer_same,
@@ -396,8 +410,84 @@ static enum hrf_status check_result(struct hrf_inference *in)
     return HRF_OK;
 }
 
+/* What the model has asked for so far, for all images of the batch. */
+struct demand {
+    double images, operations;
+    double constant_bytes; /* once for each node that reads them: each kernel has its own form */
+    double folded;         /* weights that were dequantised; a number of a shape costs as 64 */
+};
+
+/* Weights, twice as many as a file can hold: some seconds. Shapes are a few numbers each. */
+static const double max_folded = 0x1p31;
+
+static struct demand no_demand(const struct hrf_graph *graph)
+{
+    const struct hrf_shape *first = graph->n_inputs > 0 ? &graph->values[graph->inputs[0]].shape
+                                                        : NULL;
+    const bool has_batch = first != NULL && first->rank > 0 && first->dims[0] > 0;
+    return (struct demand){ .images = has_batch ? (double)first->dims[0] : 1 };
+}
+
+static double bytes_of(const struct hrf_value *value)
+{
+    return (double)hrf_shape_count(&value->shape) * (double)hrf_dtype_size(value->dtype);
+}
+
+static enum hrf_status refuse_bytes(const struct hrf_graph *graph, const struct hrf_node *node,
+                                    const char *what, double bytes, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_USER,
+                         "node '%s' (%s): %s %.4g GiB and model.max_memory allows %.4g GiB",
+                         node->name, hrf_op_name(node->op), what, bytes / 0x1p30,
+                         (double)graph->bounds.memory_bytes / 0x1p30);
+}
+
+static enum hrf_status check_bytes(const struct hrf_graph *graph, const struct hrf_node *node,
+                                   bool is_folded, struct demand *demand, struct hrf_error *err)
+{
+    const double most = (double)graph->bounds.memory_bytes;
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    demand->constant_bytes += is_folded ? bytes_of(y) : 0;
+    if (bytes_of(y) > most * demand->images)
+        return refuse_bytes(graph, node, "its result takes for each image",
+                            bytes_of(y) / demand->images, err);
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data != NULL)
+            demand->constant_bytes += bytes_of(&graph->values[node->inputs[k]]);
+    if (demand->constant_bytes > most)
+        return refuse_bytes(graph, node, "the constants up to it take", demand->constant_bytes,
+                            err);
+    return HRF_OK;
+}
+
+/* The node's shapes are known; nothing of it has been computed. */
+static enum hrf_status check_demand(const struct hrf_inference *in, struct demand *demand,
+                                    struct hrf_error *err)
+{
+    const struct hrf_graph *graph = in->graph;
+    const struct hrf_node *node = in->node;
+    const bool is_folded = hrf_infer_can_evaluate(in);
+    const double work = hrf_node_work(graph, node);
+    HRF_TRY(check_bytes(graph, node, is_folded, demand, err));
+    const bool is_weights = node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE;
+    demand->folded += is_folded ? work * (is_weights ? 1 : 64) : 0;
+    if (demand->folded > max_folded)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s' (%s): what is computed when the model is loaded (shapes, "
+                             "dequantised weights) is too much",
+                             node->name, hrf_op_name(node->op));
+    demand->operations += work;
+    if (demand->operations > graph->bounds.operations * demand->images)
+        return hrf_error_set(err, HRF_E_USER,
+                             "node '%s' (%s): up to it the model takes %.4g operations for each "
+                             "image and model.max_operations allows %.4g",
+                             node->name, hrf_op_name(node->op), demand->operations / demand->images,
+                             graph->bounds.operations);
+    return HRF_OK;
+}
+
 static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node,
-                                  struct hrf_error *err)
+                                  struct demand *demand, struct hrf_error *err)
 {
     /* A Constant that the importer filled. */
     if (node->op == HRF_OP_CONSTANT && graph->values[node->outputs[0]].data != NULL)
@@ -412,12 +502,14 @@ static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node
     struct hrf_value *out = &graph->values[node->outputs[0]];
     out->shape = in.shape;
     out->dtype = in.dtype;
+    HRF_TRY(check_demand(&in, demand, err));
     HRF_TRY(hrf_infer_evaluate(&in));
     return check_result(&in);
 }
 
 enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err)
 {
+    struct demand demand = no_demand(graph);
     HRF_TRY(hrf_graph_check(graph, err));
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const struct hrf_value *value = &graph->values[graph->inputs[i]];
@@ -431,11 +523,9 @@ enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         struct hrf_value *out = &graph->values[node->outputs[0]];
-        if (node->op != HRF_OP_CONSTANT) { /* computed for earlier input shapes */
-            hrf_free(out->data);
-            out->data = NULL;
-        }
-        HRF_TRY(infer_node(graph, node, err));
+        if (node->op != HRF_OP_CONSTANT) /* computed for earlier input shapes */
+            hrf_value_release_data(out);
+        HRF_TRY(infer_node(graph, node, &demand, err));
     }
     return HRF_OK;
 }

@@ -252,6 +252,8 @@ enum hrf_status hrf_infer_resize(struct hrf_inference *in)
         if (!(size >= 1 && size < 0x1p40))
             return hrf_infer_fail(in, "axis %d cannot be resized to %g", (int)i, size);
         in->shape.dims[i] = (int64_t)size;
+        if (i >= 2)
+            HRF_TRY(hrf_infer_check_side(in, i - 2, in->shape.dims[i]));
         if (i < 2 && in->shape.dims[i] != x->dims[i])
             return hrf_infer_refuse(in, "only rows and columns are resized, not axis %d", (int)i);
     }
@@ -276,7 +278,7 @@ enum hrf_status hrf_infer_depth_to_space(struct hrf_inference *in)
     if (in->shape.dims[1] % (block * block) != 0)
         return hrf_infer_fail(in, "%lld channels are no blocks of %lld x %lld",
                               (long long)in->shape.dims[1], (long long)block, (long long)block);
-    in->shape.dims[1] /= block * block;
+    in->shape.dims[1] /= block * block; /* as many elements as before: nothing overflows */
     in->shape.dims[2] *= block;
     in->shape.dims[3] *= block;
     return HRF_OK;

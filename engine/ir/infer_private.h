@@ -24,6 +24,8 @@ hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer
     hrf_infer_reduction, hrf_infer_resize, hrf_infer_depth_to_space, hrf_infer_space_to_depth;
 
 hrf_infer_rule hrf_infer_quantize, hrf_infer_dequantize;
+/* QUANTIZE and DEQUANTIZE of a constant. */
+enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in);
 
 /* Input k's value; NULL when the node has none there. */
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
@@ -37,14 +39,19 @@ enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t 
 /* The same for all of attributes.axes; refuses repeated ones. */
 enum hrf_status hrf_infer_axes(struct hrf_inference *in, int32_t rank);
 
+/* Refuses more rows (axis 0) or columns (1) than HRF_MAX_SIDE. */
+enum hrf_status hrf_infer_check_side(struct hrf_inference *in, int axis, int64_t size);
+
 /* Reads the inputs that are attributes in disguise into the attributes. */
 enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in);
 /* Elements of an int32 or int64 constant, at most `max` of them. */
 enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
                                    int64_t *out, int32_t max, int32_t *n);
 
-/* Computes output 0 (shape and type set) when it is integer shape arithmetic over known values;
- * leaves it alone otherwise. */
+/* Output 0 (shape and type set) is computed when the model is loaded: integer shape arithmetic over
+ * known values, and weights between float32 and 8 bits. */
+bool hrf_infer_can_evaluate(const struct hrf_inference *in);
+/* Computes it; leaves it alone where it cannot be. */
 enum hrf_status hrf_infer_evaluate(struct hrf_inference *in);
 
 #endif

@@ -75,47 +75,67 @@ static enum hrf_status check_inputs(struct hrf_inference *in)
     return check_scale(in, scale, zero);
 }
 
-/* The quantisation of element `i` of x. */
-static struct hrf_quantization at(const struct hrf_inference *in, int64_t i)
+/* The quantisation of element `i` of what the node reads, which has `shape`. */
+static struct hrf_quantization at(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  const struct hrf_shape *shape, int64_t i)
 {
-    const struct hrf_value *scale = hrf_infer_input(in, HRF_QUANTIZE_SCALE);
-    const struct hrf_value *zero = hrf_infer_input(in, HRF_QUANTIZE_ZERO_POINT);
-    const struct hrf_shape *x = &hrf_infer_input(in, HRF_QUANTIZE_X)->shape;
+    const struct hrf_value *scale = &graph->values[node->inputs[HRF_QUANTIZE_SCALE]];
+    const bool has_zero = node->n_inputs > HRF_QUANTIZE_ZERO_POINT &&
+                          node->inputs[HRF_QUANTIZE_ZERO_POINT] >= 0;
+    const struct hrf_value *zero = has_zero ? &graph->values[node->inputs[HRF_QUANTIZE_ZERO_POINT]]
+                                            : NULL;
     int64_t place = 0;
     if (hrf_shape_count(&scale->shape) > 1) {
         int64_t inner = 1;
-        for (int32_t k = (int32_t)in->node->attributes.axis + 1; k < x->rank; k++)
-            inner *= x->dims[k];
-        place = i / inner % x->dims[in->node->attributes.axis];
+        for (int32_t k = (int32_t)node->attributes.axis + 1; k < shape->rank; k++)
+            inner *= shape->dims[k];
+        place = i / inner % shape->dims[node->attributes.axis];
     }
     return (struct hrf_quantization){ .scale = ((const float *)scale->data)[place],
                                       .zero_point = zero != NULL ? integer_at(zero, place) : 0 };
 }
 
-static enum hrf_status compute(struct hrf_inference *in, struct hrf_value *out)
+static void narrow(const struct hrf_graph *graph, const struct hrf_node *node,
+                   const struct hrf_shape *shape, const float *x, void *out)
 {
-    const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
-    const int64_t n = hrf_shape_count(&x->shape);
-    const bool narrows = in->node->op == HRF_OP_QUANTIZE;
-    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)n, hrf_dtype_size(in->dtype));
-    if (data == NULL)
-        return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
-    for (int64_t i = 0; i < n; i++) {
-        const struct hrf_quantization q = at(in, i);
-        if (narrows)
-            ((uint8_t *)data)[i] =
-                (uint8_t)(hrf_quantize(((const float *)x->data)[i], in->dtype, &q) & 0xff);
-        else
-            ((float *)data)[i] = (float)((double)integer_at(x, i) - q.zero_point) * q.scale;
+    const enum hrf_dtype type = graph->values[node->outputs[0]].dtype;
+    for (int64_t i = 0; i < hrf_shape_count(shape); i++) {
+        const struct hrf_quantization q = at(graph, node, shape, i);
+        ((uint8_t *)out)[i] = (uint8_t)(hrf_quantize(x[i], type, &q) & 0xff);
     }
-    out->data = data;
-    data = NULL;
-    return HRF_OK;
+}
+
+void hrf_graph_output_from_float(const struct hrf_graph *graph, int32_t output,
+                                 const struct hrf_shape *shape, const float *x, void *out)
+{
+    const struct hrf_value *value = &graph->values[graph->outputs[output]];
+    if (value->dtype == HRF_F32)
+        memcpy(out, x, (size_t)hrf_shape_count(shape) * sizeof *x);
+    else
+        narrow(graph, &graph->nodes[value->producer], shape, x, out);
 }
 
 static struct hrf_value *output_of(struct hrf_inference *in)
 {
     return &in->graph->values[in->node->outputs[0]];
+}
+
+enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in)
+{
+    const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
+    const int64_t n = hrf_shape_count(&x->shape);
+    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)n, hrf_dtype_size(in->dtype));
+    if (data == NULL)
+        return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
+    if (in->node->op == HRF_OP_QUANTIZE)
+        narrow(in->graph, in->node, &x->shape, x->data, data);
+    for (int64_t i = 0; i < n && in->node->op == HRF_OP_DEQUANTIZE; i++) {
+        const struct hrf_quantization q = at(in->graph, in->node, &x->shape, i);
+        ((float *)data)[i] = (float)((double)integer_at(x, i) - q.zero_point) * q.scale;
+    }
+    output_of(in)->data = data;
+    data = NULL;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_infer_quantize(struct hrf_inference *in)
@@ -134,14 +154,15 @@ enum hrf_status hrf_infer_quantize(struct hrf_inference *in)
         return hrf_infer_refuse(in, "it gives %s; int8 and uint8 are supported",
                                 hrf_dtype_name(in->dtype));
     const bool is_one = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape) == 1;
-    output_of(in)->quantization = is_one ? at(in, 0) : (struct hrf_quantization){ .scale = 0 };
-    return x->data != NULL ? compute(in, output_of(in)) : HRF_OK;
+    output_of(in)->quantization = is_one ? at(in->graph, in->node, &x->shape, 0)
+                                         : (struct hrf_quantization){ .scale = 0 };
+    return HRF_OK;
 }
 
 /* Reading with another scale than was written with is legal, but nobody means it. */
 static enum hrf_status check_pair(struct hrf_inference *in, const struct hrf_value *x)
 {
-    const struct hrf_quantization own = at(in, 0);
+    const struct hrf_quantization own = at(in->graph, in->node, &x->shape, 0);
     const int64_t n = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape);
     if (x->producer < 0 || in->graph->nodes[x->producer].op != HRF_OP_QUANTIZE)
         return hrf_infer_refuse(in,
@@ -173,5 +194,5 @@ enum hrf_status hrf_infer_dequantize(struct hrf_inference *in)
                               hrf_dtype_name(x->dtype));
     in->shape = x->shape;
     in->dtype = HRF_F32;
-    return x->data != NULL ? compute(in, output_of(in)) : check_pair(in, x);
+    return x->data != NULL ? HRF_OK : check_pair(in, x);
 }

@@ -5,9 +5,6 @@
 
 static const char *const axis_name[HRF_MAX_SPATIAL] = { "rows", "columns" };
 
-/* Sizes beyond this are not windows; keeps the arithmetic below far from overflow. */
-static const int64_t max_window = (int64_t)1 << 31;
-
 int64_t hrf_window_output(const struct hrf_window *window, int axis, int64_t size)
 {
     int64_t extent = window->dilation[axis] * (window->kernel[axis] - 1) + 1;
@@ -23,22 +20,35 @@ int64_t hrf_window_output(const struct hrf_window *window, int axis, int64_t siz
     return n;
 }
 
+static bool is_within(int64_t number, int64_t least)
+{
+    return number >= least && number < HRF_MAX_SIDE;
+}
+
+enum hrf_status hrf_infer_check_side(struct hrf_inference *in, int axis, int64_t size)
+{
+    if (size <= HRF_MAX_SIDE)
+        return HRF_OK;
+    return hrf_infer_refuse(in, "%lld %s are more than the %lld that are supported",
+                            (long long)size, axis_name[axis], (long long)HRF_MAX_SIDE);
+}
+
 static enum hrf_status check_window(struct hrf_inference *in)
 {
     const struct hrf_window *w = &in->node->attributes.window;
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        bool sane = w->kernel[i] >= 1 && w->kernel[i] < max_window && w->stride[i] >= 1 &&
-                    w->stride[i] < max_window && w->dilation[i] >= 1 &&
-                    w->dilation[i] < max_window && w->pad_begin[i] >= 0 &&
-                    w->pad_begin[i] < max_window && w->pad_end[i] >= 0 &&
-                    w->pad_end[i] < max_window;
+        const bool sane = is_within(w->kernel[i], 1) && is_within(w->stride[i], 1) &&
+                          is_within(w->dilation[i], 1) && is_within(w->pad_begin[i], 0) &&
+                          is_within(w->pad_end[i], 0) &&
+                          is_within(w->dilation[i] * (w->kernel[i] - 1), 0);
         if (!sane)
             return hrf_infer_fail(in,
                                   "impossible window along the %s: kernel %lld, stride %lld, "
-                                  "dilation %lld, pads %lld and %lld",
+                                  "dilation %lld, pads %lld and %lld; all, and what the window "
+                                  "spans, must be below %lld",
                                   axis_name[i], (long long)w->kernel[i], (long long)w->stride[i],
                                   (long long)w->dilation[i], (long long)w->pad_begin[i],
-                                  (long long)w->pad_end[i]);
+                                  (long long)w->pad_end[i], (long long)HRF_MAX_SIDE);
     }
     return HRF_OK;
 }
@@ -65,9 +75,7 @@ static enum hrf_status slide_window(struct hrf_inference *in, const struct hrf_s
     struct hrf_window *w = &in->node->attributes.window;
     HRF_TRY(check_window(in));
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        if (x->dims[2 + i] >= (int64_t)1 << 40)
-            return hrf_infer_fail(in, "%lld %s are too many", (long long)x->dims[2 + i],
-                                  axis_name[i]);
+        HRF_TRY(hrf_infer_check_side(in, i, x->dims[2 + i]));
         resolve_auto_pad(w, i, x->dims[2 + i]);
         in->shape.dims[2 + i] = hrf_window_output(w, i, x->dims[2 + i]);
         if (in->shape.dims[2 + i] < 1)
@@ -147,13 +155,16 @@ static int64_t resolve_output_size(struct hrf_inference *in, int axis, int64_t s
 
 static enum hrf_status spread_window(struct hrf_inference *in, const struct hrf_shape *x)
 {
-    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_attributes *a = &in->node->attributes;
     const struct hrf_window *w = &a->window;
     HRF_TRY(check_window(in));
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
         const int64_t size = x->dims[2 + i], more = a->output_padding[i];
-        if (size >= max_window)
-            return hrf_infer_fail(in, "%lld %s are too many", (long long)size, axis_name[i]);
+        HRF_TRY(hrf_infer_check_side(in, i, size));
+        if (a->output_size[i] < 0)
+            return hrf_infer_fail(in, "an output_shape of %lld %s is impossible",
+                                  (long long)a->output_size[i], axis_name[i]);
+        HRF_TRY(hrf_infer_check_side(in, i, a->output_size[i]));
         if (more < 0 || (more >= w->stride[i] && more >= w->dilation[i]))
             return hrf_infer_fail(in, "an output_padding of %lld needs a larger stride",
                                   (long long)more);
@@ -164,6 +175,7 @@ static enum hrf_status spread_window(struct hrf_inference *in, const struct hrf_
         if (in->shape.dims[2 + i] < 1)
             return hrf_infer_fail(in, "the pads leave nothing of %lld %s", (long long)full,
                                   axis_name[i]);
+        HRF_TRY(hrf_infer_check_side(in, i, in->shape.dims[2 + i]));
     }
     return HRF_OK;
 }

@@ -1,5 +1,6 @@
 /* What a node costs and what a graph is: operation counts and the content hash. */
 #include "engine/ir/op.h"
+#include "engine/ir/resize.h"
 
 #include "base/hash.h"
 
@@ -48,6 +49,41 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
     else
         inner = (double)a->dims[a->rank - 1];
     return 2 * count * inner;
+}
+
+/* A number of the file, which may be any, and a flag in one; wraps around. */
+static int64_t twice_and(int64_t number, bool flag)
+{
+    return (int64_t)((uint64_t)number * 2 + flag);
+}
+
+static double positive_count(const struct hrf_shape *shape)
+{
+    const int64_t n = hrf_shape_count(shape);
+    return n > 0 ? (double)n : 0;
+}
+
+/* Numbers that go into one of the result. */
+static double numbers_per_result(const struct hrf_node *node, const struct hrf_shape *x)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    if (node->op == HRF_OP_MAX_POOL || node->op == HRF_OP_AVERAGE_POOL)
+        return (double)a->window.kernel[0] * (double)a->window.kernel[1];
+    if (node->op == HRF_OP_LRN && x->rank > 1)
+        return (double)(a->size < x->dims[1] ? a->size : x->dims[1]);
+    return node->op == HRF_OP_RESIZE ? HRF_RESIZE_TAPS * HRF_RESIZE_TAPS : 1;
+}
+
+double hrf_node_work(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    double work = positive_count(&graph->values[node->outputs[0]].shape);
+    if (node->n_inputs > 0 && node->inputs[0] >= 0)
+        work *= numbers_per_result(node, &graph->values[node->inputs[0]].shape);
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] >= 0)
+            work += positive_count(&graph->values[node->inputs[k]].shape);
+    const double products = hrf_node_operations(graph, node);
+    return products > work ? products : work;
 }
 
 static void hash_window(struct hrf_hash *hash, const struct hrf_window *w)
@@ -105,7 +141,7 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
     if (uses & HRF_USE_TRANSPOSE)
         hrf_hash_int(hash, a->transpose_a + 2 * a->transpose_b);
     if (uses & HRF_USE_AXIS)
-        hrf_hash_int(hash, a->axis * 2 + a->legacy_axis);
+        hrf_hash_int(hash, twice_and(a->axis, a->legacy_axis));
     if (((uses & HRF_USE_AXES) || (uses & HRF_USE_SLICE)) && !in_inputs) {
         hrf_hash_int(hash, a->n_axes);
         hrf_hash_bytes(hash, a->axes, (size_t)a->n_axes * sizeof a->axes[0]);
@@ -143,7 +179,7 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         }
     }
     if (uses & HRF_USE_HEADS) {
-        hrf_hash_int(hash, a->group * 2 + a->exponential);
+        hrf_hash_int(hash, twice_and(a->group, a->exponential));
         hrf_hash_double(hash, (double)a->epsilon);
     }
     if (uses & HRF_USE_COLUMN_ROW_DEPTH)

@@ -6,6 +6,7 @@
 #include "engine/passes/lower_private.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* How an operator goes low. */
@@ -59,7 +60,9 @@ struct lowering {
     struct hrf_graph *to;
     int32_t *low, *full; /* [n_values of from]: the value's two forms in `to`, -1: not there */
     bool *is_useful;     /* [n_values]: some product will read it low */
-    bool brings_scales;  /* S8 with the model's own */
+    const struct hrf_range **ranges; /* how->ranges in the order of their names */
+    int32_t *own_forms;              /* hrf_lower_own_forms(); NULL without brings_scales */
+    bool brings_scales;              /* S8 with the model's own */
     struct hrf_strbuf *notes;
 };
 
@@ -76,13 +79,24 @@ void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dt
     *out = (struct hrf_quantization){ .scale = scale >= 0x1p-100f ? scale : 1.0f };
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct hrf_range *const *x = a, *const *y = b;
+    return strcmp((*x)->value, (*y)->value);
+}
+
 static const struct hrf_range *find_range(const struct lowering *l, int32_t value)
 {
-    const char *name = l->from->values[value].name;
-    for (int32_t i = 0; i < l->how->n_ranges; i++)
-        if (strcmp(l->how->ranges[i].value, name) == 0)
-            return &l->how->ranges[i];
-    return NULL;
+    const struct hrf_range wanted = { .value = l->from->values[value].name };
+    const struct hrf_range *key = &wanted, **found = NULL;
+    if (l->how->n_ranges > 0)
+        found = bsearch(&key, l->ranges, (size_t)l->how->n_ranges, sizeof key, compare_ranges);
+    return found != NULL ? *found : NULL;
+}
+
+static const struct hrf_value *own_form(const struct lowering *l, int32_t value)
+{
+    return l->own_forms[value] >= 0 ? &l->from->values[l->own_forms[value]] : NULL;
 }
 
 static enum hrf_status choose_form(const struct lowering *l, int32_t value, enum hrf_dtype *type,
@@ -94,7 +108,7 @@ static enum hrf_status choose_form(const struct lowering *l, int32_t value, enum
     if (l->how->type != HRF_S8)
         return HRF_OK;
     if (l->brings_scales) {
-        const struct hrf_value *own = hrf_lower_own_form(l->from, value);
+        const struct hrf_value *own = own_form(l, value);
         *type = own->dtype;
         *q = own->quantization;
         return HRF_OK;
@@ -236,8 +250,7 @@ static const char *refuse_own(const struct lowering *l, const struct hrf_node *n
         return "the model gives its weights no scales that 8 bits can use";
     if (is_product && node->op == HRF_OP_GEMM && node->attributes.alpha <= 0)
         return "its factor is not above 0";
-    if (!is_product && !keeps_scale(node->op) &&
-        hrf_lower_own_form(l->from, node->outputs[0]) == NULL)
+    if (!is_product && !keeps_scale(node->op) && own_form(l, node->outputs[0]) == NULL)
         return "the model gives its result no scale";
     return NULL;
 }
@@ -411,8 +424,7 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     struct hrf_quantization q = { .scale = 0 };
     int32_t output;
     const bool is_full = is_product &&
-                         (l->brings_scales ? hrf_lower_own_form(l->from, value) == NULL
-                                           : !l->is_useful[value]);
+                         (l->brings_scales ? own_form(l, value) == NULL : !l->is_useful[value]);
     if (keeps_scale(node->op)) {
         type = l->to->values[inputs[0]].dtype;
         q = l->to->values[inputs[0]].quantization;
@@ -527,8 +539,17 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     const size_t n = (size_t)graph->n_values + 1;
     HRF_AUTO_FREE int32_t *forms = hrf_alloc_array(2 * n, sizeof *forms);
     HRF_AUTO_FREE bool *useful = hrf_calloc(n, sizeof *useful);
-    if (forms == NULL || useful == NULL)
+    HRF_AUTO_FREE int32_t *own_forms = NULL;
+    HRF_AUTO_FREE const struct hrf_range **ranges = hrf_alloc_array((size_t)how->n_ranges + 1,
+                                                                    sizeof *ranges);
+    const bool brings_scales = how->type == HRF_S8 && hrf_lower_brings_scales(graph);
+    if (forms == NULL || useful == NULL || ranges == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    if (brings_scales)
+        HRF_TRY(hrf_lower_own_forms(graph, &own_forms, err));
+    for (int32_t i = 0; i < how->n_ranges; i++)
+        ranges[i] = &how->ranges[i];
+    qsort(ranges, (size_t)how->n_ranges, sizeof *ranges, compare_ranges);
     for (int32_t i = 0; i < graph->n_nodes; i++)
         if (hrf_node_has_prologue(&graph->nodes[i]))
             return hrf_error_set(err, HRF_E_BUG, "node '%s' has a prologue before it is lowered",
@@ -540,7 +561,9 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
                           .low = forms,
                           .full = forms + n,
                           .is_useful = useful,
-                          .brings_scales = how->type == HRF_S8 && hrf_lower_brings_scales(graph),
+                          .ranges = ranges,
+                          .own_forms = own_forms,
+                          .brings_scales = brings_scales,
                           .notes = notes };
     HRF_TRY(lower(&l, err));
     *out = to;

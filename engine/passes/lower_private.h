@@ -19,9 +19,11 @@ HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *fr
                                                       enum hrf_dtype type, struct hrf_graph *to,
                                                       int32_t *inputs, struct hrf_error *err);
 
-/* The 8-bit value whose type, scale and zero point the model gives to what `value` holds: all that
- * is done with it is to quantise it so. NULL: the model does not say. */
-const struct hrf_value *hrf_lower_own_form(const struct hrf_graph *graph, int32_t value);
+/* For each value the 8-bit value whose type, scale and zero point the model gives to what it holds:
+ * all that is done with it is to quantise it so. Negative: the model does not say. *out: heap,
+ * [n_values]. */
+HRF_CHECKED enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out,
+                                                struct hrf_error *err);
 bool hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b);
 
 #endif

@@ -89,43 +89,44 @@ enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph, struct hrf_
 
 /* ---- values ---- */
 
-static bool is_graph_output(const struct hrf_graph *graph, int32_t value)
+enum { NOT_READ = -2, NO_FORM = -1 };
+
+/* What a node that reads a value quantises it to: an 8-bit value of the graph, or none. */
+static int32_t form_for(const struct hrf_graph *graph, const int32_t *forms,
+                        const struct hrf_node *reader)
 {
+    const int32_t y = reader->outputs[0];
+    /* Rounding keeps the order of numbers and 0 exact, so a RELU may come after it. */
+    if (reader->op == HRF_OP_RELU)
+        return forms[y] >= 0 ? forms[y] : NO_FORM;
+    return reader->op == HRF_OP_QUANTIZE && graph->values[y].quantization.scale > 0 ? y : NO_FORM;
+}
+
+enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out,
+                                    struct hrf_error *err)
+{
+    int32_t *forms = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *forms);
+    if (forms == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    for (int32_t v = 0; v < graph->n_values; v++)
+        forms[v] = NOT_READ;
     for (int32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == value)
-            return true;
-    return false;
-}
-
-static bool uses(const struct hrf_node *node, int32_t value)
-{
-    for (int32_t i = 0; i < node->n_inputs; i++)
-        if (node->inputs[i] == value)
-            return true;
-    return false;
-}
-
-const struct hrf_value *hrf_lower_own_form(const struct hrf_graph *graph, int32_t value)
-{
-    const struct hrf_value *form = NULL;
-    if (is_graph_output(graph, value))
-        return NULL;
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        const struct hrf_node *node = &graph->nodes[i];
-        const struct hrf_value *one = NULL;
-        if (!uses(node, value))
-            continue;
-        /* Rounding keeps the order of numbers and 0 exact, so a RELU may come after it. */
-        if (node->op == HRF_OP_RELU)
-            one = hrf_lower_own_form(graph, node->outputs[0]);
-        else if (node->op == HRF_OP_QUANTIZE)
-            one = &graph->values[node->outputs[0]];
-        if (one == NULL || one->quantization.scale <= 0 ||
-            (form != NULL && !hrf_lower_same_form(one, form)))
-            return NULL;
-        form = one;
+        forms[graph->outputs[i]] = NO_FORM;
+    for (int32_t n = graph->n_nodes - 1; n >= 0; n--) { /* readers come after what they read */
+        const struct hrf_node *node = &graph->nodes[n];
+        const int32_t one = form_for(graph, forms, node);
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            const int32_t v = node->inputs[k];
+            if (v >= 0 && forms[v] == NOT_READ)
+                forms[v] = one;
+            else if (v >= 0 && forms[v] >= 0 &&
+                     (one < 0 ||
+                      !hrf_lower_same_form(&graph->values[forms[v]], &graph->values[one])))
+                forms[v] = NO_FORM;
+        }
     }
-    return form;
+    *out = forms;
+    return HRF_OK;
 }
 
 bool hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b)

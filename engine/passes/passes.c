@@ -1,5 +1,7 @@
 #include "engine/passes/passes.h"
 
+#include "engine/ir/readers.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,39 +22,35 @@ enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
     return hrf_graph_check(graph, err);
 }
 
-static void replace_uses(struct hrf_graph *graph, int32_t from, int32_t to)
-{
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
-            if (graph->nodes[i].inputs[k] == from)
-                graph->nodes[i].inputs[k] = to;
-}
-
-static bool is_output(const struct hrf_graph *graph, int32_t value)
-{
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == value)
-            return true;
-    return false;
-}
-
 enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err)
 {
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
+    HRF_AUTO_FREE int32_t *same_as = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *same_as);
+    if (same_as == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fold graph '%s'", graph->name);
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    for (int32_t v = 0; v < graph->n_values; v++)
+        same_as[v] = v;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];
-        if (node->op == HRF_OP_IDENTITY && !is_output(graph, node->outputs[0]))
-            replace_uses(graph, node->outputs[0], node->inputs[0]);
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] >= 0)
+                node->inputs[k] = same_as[node->inputs[k]];
+        if (node->op == HRF_OP_IDENTITY && !readers.is_output[node->outputs[0]])
+            same_as[node->outputs[0]] = node->inputs[0];
     }
     return hrf_graph_compact(graph, err);
 }
 
 /* The node that makes `value`, when nobody else uses it and it is of that operator. */
-static struct hrf_node *sole_producer(const struct hrf_graph *graph, int32_t value, enum hrf_op op)
+static struct hrf_node *sole_producer(const struct hrf_graph *graph,
+                                      const struct hrf_readers *readers, int32_t value,
+                                      enum hrf_op op)
 {
     if (value < 0 || graph->values[value].producer < 0 || graph->values[value].data != NULL)
         return NULL;
     struct hrf_node *node = &graph->nodes[graph->values[value].producer];
-    return node->op == op && hrf_graph_count_uses(graph, value) == 1 ? node : NULL;
+    return node->op == op && hrf_readers_is_one(readers, value) ? node : NULL;
 }
 
 /* `consumer` becomes what `producer` is, with n_inputs inputs; its output stays its own. The
@@ -172,13 +170,15 @@ static enum hrf_status fold_one(struct hrf_graph *graph, int32_t norm_index,
 
 enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph, struct hrf_error *err)
 {
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *norm = &graph->nodes[i];
         if (norm->op != HRF_OP_BATCH_NORM)
             continue;
-        const struct hrf_node *conv = sole_producer(graph, norm->inputs[0], HRF_OP_CONV);
+        const struct hrf_node *conv = sole_producer(graph, &readers, norm->inputs[0], HRF_OP_CONV);
         if (conv == NULL)
-            conv = sole_producer(graph, norm->inputs[0], HRF_OP_CONV_TRANSPOSE);
+            conv = sole_producer(graph, &readers, norm->inputs[0], HRF_OP_CONV_TRANSPOSE);
         if (conv != NULL && can_fold(graph, norm, conv))
             HRF_TRY(fold_one(graph, i, conv, err));
     }
@@ -186,10 +186,11 @@ enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph, struct hrf_err
 }
 
 /* The CONV on input `side` of an Add that may take the other side as its residual. */
-static struct hrf_node *residual_producer(const struct hrf_graph *graph, const struct hrf_node *add,
-                                          int32_t side)
+static struct hrf_node *residual_producer(const struct hrf_graph *graph,
+                                          const struct hrf_readers *readers,
+                                          const struct hrf_node *add, int32_t side)
 {
-    struct hrf_node *conv = sole_producer(graph, add->inputs[side], HRF_OP_CONV);
+    struct hrf_node *conv = sole_producer(graph, readers, add->inputs[side], HRF_OP_CONV);
     if (conv == NULL || conv->attributes.activation != HRF_ACT_NONE)
         return NULL;
     if (conv->n_inputs > HRF_CONV_RESIDUAL && conv->inputs[HRF_CONV_RESIDUAL] >= 0)
@@ -203,12 +204,14 @@ static struct hrf_node *residual_producer(const struct hrf_graph *graph, const s
 
 enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err)
 {
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *add = &graph->nodes[i];
         if (add->op != HRF_OP_ADD)
             continue;
-        struct hrf_node *sides[2] = { residual_producer(graph, add, 0),
-                                      residual_producer(graph, add, 1) };
+        struct hrf_node *sides[2] = { residual_producer(graph, &readers, add, 0),
+                                      residual_producer(graph, &readers, add, 1) };
         /* Of two, the later one: its sum then happens where the data is still warm. */
         int32_t side = sides[0] == NULL || (sides[1] != NULL && sides[1] > sides[0]) ? 1 : 0;
         if (sides[side] == NULL)
@@ -235,14 +238,15 @@ static enum hrf_activation activation_of(const struct hrf_node *node)
     }
 }
 
-static struct hrf_node *activation_producer(const struct hrf_graph *graph, int32_t value,
+static struct hrf_node *activation_producer(const struct hrf_graph *graph,
+                                            const struct hrf_readers *readers, int32_t value,
                                             enum hrf_activation activation)
 {
     static const enum hrf_op ops[] = { HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_BATCH_NORM,
                                        HRF_OP_GEMM };
     size_t n = activation == HRF_ACT_LEAKY_RELU ? 3 : 4; /* GEMM's alpha is its factor */
     for (size_t i = 0; i < n; i++) {
-        struct hrf_node *node = sole_producer(graph, value, ops[i]);
+        struct hrf_node *node = sole_producer(graph, readers, value, ops[i]);
         if (node != NULL && node->attributes.activation == HRF_ACT_NONE)
             return node;
     }
@@ -251,12 +255,15 @@ static struct hrf_node *activation_producer(const struct hrf_graph *graph, int32
 
 enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph, struct hrf_error *err)
 {
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         enum hrf_activation activation = activation_of(node);
         if (activation == HRF_ACT_NONE)
             continue;
-        const struct hrf_node *producer = activation_producer(graph, node->inputs[0], activation);
+        const struct hrf_node *producer = activation_producer(graph, &readers, node->inputs[0],
+                                                              activation);
         if (producer == NULL)
             continue;
         struct hrf_attributes own = node->attributes;

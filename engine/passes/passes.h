@@ -18,6 +18,10 @@ HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
 /* That and all of the below, in order. */
 HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err);
 
+/* Outputs of 8 bits become the float32 that their QUANTIZE rounds. Not among hrf_passes_run():
+ * before it, by those who run a model. HRF_E_UNSUPPORTED names an output of another type. */
+HRF_CHECKED enum hrf_status hrf_pass_float_outputs(struct hrf_graph *graph, struct hrf_error *err);
+
 /* Nodes whose values shape inference has already computed, and Identity, go. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
 /* REDUCE_MEAN over rows and columns as GLOBAL_AVERAGE_POOL (and FLATTEN). */

@@ -27,7 +27,7 @@ static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_e
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
     HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &input, 1, &middle,
                                   1, &pool, err));
-    struct hrf_node *node = &graph->nodes[at + 1];
+    struct hrf_node *node = &graph->nodes[at];
     node->op = HRF_OP_FLATTEN;
     node->attributes = hrf_attributes_default();
     node->attributes.axis = 1;
@@ -37,7 +37,8 @@ static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_e
 
 enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err)
 {
-    for (int32_t n = 0; n < graph->n_nodes; n++) {
+    const int32_t n_nodes = graph->n_nodes;
+    for (int32_t n = 0; n < n_nodes; n++) {
         struct hrf_node *node = &graph->nodes[n];
         if (!is_pool(graph, node))
             continue;
@@ -47,8 +48,7 @@ enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *e
             node->attributes = hrf_attributes_default();
         } else {
             HRF_TRY(flatten(graph, n, err));
-            n++;
         }
     }
-    return HRF_OK;
+    return hrf_graph_place_nodes(graph, err);
 }

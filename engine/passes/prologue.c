@@ -3,6 +3,8 @@
  * the tensor before them is kept anyway, where it is the residual stream. */
 #include "engine/passes/passes.h"
 
+#include "engine/ir/readers.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -52,30 +54,19 @@ static bool reads_as_image_only(const struct hrf_node *node, int32_t value)
     return !hrf_node_has_prologue(node);
 }
 
-static bool reads(const struct hrf_node *node, int32_t value)
-{
-    for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] == value)
-            return true;
-    return false;
-}
-
 /* Everybody who reads the value is a convolution that can do the work itself: were one of them to
  * need the tensor, it would be there for all. */
-static bool all_take(const struct hrf_graph *graph, int32_t value, hrf_takes_prologue *takes)
+static bool all_take(const struct hrf_graph *graph, const struct hrf_readers *readers,
+                     int32_t value, hrf_takes_prologue *takes)
 {
-    int32_t n = 0;
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == value)
+    if (readers->is_output[value])
+        return false;
+    for (int32_t r = readers->first[value]; r < readers->first[value + 1]; r++) {
+        const struct hrf_node *reader = &graph->nodes[readers->nodes[r]];
+        if (!reads_as_image_only(reader, value) || !takes(graph, reader))
             return false;
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        if (!reads(&graph->nodes[i], value))
-            continue;
-        if (!reads_as_image_only(&graph->nodes[i], value) || !takes(graph, &graph->nodes[i]))
-            return false;
-        n++;
     }
-    return n > 0;
+    return hrf_readers_count(readers, value) > 0;
 }
 
 /* x * factor + shift, in double until the end as the CPU's BATCH_NORM has them; 1 and 0 for an
@@ -136,8 +127,9 @@ static enum hrf_status take_in(struct hrf_node *conv, int32_t image,
 enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes,
                                        struct hrf_error *err)
 {
-    const int32_t n_nodes = graph->n_nodes;
-    for (int32_t n = 0; n < n_nodes; n++) {
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
         struct hrf_prologue prologue;
         const struct hrf_node *node = &graph->nodes[n];
         const int32_t image = node->n_inputs > 0 ? node->inputs[0] : HRF_NO_VALUE;
@@ -145,12 +137,11 @@ enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prolog
         int32_t numbers[2];
         if (!describe(graph, node, &prologue) || graph->values[image].data != NULL ||
             graph->values[image].dtype != graph->values[value].dtype ||
-            graph->values[image].shape.rank != 4 || !all_take(graph, value, takes))
+            graph->values[image].shape.rank != 4 || !all_take(graph, &readers, value, takes))
             continue;
         HRF_TRY(add_numbers(graph, n, numbers, err));
-        for (int32_t i = n + 1; i < n_nodes; i++)
-            if (reads(&graph->nodes[i], value))
-                HRF_TRY(take_in(&graph->nodes[i], image, &prologue, numbers, err));
+        for (int32_t r = readers.first[value]; r < readers.first[value + 1]; r++)
+            HRF_TRY(take_in(&graph->nodes[readers.nodes[r]], image, &prologue, numbers, err));
     }
     return hrf_graph_compact(graph, err);
 }

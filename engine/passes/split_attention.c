@@ -15,10 +15,10 @@ static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op o
                                  err);
 }
 
-/* The new nodes go in front of node `at`, which becomes PERFORMER_APPLY; *at stays its index. */
-static enum hrf_status split(struct hrf_graph *graph, int32_t *at, struct hrf_error *err)
+/* The new nodes go in front of node `at`, which becomes PERFORMER_APPLY. */
+static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
 {
-    const struct hrf_node *node = &graph->nodes[*at];
+    const struct hrf_node *node = &graph->nodes[at];
     const int32_t q = node->inputs[HRF_PERFORMER_Q], k = node->inputs[HRF_PERFORMER_K];
     const int32_t v = node->inputs[HRF_PERFORMER_V];
     const int32_t projection = node->inputs[HRF_PERFORMER_PROJECTION];
@@ -32,14 +32,12 @@ static enum hrf_status split(struct hrf_graph *graph, int32_t *at, struct hrf_er
     int32_t inputs[] = { k, v, projection, HRF_NO_VALUE }, sum;
     if (node->attributes.exponential) {
         const int32_t of_max[] = { k, projection };
-        HRF_TRY(insert(graph, *at, HRF_OP_PERFORMER_MAX, "max", HRF_F32, &largest, of_max, 2,
+        HRF_TRY(insert(graph, at, HRF_OP_PERFORMER_MAX, "max", HRF_F32, &largest, of_max, 2,
                        &inputs[HRF_STATE_MAX], err));
-        ++*at;
     }
-    HRF_TRY(insert(graph, *at, HRF_OP_PERFORMER_STATE, "state", HRF_F64, &state, inputs,
+    HRF_TRY(insert(graph, at, HRF_OP_PERFORMER_STATE, "state", HRF_F64, &state, inputs,
                    inputs[HRF_STATE_MAX] >= 0 ? 4 : 3, &sum, err));
-    ++*at;
-    struct hrf_node *apply = &graph->nodes[*at];
+    struct hrf_node *apply = &graph->nodes[at];
     apply->op = HRF_OP_PERFORMER_APPLY;
     apply->inputs[0] = q;
     apply->inputs[1] = sum;
@@ -50,8 +48,9 @@ static enum hrf_status split(struct hrf_graph *graph, int32_t *at, struct hrf_er
 
 enum hrf_status hrf_pass_split_attention(struct hrf_graph *graph, struct hrf_error *err)
 {
-    for (int32_t i = 0; i < graph->n_nodes; i++)
+    const int32_t n = graph->n_nodes;
+    for (int32_t i = 0; i < n; i++)
         if (graph->nodes[i].op == HRF_OP_PERFORMER)
-            HRF_TRY(split(graph, &i, err));
-    return HRF_OK;
+            HRF_TRY(split(graph, i, err));
+    return hrf_graph_place_nodes(graph, err);
 }

@@ -84,7 +84,7 @@ static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_err
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
     HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_CONV, name, inputs,
                                   inputs[HRF_CONV_BIAS] >= 0 ? 3 : 2, &middle, 1, &conv, err));
-    node = &graph->nodes[at + 1];
+    node = &graph->nodes[at];
     node->op = HRF_OP_DEPTH_TO_SPACE;
     node->attributes = move;
     node->inputs[0] = middle;
@@ -94,8 +94,10 @@ static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_err
 
 enum hrf_status hrf_pass_split_conv_transpose(struct hrf_graph *graph, struct hrf_error *err)
 {
-    for (int32_t i = 0; i < graph->n_nodes; i++)
+    const int32_t n = graph->n_nodes;
+    for (int32_t i = 0; i < n; i++)
         if (lies_side_by_side(graph, &graph->nodes[i]))
-            HRF_TRY(split(graph, i++, err));
+            HRF_TRY(split(graph, i, err));
+    HRF_TRY(hrf_graph_place_nodes(graph, err));
     return hrf_graph_compact(graph, err);
 }

@@ -14,24 +14,24 @@ static bool would_gain(const struct hrf_value *value)
            value->shape.dims[1] * (int64_t)sizeof(float) % BAD_BYTES == 0;
 }
 
-static bool all_take(const struct hrf_graph *graph, int32_t value, hrf_takes_pitch *takes)
+/* Whoever writes or reads a value with a pitch must take it, or it has none. */
+static void drop_refused(struct hrf_graph *graph, const struct hrf_node *node,
+                         hrf_takes_pitch *takes)
 {
-    for (int32_t n = 0; n < graph->n_nodes; n++) {
-        const struct hrf_node *node = &graph->nodes[n];
-        if (n == graph->values[value].producer && !takes(graph, node, -1))
-            return false;
-        for (int32_t k = 0; k < node->n_inputs; k++)
-            if (node->inputs[k] == value && !takes(graph, node, k))
-                return false;
+    for (int32_t k = -1; k < node->n_inputs; k++) {
+        const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
+        if (value >= 0 && graph->values[value].pitch > 0 && !takes(graph, node, k))
+            graph->values[value].pitch = 0;
     }
-    return true;
 }
 
 void hrf_pitch_set(struct hrf_graph *graph, hrf_takes_pitch *takes)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
-        if (would_gain(&graph->values[v]) && all_take(graph, v, takes))
+        if (would_gain(&graph->values[v]))
             graph->values[v].pitch = graph->values[v].shape.dims[1] + SLACK;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        drop_refused(graph, &graph->nodes[n], takes);
     hrf_pitch_settle(graph);
 }
 

@@ -293,6 +293,7 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     *operations = 0;
     for (int32_t i = 0; i < prepared->n_nodes; i++)
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
+    HRF_TRY(hrf_pass_float_outputs(prepared, err));
     HRF_TRY(hrf_passes_run(prepared, err));
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
     if (ops->takes_prologue != NULL && !config->every_tensor &&

@@ -127,30 +127,23 @@ static enum hrf_status check_shape(const struct hrf_shape *got, const struct hrf
     return HRF_OK;
 }
 
-/* 8-bit results of QuantizeLinear lie in the same buffer; they must agree exactly. */
-static enum hrf_status compare_bytes(const uint8_t *got, const struct hrf_shape *shape,
-                                     const struct hrf_onnx_tensor *want, struct hrf_error *err)
+/* 8-bit results must agree exactly. */
+static enum hrf_status compare_bytes(const uint8_t *got, const struct hrf_onnx_tensor *want,
+                                     struct hrf_error *err)
 {
-    HRF_TRY(check_shape(shape, want, err));
-    for (int64_t i = 0; i < hrf_shape_count(shape); i++)
-        if (got[session_index(shape, i)] != ((const uint8_t *)want->data)[i])
+    const uint8_t *bytes = want->data;
+    for (int64_t i = 0; i < hrf_shape_count(&want->shape); i++)
+        if (got[i] != bytes[i])
             return hrf_error_set(err, HRF_E_BUG, "element %lld is byte %d, expected %d",
-                                 (long long)i, got[session_index(shape, i)],
-                                 ((const uint8_t *)want->data)[i]);
+                                 (long long)i, got[i], bytes[i]);
     return HRF_OK;
 }
 
-static enum hrf_status compare(const float *got, const struct hrf_shape *shape,
-                               const struct hrf_onnx_tensor *want, struct hrf_error *err)
+static enum hrf_status compare_floats(const float *got, const struct hrf_onnx_tensor *want,
+                                      struct hrf_error *err)
 {
-    if (want->dtype == HRF_U8 || want->dtype == HRF_S8)
-        return compare_bytes((const uint8_t *)got, shape, want, err);
-    if (want->dtype != HRF_F32)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "the output is %s",
-                             hrf_dtype_name(want->dtype));
-    HRF_TRY(check_shape(shape, want, err));
-    for (int64_t i = 0; i < hrf_shape_count(shape); i++) {
-        double a = (double)got[session_index(shape, i)];
+    for (int64_t i = 0; i < hrf_shape_count(&want->shape); i++) {
+        double a = (double)got[i];
         double b = (double)((const float *)want->data)[i];
         bool same = fabs(a - b) <= absolute_limit + relative_limit * fabs(b) ||
                     (isnan(a) && isnan(b)) || (isinf(a) && isinf(b) && signbit(a) == signbit(b));
@@ -159,6 +152,27 @@ static enum hrf_status compare(const float *got, const struct hrf_shape *shape,
                                  (long long)i, a, b);
     }
     return HRF_OK;
+}
+
+/* Output `i` in ONNX order and in the model's type, as `eval` writes it. */
+static enum hrf_status compare(const struct hrf_graph *graph, const struct hrf_session *session,
+                               int32_t i, const struct hrf_onnx_tensor *want, struct hrf_error *err)
+{
+    const struct hrf_shape *shape = hrf_session_output_shape(session, i);
+    const enum hrf_dtype type = graph->values[graph->outputs[i]].dtype;
+    const size_t n = (size_t)hrf_shape_count(shape);
+    HRF_AUTO_FREE float *floats = hrf_alloc_array(n, sizeof *floats);
+    HRF_AUTO_FREE void *typed = hrf_alloc_array(n, hrf_dtype_size(type));
+    if (floats == NULL || typed == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for output %d", (int)i);
+    HRF_TRY(check_shape(shape, want, err));
+    if (type != want->dtype)
+        return hrf_error_set(err, HRF_E_BUG, "output %d is %s, expected %s", (int)i,
+                             hrf_dtype_name(type), hrf_dtype_name(want->dtype));
+    for (size_t k = 0; k < n; k++)
+        floats[k] = hrf_session_output(session, i)[session_index(shape, (int64_t)k)];
+    hrf_graph_output_from_float(graph, i, shape, floats, typed);
+    return type == HRF_F32 ? compare_floats(typed, want, err) : compare_bytes(typed, want, err);
 }
 
 static enum hrf_status run_on(const char *device, const struct hrf_graph *graph,
@@ -175,8 +189,7 @@ static enum hrf_status run_on(const char *device, const struct hrf_graph *graph,
     }
     HRF_TRY(hrf_session_run(session, err));
     for (int32_t i = 0; i < want->n; i++)
-        HRF_TRY(compare(hrf_session_output(session, i), hrf_session_output_shape(session, i),
-                        &want->items[i], err));
+        HRF_TRY(compare(graph, session, i, &want->items[i], err));
     return HRF_OK;
 }
 

@@ -24,7 +24,7 @@ static void what_is_written_reads_back(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct hrf_shape shape;
         float *read = NULL;
-        assert_int_equal(hrf_npy_write(path, &shapes[i], values, NULL), HRF_OK);
+        assert_int_equal(hrf_npy_write(path, HRF_F32, &shapes[i], values, NULL), HRF_OK);
         assert_int_equal(hrf_npy_read(path, &shape, &read, NULL), HRF_OK);
         assert_true(hrf_shape_equal(&shape, &shapes[i]));
         assert_memory_equal(read, values, (size_t)hrf_shape_count(&shape) * sizeof *read);

@@ -2,6 +2,7 @@
 #include "engine/ir/graph.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -286,6 +287,119 @@ static void steps_beyond_an_axis_take_one_element(void **state)
     }
 }
 
+/* One node over a 1x3x9x7 image: the text of the result's shape, or the error. */
+static void infer_image(enum hrf_op op, const struct hrf_attributes *a, char out[1024])
+{
+    const struct hrf_shape image = shape4(1, 4, 9, 7);
+    infer(op, a, &image, 1, out);
+}
+
+static void windows_and_sizes_have_bounds(void **state)
+{
+    (void)state;
+    char text[1024];
+    const int64_t large[] = { (int64_t)1 << 20, ((int64_t)1 << 31) - 1,
+                              (int64_t)1 << 62, INT64_MAX,
+                              INT64_MIN,        -1 };
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        struct hrf_attributes a = hrf_attributes_default();
+        a.window.kernel[0] = a.window.kernel[1] = 3;
+        a.window.pad_begin[0] = a.window.pad_end[0] = a.window.dilation[0] = large[i];
+        infer_image(HRF_OP_MAX_POOL, &a, text);
+        assert_non_null(strstr(text, "impossible window along the rows"));
+        a = hrf_attributes_default();
+        a.window.kernel[0] = a.window.kernel[1] = large[i];
+        infer_image(HRF_OP_AVERAGE_POOL, &a, text);
+        assert_non_null(strstr(text, "impossible window along the rows"));
+        a = hrf_attributes_default();
+        a.resize.sizes[2] = a.resize.sizes[3] = large[i] == (int64_t)1 << 20 ? large[i] + 1
+                                                                             : large[i];
+        infer_image(HRF_OP_RESIZE, &a, text);
+        assert_true(strstr(text, "supported") != NULL || strstr(text, "cannot be resized") != NULL);
+        a = hrf_attributes_default();
+        a.size = large[i] == (int64_t)1 << 20 ? large[i] + 1 : large[i];
+        infer_image(HRF_OP_LRN, &a, text);
+        assert_non_null(strstr(text, "needs a rank-4 input and a size of 1 to 1048576"));
+    }
+}
+
+static void a_clip_with_min_above_max_is_that_of_max(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) g = NULL;
+    struct hrf_attributes a = hrf_attributes_default();
+    char text[1024];
+    a.activation_min = 3;
+    a.activation_max = 1;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    const int32_t x = value(g, HRF_F32, shape4(1, 1, 2, 2), NULL),
+                  y = node(g, HRF_OP_CLIP, &x, 1, &a);
+    assert_int_equal(hrf_graph_set_io(g, &x, 1, &y, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+    assert_true(g->nodes[0].attributes.activation_min == 1);
+    a.activation_min = NAN;
+    infer_image(HRF_OP_CLIP, &a, text);
+    assert_non_null(strstr(text, "they must be numbers"));
+}
+
+/* x -> RESIZE to 64 x 64 -> RELU, n images. */
+static struct hrf_graph *growing(int64_t n)
+{
+    struct hrf_graph *g = NULL;
+    struct hrf_attributes a = hrf_attributes_default();
+    a.resize.sizes[2] = a.resize.sizes[3] = 64;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    const int32_t x = value(g, HRF_F32, shape4(n, 1, 4, 4), NULL);
+    const int32_t large = node(g, HRF_OP_RESIZE, &x, 1, &a);
+    const int32_t y = node(g, HRF_OP_RELU, &large, 1, NULL);
+    assert_int_equal(hrf_graph_set_io(g, &x, 1, &y, 1, NULL), HRF_OK);
+    return g;
+}
+
+/* Of one image, whatever the batch; the node that goes beyond is named, and the key. */
+static void a_model_has_bounds_in_bytes_and_operations(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n <= 3; n += 2) {
+        HRF_AUTO(hrf_graph) g = growing(n);
+        struct hrf_error err;
+        const double work = (hrf_graph_infer_shapes(g, NULL) == HRF_OK)
+                                ? hrf_node_work(g, &g->nodes[0]) + hrf_node_work(g, &g->nodes[1])
+                                : 0;
+        assert_true(work > 0);
+        g->bounds = (struct hrf_bounds){ .memory_bytes = 64 * 64 * 4,
+                                         .operations = work / (double)n };
+        assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
+        g->bounds.memory_bytes--;
+        assert_int_equal(hrf_graph_infer_shapes(g, &err), HRF_E_USER);
+        assert_non_null(strstr(err.text, "(Resize)"));
+        assert_non_null(strstr(err.text, "model.max_memory"));
+        g->bounds.memory_bytes++;
+        g->bounds.operations -= 1;
+        assert_int_equal(hrf_graph_infer_shapes(g, &err), HRF_E_USER);
+        assert_non_null(strstr(err.text, "(Relu)"));
+        assert_non_null(strstr(err.text, "model.max_operations"));
+    }
+}
+
+/* A long chain of shape arithmetic over as many numbers as are allowed in one node. */
+static void what_is_computed_at_loading_has_a_bound(void **state)
+{
+    (void)state;
+    enum { N = 1 << 16, CHAIN = 1024 };
+    HRF_AUTO(hrf_graph) g = NULL;
+    HRF_AUTO_FREE int64_t *numbers = hrf_calloc(N, sizeof *numbers);
+    struct hrf_error err;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    int32_t at[2] = { value(g, HRF_S64, (struct hrf_shape){ .rank = 1, .dims = { N } }, numbers) };
+    at[1] = at[0];
+    for (int i = 0; i < CHAIN; i++)
+        at[0] = node(g, HRF_OP_ADD, at, 2, NULL);
+    assert_int_equal(hrf_graph_set_io(g, NULL, 0, at, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(g, &err), HRF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "computed when the model is loaded"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +414,10 @@ int main(void)
         cmocka_unit_test(shape_arithmetic_is_done_again_for_every_input),
         cmocka_unit_test(operations_are_two_for_each_multiply_add),
         cmocka_unit_test(steps_beyond_an_axis_take_one_element),
+        cmocka_unit_test(windows_and_sizes_have_bounds),
+        cmocka_unit_test(a_clip_with_min_above_max_is_that_of_max),
+        cmocka_unit_test(a_model_has_bounds_in_bytes_and_operations),
+        cmocka_unit_test(what_is_computed_at_loading_has_a_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

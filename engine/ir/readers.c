@@ -1,0 +1,56 @@
+#include "engine/ir/readers.h"
+
+void hrf_readers_release(struct hrf_readers *readers)
+{
+    hrf_free(readers->first);
+    hrf_free(readers->nodes);
+    hrf_free(readers->is_output);
+    *readers = (struct hrf_readers){ 0 };
+}
+
+/* Where each value's readers begin; returns how many there are in all. */
+static int32_t find_firsts(const struct hrf_graph *graph, int32_t *first)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
+            if (graph->nodes[i].inputs[k] >= 0)
+                first[graph->nodes[i].inputs[k]]++;
+    for (int32_t v = 0; v <= graph->n_values; v++) {
+        const int32_t count = first[v];
+        first[v] = n;
+        n += count;
+    }
+    return n;
+}
+
+enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out,
+                                 struct hrf_error *err)
+{
+    const size_t n_values = (size_t)graph->n_values;
+    HRF_AUTO_RELEASE(hrf_readers)
+    r = {
+        .first = hrf_calloc(n_values + 1, sizeof *r.first),
+        .is_output = hrf_calloc(n_values + 1, sizeof *r.is_output),
+    };
+    HRF_AUTO_FREE int32_t *next = hrf_calloc(n_values + 1, sizeof *next);
+    if (r.first == NULL || r.is_output == NULL || next == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the readers of graph '%s'",
+                             graph->name);
+    const int32_t n = find_firsts(graph, r.first);
+    r.nodes = hrf_alloc_array((size_t)n + 1, sizeof *r.nodes);
+    if (r.nodes == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the readers of graph '%s'",
+                             graph->name);
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++) {
+            const int32_t v = graph->nodes[i].inputs[k];
+            if (v >= 0)
+                r.nodes[r.first[v] + next[v]++] = i;
+        }
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        r.is_output[graph->outputs[i]] = true;
+    *out = r;
+    r = (struct hrf_readers){ 0 };
+    return HRF_OK;
+}

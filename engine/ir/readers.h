@@ -1,0 +1,33 @@
+/* readers.h - which nodes read each value: made once, so that a pass over all nodes stays linear.
+ *
+ * It is of the graph as it was when it was made. A pass that lets a consumer take over its
+ * producer's inputs may go on using it: what it says of every other value stays true.
+ */
+#ifndef HRF_ENGINE_IR_READERS_H
+#define HRF_ENGINE_IR_READERS_H
+
+#include "engine/ir/graph.h"
+
+struct hrf_readers {
+    int32_t *first; /* [n_values + 1]: value v's readers are nodes[first[v]] to nodes[first[v+1]-1],
+                     * in order; a node that reads v twice is there twice */
+    int32_t *nodes;
+    bool *is_output; /* [n_values]: of the graph */
+};
+
+HRF_CHECKED enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out,
+                                             struct hrf_error *err);
+void hrf_readers_release(struct hrf_readers *readers);
+
+static inline int32_t hrf_readers_count(const struct hrf_readers *readers, int32_t value)
+{
+    return readers->first[value + 1] - readers->first[value];
+}
+
+/* One node reads the value, once, and it is no output of the graph. */
+static inline bool hrf_readers_is_one(const struct hrf_readers *readers, int32_t value)
+{
+    return hrf_readers_count(readers, value) == 1 && !readers->is_output[value];
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* float_outputs.c - results in 8 bits, as a model's own QUANTIZE gives them, are computed as the
+ * float32 that they are rounded from: then every device, layout and precision gives one type. Who
+ * wants the integers makes them of it (hrf_graph_output_from_float). */
+#include "engine/passes/passes.h"
+
+static enum hrf_status add_float(struct hrf_graph *graph, int32_t output, int32_t x,
+                                 struct hrf_error *err)
+{
+    const struct hrf_value *value = &graph->values[graph->outputs[output]];
+    const struct hrf_shape shape = value->shape;
+    HRF_AUTO_FREE char *name = hrf_format("%s.float32", value->name);
+    int32_t y;
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the results as float32");
+    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &y, err));
+    HRF_TRY(hrf_graph_add_node(graph, HRF_OP_IDENTITY, name, &x, 1, &y, 1, NULL, err));
+    graph->outputs[output] = y;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_pass_float_outputs(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        const struct hrf_value *value = &graph->values[graph->outputs[i]];
+        if (value->data != NULL || value->dtype == HRF_F32)
+            continue;
+        if (value->producer < 0 || graph->nodes[value->producer].op != HRF_OP_QUANTIZE)
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "output '%s' is %s; float32, and int8 or uint8 from a "
+                                 "QuantizeLinear, are supported",
+                                 value->name, hrf_dtype_name(value->dtype));
+        HRF_TRY(add_float(graph, i, graph->nodes[value->producer].inputs[HRF_QUANTIZE_X], err));
+    }
+    return HRF_OK;
+}
