@@ -11,10 +11,23 @@ add_library(hrf_flags INTERFACE)
 target_compile_options(hrf_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Wstrict-prototypes
     -Wmissing-prototypes -Wvla -Wundef -Wwrite-strings
+    # clang's -Wconversion also speaks of every enum that becomes an int, and of each loop that the
+    # sanitizers keep from being vectorised.
+    "$<$<C_COMPILER_ID:Clang>:-Wno-sign-conversion;-Wno-pass-failed>"
     $<$<BOOL:${HRF_WERROR}>:-Werror>)
 if(HRF_SANITIZE)
     # For every target: an uninstrumented library would hide what it does.
     add_compile_options(-fsanitize=${HRF_SANITIZE} -fno-omit-frame-pointer
         -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${HRF_SANITIZE})
+endif()
+
+option(HRF_FUZZ "Build the fuzz entries as libFuzzer programs (needs clang)" OFF)
+if(HRF_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID STREQUAL Clang)
+        message(FATAL_ERROR "HRF_FUZZ=ON needs clang (CMAKE_C_COMPILER=clang, or the preset fuzz); "
+            "the compiler is ${CMAKE_C_COMPILER_ID}")
+    endif()
+    # Libraries report which branches were taken; only the fuzz programs link libFuzzer's main.
+    add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

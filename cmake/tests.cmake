@@ -29,14 +29,17 @@ function(hrf_add_unit_test name)
     hrf_add_test_command(${name} COMMAND ${name} LABELS ${T_LABELS})
 endfunction()
 
-# hrf_add_fuzz(NAME LIBS ... SOURCES ... CORPUS dir): `LLVMFuzzerTestOneInput` as a regression
-# program over its corpus (every build), and as a libFuzzer program when HRF_FUZZ is on (clang).
-option(HRF_FUZZ "Build the fuzz entries as libFuzzer programs (clang)" OFF)
+# hrf_add_fuzz(NAME LIBS ... SOURCES ... CORPUS directories): `LLVMFuzzerTestOneInput` as a regression
+# program over its corpora (every build), and as a libFuzzer program that looks for new inputs, starting
+# from them, for HRF_FUZZ_SECONDS (preset fuzz).
 function(hrf_add_fuzz name)
-    cmake_parse_arguments(T "" "CORPUS" "LIBS;SOURCES" ${ARGN})
+    cmake_parse_arguments(T "" "" "LIBS;SOURCES;CORPUS" ${ARGN})
+    list(TRANSFORM T_CORPUS PREPEND ${PROJECT_SOURCE_DIR}/)
     if(HRF_FUZZ)
         add_executable(${name} ${T_SOURCES})
         target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        hrf_add_test_command(${name} LABELS fuzz
+            COMMAND ${PROJECT_SOURCE_DIR}/tests/fuzz/search $<TARGET_FILE:${name}> ${T_CORPUS})
     else()
         add_executable(${name} ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
         hrf_add_test_command(${name} COMMAND ${name} ${T_CORPUS} LABELS fuzz)
@@ -44,4 +47,5 @@ function(hrf_add_fuzz name)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     target_link_libraries(${name} PRIVATE ${T_LIBS} hrf_flags)
+    set_property(GLOBAL APPEND PROPERTY HRF_FUZZERS ${name})
 endfunction()

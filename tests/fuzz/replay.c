@@ -58,27 +58,36 @@ static int run_file(const char *path, uint64_t seed)
     return 0;
 }
 
-int main(int argc, char **argv)
+/* True if every file of the corpus could be read, and there was one. */
+static bool run_corpus(const char *folder)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s CORPUS_DIRECTORY\n", argv[0]);
-        return 2;
-    }
-    DIR *directory = opendir(argv[1]);
+    DIR *directory = opendir(folder);
     if (directory == NULL) {
-        fprintf(stderr, "cannot open the corpus '%s'\n", argv[1]);
-        return 2;
+        fprintf(stderr, "cannot open the corpus '%s'\n", folder);
+        return false;
     }
-    int failed = 0;
+    bool is_good = true;
     uint64_t n_files = 0;
     const struct dirent *entry;
     while ((entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.')
+        if (entry->d_type != DT_REG)
             continue;
-        HRF_AUTO_FREE char *path = hrf_path_join(argv[1], entry->d_name);
-        failed |= path == NULL || run_file(path, ++n_files) != 0;
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, entry->d_name);
+        is_good = path != NULL && run_file(path, ++n_files) == 0 && is_good;
     }
     closedir(directory);
-    printf("%llu corpus files\n", (unsigned long long)n_files);
-    return failed != 0 || n_files == 0;
+    printf("%s: %llu files\n", folder, (unsigned long long)n_files);
+    return is_good && n_files > 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s CORPUS_DIRECTORY...\n", argv[0]);
+        return 2;
+    }
+    bool is_good = true;
+    for (int i = 1; i < argc; i++)
+        is_good = run_corpus(argv[i]) && is_good;
+    return is_good ? 0 : 1;
 }

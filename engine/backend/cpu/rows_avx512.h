@@ -16,7 +16,7 @@ enum { HRF_MAX_ROWS = 14, HRF_CROSSED_ROWS = 12 };
     const char *const p0 = (first), *const p1 = p0 + 3 * (pitch), *const p2 = p1 + 3 * (pitch);    \
     const char *const p3 = p2 + 3 * (pitch), *const p4 = p3 + 3 * (pitch);                         \
     int64_t offset0 = 0, offset1 = (pitch), offset2 = 2 * (pitch);                                 \
-    (void)p1, (void)p2, (void)p3, (void)p4;
+    (void)p1, (void)p2, (void)p3, (void)p4, (void)offset0, (void)offset1, (void)offset2;
 #define ADVANCE_ROWS(n_bytes)                                                                      \
     offset0 += (n_bytes);                                                                          \
     offset1 += (n_bytes);                                                                          \
