@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -70,9 +71,10 @@ static bool run_corpus(const char *folder)
     uint64_t n_files = 0;
     const struct dirent *entry;
     while ((entry = readdir(directory)) != NULL) {
-        if (entry->d_type != DT_REG)
-            continue;
         HRF_AUTO_FREE char *path = hrf_path_join(folder, entry->d_name);
+        struct stat stat_of;
+        if (path != NULL && stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode))
+            continue; /* a folder */
         is_good = path != NULL && run_file(path, ++n_files) == 0 && is_good;
     }
     closedir(directory);
