@@ -8,6 +8,9 @@ set(HRF_TEST_ENVIRONMENT
     HRF_BIN_DIR=${PROJECT_BINARY_DIR}/bin)
 
 function(hrf_add_test_command name)
+    if(NOT BUILD_TESTING)
+        return()
+    endif()
     cmake_parse_arguments(T "" "" "COMMAND;LABELS" ${ARGN})
     add_test(NAME ${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}"
@@ -18,6 +21,9 @@ function(hrf_add_test_command name)
 endfunction()
 
 function(hrf_add_unit_test name)
+    if(NOT BUILD_TESTING)
+        return()
+    endif()
     cmake_parse_arguments(T "" "" "LIBS;LABELS;SOURCES" ${ARGN})
     add_executable(${name} ${T_SOURCES})
     set_target_properties(${name} PROPERTIES
@@ -33,6 +39,9 @@ endfunction()
 # program over its corpora (every build), and as a libFuzzer program that looks for new inputs, starting
 # from them, for HRF_FUZZ_SECONDS (preset fuzz).
 function(hrf_add_fuzz name)
+    if(NOT BUILD_TESTING)
+        return()
+    endif()
     cmake_parse_arguments(T "" "" "LIBS;SOURCES;CORPUS" ${ARGN})
     list(TRANSFORM T_CORPUS PREPEND ${PROJECT_SOURCE_DIR}/)
     if(HRF_FUZZ)
