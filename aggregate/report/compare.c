@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 
-json_t *hrf_report_pair_json(const struct hrf_pair *pair, const char *const directories[2])
+json_t *hrf_report_pair_json(const struct hrf_run_pair *pair, const char *const directories[2])
 {
     json_t *notes = json_array();
     for (size_t i = 0; i < pair->n_notes; i++)
@@ -22,8 +22,9 @@ json_t *hrf_report_pair_json(const struct hrf_pair *pair, const char *const dire
                      hrf_report_precisions_json(pair->cohort));
 }
 
-enum hrf_status hrf_report_pair_write(const struct hrf_pair *pair, const char *const directories[2],
-                                      const char *directory, struct hrf_error *err)
+enum hrf_status hrf_report_pair_write(const struct hrf_run_pair *pair,
+                                      const char *const directories[2], const char *directory,
+                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char *json = hrf_path_join(directory, "compare.json");
     HRF_AUTO_FREE char *study = hrf_path_join(directory, "study.csv");

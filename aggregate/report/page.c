@@ -316,7 +316,7 @@ enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
     return hrf_out_commit(out, err);
 }
 
-static void pair_notes(struct hrf_out *out, const struct hrf_pair *pair)
+static void pair_notes(struct hrf_out *out, const struct hrf_run_pair *pair)
 {
     hrf_out_addf(out, "<section><h2>Without a match <small>");
     hrf_page_count(out, pair->n_only[0]);
@@ -336,8 +336,9 @@ static void pair_notes(struct hrf_out *out, const struct hrf_pair *pair)
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
 
-enum hrf_status hrf_report_pair_page(const struct hrf_pair *pair, const char *const directories[2],
-                                     const char *made_at, const char *path, struct hrf_error *err)
+enum hrf_status hrf_report_pair_page(const struct hrf_run_pair *pair,
+                                     const char *const directories[2], const char *made_at,
+                                     const char *path, struct hrf_error *err)
 {
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));

@@ -8,7 +8,7 @@
 #define HRF_AGGREGATE_REPORT_PAGE_H
 
 #include "aggregate/study/cohort.h"
-#include "aggregate/study/pair.h"
+#include "aggregate/study/run_pair.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ HRF_CHECKED enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
                                             const char *made_at, const char *path,
                                             struct hrf_error *err);
 /* Two runs against each other: the study alone, and what has no match. */
-HRF_CHECKED enum hrf_status hrf_report_pair_page(const struct hrf_pair *pair,
+HRF_CHECKED enum hrf_status hrf_report_pair_page(const struct hrf_run_pair *pair,
                                                  const char *const directories[2],
                                                  const char *made_at, const char *path,
                                                  struct hrf_error *err);

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/process.h"
-#include "engine/cli/image.h"
+#include "engine/cli/slide_source.h"
 #include "engine/cli/worker.h"
 #include "schema/record/sentinel.h"
 
@@ -303,7 +303,7 @@ static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_
     memcpy(scores->probabilities, hrf_network_output(job->network, 0),
            (size_t)scores->n_classes * sizeof scores->probabilities[0]);
     hrf_crash_point("engine.batch");
-    return hrf_image_keep_class_map(job->network, scores, err);
+    return hrf_keep_class_map(job->network, scores, err);
 }
 
 static void note_timing(struct hrf_worker *job, const struct hrf_task_source *source, double start,

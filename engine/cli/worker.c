@@ -9,8 +9,8 @@
 #include "base/process.h"
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
-#include "engine/cli/image.h"
 #include "engine/cli/known.h"
+#include "engine/cli/slide_source.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
@@ -389,14 +389,15 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct
 }
 
 /* A rank that cannot read its part says so before the others wait for it. */
-static enum hrf_status run_image(struct hrf_worker *job, struct hrf_image *image,
+static enum hrf_status run_image(struct hrf_worker *job, struct hrf_slide_source *image,
                                  struct hrf_error *err)
 {
     if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
-        const enum hrf_status status = hrf_network_fill(job->network, hrf_image_read, image, err);
+        const enum hrf_status status = hrf_network_fill(job->network, hrf_slide_source_read, image,
+                                                        err);
         HRF_TRY(hrf_worker_settle(job, status, err));
     }
-    return hrf_network_run(job->network, hrf_image_read, image, err);
+    return hrf_network_run(job->network, hrf_slide_source_read, image, err);
 }
 
 /* The slide as one image, through the network. */
@@ -413,12 +414,12 @@ enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_jo
                                     .plan = source->plan,
                                     .patch = task->first_patch,
                                     .n_readers = (source->n_threads + n_ranks - 1) / n_ranks };
-    struct hrf_image image;
+    struct hrf_slide_source image;
     memcpy(rows.mean, engine->mean, sizeof rows.mean);
     memcpy(rows.std, engine->std, sizeof rows.std);
-    hrf_image_init(&image, &rows);
+    hrf_slide_source_init(&image, &rows);
     const enum hrf_status status = run_image(job, &image, err);
     source->times = image.times;
-    hrf_image_release(&image);
+    hrf_slide_source_release(&image);
     return status;
 }

@@ -131,7 +131,7 @@ static void release_node(struct hrf_node *node)
 }
 
 /* How many values of how many graphs have one `data`. */
-struct hrf_share {
+struct hrf_shared_data {
     atomic_int n;
 };
 
@@ -210,7 +210,7 @@ enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
                               sizeof graph->values[0], err));
     graph->values = items;
     const bool is_constant = data != NULL && *data != NULL;
-    HRF_AUTO_FREE struct hrf_share *share = is_constant ? hrf_alloc(sizeof *share) : NULL;
+    HRF_AUTO_FREE struct hrf_shared_data *share = is_constant ? hrf_alloc(sizeof *share) : NULL;
     char *copy = hrf_strdup(name != NULL ? name : "");
     if (copy == NULL || (is_constant && share == NULL)) {
         hrf_free(copy);

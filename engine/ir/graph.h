@@ -331,9 +331,8 @@ struct hrf_value {
      * as it lies in memory; 0: as many as it has channels (plan/pitch.h). */
     int64_t pitch;
     void *data; /* constants: dense, in shape order; NULL otherwise; heap; never changed */
-    struct hrf_share
-        *share;       /* with the same value of copies of the graph; NULL: data is its alone */
-    bool is_borrowed; /* data belongs to another graph, which lives longer */
+    struct hrf_shared_data *share; /* counts the copies of the graph that share data; NULL: none */
+    bool is_borrowed;              /* data belongs to another graph, which lives longer */
     /* Node index; -1 for inputs and constants. A value with both data and a producer is one
      * that shape inference has computed; hrf_graph_compact() makes it a plain constant. */
     int32_t producer;

@@ -91,7 +91,7 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
                p->difference.n_flips - p->n_top_flips);
 }
 
-static void print_text(const struct hrf_pair *pair, const char *const directories[2])
+static void print_text(const struct hrf_run_pair *pair, const char *const directories[2])
 {
     printf(
         "A: %s\nB: %s\n%zu slides in both; %lld patches in both, %lld only in A, %lld only in B\n",
@@ -107,7 +107,7 @@ static void print_text(const struct hrf_pair *pair, const char *const directorie
         print_flips(pair->cohort, i);
 }
 
-static enum hrf_status show(const struct hrf_pair *pair, const char *const directories[2],
+static enum hrf_status show(const struct hrf_run_pair *pair, const char *const directories[2],
                             const char *out, bool json, struct hrf_error *err)
 {
     if (out != NULL)
@@ -143,14 +143,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     struct side sides[2] = { { .workflow = NULL }, { .workflow = NULL } };
-    HRF_AUTO(hrf_pair) pair = NULL;
+    HRF_AUTO(hrf_run_pair) pair = NULL;
     enum hrf_status status = side_open(args.operands[0], &set, &sides[0], &err);
     if (status == HRF_OK)
         status = side_open(args.operands[1], &set, &sides[1], &err);
     if (status == HRF_OK) {
-        const struct hrf_pair_run runs[2] = { { sides[0].store, &sides[0].params },
-                                              { sides[1].store, &sides[1].params } };
-        status = hrf_pair_load(runs, &pair, &err);
+        const struct hrf_run_pair_side runs[2] = { { sides[0].store, &sides[0].params },
+                                                   { sides[1].store, &sides[1].params } };
+        status = hrf_run_pair_load(runs, &pair, &err);
     }
     if (status == HRF_OK)
         status = show(pair, args.operands, out, json, &err);

@@ -1,29 +1,40 @@
 #!/bin/sh
-# The dependency law of layers.txt: which folder may include which. The longest listed folder
-# that holds a file decides; an allowed entry is a folder (with all below it) or one header.
+# The dependency law of layers.txt: which folder may include which, and which library's header. The
+# longest listed folder that holds a file decides; an allowed entry is a folder (with all below it)
+# or one header.
 cd "$(dirname "$0")/../.." || exit 2
-git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' | grep -v '^tests/' |
-    xargs grep -Hn '^#include "' 2>/dev/null |
+git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | grep -v '^tests/' |
+    xargs grep -HnE '^# *include ["<]' 2>/dev/null |
     awk -v law=tests/lint/layers.txt '
+        function is_in(place, places,    entry, i, n) {
+            n = split(places, entry, " ")
+            for (i = 1; i <= n; i++)
+                if (place == entry[i] || index(place, entry[i] "/") == 1) return 1
+            return 0
+        }
+        function refuse(what) { print file ":" part[2] ": " folder " must not include " what; bad = 1 }
         BEGIN {
             while ((getline line < law) > 0) {
-                if (line ~ /^#/ || line !~ /:/) continue
-                split(line, part, ":")
-                allowed[part[1]] = part[2]
+                if (line ~ /^#/ || line !~ /: /) continue
+                split(line, part, ": ")
+                if (line ~ /^</) library[part[1]] = part[2]
+                else allowed[part[1]] = part[2]
             }
         }
         {
             split($0, part, ":")
             file = part[1]
-            match($0, /"[^"]*"/)
-            used = substr($0, RSTART + 1, RLENGTH - 2)
+            match($0, /["<][^">]*[">]/)
+            used = substr($0, RSTART, RLENGTH)
             folder = file
-            do sub(/\/?[^\/]*$/, "", folder); while (folder != "" && !(folder in allowed))
+            sub(/\/[^\/]*$/, "", folder)
+            if (used ~ /^</) {
+                for (prefix in library)
+                    if (index(used, prefix) == 1 && !is_in(folder, library[prefix])) refuse(used)
+                next
+            }
+            while (folder != "" && !(folder in allowed)) sub(/\/?[^\/]*$/, "", folder)
             if (folder == "") { print file ": no line of tests/lint/layers.txt covers it"; bad = 1; next }
-            ok = 0
-            n = split(allowed[folder], entry, " ")
-            for (i = 1; i <= n; i++)
-                if (used == entry[i] || index(used, entry[i] "/") == 1) ok = 1
-            if (!ok) { print file ":" part[2] ": " folder " must not include \"" used "\""; bad = 1 }
+            if (!is_in(substr(used, 2, length(used) - 2), allowed[folder])) refuse(used)
         }
         END { exit bad }'

@@ -1,5 +1,5 @@
 /* Two runs against each other: what is matched, what is named, and figures by value. */
-#include "aggregate/study/pair.h"
+#include "aggregate/study/run_pair.h"
 
 #include "tests/unit/aggregate/study/stored.h"
 #include "tests/unit/unit.h"
@@ -59,7 +59,7 @@ static int close_stores(void **state)
     return 0;
 }
 
-static const char *note_of(const struct hrf_pair *pair, const char *slide)
+static const char *note_of(const struct hrf_run_pair *pair, const char *slide)
 {
     for (size_t i = 0; i < pair->n_notes; i++)
         if (strcmp(pair->notes[i].slide, slide) == 0)
@@ -70,9 +70,9 @@ static const char *note_of(const struct hrf_pair *pair, const char *slide)
 static void slides_and_patches_are_matched_and_the_rest_is_named(void **state)
 {
     struct two *s = *state;
-    const struct hrf_pair_run runs[2] = { { s->a.store, &params }, { s->b.store, &params } };
-    struct hrf_pair *pair = NULL;
-    MUST(hrf_pair_load(runs, &pair, err));
+    const struct hrf_run_pair_side runs[2] = { { s->a.store, &params }, { s->b.store, &params } };
+    struct hrf_run_pair *pair = NULL;
+    MUST(hrf_run_pair_load(runs, &pair, err));
     const struct hrf_cohort *c = pair->cohort;
     assert_int_equal(c->n_slides, 2);
     assert_string_equal(c->slides[0].name, "x");
@@ -87,7 +87,7 @@ static void slides_and_patches_are_matched_and_the_rest_is_named(void **state)
     assert_int_equal(pair->n_patches, 2); /* y has patches of other sizes */
     assert_int_equal(pair->n_only[0], 4);
     assert_int_equal(pair->n_only[1], 4);
-    hrf_pair_destroy(pair);
+    hrf_run_pair_destroy(pair);
 }
 
 /* x in A: 0.25 0.5 0.875; in B, one place on: 0.75 0.25 0 (fp32). In both: 0.5 against 0.75 and
@@ -95,9 +95,9 @@ static void slides_and_patches_are_matched_and_the_rest_is_named(void **state)
 static void figures_are_of_what_is_matched(void **state)
 {
     struct two *s = *state;
-    const struct hrf_pair_run runs[2] = { { s->a.store, &params }, { s->b.store, &params } };
-    struct hrf_pair *pair = NULL;
-    MUST(hrf_pair_load(runs, &pair, err));
+    const struct hrf_run_pair_side runs[2] = { { s->a.store, &params }, { s->b.store, &params } };
+    struct hrf_run_pair *pair = NULL;
+    MUST(hrf_run_pair_load(runs, &pair, err));
     const struct hrf_cohort_precision *p = &pair->cohort->precisions[2];
     assert_int_equal(p->difference.n_patches, 2);
     assert_int_equal(p->difference.n_flips, 2);
@@ -109,7 +109,7 @@ static void figures_are_of_what_is_matched(void **state)
     assert_true(pair->cohort->slides[0].scores[0].value == 0.875);
     assert_true(pair->cohort->slides[0].scores[2].value == 0.75);
     assert_true(pair->cohort->slides[0].truth == HRF_TRUTH_POSITIVE);
-    hrf_pair_destroy(pair);
+    hrf_run_pair_destroy(pair);
 }
 
 static void what_cannot_be_compared_is_said(void **state)
@@ -117,21 +117,21 @@ static void what_cannot_be_compared_is_said(void **state)
     struct two *s = *state;
     static const char *const others[] = { "normal", "metastasis" };
     struct hrf_aggregate_params other = params;
-    struct hrf_pair_run runs[2] = { { s->a.store, &params }, { s->b.store, &other } };
-    struct hrf_pair *pair = NULL;
+    struct hrf_run_pair_side runs[2] = { { s->a.store, &params }, { s->b.store, &other } };
+    struct hrf_run_pair *pair = NULL;
     struct hrf_error err = { .status = HRF_OK };
     other.classes = others;
-    assert_int_equal(hrf_pair_load(runs, &pair, &err), HRF_E_USER);
+    assert_int_equal(hrf_run_pair_load(runs, &pair, &err), HRF_E_USER);
     assert_string_equal(err.text, "class 2 is 'tumor' in A and 'metastasis' in B");
     other = params;
     other.n_classes = 1;
-    assert_int_equal(hrf_pair_load(runs, &pair, &err), HRF_E_USER);
+    assert_int_equal(hrf_run_pair_load(runs, &pair, &err), HRF_E_USER);
     assert_string_equal(err.text, "the runs' models have 2 and 1 classes");
     struct stored empty;
     stored_open(&empty);
     stored_put_slide(&empty, 1, "x", HRF_TRUTH_POSITIVE, HRF_SLIDE_PENDING, NULL);
-    runs[1] = (struct hrf_pair_run){ empty.store, &params };
-    assert_int_equal(hrf_pair_load(runs, &pair, &err), HRF_E_USER);
+    runs[1] = (struct hrf_run_pair_side){ empty.store, &params };
+    assert_int_equal(hrf_run_pair_load(runs, &pair, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "no finished slide of one name in common"));
     stored_close(&empty);
     assert_null(pair);
@@ -140,16 +140,16 @@ static void what_cannot_be_compared_is_said(void **state)
 static void every_failed_allocation_is_a_status(void **state)
 {
     struct two *s = *state;
-    const struct hrf_pair_run runs[2] = { { s->a.store, &params }, { s->b.store, &params } };
+    const struct hrf_run_pair_side runs[2] = { { s->a.store, &params }, { s->b.store, &params } };
     bool done = false;
     int64_t nth = 1;
     for (; !done && nth < 5000; nth++) {
-        struct hrf_pair *pair = NULL;
+        struct hrf_run_pair *pair = NULL;
         hrf_alloc_fail_after(nth);
-        enum hrf_status status = hrf_pair_load(runs, &pair, NULL);
+        enum hrf_status status = hrf_run_pair_load(runs, &pair, NULL);
         hrf_alloc_fail_after(0);
         done = status == HRF_OK;
-        hrf_pair_destroy(pair);
+        hrf_run_pair_destroy(pair);
     }
     assert_true(done && nth > 50);
 }

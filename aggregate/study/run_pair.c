@@ -1,4 +1,4 @@
-#include "aggregate/study/pair.h"
+#include "aggregate/study/run_pair.h"
 
 #include "base/path.h"
 
@@ -8,7 +8,7 @@
 
 static const char letters[] = "AB";
 
-void hrf_pair_destroy(struct hrf_pair *pair)
+void hrf_run_pair_destroy(struct hrf_run_pair *pair)
 {
     if (pair == NULL)
         return;
@@ -27,10 +27,11 @@ static enum hrf_status no_memory(struct hrf_error *err)
 }
 
 /* Takes the text; NULL: memory ran out making it. */
-static enum hrf_status note(struct hrf_pair *pair, const char *slide, char *text,
+static enum hrf_status note(struct hrf_run_pair *pair, const char *slide, char *text,
                             struct hrf_error *err)
 {
-    struct hrf_pair_note *grown = hrf_realloc_array(pair->notes, pair->n_notes + 1, sizeof *grown);
+    struct hrf_run_pair_note *grown = hrf_realloc_array(pair->notes, pair->n_notes + 1,
+                                                        sizeof *grown);
     if (grown != NULL)
         pair->notes = grown;
     char *name = hrf_strdup(slide);
@@ -39,7 +40,7 @@ static enum hrf_status note(struct hrf_pair *pair, const char *slide, char *text
         hrf_free(name);
         return no_memory(err);
     }
-    pair->notes[pair->n_notes++] = (struct hrf_pair_note){ name, text };
+    pair->notes[pair->n_notes++] = (struct hrf_run_pair_note){ name, text };
     return HRF_OK;
 }
 
@@ -77,7 +78,7 @@ static const struct hrf_slide_row *find_slide(const struct hrf_slide_rows *rows,
     return NULL;
 }
 
-static enum hrf_status note_missing(struct hrf_pair *pair, const struct hrf_slide_row *row,
+static enum hrf_status note_missing(struct hrf_run_pair *pair, const struct hrf_slide_row *row,
                                     const struct hrf_slide_row *other, size_t side,
                                     struct hrf_error *err)
 {
@@ -91,7 +92,8 @@ static enum hrf_status note_missing(struct hrf_pair *pair, const struct hrf_slid
 }
 
 /* Quadratic in slides; a cohort has at most some thousands. */
-static enum hrf_status match_slides(struct hrf_pair *pair, struct matches *m, struct hrf_error *err)
+static enum hrf_status match_slides(struct hrf_run_pair *pair, struct matches *m,
+                                    struct hrf_error *err)
 {
     m->items = hrf_alloc_array(m->rows[0].n_items + 1, sizeof *m->items);
     if (m->items == NULL)
@@ -201,7 +203,8 @@ static enum hrf_status check_scores(const struct hrf_cohort *cohort,
 
 /* One precision of one run on one slide. *reference is A's first, kept for the others; NULL until
  * it was read. */
-static enum hrf_status add_precision(struct hrf_pair *pair, const struct hrf_pair_run runs[2],
+static enum hrf_status add_precision(struct hrf_run_pair *pair,
+                                     const struct hrf_run_pair_side runs[2],
                                      const struct match *match, size_t slide, size_t index,
                                      struct hrf_tile_plan *const plans[2],
                                      const struct places *places, float **reference,
@@ -209,7 +212,7 @@ static enum hrf_status add_precision(struct hrf_pair *pair, const struct hrf_pai
 {
     struct hrf_cohort *cohort = pair->cohort;
     const size_t n_first = runs[0].params->n_precisions, side = index >= n_first;
-    const struct hrf_pair_run *run = &runs[side];
+    const struct hrf_run_pair_side *run = &runs[side];
     const char *name = run->params->precisions[index - side * n_first];
     HRF_AUTO(hrf_scores) scores = NULL;
     struct hrf_error why = { .status = HRF_OK };
@@ -240,7 +243,8 @@ static enum hrf_status add_precision(struct hrf_pair *pair, const struct hrf_pai
     return status;
 }
 
-static enum hrf_status score_slide(struct hrf_pair *pair, const struct hrf_pair_run runs[2],
+static enum hrf_status score_slide(struct hrf_run_pair *pair,
+                                   const struct hrf_run_pair_side runs[2],
                                    const struct match *match, size_t slide, struct hrf_error *err)
 {
     const size_t n_first = runs[0].params->n_precisions;
@@ -263,7 +267,7 @@ static enum hrf_status score_slide(struct hrf_pair *pair, const struct hrf_pair_
 }
 
 /* Whether the plans are of one slide and patches of one size; a note when they are not. */
-static enum hrf_status check_plans(struct hrf_pair *pair, const char *slide,
+static enum hrf_status check_plans(struct hrf_run_pair *pair, const char *slide,
                                    struct hrf_tile_plan *const plans[2], bool *comparable,
                                    struct hrf_error *err)
 {
@@ -282,7 +286,8 @@ static enum hrf_status check_plans(struct hrf_pair *pair, const char *slide,
     return HRF_OK;
 }
 
-static enum hrf_status compare_patches(struct hrf_pair *pair, const struct hrf_pair_run runs[2],
+static enum hrf_status compare_patches(struct hrf_run_pair *pair,
+                                       const struct hrf_run_pair_side runs[2],
                                        const struct match *match, size_t slide,
                                        struct hrf_tile_plan *const plans[2], struct hrf_error *err)
 {
@@ -310,7 +315,7 @@ static enum hrf_status compare_patches(struct hrf_pair *pair, const struct hrf_p
     return status;
 }
 
-static enum hrf_status describe_slide(struct hrf_pair *pair, const struct match *match,
+static enum hrf_status describe_slide(struct hrf_run_pair *pair, const struct match *match,
                                       struct hrf_cohort_slide *slide, struct hrf_error *err)
 {
     const struct hrf_slide_row *a = match->rows[0], *b = match->rows[1];
@@ -328,7 +333,7 @@ static enum hrf_status describe_slide(struct hrf_pair *pair, const struct match 
     return HRF_OK;
 }
 
-static enum hrf_status load_slide(struct hrf_pair *pair, const struct hrf_pair_run runs[2],
+static enum hrf_status load_slide(struct hrf_run_pair *pair, const struct hrf_run_pair_side runs[2],
                                   const struct match *match, size_t slide, struct hrf_error *err)
 {
     struct hrf_tile_plan *plans[2] = { NULL, NULL };
@@ -348,7 +353,7 @@ static enum hrf_status load_slide(struct hrf_pair *pair, const struct hrf_pair_r
 
 /* ---- all ---- */
 
-static enum hrf_status check_classes(const struct hrf_pair_run runs[2], struct hrf_error *err)
+static enum hrf_status check_classes(const struct hrf_run_pair_side runs[2], struct hrf_error *err)
 {
     const struct hrf_aggregate_params *a = runs[0].params, *b = runs[1].params;
     if (a->n_classes != b->n_classes)
@@ -371,7 +376,7 @@ static void free_names(char **names, size_t n)
     hrf_free(names);
 }
 
-static enum hrf_status create_cohort(const struct hrf_pair_run runs[2], size_t n_slides,
+static enum hrf_status create_cohort(const struct hrf_run_pair_side runs[2], size_t n_slides,
                                      struct hrf_cohort **out, struct hrf_error *err)
 {
     struct hrf_aggregate_params params = *runs[0].params;
@@ -396,8 +401,8 @@ static enum hrf_status create_cohort(const struct hrf_pair_run runs[2], size_t n
     return status;
 }
 
-static enum hrf_status load(const struct hrf_pair_run runs[2], struct matches *matches,
-                            struct hrf_pair *pair, struct hrf_error *err)
+static enum hrf_status load(const struct hrf_run_pair_side runs[2], struct matches *matches,
+                            struct hrf_run_pair *pair, struct hrf_error *err)
 {
     for (size_t side = 0; side < 2; side++)
         HRF_TRY(hrf_store_get_slides(runs[side].store, &matches->rows[side], err));
@@ -408,12 +413,12 @@ static enum hrf_status load(const struct hrf_pair_run runs[2], struct matches *m
     return hrf_cohort_finish(pair->cohort, err);
 }
 
-enum hrf_status hrf_pair_load(const struct hrf_pair_run runs[2], struct hrf_pair **out,
-                              struct hrf_error *err)
+enum hrf_status hrf_run_pair_load(const struct hrf_run_pair_side runs[2], struct hrf_run_pair **out,
+                                  struct hrf_error *err)
 {
     HRF_TRY(check_classes(runs, err));
     struct matches matches = { .n_items = 0 };
-    HRF_AUTO(hrf_pair) pair = hrf_calloc(1, sizeof *pair);
+    HRF_AUTO(hrf_run_pair) pair = hrf_calloc(1, sizeof *pair);
     if (pair == NULL)
         return no_memory(err);
     enum hrf_status status = load(runs, &matches, pair, err);

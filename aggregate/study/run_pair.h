@@ -1,36 +1,36 @@
-/* pair.h - two runs side by side, as one cohort: the precisions of run A, then those of run B, each
- * against A's first.
+/* run_pair.h - two runs side by side, as one cohort: the precisions of run A, then those of run B,
+ * each against A's first.
  *
  * Slides are matched by name, patches by slide and position (level-0 px). What has no match on the
  * other side is named and in no figure. Slide scores of both are made by A's rule and threshold,
  * from all patches of each run. Only reads the stores.
  */
-#ifndef HRF_AGGREGATE_STUDY_PAIR_H
-#define HRF_AGGREGATE_STUDY_PAIR_H
+#ifndef HRF_AGGREGATE_STUDY_RUN_PAIR_H
+#define HRF_AGGREGATE_STUDY_RUN_PAIR_H
 
 #include "aggregate/study/cohort.h"
 
 /* One of the two runs; borrowed. Its precisions get the names "A:fp32" or "B:fp32". */
-struct hrf_pair_run {
+struct hrf_run_pair_side {
     struct hrf_store *store;
     const struct hrf_aggregate_params *params;
 };
 
-struct hrf_pair_note {
+struct hrf_run_pair_note {
     char *slide, *text;
 };
 
-struct hrf_pair {
+struct hrf_run_pair {
     struct hrf_cohort *cohort; /* of the slides that both have */
     int64_t n_patches, n_only[2];
-    struct hrf_pair_note *notes; /* slides or patches without a match, and truths that differ */
+    struct hrf_run_pair_note *notes; /* slides or patches without a match, and truths that differ */
     size_t n_notes;
 };
-void hrf_pair_destroy(struct hrf_pair *pair);
-HRF_DEFINE_AUTO(hrf_pair)
+void hrf_run_pair_destroy(struct hrf_run_pair *pair);
+HRF_DEFINE_AUTO(hrf_run_pair)
 
 /* HRF_E_USER when the runs cannot be compared: other classes, no slide in common. */
-HRF_CHECKED enum hrf_status hrf_pair_load(const struct hrf_pair_run runs[2], struct hrf_pair **out,
-                                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_run_pair_load(const struct hrf_run_pair_side runs[2],
+                                              struct hrf_run_pair **out, struct hrf_error *err);
 
 #endif

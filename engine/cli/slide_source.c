@@ -1,21 +1,21 @@
-#include "engine/cli/image.h"
+#include "engine/cli/slide_source.h"
 
-void hrf_image_init(struct hrf_image *image, const struct hrf_rows_config *rows)
+void hrf_slide_source_init(struct hrf_slide_source *source, const struct hrf_rows_config *rows)
 {
-    *image = (struct hrf_image){ .rows = *rows };
-    pthread_mutex_init(&image->lock, NULL);
+    *source = (struct hrf_slide_source){ .rows = *rows };
+    pthread_mutex_init(&source->lock, NULL);
 }
 
-void hrf_image_release(struct hrf_image *image)
+void hrf_slide_source_release(struct hrf_slide_source *source)
 {
-    pthread_mutex_destroy(&image->lock);
+    pthread_mutex_destroy(&source->lock);
 }
 
-enum hrf_status hrf_image_read(void *context, int32_t input, int64_t first, int64_t n,
-                               const struct hrf_box *box, float *out, struct hrf_error *err)
+enum hrf_status hrf_slide_source_read(void *context, int32_t input, int64_t first, int64_t n,
+                                      const struct hrf_box *box, float *out, struct hrf_error *err)
 {
-    struct hrf_image *image = context;
-    struct hrf_rows_config rows = image->rows;
+    struct hrf_slide_source *source = context;
+    struct hrf_rows_config rows = source->rows;
     struct hrf_feed_times times = { 0 };
     if (input != 0 || first != 0 || n != 1)
         return hrf_error_set(err, HRF_E_BUG, "a slide is one image, not images %lld..%lld",
@@ -25,16 +25,16 @@ enum hrf_status hrf_image_read(void *context, int32_t input, int64_t first, int6
     rows.first_column = box->lo[1];
     rows.n_columns = box->hi[1] - box->lo[1];
     HRF_TRY(hrf_rows_read(&rows, out, &times, err));
-    pthread_mutex_lock(&image->lock);
-    image->times.decode += times.decode;
-    image->times.prepare += times.prepare;
-    image->times.wait += times.wait;
-    pthread_mutex_unlock(&image->lock);
+    pthread_mutex_lock(&source->lock);
+    source->times.decode += times.decode;
+    source->times.prepare += times.prepare;
+    source->times.wait += times.wait;
+    pthread_mutex_unlock(&source->lock);
     return HRF_OK;
 }
 
-enum hrf_status hrf_image_keep_class_map(const struct hrf_network *network,
-                                         struct hrf_scores *scores, struct hrf_error *err)
+enum hrf_status hrf_keep_class_map(const struct hrf_network *network, struct hrf_scores *scores,
+                                   struct hrf_error *err)
 {
     if (hrf_network_n_outputs(network) < 2)
         return HRF_OK;

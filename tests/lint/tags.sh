@@ -1,0 +1,19 @@
+#!/bin/sh
+# A tag means one thing in the whole tree: no two structs, enums, unions, types or public functions
+# of product code share a name. A struct that each back end or test defines for itself, because an
+# interface declares it incomplete, is listed here.
+cd "$(dirname "$0")/../.." || exit 2
+opaque='struct hrf_backend' # declared by engine/backend, defined by each back end
+found=$(git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | grep -v '^tests/' |
+    xargs grep -HoE '^(typedef )?(struct|enum|union) hrf_[a-z0-9_]+ \{|^(struct|enum|union) hrf_[a-z0-9_]+$' |
+    sed -E 's/^([^:]*):(typedef )?(.*[a-z0-9_])( \{)?$/\3 \1/; s/ \{//' | sort |
+    awk -v opaque="$opaque" '{
+        tag = $1 " " $2
+        if (tag == opaque) next
+        if (tag == before) print tag ": " place " and " $3
+        before = tag
+        place = $3
+    }')
+[ -z "$found" ] && exit 0
+echo "$found"
+exit 1
