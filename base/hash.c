@@ -1,5 +1,7 @@
 #include "base/hash.h"
 
+#include "base/path.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -101,9 +103,8 @@ enum hrf_status hrf_hash_buffer(const void *bytes, size_t n_bytes, char out[HRF_
 
 enum hrf_status hrf_hash_file(const char *path, char out[HRF_HASH_HEX], struct hrf_error *err)
 {
-    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return hrf_error_set_errno(err, errno, "cannot open '%s'", path);
+    HRF_AUTO_CLOSE int fd = -1;
+    HRF_TRY(hrf_file_open(path, &fd, err));
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
     HRF_AUTO_FREE unsigned char *block = hrf_alloc(1 << 20);

@@ -2,15 +2,17 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -224,7 +226,7 @@ static enum hrf_status read_all(int fd, const char *path, char *bytes, size_t si
     return HRF_OK;
 }
 
-/* Until its end: a pipe, or a file of /proc, does not tell its size. */
+/* Until its end: a file of /proc does not tell its size. */
 static enum hrf_status read_stream(int fd, const char *path, size_t limit, struct hrf_strbuf *out,
                                    struct hrf_error *err)
 {
@@ -257,18 +259,51 @@ static enum hrf_status take_stream(int fd, const char *path, size_t limit, char 
     return HRF_OK;
 }
 
+static enum hrf_status refuse_special(const char *path, mode_t mode, struct hrf_error *err)
+{
+    if (S_ISREG(mode))
+        return HRF_OK;
+    if (S_ISDIR(mode))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is a directory, not a file", path);
+    return hrf_error_set(err, HRF_E_USER, "'%s' is a %s; a regular file is needed", path,
+                         S_ISFIFO(mode)   ? "FIFO (pipe)"
+                         : S_ISSOCK(mode) ? "socket"
+                                          : "device");
+}
+
+enum hrf_status hrf_file_check(const char *path, struct hrf_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return hrf_error_set_errno(err, errno, "cannot open '%s'", path);
+    return refuse_special(path, st.st_mode, err);
+}
+
+enum hrf_status hrf_file_open(const char *path, int *fd, struct hrf_error *err)
+{
+    struct stat st;
+    HRF_TRY(hrf_file_check(path, err)); /* opening a device alone may do something */
+    /* It may have become another meanwhile: a FIFO must not be waited for. */
+    HRF_AUTO_CLOSE int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (opened < 0)
+        return hrf_error_set_errno(err, errno, "cannot open '%s'", path);
+    if (fstat(opened, &st) != 0)
+        return hrf_error_set_errno(err, errno, "cannot stat '%s'", path);
+    HRF_TRY(refuse_special(path, st.st_mode, err));
+    *fd = opened;
+    opened = -1;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t *n_bytes,
                               struct hrf_error *err)
 {
-    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return hrf_error_set_errno(err, errno, "cannot open '%s'", path);
+    HRF_AUTO_CLOSE int fd = -1;
     struct stat st;
+    HRF_TRY(hrf_file_open(path, &fd, err));
     if (fstat(fd, &st) != 0)
         return hrf_error_set_errno(err, errno, "cannot stat '%s'", path);
-    if (S_ISDIR(st.st_mode))
-        return hrf_error_set(err, HRF_E_USER, "'%s' is a directory, not a file", path);
-    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+    if (st.st_size == 0)
         return take_stream(fd, path, limit, out, n_bytes, err);
     if (st.st_size < 0 || (uintmax_t)st.st_size > limit)
         return hrf_error_set(err, HRF_E_USER, "'%s' has %jd bytes, more than the limit of %zu",
@@ -309,16 +344,39 @@ static bool is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-enum hrf_status hrf_file_temporary(const char *path, char **temporary, struct hrf_error *err)
+/* One try under a random name; EEXIST in *native: that name is taken. */
+static int create_temporary(const char *path, char **name, int *native)
 {
-    static _Atomic unsigned serial;
+    uint64_t random;
+    *native = EIO;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return -1;
+    *name = hrf_format("%s.tmp.%012" PRIx64, path, random >> 16);
+    const int fd = *name != NULL
+                       ? open(*name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)
+                       : -1;
+    *native = *name != NULL ? errno : ENOMEM;
+    return fd;
+}
+
+enum hrf_status hrf_file_temporary(const char *path, char **temporary, int *fd,
+                                   struct hrf_error *err)
+{
+    enum { TRIES = 16 }; /* two of 2^48 names are rarely the same */
     if (is_special(path))
         return hrf_error_set(err, HRF_E_USER, "'%s' is a device or a pipe; a file is needed", path);
-    char *name = hrf_format("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
-    *temporary = name;
-    return HRF_OK;
+    int native = EEXIST;
+    for (int i = 0; i < TRIES && native == EEXIST; i++) {
+        HRF_AUTO_FREE char *name = NULL;
+        const int made = create_temporary(path, &name, &native);
+        if (made < 0)
+            continue;
+        *temporary = name;
+        *fd = made;
+        name = NULL;
+        return HRF_OK;
+    }
+    return hrf_error_set_errno(err, native, "cannot write '%s'", path);
 }
 
 static enum hrf_status commit(const char *temporary, const char *path, struct hrf_error *err)
@@ -344,10 +402,10 @@ enum hrf_status hrf_file_commit(const char *temporary, const char *path, struct 
     return status;
 }
 
-static enum hrf_status write_new(const char *path, const void *bytes, size_t n_bytes,
-                                 struct hrf_error *err)
+static enum hrf_status write_special(const char *path, const void *bytes, size_t n_bytes,
+                                     struct hrf_error *err)
 {
-    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return hrf_error_set_errno(err, errno, "cannot write '%s'", path);
     return hrf_file_write_all(fd, bytes, n_bytes, path, err);
@@ -357,10 +415,11 @@ enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes, size_
                                       struct hrf_error *err)
 {
     HRF_AUTO_FREE char *temporary = NULL;
+    HRF_AUTO_CLOSE int fd = -1;
     if (is_special(path))
-        return write_new(path, bytes, n_bytes, err);
-    HRF_TRY(hrf_file_temporary(path, &temporary, err));
-    enum hrf_status status = write_new(temporary, bytes, n_bytes, err);
+        return write_special(path, bytes, n_bytes, err);
+    HRF_TRY(hrf_file_temporary(path, &temporary, &fd, err));
+    enum hrf_status status = hrf_file_write_all(fd, bytes, n_bytes, temporary, err);
     if (status != HRF_OK) {
         unlink(temporary);
         return status;
@@ -368,38 +427,14 @@ enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes, size_
     return hrf_file_commit(temporary, path, err);
 }
 
-/* Length of the valid UTF-8 sequence at `s` that is not ASCII, or 0. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
-               : (s[0] & 0xf0) == 0xe0        ? 3
-               : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                              : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ||
-        (s[0] == 0xc2 && s[1] < 0xa0)) /* overlong, surrogate, out of range, C1 controls */
-        return 0;
-    return n;
-}
-
 char *hrf_text_printable(const char *text)
 {
     struct hrf_strbuf out = HRF_STRBUF_INIT;
-    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
-        size_t n = *s >= 0x80 ? utf8_length(s) : 0;
-        if (n > 0 || (*s >= 0x20 && *s < 0x7f)) {
-            hrf_strbuf_add(&out, s, n > 0 ? n : 1);
-            s += n > 0 ? n : 1;
-            continue;
-        }
-        if (*s == '\n' || *s == '\t')
-            hrf_strbuf_adds(&out, *s == '\n' ? "\\n" : "\\t");
-        else
-            hrf_strbuf_addf(&out, "\\x%02x", *s);
-        s++;
+    while (*text != '\0') {
+        char shown[HRF_TEXT_STEP];
+        bool is_plain;
+        text += hrf_text_step(text, shown, &is_plain);
+        hrf_strbuf_adds(&out, shown);
     }
     return hrf_strbuf_detach(&out);
 }
@@ -407,16 +442,16 @@ char *hrf_text_printable(const char *text)
 char *hrf_text_file_name(const char *text)
 {
     struct hrf_strbuf out = HRF_STRBUF_INIT;
-    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
-        size_t n = *s >= 0x80 ? utf8_length(s) : 0;
-        bool plain = isalnum(*s) || *s == '_' || *s == '-' ||
-                     (*s == '.' && s != (const unsigned char *)text);
-        if (n > 0 || (*s < 0x80 && plain)) {
-            hrf_strbuf_add(&out, s, n > 0 ? n : 1);
-            s += n > 0 ? n : 1;
-        } else {
-            hrf_strbuf_addf(&out, "%%%02X", *s++);
-        }
+    for (const char *s = text; *s != '\0';) {
+        char shown[HRF_TEXT_STEP];
+        bool is_plain;
+        const unsigned char c = (unsigned char)*s;
+        const size_t n = hrf_text_step(s, shown, &is_plain);
+        if (c < 0x80)
+            is_plain = isalnum(c) || c == '_' || c == '-' || (c == '.' && s != text);
+        for (size_t i = 0; i < n; i++)
+            hrf_strbuf_addf(&out, is_plain ? "%c" : "%%%02X", (unsigned char)s[i]);
+        s += n;
     }
     return hrf_strbuf_detach(&out);
 }

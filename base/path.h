@@ -39,16 +39,26 @@ HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf
  * ~/.cache/hires-flow. Heap; NULL when memory ran out. */
 char *hrf_cache_directory(const char *cache);
 
-/* *out gets n_bytes and one NUL after them. Files over `limit` bytes are refused. */
+/* Opens a file that a user has named, for reading: a regular file or a link to one. A FIFO, a
+ * socket or a device is refused by that name (HRF_E_USER) and never waited for. *fd is the
+ * caller's. */
+HRF_CHECKED enum hrf_status hrf_file_open(const char *path, int *fd, struct hrf_error *err);
+/* The same check, for libraries that open files by their path. */
+HRF_CHECKED enum hrf_status hrf_file_check(const char *path, struct hrf_error *err);
+/* *out gets n_bytes and one NUL after them. Opened as hrf_file_open() does; files over `limit`
+ * bytes are refused. */
 HRF_CHECKED enum hrf_status hrf_file_read(const char *path, size_t limit, char **out,
                                           size_t *n_bytes, struct hrf_error *err);
 /* Temporary name beside it, write, fsync, rename, fsync of the directory. A device or a pipe is
  * written as it is: nothing is put in its place. */
 HRF_CHECKED enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes,
                                                   size_t n_bytes, struct hrf_error *err);
-/* The same in three steps, for writers that stream. `temporary` is beside `path`, unique per
- * process and call; commit renames it, and on failure removes it. Not for devices and pipes. */
-HRF_CHECKED enum hrf_status hrf_file_temporary(const char *path, char **temporary,
+/* The same in three steps, for writers that stream. A new file beside `path` is made and opened for
+ * writing; nothing that stands there is followed or reused, and its name (path.tmp.<12 hex digits>)
+ * is random, so that writers on several hosts or in several containers never share one. *temporary
+ * (heap) and *fd are the caller's. Commit renames it, and on failure removes it. Not for devices
+ * and pipes. */
+HRF_CHECKED enum hrf_status hrf_file_temporary(const char *path, char **temporary, int *fd,
                                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_file_commit(const char *temporary, const char *path,
                                             struct hrf_error *err);
@@ -56,11 +66,11 @@ HRF_CHECKED enum hrf_status hrf_file_commit(const char *temporary, const char *p
 HRF_CHECKED enum hrf_status hrf_file_write_all(int fd, const void *bytes, size_t n_bytes,
                                                const char *path, struct hrf_error *err);
 
-/* Any byte string as printable text for messages: control bytes become \n, \t, \xNN;
- * valid UTF-8 stays. NULL when memory ran out. */
+/* Any byte string as printable text for messages (base/text.h). NULL when memory ran out. */
 char *hrf_text_printable(const char *text);
-/* A slide name as a file name: every byte outside [A-Za-z0-9._-] and valid UTF-8 letters
- * above 0x7f becomes %XX, a leading '.' too; the mapping is one to one. */
+/* A slide name as a file name: every byte outside [A-Za-z0-9._-] and valid UTF-8
+ * above 0x7f (but for marks of direction) becomes %XX, a leading '.' too; the mapping is one to
+ * one. */
 char *hrf_text_file_name(const char *text);
 
 #endif

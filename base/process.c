@@ -72,6 +72,14 @@ static void reset_signals(void)
         signal(reset[i], SIG_DFL);
 }
 
+/* In the child: the kernel kills it when the thread that forked it ends, however that happens. */
+static void end_with_parent(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before prctl */
+        _exit(127);
+}
+
 static void exec_child(const char *const argv[], const char *const environment[], int status_fd)
 {
     if (environment != NULL)
@@ -183,8 +191,10 @@ enum hrf_status hrf_process_run(const char *const argv[], const char *const envi
         close_pipes(&pipes);
         return hrf_error_set_errno(err, native, "cannot make pipes for %s", argv[0]);
     }
+    const pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
+        end_with_parent(parent);
         setpgid(0, 0);
         reset_signals();
         if (dup2(pipes.in[0], 0) < 0 || dup2(pipes.out[1], 1) < 0 || dup2(pipes.error[1], 2) < 0)
@@ -224,9 +234,7 @@ static void start_child(const char *const argv[], const char *log_path, bool det
     if (detached) {
         setsid();
     } else {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) /* it died before prctl */
-            _exit(127);
+        end_with_parent(parent);
         setpgid(0, 0);
     }
     reset_signals();
@@ -234,7 +242,7 @@ static void start_child(const char *const argv[], const char *log_path, bool det
     if (null_fd < 0 || dup2(null_fd, 0) < 0)
         report_and_exit(status_fd);
     if (log_path != NULL) {
-        int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+        int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
         if (log_fd < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
             report_and_exit(status_fd);
         close(log_fd);

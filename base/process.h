@@ -1,6 +1,8 @@
 /* process.h - child processes: from argv, never through a shell.
  *
- * A child runs in its own process group, so that a deadline ends its children too.
+ * A child runs in its own process group, so that a deadline ends its children too. Only detached
+ * children (jobs of the local executor, which a later `run` adopts) outlive the process that starts
+ * them; all others are killed by the kernel when it dies, also by SIGKILL.
  */
 #ifndef HRF_BASE_PROCESS_H
 #define HRF_BASE_PROCESS_H

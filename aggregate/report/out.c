@@ -43,10 +43,7 @@ static enum hrf_status start(struct hrf_out *out, const char *path, enum hrf_out
     out->path = hrf_strdup(path);
     if (out->path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", path);
-    HRF_TRY(hrf_file_temporary(path, &out->temporary, err));
-    out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (out->fd < 0)
-        return hrf_error_set_errno(err, errno, "cannot write '%s'", path);
+    HRF_TRY(hrf_file_temporary(path, &out->temporary, &out->fd, err));
     if (form == HRF_OUT_PLAIN)
         return HRF_OK;
     out->z.zalloc = zlib_alloc;

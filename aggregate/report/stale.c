@@ -10,9 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "NAME.tmp.PID.N", as hrf_file_temporary() makes them. */
+/* "NAME.tmp.<12 hex digits>", as hrf_file_temporary() makes them. */
+static bool has_random_ending(const char *name)
+{
+    static const char mark[] = ".tmp.";
+    enum { DIGITS = 12 };
+    const size_t n = strlen(name), tail = sizeof mark - 1 + DIGITS;
+    return n > tail && strncmp(name + n - tail, mark, sizeof mark - 1) == 0 &&
+           strspn(name + n - DIGITS, "0123456789abcdef") == DIGITS;
+}
+
+/* Also "NAME.tmp.PID.N", as earlier versions made them. */
 static bool is_temporary(const char *name)
 {
+    if (has_random_ending(name))
+        return true;
     const char *at = name + strlen(name);
     for (int i = 0; i < 2; i++) {
         const char *end = at;

@@ -430,7 +430,9 @@ void hrf_task_progress_write(const char *directory, const char *task_id, int64_t
     HRF_AUTO_FREE char *path = task_file(directory, task_id, "progress");
     char line[64];
     int n = snprintf(line, sizeof line, "%lld %lld\n", (long long)done, (long long)total);
-    HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    HRF_AUTO_CLOSE int fd = path != NULL
+                                ? open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)
+                                : -1;
     if (fd < 0)
         return;
     ssize_t ignored = pwrite(fd, line, (size_t)n, 0);

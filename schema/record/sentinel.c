@@ -28,7 +28,7 @@ enum hrf_status hrf_sentinel_reserve(const char *directory, struct hrf_error *er
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     char blanks[RESERVED_BYTES]; /* written, not only allocated: also where fallocate is a wish */
     memset(blanks, ' ', sizeof blanks);
-    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return hrf_error_set_errno(err, errno, "cannot write '%s'", path);
     enum hrf_status status = hrf_file_write_all(fd, blanks, sizeof blanks, path, err);
@@ -163,7 +163,7 @@ static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
 static enum hrf_status write_reserved(const char *reserved, const char *path, const char *text,
                                       struct hrf_error *err)
 {
-    HRF_AUTO_CLOSE int fd = open(reserved, O_WRONLY | O_CLOEXEC);
+    HRF_AUTO_CLOSE int fd = open(reserved, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return hrf_error_set_errno(err, errno, "cannot open '%s'", reserved);
     HRF_TRY(hrf_file_write_all(fd, text, strlen(text), reserved, err));
@@ -232,7 +232,7 @@ enum hrf_status hrf_fence_set(const char *directory, struct hrf_error *err)
     HRF_AUTO_FREE char *path = hrf_path_join(directory, HRF_FENCE_NAME);
     if (path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return hrf_error_set_errno(err, errno, "cannot write '%s'", path);
     return hrf_path_sync_directory(directory, err);

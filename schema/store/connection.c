@@ -5,7 +5,6 @@
 #include "schema/store/store_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,11 +20,12 @@ static int find_cause(const struct hrf_store *store, int code, int native)
 {
     if (code != SQLITE_IOERR || native != 0)
         return native;
-    HRF_AUTO_FREE char *path = hrf_format("%s.probe", store->path);
-    HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (fd < 0)
-        return path != NULL ? errno : 0;
-    unlink(path);
+    HRF_AUTO_FREE char *probe = NULL;
+    HRF_AUTO_CLOSE int fd = -1;
+    struct hrf_error why = { .native = 0 };
+    if (hrf_file_temporary(store->path, &probe, &fd, &why) != HRF_OK)
+        return why.native;
+    unlink(probe);
     return 0;
 }
 
@@ -191,6 +191,8 @@ enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struc
     if (store == NULL || (store->path = hrf_strdup(path)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to open '%s'", path);
     store->mode = mode;
+    if (hrf_path_exists(path))
+        HRF_TRY(hrf_file_check(path, err)); /* SQLite would wait for a FIFO */
     HRF_TRY(mode == HRF_STORE_WRITE ? open_writer(store, err) : hrf_store_open_reader(store, err));
     sqlite3_busy_timeout(store->db, HRF_STORE_BUSY_MS);
     HRF_TRY(hrf_store_migrate(store, err));

@@ -48,9 +48,8 @@ static int open_immutable(struct hrf_store *store)
 
 static enum hrf_status copy_file(const char *from, const char *to, struct hrf_error *err)
 {
-    HRF_AUTO_CLOSE int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0)
-        return hrf_error_set_errno(err, errno, "cannot open '%s'", from);
+    HRF_AUTO_CLOSE int in = -1;
+    HRF_TRY(hrf_file_open(from, &in, err));
     HRF_AUTO_CLOSE int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (out < 0)
         return hrf_error_set_errno(err, errno, "cannot write '%s'", to);

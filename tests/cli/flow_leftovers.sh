@@ -60,5 +60,20 @@ fi
 expect_code 2 "$flow" run "$scratch/nosuch.yaml"
 expect_text "cannot open"
 expect_code 2 "$flow" check "$scratch/nosuch.yaml"
-cat "$scratch/w.yaml" | expect_code 0 "$flow" check /dev/stdin
+
+# What is no regular file is refused, and nobody waits for a pipe that nobody writes into.
+pipe=$scratch/pipe
+mkfifo "$pipe"
+refused() { expect_code 2 "$@"; expect_text "is a FIFO (pipe); a regular file is needed"; }
+refused "$flow" check "$pipe"
+refused "$flow" check "$scratch/w.yaml" --set model.file="$pipe"
+refused "$flow" plan "$scratch/w.yaml" --set dataset.layout=csv --set dataset.csv="$pipe"
+refused "$flow" tile "$pipe"
+refused "$engine" eval "$pipe" --input "$pipe" --output "$scratch/o.npy"
+mkdir "$scratch/no-run"
+mkfifo "$scratch/no-run/run.db"
+refused "$flow" status "$scratch/no-run"
+cat "$scratch/w.yaml" | refused "$flow" check /dev/stdin
+expect_code 2 "$flow" check /dev/zero
+expect_text "is a device; a regular file is needed"
 echo "1 passed, 0 failed"

@@ -31,14 +31,18 @@ static enum hrf_status cannot_open(const char *name, int native, struct hrf_erro
 
 static enum hrf_status check_file(const char *path, const char *name, struct hrf_error *err)
 {
+    HRF_AUTO_CLOSE int fd = -1;
+    struct hrf_error why = { .status = HRF_OK };
+    if (hrf_file_open(path, &fd, &why) != HRF_OK) {
+        if (why.native != 0)
+            return cannot_open(name, why.native, err);
+        if (hrf_path_is_directory(path))
+            return hrf_error_set(err, HRF_E_USER, "'%s' is a folder, not a slide", name);
+        return hrf_error_set(err, why.status, "%s", why.text);
+    }
     struct stat st;
-    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo waits not */
-    if (fd < 0 || fstat(fd, &st) != 0)
+    if (fstat(fd, &st) != 0)
         return cannot_open(name, errno, err);
-    if (S_ISDIR(st.st_mode))
-        return hrf_error_set(err, HRF_E_USER, "'%s' is a folder, not a slide", name);
-    if (!S_ISREG(st.st_mode))
-        return hrf_error_set(err, HRF_E_USER, "'%s' is not a regular file", name);
     if (st.st_size == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' is empty (0 bytes)", name);
     return HRF_OK;

@@ -120,8 +120,9 @@ static enum hrf_status write_slide(const struct job *job, int i, struct hrf_erro
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide of %lld x %lld px",
                              (long long)slide.width, (long long)slide.height);
     HRF_AUTO_FREE char *temporary = NULL;
-    HRF_TRY(hrf_file_temporary(path, &temporary, err));
+    HRF_AUTO_CLOSE int fd = -1;
     HRF_TRY(hrf_synth_draw(&slide, rgb, err));
+    HRF_TRY(hrf_file_temporary(path, &temporary, &fd, err));
     HRF_TRY(hrf_synth_write_pyramid(temporary, rgb, slide.width, slide.height, slide_mpp, err));
     if (kind_of(job->params, i) == TRUNCATED &&
         truncate(temporary, hrf_path_size(temporary) / 3) != 0)

@@ -71,7 +71,7 @@ static void what_is_not_a_slide_is_refused_each_with_its_own_reason(void **state
     pyramid_path(directory, "text.svs", path);
     assert_int_equal(hrf_file_write_atomic(path, "no slide", 8, NULL), HRF_OK);
     refused(path, HRF_E_USER, "knows no format for it");
-    refused("/dev/null", HRF_E_USER, "is not a regular file");
+    refused("/dev/null", HRF_E_USER, "is a device; a regular file is needed");
     need_real();
     pyramid_real("broken.svs", real);
     refused(real, HRF_E_USER, "knows no format for it");

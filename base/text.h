@@ -1,0 +1,21 @@
+/* text.h - bytes from outside (names, reasons) as text that does nothing where it is shown.
+ *
+ * A terminal obeys control characters, and marks of direction reorder what is read. Both, and bytes
+ * that are not UTF-8, are shown as \n, \t, \xNN or \uNNNN instead; all other characters stay. The
+ * result holds nothing that would be changed again.
+ */
+#ifndef HRF_BASE_TEXT_H
+#define HRF_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { HRF_TEXT_STEP = 8 }; /* the longest form of one character, with its NUL */
+
+/* The first character of `text` ("" is none) as it is shown, in `out`. Returns its bytes in `text`;
+ * *is_plain: it stands in `out` unchanged. */
+size_t hrf_text_step(const char *text, char out[HRF_TEXT_STEP], bool *is_plain);
+/* All of `text`, cut at a whole character where it does not fit. `out` is not `text`. */
+void hrf_text_show(const char *text, char *out, size_t size);
+
+#endif
