@@ -1,7 +1,9 @@
 #include "base/csv.h"
 
 #include "base/path.h"
+#include "base/text.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -55,6 +57,100 @@ static bool take_field(struct parser *p, char **in, char **field)
     return true;
 }
 
+/* ---- marked cells ---- */
+
+static const char formula[] = "=+-@'";
+
+static bool needs_mark(const char *text)
+{
+    bool is_plain = true;
+    char shown[HRF_TEXT_STEP];
+    if (text[0] != '\0' && strchr(formula, text[0]) != NULL)
+        return true;
+    while (*text != '\0' && is_plain)
+        text += hrf_text_step(text, shown, &is_plain);
+    return !is_plain;
+}
+
+static void add_character(struct hrf_strbuf *out, const char *shown)
+{
+    for (; *shown != '\0'; shown++) {
+        if (*shown == '"')
+            hrf_strbuf_addc(out, '"');
+        hrf_strbuf_addc(out, *shown);
+    }
+}
+
+void hrf_csv_add_cell(struct hrf_strbuf *out, const char *text)
+{
+    const bool is_marked = needs_mark(text), is_quoted = strpbrk(text, ",;\"") != NULL;
+    hrf_strbuf_adds(out, is_quoted ? "\"" : "");
+    hrf_strbuf_adds(out, is_marked ? "'" : "");
+    while (*text != '\0') {
+        char shown[HRF_TEXT_STEP];
+        bool is_plain;
+        if (is_marked && *text == '\\')
+            hrf_strbuf_addc(out, '\\');
+        text += hrf_text_step(text, shown, &is_plain);
+        add_character(out, shown);
+    }
+    hrf_strbuf_adds(out, is_quoted ? "\"" : "");
+}
+
+/* The character that the escape at `s` ("\\...") stands for, and its length; 0: it is none. */
+static size_t read_escape(const char *s, char out[4], size_t *n_out)
+{
+    unsigned value = 0;
+    *n_out = 1;
+    out[0] = s[1] == 'n' ? '\n' : s[1] == 't' ? '\t' : '\\';
+    if (s[1] == 'n' || s[1] == 't' || s[1] == '\\')
+        return 2;
+    const int digits = s[1] == 'x' ? 2 : s[1] == 'u' ? 4 : 0;
+    for (int i = 0; i < digits; i++) {
+        if (!isxdigit((unsigned char)s[2 + i]))
+            return 0;
+        const int c = tolower((unsigned char)s[2 + i]);
+        value = value * 16 + (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    if (digits == 4 && value >= 0x800) { /* marks of direction are three bytes */
+        out[0] = (char)(0xe0 | value >> 12);
+        out[1] = (char)(0x80 | (value >> 6 & 63));
+        out[2] = (char)(0x80 | (value & 63));
+        *n_out = 3;
+        return 6;
+    }
+    out[0] = (char)value;
+    return digits == 2 && value != 0 ? 4 : 0;
+}
+
+/* Takes the mark off in place; what this program would not have marked stays. */
+static void unmark(char *field)
+{
+    bool is_ours = field[0] == '\'' && field[1] != '\0' && strchr(formula, field[1]) != NULL;
+    char bytes[4];
+    size_t n, length;
+    for (const char *s = field; field[0] == '\'' && (s = strchr(s, '\\')) != NULL; s += length) {
+        length = read_escape(s, bytes, &n);
+        if (length == 0)
+            return;
+        is_ours = true;
+    }
+    if (!is_ours)
+        return;
+    char *out = field;
+    for (const char *s = field + 1; *s != '\0';) {
+        length = *s == '\\' ? read_escape(s, bytes, &n) : 0;
+        if (length == 0)
+            *out++ = *s++;
+        for (size_t i = 0; length > 0 && i < n; i++)
+            *out++ = bytes[i];
+        s += length;
+    }
+    *out = '\0';
+}
+
+/* ---- rows ---- */
+
 static enum hrf_status take_row(struct parser *p, char **in, struct hrf_error *err)
 {
     struct hrf_csv *csv = p->csv;
@@ -105,6 +201,8 @@ enum hrf_status hrf_csv_parse(const char *text, size_t n_bytes, const char *wher
         }
         HRF_TRY(take_row(&p, &in, err));
     }
+    for (size_t i = 0; i < p.n_fields; i++)
+        unmark(csv->fields[i]);
     size_t first = 0;
     for (size_t i = 0; i < csv->n_rows; i++) {
         csv->rows[i].fields = csv->fields + first;

@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,13 +26,21 @@ static enum hrf_status status_of_errno(int native)
     }
 }
 
+/* A text may hold names from outside, and goes to terminals, logs and reports. */
+static void print(struct hrf_error *err, const char *format, va_list args)
+{
+    char raw[sizeof err->text];
+    vsnprintf(raw, sizeof raw, format, args);
+    hrf_text_show(raw, err->text, sizeof err->text);
+}
+
 static void fill(struct hrf_error *err, enum hrf_status status, const char *domain, int native,
                  const char *format, va_list args)
 {
     err->status = status;
     err->domain = domain;
     err->native = native;
-    vsnprintf(err->text, sizeof err->text, format, args);
+    print(err, format, args);
 }
 
 enum hrf_status hrf_error_set(struct hrf_error *err, enum hrf_status status, const char *format,
@@ -82,7 +92,7 @@ enum hrf_status hrf_error_wrap(struct hrf_error *err, enum hrf_status status, co
         memcpy(cause, err->text, sizeof cause);
         va_list args;
         va_start(args, format);
-        vsnprintf(err->text, sizeof err->text, format, args);
+        print(err, format, args);
         va_end(args);
         size_t used = strlen(err->text);
         snprintf(err->text + used, sizeof err->text - used, ": %s", cause);

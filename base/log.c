@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/text.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,12 +80,11 @@ void hrf_log(enum hrf_log_level level, const char *subsystem, const char *format
     size_t used = n > 0 ? (size_t)n : 0;
     va_list args;
     va_start(args, format);
-    n = vsnprintf(line + used, sizeof line - used - 1, format, args);
+    char raw[sizeof line]; /* may hold names from outside */
+    vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
-    used += n > 0 ? (size_t)n : 0;
-    if (used > sizeof line - 2)
-        used = sizeof line - 2;
-    line[used] = '\0';
+    hrf_text_show(raw, line + used, sizeof line - used - 1);
+    used += strlen(line + used);
     pthread_mutex_lock(&lock);
     if (hook_function != NULL) {
         hook_function(hook_context, line);

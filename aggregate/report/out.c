@@ -1,5 +1,6 @@
 #include "aggregate/report/out.h"
 
+#include "base/csv.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 
@@ -144,6 +145,15 @@ void hrf_out_addf(struct hrf_out *out, const char *format, ...)
     if (out->error.status == HRF_OK && hrf_strbuf_status(&text, &out->error) == HRF_OK)
         hrf_out_add(out, text.text, text.length);
     hrf_strbuf_release(&text);
+}
+
+void hrf_out_csv(struct hrf_out *out, const char *text)
+{
+    struct hrf_strbuf cell = HRF_STRBUF_INIT;
+    hrf_csv_add_cell(&cell, text);
+    if (out->error.status == HRF_OK && hrf_strbuf_status(&cell, &out->error) == HRF_OK)
+        hrf_out_add(out, cell.text, cell.length);
+    hrf_strbuf_release(&cell);
 }
 
 enum hrf_status hrf_out_commit(struct hrf_out *out, struct hrf_error *err)

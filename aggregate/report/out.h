@@ -26,7 +26,7 @@ void hrf_out_addf(struct hrf_out *out, const char *format, ...) HRF_PRINTF(2, 3)
 /* What the page and the tables are made of. */
 void hrf_out_html(struct hrf_out *out, const char *text); /* escaped for text and attributes */
 void hrf_out_json(struct hrf_out *out, const char *text); /* quoted, ASCII only, as Python's json */
-void hrf_out_csv(struct hrf_out *out, const char *text);  /* quoted when RFC 4180 asks for it */
+void hrf_out_csv(struct hrf_out *out, const char *text);  /* one harmless cell: base/csv.h */
 void hrf_out_url(struct hrf_out *out, const char *path);  /* %XX but for A-Za-z0-9-._~/ */
 void hrf_out_base64(struct hrf_out *out, const void *bytes, size_t n_bytes);
 /* The shortest decimal that reads back as `value`, in the form of Python's repr: "0.5", "1.0",

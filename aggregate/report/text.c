@@ -106,18 +106,6 @@ void hrf_out_json(struct hrf_out *out, const char *text)
     hrf_out_adds(out, "\"");
 }
 
-void hrf_out_csv(struct hrf_out *out, const char *text)
-{
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        hrf_out_adds(out, text);
-        return;
-    }
-    hrf_out_adds(out, "\"");
-    for (const char *s = text; *s != '\0'; s++)
-        hrf_out_add(out, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1);
-    hrf_out_adds(out, "\"");
-}
-
 void hrf_out_url(struct hrf_out *out, const char *path)
 {
     for (const unsigned char *s = (const unsigned char *)path; *s != '\0'; s++) {

@@ -95,7 +95,9 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
     enum hrf_status status = HRF_OK;
     if (text.length > 0) {
         text.text[text.length - 1] = '\0';
-        status = hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' asks for what this build lacks:\n%s",
+        for (char *end = text.text; (end = strchr(end, '\n')) != NULL;)
+            *end = ';';
+        status = hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' asks for what this build lacks: %s",
                                w->path, text.text);
     }
     hrf_strbuf_release(&text);

@@ -3,8 +3,10 @@
 #include "base/csv.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -112,6 +114,93 @@ static void names_of_any_bytes_become_printable_and_safe(void **state)
     hrf_free(text);
 }
 
+/* Escape sequences of terminals, line ends that begin a line of one's own, marks of direction. */
+static void what_is_shown_does_nothing_where_it_is_shown(void **state)
+{
+    (void)state;
+    static const char raw[] = "a\x1b[2J\r\nb\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\x7f\xc3\xa9";
+    static const char shown[] = "a\\x1b[2J\\x0d\\nb\\xc2\\x9b\\u202e\\u2066\\x7f\xc3\xa9";
+    struct hrf_error err = { .status = HRF_OK };
+    char small[8];
+    HRF_AUTO_FREE char *text = hrf_text_printable(raw);
+    assert_string_equal(text, shown);
+    HRF_AUTO_FREE char *again = hrf_text_printable(text);
+    assert_string_equal(again, shown);
+    hrf_text_show(raw, small, sizeof small);
+    assert_string_equal(small, "a\\x1b[2");
+    hrf_text_show(raw, small, 5); /* no half of "\\x1b" */
+    assert_string_equal(small, "a");
+    hrf_error_set(&err, HRF_E_USER, "no '%s'", raw);
+    assert_string_equal(strstr(err.text, "'") + 1 + strlen(shown), "'");
+    hrf_error_wrap(&err, HRF_E_USER, "slide %s", raw);
+    assert_null(strpbrk(err.text, "\x1b\r\n\x7f"));
+}
+
+static char logged[4096];
+
+static void take_line(void *context, const char *line)
+{
+    (void)context;
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+static void a_name_cannot_write_lines_of_its_own_into_the_log(void **state)
+{
+    (void)state;
+    hrf_log_set_hook(take_line, NULL);
+    hrf_log_info("run", "slide '%s' failed", "x\n00:00:00 info run: all done\x1b[A");
+    hrf_log_set_hook(NULL, NULL);
+    assert_non_null(strstr(logged, "slide 'x\\n00:00:00 info run: all done\\x1b[A' failed"));
+    assert_null(strpbrk(logged, "\n\x1b"));
+}
+
+/* Every cell comes back, and none begins as a formula does or holds a control character. */
+static void csv_cells_are_harmless_and_come_back(void **state)
+{
+    (void)state;
+    static const char *const cells[][2] = {
+        { "test_001", "test_001" },
+        { "=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0" },
+        { "+1", "'+1" },
+        { "-x.svs", "'-x.svs" },
+        { "@SUM(A1)", "'@SUM(A1)" },
+        { "\tx", "'\\tx" },
+        { "\rx", "'\\x0dx" },
+        { "a\nb", "'a\\nb" },
+        { "a\x1b[2Jb\\", "'a\\x1b[2Jb\\\\" },
+        { "a\\b", "a\\b" },
+        { "=a\\nb", "'=a\\\\nb" },
+        { "'quoted'", "''quoted'" },
+        { "s' x", "s' x" },
+        { "\xff\xe2\x80\xae", "'\\xff\\u202e" },
+        { "a,\"b\"", "\"a,\"\"b\"\"\"" },
+        { "=1,2", "\"'=1,2\"" },
+        { "a;=1", "\"a;=1\"" },
+        { "\xc3\xa9", "\xc3\xa9" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        struct hrf_strbuf line = HRF_STRBUF_INIT;
+        HRF_AUTO(hrf_csv) csv = NULL;
+        hrf_csv_add_cell(&line, cells[i][0]);
+        assert_string_equal(line.text, cells[i][1]);
+        hrf_strbuf_adds(&line, ",-0.5\n");
+        assert_int_equal(hrf_csv_parse(line.text, line.length, "t", &csv, NULL), HRF_OK);
+        assert_int_equal(csv->rows[0].n_fields, 2);
+        assert_string_equal(csv->rows[0].fields[0], cells[i][0]);
+        assert_string_equal(csv->rows[0].fields[1], "-0.5");
+        hrf_strbuf_release(&line);
+    }
+    /* What another program wrote stays what it is. */
+    static const char foreign[] = "'abc,'a\\b\\q,O'Neil,a\\nb\n";
+    HRF_AUTO(hrf_csv) csv = NULL;
+    assert_int_equal(hrf_csv_parse(foreign, sizeof foreign - 1, "t", &csv, NULL), HRF_OK);
+    assert_string_equal(csv->rows[0].fields[0], "'abc");
+    assert_string_equal(csv->rows[0].fields[1], "'a\\b\\q");
+    assert_string_equal(csv->rows[0].fields[2], "O'Neil");
+    assert_string_equal(csv->rows[0].fields[3], "a\\nb");
+}
+
 static void the_nearest_word_is_near(void **state)
 {
     (void)state;
@@ -131,6 +220,9 @@ int main(void)
         cmocka_unit_test(json_errors_name_document_key_and_types),
         cmocka_unit_test(json_numbers_read_back_exactly_and_nan_is_null),
         cmocka_unit_test(names_of_any_bytes_become_printable_and_safe),
+        cmocka_unit_test(what_is_shown_does_nothing_where_it_is_shown),
+        cmocka_unit_test(a_name_cannot_write_lines_of_its_own_into_the_log),
+        cmocka_unit_test(csv_cells_are_harmless_and_come_back),
         cmocka_unit_test(the_nearest_word_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
