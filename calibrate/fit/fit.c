@@ -218,6 +218,9 @@ static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_
     *t = (struct hrf_calibration_tensor){ .name = hrf_strdup(o->value),
                                           .low = fit.low,
                                           .high = fit.high,
+                                          .is_observed = true,
+                                          .observed_low = o->low,
+                                          .observed_high = o->high,
                                           .method = hrf_strdup(hrf_fit_kind_name(fit.kind)),
                                           .sqnr_db = fit.sqnr_db,
                                           .n_means = o->n_channels };
@@ -243,6 +246,9 @@ enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hr
     for (int32_t i = 0; i < observations->n_items; i++) {
         c->n_tensors++;
         HRF_TRY(fit_tensor(&observations->items[i], kind, &c->tensors[i], err));
+        const char *doubt = hrf_calibration_doubt(&c->tensors[i]);
+        if (doubt != NULL)
+            HRF_TRY(hrf_calibration_keep(c, c->tensors[i].name, doubt, err));
     }
     *out = c;
     c = NULL;

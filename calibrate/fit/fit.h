@@ -33,7 +33,8 @@ HRF_CHECKED enum hrf_status hrf_fit_range(const struct hrf_observation *observat
                                           enum hrf_fit_kind kind, struct hrf_fit *out,
                                           struct hrf_error *err);
 
-/* A range for every tensor, with its channel means. The record's key, graph, sample, engine and
+/* A range for every tensor, with its channel means; a tensor whose range gives no scale
+ * (hrf_calibration_doubt) is added to `keep`. The record's key, graph, sample, engine and
  * times are left to the caller. HRF_E_USER for an empty sample. */
 HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observations,
                                         enum hrf_fit_kind kind, struct hrf_calibration **out,

@@ -25,8 +25,10 @@ int hrf_engine_fail(const char *command, const struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
                                                      const char *layout, struct hrf_error *err);
 
-/* Where tune-comm keeps what it has measured of this machine. Heap; NULL = no memory. */
-char *hrf_engine_machine_path(const char *cache);
+/* Where tune-comm keeps what it has measured of this machine: a heap path. HRF_E_USER: other users
+ * may write there. */
+HRF_CHECKED enum hrf_status hrf_engine_machine_path(const char *cache, char **out,
+                                                    struct hrf_error *err);
 
 /* That the device is there: a job that needs another machine should not fail slide by slide. */
 HRF_CHECKED enum hrf_status

@@ -36,10 +36,10 @@ static bool has_gpu_links(const struct hrf_machine *m)
 static enum hrf_status find_machine(const struct hrf_known_request *request,
                                     struct hrf_known *known, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *tuned = hrf_engine_machine_path(request->cache);
+    HRF_AUTO_FREE char *tuned = NULL;
+    if (request->cluster == NULL)
+        HRF_TRY(hrf_engine_machine_path(request->cache, &tuned, err));
     const char *path = request->cluster != NULL ? request->cluster : tuned;
-    if (tuned == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (request->cluster == NULL && !hrf_path_exists(tuned)) {
         known->machine = assume_machine();
         known->is_assumed = true;
@@ -107,10 +107,9 @@ static enum hrf_status read_kept(const struct hrf_known_request *request, int32_
                                  struct hrf_cost_table *table, char source[512],
                                  struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *path = hrf_cost_file_path(request->cache, request->device,
-                                                  request->n_threads, n_at_once);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_AUTO_FREE char *path = NULL;
+    HRF_TRY(hrf_cost_file_path(request->cache, request->device, request->n_threads, n_at_once,
+                               &path, err));
     HRF_TRY(hrf_cost_file_read(path, table, err));
     if (table->n_entries > 0 && source != NULL)
         snprintf(source, 512, "%s", path);
@@ -162,9 +161,9 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
 
 bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out)
 {
-    HRF_AUTO_FREE char *path = hrf_engine_machine_path(cache);
-    return path != NULL && hrf_path_exists(path) && hrf_machine_read(path, out, NULL) == HRF_OK &&
-           has_gpu_links(out);
+    HRF_AUTO_FREE char *path = NULL;
+    return hrf_engine_machine_path(cache, &path, NULL) == HRF_OK && hrf_path_exists(path) &&
+           hrf_machine_read(path, out, NULL) == HRF_OK && has_gpu_links(out);
 }
 
 void hrf_known_release(struct hrf_known *known)

@@ -57,10 +57,11 @@ static enum hrf_status keep(const struct request *r, const char *device,
                             const struct hrf_cost_table *measured, struct hrf_error *err)
 {
     struct hrf_cost_table all = { .entries = NULL };
-    HRF_AUTO_FREE char *path = hrf_cost_file_path(r->cache, device, (int32_t)r->threads,
-                                                  (int32_t)r->ranks);
+    HRF_AUTO_FREE char *path = NULL;
     HRF_AUTO_JSON json = hrf_cost_encode(measured);
-    if (path == NULL || json == NULL)
+    HRF_TRY(
+        hrf_cost_file_path(r->cache, device, (int32_t)r->threads, (int32_t)r->ranks, &path, err));
+    if (json == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to keep the costs");
     enum hrf_status status = hrf_cost_file_read(path, &all, err);
     if (status == HRF_OK)

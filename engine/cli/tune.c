@@ -2,6 +2,7 @@
 #include "engine/cli/tune.h"
 
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "base/process.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/comm.h"
@@ -19,14 +20,18 @@ struct request {
     bool json;
 };
 
-char *hrf_engine_machine_path(const char *cache)
+enum hrf_status hrf_engine_machine_path(const char *cache, char **out, struct hrf_error *err)
 {
     char host[256];
-    HRF_AUTO_FREE char *directory = hrf_cache_directory(cache);
+    HRF_AUTO_FREE char *directory = NULL;
+    HRF_TRY(hrf_cache_folder(cache, "machines", &directory, err));
     hrf_process_host_name(host, sizeof host);
     HRF_AUTO_FREE char *name = hrf_text_file_name(host);
-    return directory != NULL && name != NULL ? hrf_format("%s/machines/%s.json", directory, name)
-                                             : NULL;
+    char *path = name != NULL ? hrf_format("%s/%s.json", directory, name) : NULL;
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    *out = path;
+    return HRF_OK;
 }
 
 static enum hrf_status measure_alone(int64_t largest_bytes, struct hrf_machine *m,
@@ -52,9 +57,8 @@ static enum hrf_status measure_alone(int64_t largest_bytes, struct hrf_machine *
 static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
                                  struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *path = hrf_engine_machine_path(r->cache);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_AUTO_FREE char *path = NULL;
+    HRF_TRY(hrf_engine_machine_path(r->cache, &path, err));
     return hrf_path_exists(path) ? hrf_machine_read(path, m, err)
                                  : measure_alone(r->largest, m, err);
 }
@@ -139,12 +143,13 @@ static enum hrf_status keep(const struct hrf_machine *m, const char *cache, bool
                             struct hrf_error *err)
 {
     HRF_AUTO_JSON json = hrf_machine_json(m);
-    HRF_AUTO_FREE char *path = hrf_engine_machine_path(cache);
-    HRF_AUTO_FREE char *directory = path != NULL ? hrf_path_directory(path) : NULL;
+    HRF_AUTO_FREE char *path = NULL;
+    HRF_TRY(hrf_engine_machine_path(cache, &path, err));
+    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
     HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
     if (directory == NULL || text == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the table");
-    HRF_TRY(hrf_path_make_directories(directory, err));
+    HRF_TRY(hrf_private_directory_open(directory, err));
     HRF_TRY(hrf_json_write_file(path, json, err));
     if (as_json)
         printf("%s\n", text);

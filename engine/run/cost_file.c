@@ -1,20 +1,26 @@
 #include "engine/run/cost_file.h"
 
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "base/process.h"
 
 enum { VERSION = 1 };
 
-char *hrf_cost_file_path(const char *cache, const char *device, int32_t n_threads,
-                         int32_t n_at_once)
+enum hrf_status hrf_cost_file_path(const char *cache, const char *device, int32_t n_threads,
+                                   int32_t n_at_once, char **out, struct hrf_error *err)
 {
     char host[256];
-    HRF_AUTO_FREE char *directory = hrf_cache_directory(cache);
+    HRF_AUTO_FREE char *directory = NULL;
+    HRF_TRY(hrf_cache_folder(cache, "costs", &directory, err));
     hrf_process_host_name(host, sizeof host);
     HRF_AUTO_FREE char *name = hrf_text_file_name(host);
-    if (directory == NULL || name == NULL)
-        return NULL;
-    return hrf_format("%s/costs/%s.%s.t%d.r%d.json", directory, name, device, n_threads, n_at_once);
+    char *path = name != NULL ? hrf_format("%s/%s.%s.t%d.r%d.json", directory, name, device,
+                                           n_threads, n_at_once)
+                              : NULL;
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    *out = path;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_cost_file_read(const char *path, struct hrf_cost_table *table,
@@ -44,6 +50,6 @@ enum hrf_status hrf_cost_file_write(const char *path, const struct hrf_cost_tabl
     if (json == NULL || directory == NULL ||
         json_object_set_new(json, "version", json_integer(VERSION)) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to write %s", path);
-    HRF_TRY(hrf_path_make_directories(directory, err));
+    HRF_TRY(hrf_private_directory_open(directory, err));
     return hrf_json_write_file(path, json, err);
 }

@@ -8,9 +8,11 @@
 
 #include "engine/plan/cost.h"
 
-/* Heap; NULL = no memory. `cache` as hrf_cache_directory() takes it. */
-char *hrf_cost_file_path(const char *cache, const char *device, int32_t n_threads,
-                         int32_t n_at_once);
+/* A heap path. `cache` as hrf_cache_directory() takes it; HRF_E_USER: other users may write there.
+ */
+HRF_CHECKED enum hrf_status hrf_cost_file_path(const char *cache, const char *device,
+                                               int32_t n_threads, int32_t n_at_once, char **out,
+                                               struct hrf_error *err);
 /* Adds the file's entries to `table` and fits its rates; a file that is not there adds nothing. */
 HRF_CHECKED enum hrf_status hrf_cost_file_read(const char *path, struct hrf_cost_table *table,
                                                struct hrf_error *err);

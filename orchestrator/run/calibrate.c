@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 3";
+static const char version[] = "hires-flow calibrate 4";
 
 bool run_wants_int8(const struct run *run)
 {

@@ -46,20 +46,53 @@ enum hrf_status hrf_calibration_keep(struct hrf_calibration *c, const char *name
     return HRF_OK;
 }
 
+/* LARGEST: its square is still a float32. SMALLEST: so is the inverse of its scale's square.
+ * CLIPS: no method clips to less than one of the 4096 bins of the histogram, of which the largest
+ * number lies in the upper half (calibrate/observe). ROUNDING: of the texts that hold the numbers.
+ */
+#define LARGEST_RANGE  1e18f
+#define SMALLEST_RANGE 1e-18f
+#define MOST_CLIPPED   4096.0f
+#define ROUNDING       1.0001f
+
+const char *hrf_calibration_doubt(const struct hrf_calibration_tensor *t)
+{
+    const float most = fmaxf(-t->low, t->high);
+    const float seen = fmaxf(fabsf(t->observed_low), fabsf(t->observed_high));
+    if (!isfinite(t->low) || !isfinite(t->high) || t->low > t->high)
+        return "its range is not one";
+    if (most == 0)
+        return "it held nothing but zeros";
+    if (!(most <= LARGEST_RANGE))
+        return "its range is larger than 1e18";
+    if (!(most >= SMALLEST_RANGE))
+        return "its range is smaller than 1e-18";
+    if (!t->is_observed)
+        return NULL;
+    if (!(most <= seen * ROUNDING))
+        return "its range is larger than what was observed";
+    if (!(most * MOST_CLIPPED * ROUNDING >= seen) || (t->low >= 0 && t->observed_low < 0))
+        return "its range leaves out most of what was observed";
+    return NULL;
+}
+
 /* ---- writing ---- */
 
 static json_t *tensor_json(const struct hrf_calibration_tensor *t)
 {
+    json_t *observed = t->is_observed ? json_pack("[oo]", hrf_json_number((double)t->observed_low),
+                                                  hrf_json_number((double)t->observed_high))
+                                      : json_null();
     json_t *means = json_null();
     if (t->means != NULL) {
         means = json_array();
         for (int64_t i = 0; i < t->n_means; i++)
             json_array_append_new(means, hrf_json_number((double)t->means[i]));
     }
-    return json_pack("{sosososososo}", "name", hrf_json_string(t->name), "low",
+    return json_pack("{sososososososo}", "name", hrf_json_string(t->name), "low",
                      hrf_json_number((double)t->low), "high", hrf_json_number((double)t->high),
-                     "method", hrf_json_string(t->method), "sqnr_db", hrf_json_number(t->sqnr_db),
-                     "means", means);
+                     "observed", observed, "method", hrf_json_string(t->method), "sqnr_db",
+                     hrf_json_number(t->sqnr_db), "means", means);
 }
 
 static json_t *body_json(const struct hrf_calibration *c)
@@ -136,6 +169,22 @@ static enum hrf_status read_means(const json_t *list, const char *where,
     return HRF_OK;
 }
 
+static enum hrf_status read_observed(const json_t *pair, const char *where,
+                                     struct hrf_calibration_tensor *t, struct hrf_error *err)
+{
+    if (!json_is_array(pair))
+        return HRF_OK;
+    const json_t *low = json_array_get(pair, 0), *high = json_array_get(pair, 1);
+    t->observed_low = (float)json_number_value(low);
+    t->observed_high = (float)json_number_value(high);
+    t->is_observed = true;
+    if (!json_is_number(low) || !json_is_number(high) || !isfinite(t->observed_low) ||
+        !isfinite(t->observed_high) || t->observed_low > t->observed_high)
+        return hrf_error_set(err, HRF_E_USER, "%s: what was observed of tensor '%s' is not a range",
+                             where, t->name);
+    return HRF_OK;
+}
+
 static enum hrf_status read_tensor(const json_t *object, const char *where,
                                    struct hrf_calibration_tensor *t, struct hrf_error *err)
 {
@@ -151,7 +200,46 @@ static enum hrf_status read_tensor(const json_t *object, const char *where,
                              t->name, low, high);
     const json_t *sqnr = json_object_get(object, "sqnr_db");
     t->sqnr_db = json_is_number(sqnr) ? json_number_value(sqnr) : HUGE_VAL;
+    HRF_TRY(read_observed(json_object_get(object, "observed"), where, t, err));
     return read_means(json_object_get(object, "means"), where, t, err);
+}
+
+static bool is_kept(const struct hrf_calibration *c, const char *tensor)
+{
+    for (size_t i = 0; i < c->n_keep; i++)
+        if (strcmp(c->keep[i].name, tensor) == 0)
+            return true;
+    return false;
+}
+
+static enum hrf_status check_means(const struct hrf_calibration_tensor *t, const char *where,
+                                   struct hrf_error *err)
+{
+    const float seen = fmaxf(fabsf(t->observed_low), fabsf(t->observed_high));
+    for (int64_t i = 0; t->is_observed && t->means != NULL && i < t->n_means; i++)
+        if (fabsf(t->means[i]) > seen * ROUNDING)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s: tensor '%s' has the mean %g, and %g was the largest number "
+                                 "observed; drop it and calibrate again",
+                                 where, t->name, (double)t->means[i], (double)seen);
+    return HRF_OK;
+}
+
+static enum hrf_status check_ranges(const struct hrf_calibration *c, const char *where,
+                                    struct hrf_error *err)
+{
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const struct hrf_calibration_tensor *t = &c->tensors[i];
+        const char *doubt = hrf_calibration_doubt(t);
+        HRF_TRY(check_means(t, where, err));
+        if (doubt == NULL || is_kept(c, t->name))
+            continue;
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: tensor '%s' has the range %g to %g, which cannot be a scale: %s; "
+                             "drop it and calibrate again",
+                             where, t->name, (double)t->low, (double)t->high, doubt);
+    }
+    return HRF_OK;
 }
 
 static enum hrf_status read_lists(const json_t *body, const char *where, struct hrf_calibration *c,
@@ -173,7 +261,7 @@ static enum hrf_status read_lists(const json_t *body, const char *where, struct 
         HRF_TRY(get_text(json_array_get(keep, i), "name", where, &c->keep[i].name, err));
         HRF_TRY(get_text(json_array_get(keep, i), "reason", where, &c->keep[i].reason, err));
     }
-    return HRF_OK;
+    return check_ranges(c, where, err);
 }
 
 static enum hrf_status read_body(const json_t *body, const char *where, struct hrf_calibration *c,

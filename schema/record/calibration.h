@@ -9,15 +9,18 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct hrf_calibration_tensor {
     char *name; /* as in the graph after the passes */
     float low, high;
-    char *method;   /* that gave the range: "mse" ... */
-    double sqnr_db; /* signal to quantisation noise; HUGE_VAL: none lost */
-    float *means;   /* of each channel; NULL: not known */
+    bool is_observed; /* false: records of earlier versions do not tell the next two */
+    float observed_low, observed_high; /* of all its numbers over the sample */
+    char *method;                      /* that gave the range: "mse" ... */
+    double sqnr_db;                    /* signal to quantisation noise; HUGE_VAL: none lost */
+    float *means;                      /* of each channel; NULL: not known */
     int64_t n_means;
 };
 
@@ -47,11 +50,16 @@ HRF_CHECKED enum hrf_status hrf_calibration_keep(struct hrf_calibration *calibra
                                                  const char *name, const char *reason,
                                                  struct hrf_error *err);
 
+/* Why the tensor's range gives no scale that 8 bits can use, for people ("held nothing but zeros");
+ * NULL: it does. Besides what no arithmetic can use (nothing but zeros, over 1e18, below 1e-18),
+ * that is a range which no method of fitting makes of the numbers that were observed. */
+const char *hrf_calibration_doubt(const struct hrf_calibration_tensor *tensor);
+
 /* Heap text. */
 HRF_CHECKED enum hrf_status hrf_calibration_encode(const struct hrf_calibration *calibration,
                                                    char **out, struct hrf_error *err);
-/* `where` names the text in messages. HRF_E_USER: it is not a whole calibration, or a byte of it
- * has changed. */
+/* `where` names the text in messages. HRF_E_USER: it is not a whole calibration, a byte of it
+ * has changed, or a tensor whose range is in doubt is not among those that stay in float32. */
 HRF_CHECKED enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes,
                                                    const char *where, struct hrf_calibration **out,
                                                    struct hrf_error *err);

@@ -1,6 +1,7 @@
 #include "schema/store/calibrations.h"
 
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "schema/store/owner.h"
 
 #include <sqlite3.h>
@@ -46,7 +47,7 @@ enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrat
     HRF_AUTO(hrf_calibrations) store = hrf_calloc(1, sizeof *store);
     if (store == NULL || (store->path = hrf_path_join(directory, "calibrations.db")) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration store");
-    HRF_TRY(hrf_path_make_directories(directory, err));
+    HRF_TRY(hrf_private_directory_open(directory, err));
     if (sqlite3_open(store->path, &store->db) != SQLITE_OK)
         return fail(store, "opening the calibration store", err);
     sqlite3_busy_timeout(store->db, PATIENCE_MS);
@@ -64,6 +65,20 @@ static enum hrf_status prepare(const struct hrf_calibrations *store, const char 
     if (sqlite3_prepare_v2(store->db, sql, -1, out, NULL) != SQLITE_OK ||
         (key != NULL && sqlite3_bind_text(*out, 1, key, -1, SQLITE_TRANSIENT) != SQLITE_OK))
         return fail(store, "preparing", err);
+    return HRF_OK;
+}
+
+static enum hrf_status check_record(const struct hrf_calibration *c, const char *key,
+                                    const char *where, struct hrf_error *err)
+{
+    if (strcmp(c->key, key) != 0)
+        return hrf_error_set(err, HRF_E_USER, "%s is that of another key; drop it", where);
+    for (size_t i = 0; i < c->n_tensors; i++)
+        if (!c->tensors[i].is_observed)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s does not tell what was observed of tensor '%s' (an earlier "
+                                 "version made it), so its ranges cannot be checked; drop it",
+                                 where, c->tensors[i].name);
     return HRF_OK;
 }
 
@@ -86,10 +101,11 @@ enum hrf_status hrf_calibrations_get(struct hrf_calibrations *store, const char 
             status = fail(store, "reading a calibration", err);
     }
     sqlite3_finalize(s);
-    if (status == HRF_OK && *out != NULL && strcmp((*out)->key, key) != 0) {
+    if (status == HRF_OK && *out != NULL)
+        status = check_record(*out, key, where, err);
+    if (status != HRF_OK) {
         hrf_calibration_destroy(*out);
         *out = NULL;
-        status = hrf_error_set(err, HRF_E_USER, "%s is that of another key; drop it", where);
     }
     return status;
 }

@@ -2,6 +2,7 @@
 #include "engine/backend/cuda/cuda.h"
 
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 
@@ -252,8 +253,8 @@ static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error
     HRF_TRY_CUDNN(cudnnCreate(&backend->cudnn), what);
     HRF_TRY_CUDNN(cudnnSetStream(backend->cudnn, backend->device->stream), what);
     HRF_TRY(hrf_cudnn_device_of(backend->cudnn, &backend->properties, err));
-    HRF_AUTO_FREE char *cache = hrf_cache_directory(NULL);
-    HRF_AUTO_FREE char *directory = cache != NULL ? hrf_path_join(cache, "cuda-plans") : NULL;
+    HRF_AUTO_FREE char *directory = NULL;
+    HRF_TRY(hrf_cache_folder(NULL, "cuda-plans", &directory, err));
     return hrf_plan_cache_create(directory, backend->device, backend->cudnn, backend->properties,
                                  &backend->plans, err);
 }

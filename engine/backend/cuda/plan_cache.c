@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/backend/cuda/tune.h"
 
@@ -177,7 +178,7 @@ static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const cha
         (json_int_t)entry->plan.engine, "plan", text, "plan_sha256", sum);
     if (file == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tuned plan");
-    HRF_TRY(hrf_path_make_directories(cache->directory, err));
+    HRF_TRY(hrf_private_directory_open(cache->directory, err));
     return hrf_json_write_file(path, file, err);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "base/strbuf.h"
 #include "schema/store/owner.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A board is this, the boot, when it was asked, how long it took, whether well, the bytes; then
@@ -20,7 +20,7 @@
 enum { LIMIT_BYTES = 256 << 20, HEAD_BYTES = 160, TURN_BYTES = 400 };
 
 struct hrf_slurm_board {
-    char *path, *fresh, *turn;
+    char *path, *turn;
     struct hrf_owner me;
     char seen[HEAD_BYTES];   /* the head of the last answer of another machine */
     char mine[TURN_BYTES];   /* what stands in `turn` while it is ours; "" */
@@ -43,15 +43,11 @@ static enum hrf_status name_board(const char *site, char out[64], struct hrf_err
     return HRF_OK;
 }
 
-/* What stands on a board is believed, so that it must be in nobody else's hands. */
 static enum hrf_status check_folder(const char *folder, struct hrf_error *err)
 {
-    struct stat info;
-    HRF_TRY(hrf_path_make_directories(folder, err));
-    if (stat(folder, &info) != 0 || access(folder, W_OK) != 0)
+    HRF_TRY(hrf_private_directory_open(folder, err));
+    if (access(folder, W_OK) != 0)
         return hrf_error_set_errno(err, errno, "cannot write into '%s'", folder);
-    if (info.st_uid != getuid() || (info.st_mode & S_IWOTH) != 0)
-        return hrf_error_set(err, HRF_E_USER, "'%s' can be written by others", folder);
     return HRF_OK;
 }
 
@@ -60,10 +56,7 @@ static char *own_folder(void)
     const char *runtime = getenv("XDG_RUNTIME_DIR"); /* the user's, of one machine */
     if (runtime != NULL && runtime[0] == '/')
         return hrf_path_join(runtime, "hires-flow");
-    char *folder = hrf_format("/tmp/hires-flow-%ld", (long)getuid());
-    if (folder != NULL)
-        mkdir(folder, 0700); /* there already: it is looked at */
-    return folder;
+    return hrf_format("/tmp/hires-flow-%ld", (long)getuid());
 }
 
 static enum hrf_status set_place(struct hrf_slurm_board *board, const char *folder,
@@ -71,12 +64,7 @@ static enum hrf_status set_place(struct hrf_slurm_board *board, const char *fold
 {
     board->path = hrf_path_join(folder, name);
     board->turn = board->path != NULL ? hrf_format("%s.turn", board->path) : NULL;
-    board->fresh = board->path != NULL ? hrf_format("%s.%.64s.%lld.new", board->path,
-                                                    board->me.host, (long long)board->me.pid)
-                                       : NULL;
-    return board->turn != NULL && board->fresh != NULL
-               ? HRF_OK
-               : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    return board->turn != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
 }
 
 /* HRF_OK: `err` is empty, or says why it is this machine's own. */
@@ -128,7 +116,6 @@ void hrf_slurm_board_close(struct hrf_slurm_board *board)
         return;
     hrf_slurm_board_give_back(board);
     hrf_free(board->path);
-    hrf_free(board->fresh);
     hrf_free(board->turn);
     hrf_free(board);
 }
@@ -299,12 +286,15 @@ static void write_board(const struct hrf_slurm_board *board, const struct hrf_sl
     const int n = snprintf(head, sizeof head, MARK "%s %lld %lld %d %zu\n", board->me.boot,
                            (long long)news->asked_ms, (long long)news->took_ms, (int)news->well,
                            news->n_bytes);
-    HRF_AUTO_CLOSE int fd = open(board->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0 && hrf_file_write_all(fd, head, (size_t)n, board->fresh, NULL) == HRF_OK &&
-        hrf_file_write_all(fd, news->text, news->n_bytes, board->fresh, NULL) == HRF_OK &&
-        rename(board->fresh, board->path) == 0)
+    HRF_AUTO_FREE char *fresh = NULL;
+    HRF_AUTO_CLOSE int fd = -1;
+    if (hrf_file_temporary(board->path, &fresh, &fd, NULL) != HRF_OK)
         return;
-    unlink(board->fresh);
+    if (hrf_file_write_all(fd, head, (size_t)n, fresh, NULL) == HRF_OK &&
+        hrf_file_write_all(fd, news->text, news->n_bytes, fresh, NULL) == HRF_OK &&
+        rename(fresh, board->path) == 0)
+        return;
+    unlink(fresh);
 }
 
 void hrf_slurm_board_put(struct hrf_slurm_board *board, const struct hrf_slurm_news *news)

@@ -162,6 +162,47 @@ static void a_tensor_that_8_bits_cannot_hold_is_kept(void **state)
     hrf_observations_release(&all);
 }
 
+static void a_tensor_of_zeros_has_no_scale_and_is_kept(void **state)
+{
+    (void)state;
+    struct hrf_observations all = { .items = NULL };
+    HRF_AUTO(hrf_calibration) c = NULL;
+    const float zeros[] = { 0, 0, 0 }, others[] = { -1, 0, 2 };
+    assert_int_equal(hrf_observe(&all, "zeros", zeros, 3, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_observe(&all, "others", others, 3, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_all(&all, HRF_FIT_KIND_BEST, &c, NULL), HRF_OK);
+    assert_int_equal(c->n_keep, 1);
+    assert_string_equal(c->keep[0].name, "zeros");
+    assert_string_equal(c->keep[0].reason, "it held nothing but zeros");
+    assert_true(c->tensors[1].is_observed && c->tensors[1].observed_low == -1 &&
+                c->tensors[1].observed_high == 2);
+    hrf_observations_release(&all);
+}
+
+/* Whatever the data, every method gives ranges that the store takes back. */
+static void what_is_fitted_is_never_in_doubt(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(9);
+    for (int round = 0; round < 200; round++) {
+        struct hrf_observations all = { .items = NULL };
+        HRF_AUTO(hrf_calibration) c = NULL;
+        const double power = 40 * hrf_random_unit(&random), size = exp(round % 60 - 30);
+        for (int i = 0; i < N; i++)
+            numbers[i] = (float)(size * pow(hrf_random_unit(&random), power) *
+                                 (round % 2 == 0 && i % 3 == 0 ? -1 : 1));
+        assert_int_equal(hrf_observe(&all, "x", numbers, N, 1, NULL), HRF_OK);
+        assert_int_equal(hrf_fit_all(&all, (enum hrf_fit_kind)(round % HRF_N_FIT_KINDS), &c, NULL),
+                         HRF_OK);
+        const char *doubt = hrf_calibration_doubt(&c->tensors[0]);
+        if (doubt != NULL)
+            fail_msg("round %d: %g to %g of %g to %g: %s", round, (double)c->tensors[0].low,
+                     (double)c->tensors[0].high, (double)c->tensors[0].observed_low,
+                     (double)c->tensors[0].observed_high, doubt);
+        hrf_observations_release(&all);
+    }
+}
+
 static void constant_tensors_are_warned_of(void **state)
 {
     (void)state;
@@ -203,6 +244,8 @@ int main(void)
         cmocka_unit_test(broken_empty_and_zero_tensors_have_their_words),
         cmocka_unit_test(sparse_tensors_keep_their_large_numbers),
         cmocka_unit_test(a_tensor_that_8_bits_cannot_hold_is_kept),
+        cmocka_unit_test(a_tensor_of_zeros_has_no_scale_and_is_kept),
+        cmocka_unit_test(what_is_fitted_is_never_in_doubt),
         cmocka_unit_test(constant_tensors_are_warned_of),
         cmocka_unit_test(the_affine_form_takes_the_ends_to_the_ends_and_zero_to_a_step),
     };

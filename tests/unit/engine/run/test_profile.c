@@ -76,7 +76,8 @@ static void a_cost_file_keeps_a_table(void **state)
     struct hrf_cost_table table = { .entries = NULL }, back = { .entries = NULL };
     struct hrf_error err = { .status = HRF_OK };
     assert_non_null(mkdtemp(folder));
-    HRF_AUTO_FREE char *path = hrf_cost_file_path(folder, "cpu", 1, 2);
+    HRF_AUTO_FREE char *path = NULL;
+    assert_int_equal(hrf_cost_file_path(folder, "cpu", 1, 2, &path, NULL), HRF_OK);
     assert_non_null(strstr(path, ".cpu.t1.r2.json"));
     assert_int_equal(hrf_cost_file_read(path, &back, &err), HRF_OK); /* not there yet */
     assert_int_equal(back.n_entries, 0);

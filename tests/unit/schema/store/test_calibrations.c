@@ -5,10 +5,12 @@
 #include "schema/store/owner.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,12 +43,22 @@ static struct hrf_calibration example(struct hrf_calibration_tensor tensors[2])
 {
     static char a[] = "input", b[] = "relu", mse[] = "mse", hex[] = "ab", engine[] = "0.1.0",
                 created[] = "2026-01-31T23:59:59Z";
-    tensors[0] = (struct hrf_calibration_tensor){
-        .name = a, .low = -2.5f, .high = 2.5f, .method = mse, .sqnr_db = 40
-    };
-    tensors[1] = (struct hrf_calibration_tensor){
-        .name = b, .low = 0, .high = 6.25f, .method = mse, .sqnr_db = 38.5
-    };
+    tensors[0] = (struct hrf_calibration_tensor){ .name = a,
+                                                  .low = -2.5f,
+                                                  .high = 2.5f,
+                                                  .method = mse,
+                                                  .sqnr_db = 40,
+                                                  .is_observed = true,
+                                                  .observed_low = -3,
+                                                  .observed_high = 2.75f };
+    tensors[1] = (struct hrf_calibration_tensor){ .name = b,
+                                                  .low = 0,
+                                                  .high = 6.25f,
+                                                  .method = mse,
+                                                  .sqnr_db = 38.5,
+                                                  .is_observed = true,
+                                                  .observed_low = 0,
+                                                  .observed_high = 6.25f };
     return (struct hrf_calibration){ .key = key,
                                      .method = mse,
                                      .graph = hex,
@@ -163,6 +175,94 @@ static void no_flipped_byte_of_a_record_is_used(void **state)
     sqlite3_close(db);
 }
 
+/* Each record is whole and has the right checksum: who can write the store can write that too. */
+static void ranges_that_no_fit_makes_are_not_used(void **state)
+{
+    struct folder *f = *state;
+    static const struct {
+        float low, high, observed_low, observed_high;
+        bool is_observed;
+        const char *why; /* NULL: used */
+    } cases[] = {
+        { 0, 6.25f, 0, 6.25f, true, NULL },
+        { 0, 6.25f, 0, 25600, true, NULL }, /* a bin of the histogram: percentile may */
+        { -2, 2, -1, 2, true, NULL },
+        { 0, 0, 0, 6.25f, true, "nothing but zeros" },
+        { 0, 3e38f, 0, 3e38f, true, "larger than 1e18" },
+        { -3e38f, 3e38f, -1, 1, true, "larger than 1e18" },
+        { 0, 1e-30f, 0, 1e-30f, true, "smaller than 1e-18" },
+        { 0, NAN, 0, 1, true, "high" },
+        { 0, 62.5f, 0, 6.25f, true, "larger than what was observed" },
+        { -8, 8, -1, 1, true, "larger than what was observed" },
+        { 0, 1e-3f, 0, 6.25f, true, "leaves out most of what was observed" },
+        { 0, 2, -2, 2, true, "leaves out most of what was observed" },
+        { 0, 1, NAN, 1, true, "what was observed of tensor 'relu'" },
+        { 0, 6.25f, 0, 0, false, "does not tell what was observed" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_calibration_tensor tensors[2];
+        struct hrf_calibration c = example(tensors);
+        HRF_AUTO(hrf_calibration) back = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        bool found;
+        tensors[1].low = cases[i].low;
+        tensors[1].high = cases[i].high;
+        tensors[1].observed_low = cases[i].observed_low;
+        tensors[1].observed_high = cases[i].observed_high;
+        tensors[1].is_observed = cases[i].is_observed;
+        assert_int_equal(hrf_calibrations_put(f->store, &c, NULL), HRF_OK);
+        const enum hrf_status status = hrf_calibrations_get(f->store, key, &back, &err);
+        assert_int_equal(status, cases[i].why == NULL ? HRF_OK : HRF_E_USER);
+        assert_true((back != NULL) == (cases[i].why == NULL));
+        if (cases[i].why != NULL && strstr(err.text, cases[i].why) == NULL)
+            fail_msg("case %zu: %s", i, err.text);
+        assert_int_equal(hrf_calibrations_drop(f->store, key, &found, NULL), HRF_OK);
+    }
+}
+
+/* It is known to be none: such a tensor stays in float32, and its range is no scale. */
+static void a_tensor_that_is_kept_needs_no_range(void **state)
+{
+    struct folder *f = *state;
+    static char name[] = "relu", reason[] = "it held nothing but zeros";
+    struct hrf_calibration_tensor tensors[2];
+    struct hrf_calibration_keep keep = { name, reason };
+    struct hrf_calibration c = example(tensors);
+    HRF_AUTO(hrf_calibration) back = NULL;
+    tensors[1].high = tensors[1].observed_high = 0;
+    c.keep = &keep;
+    c.n_keep = 1;
+    assert_int_equal(hrf_calibrations_put(f->store, &c, NULL), HRF_OK);
+    assert_int_equal(hrf_calibrations_get(f->store, key, &back, NULL), HRF_OK);
+    assert_int_equal(back->n_keep, 1);
+}
+
+static void a_mean_beyond_what_was_observed_is_not_used(void **state)
+{
+    struct folder *f = *state;
+    static float means[] = { 1, -3, 6.5f };
+    struct hrf_calibration_tensor tensors[2];
+    struct hrf_calibration c = example(tensors);
+    HRF_AUTO(hrf_calibration) back = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    tensors[1].means = means;
+    tensors[1].n_means = 3;
+    assert_int_equal(hrf_calibrations_put(f->store, &c, NULL), HRF_OK);
+    assert_int_equal(hrf_calibrations_get(f->store, key, &back, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "has the mean 6.5"));
+}
+
+static void a_store_that_others_can_write_is_not_opened(void **state)
+{
+    struct folder *f = *state;
+    struct hrf_calibrations *store = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(chmod(f->path, 0777), 0);
+    assert_int_equal(hrf_calibrations_open(f->path, &store, &err), HRF_E_USER);
+    assert_null(store);
+    assert_non_null(strstr(err.text, "can be written by others"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +272,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_claim_of_a_dead_process_is_taken_over, open_folder,
                                         close_folder),
         cmocka_unit_test_setup_teardown(no_flipped_byte_of_a_record_is_used, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(ranges_that_no_fit_makes_are_not_used, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(a_tensor_that_is_kept_needs_no_range, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(a_mean_beyond_what_was_observed_is_not_used, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(a_store_that_others_can_write_is_not_opened, open_folder,
                                         close_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
