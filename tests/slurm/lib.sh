@@ -17,9 +17,9 @@ driver=
 # Waits of the executor in a fifth of their time (a twentieth for the scripted Slurm, which answers
 # in milliseconds); jobs tell of themselves every half second.
 export HRF_SLURM_WAIT_PERCENT=20 HRF_BEAT_MS=500
-export HRF_ENGINE=$scratch/engine gate engine
-cat >"$HRF_ENGINE" <<'END'
-#!/bin/bash
+export HRF_ENGINE=$scratch/engine
+printf '#!/bin/bash\ngate=%q engine=%q\n' "$gate" "$engine" >"$HRF_ENGINE" # jobs get little environment
+cat >>"$HRF_ENGINE" <<'END'
 job=$(basename "$(dirname "$2")")
 : >"$gate/starts/$job.${SLURMD_NODENAME:-here}.${SLURM_PROCID:-0}.$$"
 [ ! -e "$gate/do" ] || . "$gate/do"
@@ -74,7 +74,9 @@ until_true() { # what, command...
 hold() { : >"$gate/hold"; }
 release() { rm -f "$gate/hold"; }
 start() { # more words for the run
-    "$flow" run "$cohort/w.yaml" --out "$run" --executor "$executor" "$@" \
+    local preload=() # a job gets it from the workflow alone
+    [ -z "${LD_PRELOAD-}" ] || [ $executor = local ] || preload=(--set "executor.slurm.prologue=[\"export LD_PRELOAD=$LD_PRELOAD\"]")
+    "$flow" run "$cohort/w.yaml" --out "$run" --executor "$executor" "${preload[@]}" "$@" \
         >"$scratch/driver.out" 2>"$scratch/driver.err" &
     driver=$!
 }

@@ -30,20 +30,46 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Of an outer job, or settings of the user that change what the commands do or print. */
-static bool is_unwanted(const char *variable)
+/* What Slurm's commands, and by `sbatch --export=ALL` the jobs, get of the user's environment:
+ * where things are, the site's modules and containers, and our own variables. Not LD_PRELOAD, nor
+ * an outer job's variables, nor settings that change what the commands do or print. docs/slurm.md
+ * has this list. */
+static bool is_passed(const char *variable)
 {
-    static const char *const prefixes[] = { "SLURM_",   "SBATCH_", "SQUEUE_", "SACCT_",
-                                            "SCANCEL_", "SALLOC_", "SRUN_",   "PMIX_",
-                                            "PMI_",     "OMPI_",   "PRTE_",   NULL };
-    static const char *const ours[] = { "LC_ALL=", NULL };
-    if (begins_with(variable, "SLURM_CONF=") || begins_with(variable, "SLURM_CLUSTERS="))
-        return false;
-    for (size_t i = 0; prefixes[i] != NULL; i++)
-        if (begins_with(variable, prefixes[i]))
+    static const char *const names[] = { "HOME=",
+                                         "USER=",
+                                         "LOGNAME=",
+                                         "SHELL=",
+                                         "PATH=",
+                                         "TMPDIR=",
+                                         "TZ=",
+                                         "XDG_CACHE_HOME=",
+                                         "KRB5CCNAME=",
+                                         "LD_LIBRARY_PATH=",
+                                         "SLURM_CONF=",
+                                         "BASH_ENV=",
+                                         "SLURM_CLUSTERS=",
+                                         "MODULEPATH=",
+                                         "MODULESHOME=",
+                                         "LOADEDMODULES=",
+                                         "_LMFILES_=",
+                                         NULL };
+    static const char *const families[] = { "HRF_",
+                                            "MODULES_",
+                                            "LMOD_",
+                                            "__LMOD_",
+                                            "_ModuleTable",
+                                            "APPTAINER_",
+                                            "SINGULARITY_",
+                                            "BASH_FUNC_module",
+                                            "BASH_FUNC_ml%",
+                                            "BASH_FUNC__module_raw",
+                                            NULL };
+    for (size_t i = 0; names[i] != NULL; i++)
+        if (begins_with(variable, names[i]))
             return true;
-    for (size_t i = 0; ours[i] != NULL; i++)
-        if (begins_with(variable, ours[i]))
+    for (size_t i = 0; families[i] != NULL; i++)
+        if (begins_with(variable, families[i]))
             return true;
     return false;
 }
@@ -61,7 +87,7 @@ static const char **make_environment(void)
     if (out == NULL)
         return NULL;
     for (size_t i = 0; i < n; i++)
-        if (!is_unwanted(environ[i]))
+        if (is_passed(environ[i]))
             out[kept++] = environ[i];
     for (size_t i = 0; i < N_ADDED; i++)
         out[kept++] = added[i];

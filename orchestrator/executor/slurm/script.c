@@ -184,6 +184,9 @@ enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_tex
     HRF_TRY(add(out, err, "--output=%s/%%a.out", directory));
     HRF_TRY(hrf_words_add(out, "--open-mode=append", err));
     HRF_TRY(hrf_words_add(out, "--requeue", err));
+    /* All that hrf_slurm_run() gives sbatch, which is chosen by name. Names after --export= would
+     * make Slurm run the user's login shell on the machine for the rest, and hold the job where
+     * that takes too long (sbatch(1), --get-user-env). */
     HRF_TRY(hrf_words_add(out, "--export=ALL", err));
     HRF_TRY(add_resources(job, out, err));
     HRF_TRY(add_site(job, out, err));

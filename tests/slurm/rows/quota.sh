@@ -4,8 +4,8 @@
 # promise: a message that names it; the same command goes on when there is room
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 trouble "hires-flow run" ERROR=EDQUOT WHILE="$scratch/used-up"
-echo ': >"$used_up"' >"$gate/do"
-export used_up=$scratch/used-up
+used_up=$scratch/used-up
+echo ": >'$used_up'" >"$gate/do"
 start
 until_true "the run's end" driver_gone
 wait "$driver" && tell "it ended well without a quota"

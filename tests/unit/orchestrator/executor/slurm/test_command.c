@@ -1,4 +1,5 @@
 /* Slurm's commands see nothing of an outer job, nor what a user set to change their words. */
+#include "base/alloc.h"
 #include "orchestrator/executor/slurm/command.h"
 
 #include <setjmp.h>
@@ -51,6 +52,34 @@ static void nothing_of_an_outer_job_or_of_a_users_settings_is_seen(void **state)
     hrf_free(text);
 }
 
+static void only_what_is_named_is_passed(void **state)
+{
+    (void)state;
+    static const char *const gone[] = { "LD_PRELOAD", "LD_AUDIT",  "PYTHONPATH", "AWS_SECRET",
+                                        "EDITOR",     "PATHOLOGY", "HOMEPAGE",   "BASH_FUNC_x%%" };
+    static const char *const passed[] = { "HRF_LOG",     "LD_LIBRARY_PATH",    "XDG_CACHE_HOME",
+                                          "LMOD_CMD",    "MODULEPATH",         "BASH_ENV",
+                                          "APPTAINER_X", "BASH_FUNC_module%%", "USER" };
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+        assert_int_equal(setenv(gone[i], "/nothing", 1), 0);
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+        assert_int_equal(setenv(passed[i], "/here", 1), 0);
+    struct hrf_slurm_output out;
+    char *text = environment(&out);
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        if (strstr(text, gone[i]) != NULL)
+            fail_msg("%s is passed", gone[i]);
+        unsetenv(gone[i]);
+    }
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++) {
+        HRF_AUTO_FREE char *line = hrf_format("\n%s=/here\n", passed[i]);
+        if (strstr(text, line) == NULL)
+            fail_msg("%s is not passed", passed[i]);
+        unsetenv(passed[i]);
+    }
+    hrf_free(text);
+}
+
 static void what_says_which_cluster_stays(void **state)
 {
     (void)state;
@@ -70,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_of_an_outer_job_or_of_a_users_settings_is_seen),
+        cmocka_unit_test(only_what_is_named_is_passed),
         cmocka_unit_test(what_says_which_cluster_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
