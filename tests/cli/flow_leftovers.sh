@@ -67,7 +67,8 @@ mkfifo "$pipe"
 refused() { expect_code 2 "$@"; expect_text "is a FIFO (pipe); a regular file is needed"; }
 refused "$flow" check "$pipe"
 refused "$flow" check "$scratch/w.yaml" --set model.file="$pipe"
-refused "$flow" plan "$scratch/w.yaml" --set dataset.layout=csv --set dataset.csv="$pipe"
+sed "s|^dataset:.*|dataset: {layout: csv, csv: $pipe}|" "$scratch/w.yaml" >"$scratch/csv.yaml"
+refused "$flow" plan "$scratch/csv.yaml"
 refused "$flow" tile "$pipe"
 refused "$engine" eval "$pipe" --input "$pipe" --output "$scratch/o.npy"
 mkdir "$scratch/no-run"
@@ -76,4 +77,14 @@ refused "$flow" status "$scratch/no-run"
 cat "$scratch/w.yaml" | refused "$flow" check /dev/stdin
 expect_code 2 "$flow" check /dev/zero
 expect_text "is a device; a regular file is needed"
+
+# A cache that others can write is not believed.
+mkdir -m 777 "$scratch/cache"
+chmod 777 "$scratch/cache"
+expect_code 2 "$flow" calibrate --list --cache "$scratch/cache"
+expect_text "can be written by others"
+expect_code 2 "$flow" profile --model resnet18 --size 32 --runs 1 --cache "$scratch/cache"
+expect_text "can be written by others"
+chmod 700 "$scratch/cache"
+expect_code 0 "$flow" calibrate --list --cache "$scratch/cache"
 echo "1 passed, 0 failed"

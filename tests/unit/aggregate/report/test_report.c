@@ -167,6 +167,11 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     /* A writer that was killed, a slide that is done no more, a form not wanted any longer. */
     HRF_AUTO_FREE char *left = hrf_path_join(g.directory,
                                              "results/int8/heatmaps/test_004.png.tmp.4321.17");
+    HRF_AUTO_FREE char *random = NULL; /* as this version names them */
+    int fd = -1;
+    HRF_AUTO_FREE char *map = hrf_path_join(g.directory, "results/int8/heatmaps/test_004.png");
+    assert_int_equal(hrf_file_temporary(map, &random, &fd, NULL), HRF_OK);
+    close(fd);
     assert_int_equal(hrf_file_write_atomic(left, "x", 1, NULL), HRF_OK);
     g.cohort->slides[6].state = HRF_SLIDE_FAILED;
     g.cohort->slides[6].scores[0].known = g.cohort->slides[6].scores[1].known = false;
@@ -174,6 +179,7 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     fewer.geojson = false;
     write_report(&g, &fewer);
     assert_false(hrf_path_exists(left));
+    assert_false(hrf_path_exists(random));
     assert_int_equal(count_files(g.directory, "results"), 2 + 2 * 2 * 3);
     /* A slide of an earlier cohort, a precision that is not asked for now; what is not ours stays.
      */

@@ -184,7 +184,7 @@ static void what_is_fitted_is_never_in_doubt(void **state)
 {
     (void)state;
     struct hrf_random random = hrf_random_init(9);
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 60; round++) {
         struct hrf_observations all = { .items = NULL };
         HRF_AUTO(hrf_calibration) c = NULL;
         const double power = 40 * hrf_random_unit(&random), size = exp(round % 60 - 30);
