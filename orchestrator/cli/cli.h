@@ -26,6 +26,10 @@ extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_calibrate, h
     hrf_cli_version, hrf_cli_launch, hrf_cli_tile_job, hrf_cli_tune_comm, hrf_cli_profile,
     hrf_cli_throttle;
 
+/* printf() for what stands in a store or a record: but for line ends, what a terminal would obey is
+ * escaped (base/text.h). */
+void hrf_cli_printf(const char *format, ...) HRF_PRINTF(1, 2);
+
 /* Prints "hires-flow COMMAND: text" and gives the exit code for the status. */
 int hrf_cli_fail(const char *command, const struct hrf_error *err);
 /* Loads a workflow and prints its findings on stderr. */

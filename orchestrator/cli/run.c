@@ -57,8 +57,8 @@ static void print_failed(const char *directory)
         if (slides.items[i].state != HRF_SLIDE_FAILED)
             continue;
         HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
-        printf("failed: %s: %s\n", name != NULL ? name : "?",
-               slides.items[i].reason != NULL ? slides.items[i].reason : "unknown");
+        hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?",
+                       slides.items[i].reason != NULL ? slides.items[i].reason : "unknown");
     }
     hrf_slide_rows_release(&slides);
 }

@@ -1,9 +1,11 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "orchestrator/cli/cli.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,6 +163,23 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
     fprintf(stderr, "%s %s: cannot start '%s': %s\n", HRF_PROGRAM, command, program,
             errno == ENOENT ? "it is not there; build it beside hires-flow" : "it does not run");
     return HRF_EXIT_LACKS;
+}
+
+void hrf_cli_printf(const char *format, ...)
+{
+    struct hrf_strbuf line = HRF_STRBUF_INIT;
+    va_list args;
+    va_start(args, format);
+    hrf_strbuf_vaddf(&line, format, args);
+    va_end(args);
+    for (const char *s = line.text; *s != '\0';) {
+        char shown[HRF_TEXT_STEP];
+        bool is_plain;
+        const bool is_end = *s == '\n';
+        s += hrf_text_step(s, shown, &is_plain);
+        fputs(is_end ? "\n" : shown, stdout);
+    }
+    hrf_strbuf_release(&line);
 }
 
 void hrf_cli_print_figures(const json_t *report)

@@ -96,21 +96,21 @@ static char *describe(const char *directory, const struct hrf_attempt_row *attem
 static void print_attempt(const char *directory, const struct hrf_attempt_row *attempt)
 {
     HRF_AUTO_FREE char *text = describe(directory, attempt);
-    printf("    job %s, attempt %lld: %s (%s/log)\n", attempt->job_id, (long long)attempt->attempt,
-           text != NULL ? text : "", attempt->directory);
+    hrf_cli_printf("    job %s, attempt %lld: %s (%s/log)\n", attempt->job_id,
+                   (long long)attempt->attempt, text != NULL ? text : "", attempt->directory);
 }
 
 static void print_task(const struct hrf_task_row *t)
 {
-    printf("  %s%s%s: %s, key %.12s%s", hrf_task_kind_name(t->kind),
-           t->precision[0] != '\0' ? " " : "", t->precision, hrf_task_state_name(t->state), t->key,
-           t->cached ? ", its result was known before this run" : "");
+    hrf_cli_printf("  %s%s%s: %s, key %.12s%s", hrf_task_kind_name(t->kind),
+                   t->precision[0] != '\0' ? " " : "", t->precision, hrf_task_state_name(t->state),
+                   t->key, t->cached ? ", its result was known before this run" : "");
     if (t->kind == HRF_TASK_INFER)
-        printf(", patches %lld to %lld", (long long)t->first_patch,
-               (long long)(t->first_patch + t->n_patches - 1));
+        hrf_cli_printf(", patches %lld to %lld", (long long)t->first_patch,
+                       (long long)(t->first_patch + t->n_patches - 1));
     if (t->n_attempts > 0)
-        printf(", %lld failed attempts", (long long)t->n_attempts);
-    printf("%s%s\n", t->reason != NULL ? ": " : "", t->reason != NULL ? t->reason : "");
+        hrf_cli_printf(", %lld failed attempts", (long long)t->n_attempts);
+    hrf_cli_printf("%s%s\n", t->reason != NULL ? ": " : "", t->reason != NULL ? t->reason : "");
 }
 
 static void print_tasks(const struct evidence *e, int64_t slide_id)
@@ -133,7 +133,7 @@ static enum hrf_status print_events(struct hrf_store *store, const char *subject
     for (size_t i = 0; i < events.n_items; i++) {
         char at[24];
         hrf_clock_iso8601(events.items[i].at_ms, at);
-        printf("  %s %s\n", at, events.items[i].text);
+        hrf_cli_printf("  %s %s\n", at, events.items[i].text);
     }
     hrf_event_rows_release(&events);
     return HRF_OK;
@@ -210,7 +210,7 @@ static enum hrf_status put_json(const json_t *value, struct hrf_error *err)
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     if (text == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
-    printf("%s\n", text);
+    hrf_cli_printf("%s\n", text);
     return HRF_OK;
 }
 
@@ -232,9 +232,10 @@ static enum hrf_status print_text(struct hrf_store *store, const struct evidence
                                   const struct hrf_slide_row *s, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_text_printable(s->name), *path = hrf_text_printable(s->path);
-    printf("%s: %s%s%s\n  file %s, %lld bytes\n", name != NULL ? name : "?",
-           hrf_slide_state_name(s->state), s->reason != NULL ? ": " : "",
-           s->reason != NULL ? s->reason : "", path != NULL ? path : "?", (long long)s->n_bytes);
+    hrf_cli_printf("%s: %s%s%s\n  file %s, %lld bytes\n", name != NULL ? name : "?",
+                   hrf_slide_state_name(s->state), s->reason != NULL ? ": " : "",
+                   s->reason != NULL ? s->reason : "", path != NULL ? path : "?",
+                   (long long)s->n_bytes);
     print_tasks(e, s->id);
     return print_events(store, s->name, err);
 }
@@ -243,15 +244,15 @@ static void print_job_task(const struct evidence *e, const struct hrf_task_row *
 {
     const struct hrf_slide_row *slide = &e->slides.items[task->slide_id - 1];
     HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
-    printf("  %s:\n  ", name != NULL ? name : "?");
+    hrf_cli_printf("  %s:\n  ", name != NULL ? name : "?");
     print_task(task);
 }
 
 static void print_try(const struct evidence *e, const struct hrf_attempt_row *a)
 {
     HRF_AUTO_FREE char *text = describe(e->directory, a);
-    printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
-           text != NULL ? text : "", a->directory);
+    hrf_cli_printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
+                   text != NULL ? text : "", a->directory);
     for (size_t k = 0; k < e->tasks.n_items; k++)
         if (has_task(a, e->tasks.items[k].id))
             print_job_task(e, &e->tasks.items[k]);
@@ -302,8 +303,9 @@ static enum hrf_status show_run(const char *directory, const struct evidence *e,
                               json_pack("{sossss?}", "slide", hrf_json_string(s->name), "state",
                                         hrf_slide_state_name(s->state), "reason", s->reason));
         if (!json)
-            printf("%s: %s%s%s\n", name != NULL ? name : "?", hrf_slide_state_name(s->state),
-                   s->reason != NULL ? ": " : "", s->reason != NULL ? s->reason : "");
+            hrf_cli_printf("%s: %s%s%s\n", name != NULL ? name : "?",
+                           hrf_slide_state_name(s->state), s->reason != NULL ? ": " : "",
+                           s->reason != NULL ? s->reason : "");
     }
     for (size_t i = 0; i < e->attempts.n_items; i++) {
         const struct hrf_attempt_row *a = &e->attempts.items[i];
@@ -311,11 +313,11 @@ static enum hrf_status show_run(const char *directory, const struct evidence *e,
             continue;
         json_array_append_new(jobs, job_json(e, a));
         if (!json)
-            printf("job %s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
-                   a->reason, a->directory);
+            hrf_cli_printf("job %s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
+                           a->reason, a->directory);
     }
     if (!json) {
-        printf("%zu of %zu slides are done\n", n_done, e->slides.n_items);
+        hrf_cli_printf("%zu of %zu slides are done\n", n_done, e->slides.n_items);
         return HRF_OK;
     }
     HRF_AUTO_JSON value = json_pack("{siso s{sIsI} sOsO}", "version", 1, "directory",

@@ -78,6 +78,13 @@ cat "$scratch/w.yaml" | refused "$flow" check /dev/stdin
 expect_code 2 "$flow" check /dev/zero
 expect_text "is a device; a regular file is needed"
 
+# What somebody wrote into the store does nothing to the terminal that shows it.
+cp -r "$scratch/again" "$scratch/marked"
+sqlite3 "$scratch/marked/run.db" "UPDATE task SET reason = 'a' || char(27) || '[2Jb'"
+expect_code 0 "$flow" why "$scratch/marked" test_002
+expect_text 'a\x1b[2Jb'
+! grep -q "$(printf '\033')" "$scratch/out" || fail "an escape sequence is printed"
+
 # A cache that others can write is not believed.
 mkdir -m 777 "$scratch/cache"
 chmod 777 "$scratch/cache"
