@@ -65,7 +65,7 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
         struct hrf_error why = { .status = HRF_OK };
         enum hrf_status status = hrf_store_get_scores(store, slide->id, precision->name, &scores,
                                                       &why);
-        if (status == HRF_E_USER) /* not scored (yet) at this precision */
+        if (status == HRF_E_AGAIN) /* not scored (yet) at this precision */
             continue;
         if (status == HRF_OK)
             status = hrf_cohort_add_scores(precision, scores, &why);

@@ -218,7 +218,7 @@ static enum hrf_status add_precision(struct hrf_run_pair *pair,
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = hrf_store_get_scores(run->store, match->rows[side]->id, name, &scores,
                                                   &why);
-    if (status == HRF_E_USER)
+    if (status == HRF_E_AGAIN)
         return note(pair, match->rows[0]->name,
                     hrf_format("not scored at %c:%s", letters[side], name), err);
     if (status != HRF_OK)
@@ -260,7 +260,7 @@ static enum hrf_status score_slide(struct hrf_run_pair *pair,
             pair->cohort->slides[slide].scores[i] = (struct hrf_cohort_score){
                 .known = true, .value = score.score, .positive = score.positive
             };
-        else if (status != HRF_E_USER)
+        else if (status != HRF_E_USER && status != HRF_E_AGAIN)
             return hrf_error_set(err, status, "%s", why.text);
     }
     return HRF_OK;

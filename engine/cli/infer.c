@@ -55,7 +55,7 @@ static enum hrf_status do_task(struct hrf_worker *job, const struct hrf_job_task
     }
     outcome.seconds = hrf_clock_seconds() - start;
     hrf_crash_point("engine.task.before_commit");
-    status = hrf_task_commit(job->directory, task->id, record.data, record.n_bytes, &outcome, err);
+    status = hrf_task_commit(job->directory, task, record.data, record.n_bytes, &outcome, err);
     hrf_crash_point("engine.task.after_commit");
     hrf_bytes_release(&record);
     hrf_task_status_release(&outcome);

@@ -54,7 +54,8 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
     if (status == HRF_OK)
         status = hrf_observations_encode(&seen, &text, err);
     if (status == HRF_OK)
-        *record = (struct hrf_bytes){ (unsigned char *)text, strlen(text) };
+        status = hrf_text_record_encode(HRF_OBSERVATIONS_KIND, &task->identity, text, record, err);
+    hrf_free(text);
     hrf_observations_release(&seen);
     hrf_task_source_release(&source);
     return status;

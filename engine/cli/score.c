@@ -27,8 +27,8 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
     if (scores == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores");
-    scores->task_key = hrf_strdup(task->key);
-    scores->tile_plan = hrf_strdup(plan->hash);
+    scores->identity = task->identity;
+    memcpy(scores->identity.plan, plan->hash, sizeof scores->identity.plan);
     scores->precision = hrf_strdup(engine->precision);
     scores->device = hrf_strdup(hrf_network_device_name(job->network));
     scores->host = hrf_strdup(job->host);
@@ -44,8 +44,8 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     scores->n_classes = (int32_t)engine->n_classes;
     scores->probabilities = hrf_calloc((size_t)(task->n_patches * engine->n_classes),
                                        sizeof scores->probabilities[0]);
-    if (scores->task_key == NULL || scores->tile_plan == NULL || scores->precision == NULL ||
-        scores->device == NULL || scores->host == NULL || scores->probabilities == NULL)
+    if (scores->precision == NULL || scores->device == NULL || scores->host == NULL ||
+        scores->probabilities == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of %lld patches",
                              (long long)task->n_patches);
     *out = scores;
@@ -341,11 +341,10 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
     if (task->partial == NULL || !hrf_path_exists(task->partial))
         return HRF_OK;
     if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
-        hrf_scores_decode(bytes, n_bytes, task->partial, &part, &why) != HRF_OK ||
-        strcmp(part->task_key, task->key) != 0 || part->n_patches != task->n_patches ||
-        part->n_classes != n_classes) {
+        hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
+        part->n_patches != task->n_patches || part->n_classes != n_classes) {
         hrf_log_warning("engine", "what an earlier attempt left is not used: %s",
-                        why.text[0] != '\0' ? why.text : "it is of another task");
+                        why.text[0] != '\0' ? why.text : "it has other patches or classes");
         return HRF_OK;
     }
     HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)task->n_patches + 1, sizeof *order);

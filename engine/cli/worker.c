@@ -235,14 +235,21 @@ static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct
     return HRF_OK;
 }
 
-static enum hrf_status read_tile_plan(const struct hrf_job_task *task, struct hrf_tile_plan **out,
-                                      struct hrf_error *err)
+/* A plan that is damaged or another's may be right at the next try: the orchestrator writes it anew
+ * then. The sample of a calibrate task is a plan of the task's own; infer tasks share their
+ * slide's. */
+static enum hrf_status read_tile_plan(const struct hrf_worker *job, const struct hrf_job_task *task,
+                                      struct hrf_tile_plan **out, struct hrf_error *err)
 {
+    struct hrf_record_identity expected = task->identity;
+    if (job->spec->kind == HRF_JOB_INFER)
+        expected.task[0] = '\0';
     HRF_AUTO_FREE char *bytes = NULL;
     size_t n_bytes = 0;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_TRY(hrf_file_read(task->tile_plan, (size_t)1 << 30, &bytes, &n_bytes, err));
-    HRF_TRY(hrf_tile_plan_decode(bytes, n_bytes, task->tile_plan, &plan, err));
+    if (hrf_tile_plan_decode(bytes, n_bytes, &expected, task->tile_plan, &plan, err) != HRF_OK)
+        return hrf_error_wrap(err, HRF_E_EXTERNAL, "tile plan");
     if (task->first_patch < 0 || task->n_patches < 0 ||
         task->first_patch > plan->n_patches - task->n_patches)
         return hrf_error_set(
@@ -291,7 +298,8 @@ enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error 
     int32_t n_group;
     if (all == NULL || job->spec->n_tasks == 0)
         return hrf_ranks_form(job->ranks, 1, err);
-    HRF_TRY(read_tile_plan(&job->spec->tasks[0], &plan, err)); /* all tasks' patches are as large */
+    HRF_TRY(read_tile_plan(job, &job->spec->tasks[0], &plan,
+                           err)); /* all tasks' patches are as large */
     HRF_TRY(make_graph(job, plan->patch_size, &graph, err));
     HRF_TRY(hrf_layout_find(engine->layout, graph, &config, all, &job->layout, err));
     HRF_TRY(group_size(job, &n_group, err));
@@ -351,13 +359,30 @@ void hrf_task_source_release(struct hrf_task_source *source)
     hrf_tile_plan_destroy(source->plan);
 }
 
+/* The patches were cut from the slide as it was then. */
+static enum hrf_status check_slide(const struct hrf_job_task *task,
+                                   const struct hrf_task_source *source, struct hrf_error *err)
+{
+    const struct hrf_slide_info *slide = hrf_slide_info(source->slide);
+    const struct hrf_tile_plan *plan = source->plan;
+    if (slide->width == plan->width && slide->height == plan->height &&
+        strcmp(slide->quickhash, plan->quickhash) == 0)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         "'%s' is not the file that was tiled (%lld x %lld px then, %lld x %lld "
+                         "now); run again, it is tiled anew",
+                         task->slide_path, (long long)plan->width, (long long)plan->height,
+                         (long long)slide->width, (long long)slide->height);
+}
+
 enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_job_task *task,
                                        struct hrf_task_source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
-    HRF_TRY(read_tile_plan(task, &source->plan, err));
+    HRF_TRY(read_tile_plan(job, task, &source->plan, err));
     HRF_TRY(make_network(job, source->plan->patch_size, err));
     HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
+    HRF_TRY(check_slide(task, source, err));
     source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();
     return HRF_OK;

@@ -136,6 +136,11 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
     if (cache == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     HRF_TRY(hrf_calibrations_open(cache, &store, err));
+    if (hrf_calibrations_put_aside(store) != NULL)
+        fprintf(stderr,
+                "the store of calibrations was damaged: it is kept as '%s', and a new one is "
+                "begun\n",
+                hrf_calibrations_put_aside(store));
     if (r->list)
         return list(store, r->json, err);
     if (r->drop != NULL)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 struct facts {
-    int64_t slides[5];                  /* by state */
-    int64_t tasks[HRF_N_TASK_KINDS][4]; /* by kind and state */
+    int64_t slides[HRF_N_SLIDE_STATES];                 /* by state */
+    int64_t tasks[HRF_N_TASK_KINDS][HRF_N_TASK_STATES]; /* by kind and state */
     int64_t patches_done, patches_total, driver;
     size_t n_slides;
     int64_t throttle; /* -1: none */
@@ -80,7 +80,7 @@ static int print_text(const struct facts *f)
     else
         printf("%s\n", without_driver(f));
     printf("slides   %zu:", f->n_slides);
-    for (int s = 0; s < 5; s++)
+    for (int s = 0; s < HRF_N_SLIDE_STATES; s++)
         if (f->slides[s] > 0)
             printf(" %lld %s", (long long)f->slides[s],
                    hrf_slide_state_name((enum hrf_slide_state)s));
@@ -90,7 +90,7 @@ static int print_text(const struct facts *f)
             continue; /* no int8 in this run */
         lines++;
         printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
-        for (int s = 0; s < 4; s++)
+        for (int s = 0; s < HRF_N_TASK_STATES; s++)
             if (f->tasks[k][s] > 0)
                 printf(" %lld %s", (long long)f->tasks[k][s],
                        hrf_task_state_name((enum hrf_task_state)s));

@@ -32,18 +32,15 @@ static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *o
 {
     HRF_TRY(hrf_store_get_slides(store, &out->slides, err));
     HRF_TRY(hrf_store_get_tasks(store, &out->tasks, err));
-    return hrf_store_get_attempts(store, false, &out->attempts, err);
-}
-
-static bool has_task(const struct hrf_attempt_row *attempt, int64_t task_id)
-{
-    for (const char *at = attempt->task_ids; *at != '\0';) {
-        char *next;
-        if (strtoll(at, &next, 10) == task_id)
-            return true;
-        at = next + (*next == ' ');
+    for (size_t i = 0; i < out->tasks.n_items; i++) {
+        const struct hrf_task_row *task = &out->tasks.items[i];
+        if (hrf_slide_rows_find(&out->slides, task->slide_id) == NULL)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "the run store is damaged: task %lld is of slide %lld, which is "
+                                 "not there; move it away to start afresh",
+                                 (long long)task->id, (long long)task->slide_id);
     }
-    return false;
+    return hrf_store_get_attempts(store, false, &out->attempts, err);
 }
 
 /* The last word of the newest start of an attempt, "start" or "done"; false: it has not begun. */
@@ -120,7 +117,7 @@ static void print_tasks(const struct evidence *e, int64_t slide_id)
             continue;
         print_task(&e->tasks.items[i]);
         for (size_t k = 0; k < e->attempts.n_items; k++)
-            if (has_task(&e->attempts.items[k], e->tasks.items[i].id))
+            if (hrf_attempt_has_task(&e->attempts.items[k], e->tasks.items[i].id))
                 print_attempt(e->directory, &e->attempts.items[k]);
     }
 }
@@ -144,7 +141,7 @@ static json_t *attempts_json(const struct evidence *e, int64_t task_id)
     json_t *list = json_array();
     for (size_t i = 0; i < e->attempts.n_items; i++) {
         const struct hrf_attempt_row *a = &e->attempts.items[i];
-        if (has_task(a, task_id))
+        if (hrf_attempt_has_task(a, task_id))
             json_array_append_new(list, json_pack("{sssIsbss?ss}", "job", a->job_id, "attempt",
                                                   (json_int_t)a->attempt, "ended",
                                                   (int)(a->state == HRF_ATTEMPT_ENDED), "reason",
@@ -182,10 +179,11 @@ static json_t *job_json(const struct evidence *e, const struct hrf_attempt_row *
     json_t *tasks = json_array();
     for (size_t i = 0; i < e->tasks.n_items; i++) {
         const struct hrf_task_row *t = &e->tasks.items[i];
-        if (!has_task(a, t->id))
+        if (!hrf_attempt_has_task(a, t->id))
             continue;
         json_t *task = task_json(t);
-        json_object_set_new(task, "slide", hrf_json_string(e->slides.items[t->slide_id - 1].name));
+        json_object_set_new(task, "slide",
+                            hrf_json_string(hrf_slide_rows_find(&e->slides, t->slide_id)->name));
         json_array_append_new(tasks, task);
     }
     return json_pack("{sssIsbss?ssso}", "job", a->job_id, "attempt", (json_int_t)a->attempt,
@@ -242,7 +240,7 @@ static enum hrf_status print_text(struct hrf_store *store, const struct evidence
 
 static void print_job_task(const struct evidence *e, const struct hrf_task_row *task)
 {
-    const struct hrf_slide_row *slide = &e->slides.items[task->slide_id - 1];
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&e->slides, task->slide_id);
     HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
     hrf_cli_printf("  %s:\n  ", name != NULL ? name : "?");
     print_task(task);
@@ -254,7 +252,7 @@ static void print_try(const struct evidence *e, const struct hrf_attempt_row *a)
     hrf_cli_printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
                    text != NULL ? text : "", a->directory);
     for (size_t k = 0; k < e->tasks.n_items; k++)
-        if (has_task(a, e->tasks.items[k].id))
+        if (hrf_attempt_has_task(a, e->tasks.items[k].id))
             print_job_task(e, &e->tasks.items[k]);
 }
 

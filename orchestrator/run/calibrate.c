@@ -200,7 +200,9 @@ static enum hrf_status export_part(struct run *run, const struct part *part, con
     struct hrf_bytes bytes;
     if (path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    if (hrf_path_exists(path))
+    HRF_TRY(hrf_slide_expect(run_find_slide(run, part->slide_id), HRF_TASK_CALIBRATE, key,
+                             &part->plan->identity, err));
+    if (run_has_plan(path, &part->plan->identity))
         return HRF_OK;
     HRF_TRY(hrf_tile_plan_encode(part->plan, &bytes, err));
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
@@ -234,6 +236,7 @@ static enum hrf_status plan_observing(struct run *run, const struct sample *samp
     hrf_crash_point("run.calibrate.before_plan");
     HRF_TRY(hrf_store_commit(run->store, err));
     run->calibration_planned = true;
+    run_tell_dropped(run);
     return run_reload_tasks(run, err);
 }
 
@@ -245,11 +248,19 @@ static enum hrf_status merge_records(struct run *run, const struct sample *sampl
     for (size_t i = 0; i < sample->n_parts; i++) {
         char key[HRF_HASH_HEX];
         struct hrf_bytes bytes;
+        struct hrf_record_identity expected;
         struct hrf_observations one = { .items = NULL };
+        const char *text = NULL;
+        size_t n_text = 0;
         HRF_TRY(part_key(run, &sample->parts[i], key, err));
-        HRF_TRY(hrf_store_get_record(run->store, key, &bytes, err));
-        enum hrf_status status = hrf_observations_decode((const char *)bytes.data, bytes.n_bytes,
-                                                         "the store", &one, err);
+        HRF_TRY(hrf_slide_expect(run_find_slide(run, sample->parts[i].slide_id), HRF_TASK_CALIBRATE,
+                                 key, &expected, err));
+        HRF_TRY(hrf_store_get_record(run->store, HRF_TASK_CALIBRATE, &expected, &bytes, err));
+        enum hrf_status status = hrf_text_record_decode(bytes.data, bytes.n_bytes,
+                                                        HRF_OBSERVATIONS_KIND, &expected,
+                                                        "the store", &text, &n_text, err);
+        if (status == HRF_OK)
+            status = hrf_observations_decode(text, n_text, "the store", &one, err);
         hrf_bytes_release(&bytes);
         if (status == HRF_OK)
             status = hrf_observations_merge(all, &one, err);
@@ -373,12 +384,33 @@ static enum hrf_status claim(struct run *run, struct hrf_calibrations *store, co
     return HRF_OK;
 }
 
+/* *out stays NULL when there is none, or none that is good: that one is dropped. */
+static enum hrf_status find_calibration(struct hrf_calibrations *store, const char *key,
+                                        struct hrf_calibration **out, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    bool found;
+    const enum hrf_status status = hrf_calibrations_get(store, key, out, &why);
+    if (status == HRF_E_USER) {
+        hrf_log_warning("calibrate", "%s; it is dropped and made again", why.text);
+        return hrf_calibrations_drop(store, key, &found, err);
+    }
+    return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", why.text);
+}
+
 static enum hrf_status open_cache(const struct run *run, struct hrf_calibrations **out,
                                   struct hrf_error *err)
 {
     HRF_AUTO_FREE char *cache = hrf_cache_directory(run->workflow->cache);
-    return cache != NULL ? hrf_calibrations_open(cache, out, err)
-                         : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (cache == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_TRY(hrf_calibrations_open(cache, out, err));
+    if (hrf_calibrations_put_aside(*out) != NULL)
+        hrf_log_warning("calibrate",
+                        "the store of calibrations was damaged: it is kept as '%s', and a new one "
+                        "is begun",
+                        hrf_calibrations_put_aside(*out));
+    return HRF_OK;
 }
 
 enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err)
@@ -391,7 +423,7 @@ enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err)
     if (!run->calibration_awaited)
         return claim(run, store, run->calibration_claim, &mine, err);
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    HRF_TRY(hrf_calibrations_get(store, run->calibration_claim, &calibration, err));
+    HRF_TRY(find_calibration(store, run->calibration_claim, &calibration, err));
     known = calibration != NULL;
     mine = false;
     if (!known)
@@ -423,7 +455,7 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
             run->slides.n_sample > 0 ? " of calibrate.slides" : "",
             run->slides.n_sample > 0 ? "name others" : "leave int8 out of 'precision'");
     HRF_TRY(calibration_key(run, sample, key, err));
-    HRF_TRY(hrf_calibrations_get(store, key, &calibration, err));
+    HRF_TRY(find_calibration(store, key, &calibration, err));
     if (calibration != NULL)
         return adopt(run, &calibration, !run->calibration_planned, err);
     if (!run->calibration_planned) {

@@ -26,36 +26,23 @@ char *run_job_path(const struct run *run, const struct run_job *job, const char 
 
 void run_job_release(struct run_job *job)
 {
-    hrf_free(job->row.job_id);
-    hrf_free(job->row.directory);
-    hrf_free(job->row.task_ids);
-    hrf_free(job->row.reason);
-    hrf_free(job->task_ids);
+    hrf_attempt_row_release(&job->row);
 }
 
 enum hrf_status run_add_job(struct run *run, struct hrf_attempt_row *row, struct run_job **out,
                             struct hrf_error *err)
 {
     void *live = run->live;
-    size_t n = 1;
     HRF_TRY(
         hrf_array_reserve(&live, &run->live_capacity, run->n_live + 1, sizeof run->live[0], err));
     run->live = live;
-    for (const char *at = row->task_ids; *at != '\0'; at++)
-        n += *at == ' ';
     struct run_job job = { .row = *row,
                            .handle = { .id = row->pid,
                                        .start_time = row->start_time,
                                        .submission = row->submission,
                                        .place = row->place },
-                           .task_ids = hrf_alloc_array(n, sizeof *job.task_ids) };
-    if (job.task_ids == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job");
-    for (const char *at = row->task_ids; *at != '\0';) {
-        char *next;
-        job.task_ids[job.n_tasks++] = strtoll(at, &next, 10);
-        at = next + (*next == ' ');
-    }
+                           .task_ids = row->task_ids,
+                           .n_tasks = row->n_task_ids };
     *out = &run->live[run->n_live++];
     **out = job;
     *row = (struct hrf_attempt_row){ .id = 0 };
@@ -175,7 +162,7 @@ static enum hrf_status number_jobs(struct run *run, struct hrf_error *err)
     for (const struct dirent *e; stream != NULL && (e = readdir(stream)) != NULL;) {
         const char *number = strrchr(e->d_name, '-'); /* "infer-0003.a1" */
         const int64_t n = number != NULL ? strtoll(number + 1, NULL, 10) : 0;
-        run->next_job = n > run->next_job && n < INT64_MAX ? n : run->next_job;
+        run->next_job = n > run->next_job && n < INT32_MAX ? n : run->next_job;
     }
     if (stream != NULL)
         closedir(stream);

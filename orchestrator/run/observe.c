@@ -112,6 +112,27 @@ static bool is_to_come(enum hrf_status found, bool is_last)
     return found == HRF_E_AGAIN || (!is_last && found == HRF_E_EXTERNAL);
 }
 
+/* Whether the status and the record that lie there as this task's are its own. */
+static enum hrf_status check_result(struct run *run, const struct hrf_task_row *task,
+                                    const char *id, const struct hrf_task_status *status,
+                                    const char *record, size_t n_bytes, struct hrf_error *err)
+{
+    struct hrf_record_identity expected;
+    if (status->task_key[0] != '\0' && strcmp(status->task_key, task->key) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s.json: it is the status of another task (%.12s..., expected "
+                             "%.12s...)",
+                             id, status->task_key, task->key);
+    if (status->outcome == HRF_TASK_FAILED)
+        return HRF_OK;
+    if (record == NULL)
+        return hrf_error_set(err, HRF_E_USER, "%s.json: it tells of success without a record", id);
+    HRF_TRY(run_expect(run, task, &expected, err));
+    HRF_AUTO_FREE char *where = hrf_format("%s.rec", id);
+    return hrf_record_check(record, n_bytes, hrf_task_record_kind(task->kind), &expected,
+                            where != NULL ? where : id, err);
+}
+
 /* Collects one task. *ended: it has a result or failed by its own word. is_last: there is no other
  * look at it. */
 static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t index,
@@ -124,12 +145,17 @@ static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t
     size_t n_bytes = 0;
     struct hrf_error why = { .status = HRF_OK };
     snprintf(id, sizeof id, "t%04zu", index);
-    const enum hrf_status found = find_record(run, job, id, &status, &record, &n_bytes, &why);
+    enum hrf_status found = find_record(run, job, id, &status, &record, &n_bytes, &why);
+    if (found == HRF_OK) {
+        found = check_result(run, task, id, &status, record, n_bytes, &why);
+        if (found != HRF_OK)
+            hrf_task_status_release(&status);
+    }
     *ended = false;
     if (is_to_come(found, is_last))
         return HRF_OK;
     *ended = true;
-    if (found != HRF_OK) /* a record that does not fit its hash: as if it had crashed */
+    if (found != HRF_OK) /* a record that does not fit its hash or its task: as if it had crashed */
         return judge_task(run, task, HRF_END_SIGNAL, false, why.text, err);
     enum hrf_status result;
     if (status.outcome != HRF_TASK_FAILED) {
@@ -164,7 +190,8 @@ static bool read_word(const struct run *run, const struct run_job *job, const ch
 {
     HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
-           strcmp(out->run_id, run->run_id) == 0 && out->attempt == job->row.attempt;
+           strcmp(out->run_id, run->run_id) == 0 && strcmp(out->job_id, job->row.job_id) == 0 &&
+           out->attempt == job->row.attempt;
 }
 
 /* ---- how a job ended ---- */

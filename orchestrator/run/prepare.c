@@ -6,19 +6,51 @@
 #include "orchestrator/run/run_private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static int compare_places(const void *a, const void *b)
+{
+    const int64_t x = ((const struct run_task_place *)a)->id;
+    const int64_t y = ((const struct run_task_place *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+static const struct run_task_place *find_place(const struct run_task_place *places, size_t n,
+                                               int64_t task_id)
+{
+    const struct run_task_place wanted = { .id = task_id };
+    return n > 0 ? bsearch(&wanted, places, n, sizeof *places, compare_places) : NULL;
+}
 
 struct hrf_task_row *run_find_task(struct run *run, int64_t task_id)
 {
-    const bool there = task_id >= 0 && task_id < run->n_task_places &&
-                       run->task_places[task_id] >= 0;
-    return there ? &run->tasks.items[run->task_places[task_id]] : NULL;
+    const struct run_task_place *found = find_place(run->task_places, run->tasks.n_items, task_id);
+    return found != NULL ? &run->tasks.items[found->place] : NULL;
 }
 
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
 {
     bool there = slide_id >= 1 && (size_t)slide_id <= run->slides.n_items + run->slides.n_sample;
     return there ? &run->slides.items[slide_id - 1] : NULL; /* ids count from 1 */
+}
+
+enum hrf_status run_expect(struct run *run, const struct hrf_task_row *task,
+                           struct hrf_record_identity *out, struct hrf_error *err)
+{
+    HRF_TRY(hrf_slide_expect(run_find_slide(run, task->slide_id), task->kind, task->key, out, err));
+    if (task->kind == HRF_TASK_TILE) /* the plan is what the record brings */
+        out->plan[0] = '\0';
+    return HRF_OK;
+}
+
+void run_tell_dropped(struct run *run)
+{
+    HRF_AUTO_FREE char *text = hrf_store_take_dropped(run->store);
+    char *left = NULL;
+    for (char *line = text != NULL ? strtok_r(text, "\n", &left) : NULL; line != NULL;
+         line = strtok_r(NULL, "\n", &left))
+        hrf_log_warning("run", "%s", line);
 }
 
 static struct hrf_slide_identity identity(const struct hrf_slide_row *slide)
@@ -107,6 +139,7 @@ enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
     HRF_TRY(plan_tiled(run, err));
     hrf_crash_point("run.plan_infer.before_commit");
     HRF_TRY(hrf_store_commit(run->store, err));
+    run_tell_dropped(run);
     return run_reload_tasks(run, err);
 }
 
@@ -134,6 +167,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     hrf_crash_point("run.plan.before_commit");
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.plan.after_commit");
+    run_tell_dropped(run);
     /* A calibration that is known already brings the int8 tasks, and jobs that work on them. */
     HRF_TRY(run_calibrate(run, err));
     if (run->calibration == NULL)
@@ -186,6 +220,10 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     struct hrf_slide_row *slide = run_find_slide(run, slide_id);
     HRF_TRY(hrf_store_get_tile_plan(run->store, slide_id, &plan, err));
     HRF_TRY(hrf_store_set_slide_tiling(run->store, slide_id, plan->hash, err));
+    hrf_free(slide->tile_plan_hash);
+    slide->tile_plan_hash = hrf_strdup(plan->hash);
+    if (slide->tile_plan_hash == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the hash of a tile plan");
     if (slide->calibrates)
         return HRF_OK;
     if (plan->n_patches == 0) {
@@ -204,43 +242,46 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
 }
 
-/* Ids are small: rows of one table, counted from 1. */
-static enum hrf_status index_tasks(const struct hrf_task_rows *rows, int64_t **out, int64_t *n,
-                                   struct hrf_error *err)
+static enum hrf_status index_tasks(struct run *run, const struct hrf_task_rows *rows,
+                                   struct run_task_place **out, struct hrf_error *err)
 {
-    int64_t last = 0;
-    for (size_t i = 0; i < rows->n_items; i++)
-        last = rows->items[i].id > last ? rows->items[i].id : last;
-    int64_t *places = hrf_alloc_array((size_t)last + 1, sizeof *places);
+    struct run_task_place *places = hrf_alloc_array(rows->n_items + 1, sizeof *places);
     if (places == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", rows->n_items);
-    for (int64_t i = 0; i <= last; i++)
-        places[i] = -1;
-    for (size_t i = 0; i < rows->n_items; i++)
-        places[rows->items[i].id] = (int64_t)i;
     *out = places;
-    *n = last + 1;
+    for (size_t i = 0; i < rows->n_items; i++) {
+        places[i] = (struct run_task_place){ rows->items[i].id, i };
+        if (run_find_slide(run, rows->items[i].slide_id) == NULL)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "the run store in '%s' is damaged: task %lld is of slide %lld, "
+                                 "which is not there; move it away to start afresh",
+                                 run->directory, (long long)rows->items[i].id,
+                                 (long long)rows->items[i].slide_id);
+    }
+    qsort(places, rows->n_items, sizeof *places, compare_places);
     return HRF_OK;
 }
 
 enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
 {
     struct hrf_task_rows fresh = { NULL, 0 };
-    int64_t *places = NULL, n_places = 0;
+    struct run_task_place *places = NULL;
     HRF_TRY(hrf_store_get_tasks(run->store, &fresh, err));
     int64_t *delays = hrf_calloc(fresh.n_items + 1, sizeof *delays);
     enum hrf_status status = delays != NULL
-                                 ? index_tasks(&fresh, &places, &n_places, err)
+                                 ? index_tasks(run, &fresh, &places, err)
                                  : hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks");
     if (status != HRF_OK) {
         hrf_task_rows_release(&fresh);
         hrf_free(delays);
+        hrf_free(places);
         return status;
     }
     for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const int64_t id = run->tasks.items[i].id;
-        if (id < n_places && places[id] >= 0)
-            delays[places[id]] = run->not_before_ms[i];
+        const struct run_task_place *place = find_place(places, fresh.n_items,
+                                                        run->tasks.items[i].id);
+        if (place != NULL)
+            delays[place->place] = run->not_before_ms[i];
     }
     hrf_task_rows_release(&run->tasks);
     hrf_free(run->not_before_ms);
@@ -248,7 +289,6 @@ enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
     run->tasks = fresh;
     run->not_before_ms = delays;
     run->task_places = places;
-    run->n_task_places = n_places;
     run->needs_reload = false;
     return HRF_OK;
 }

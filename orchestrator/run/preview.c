@@ -33,10 +33,13 @@ struct scene {
 
 static enum hrf_preview_reason judge(const struct scene *scene, const struct hrf_task_row *row)
 {
+    struct hrf_record_identity expected;
     struct hrf_bytes record;
     if (scene->store == NULL)
         return HRF_PREVIEW_NEW;
-    if (hrf_store_get_record(scene->store, row->key, &record, NULL) == HRF_OK) {
+    if (hrf_slide_expect(&scene->preview->slides.items[row->slide_id - 1], row->kind, row->key,
+                         &expected, NULL) == HRF_OK &&
+        hrf_store_get_record(scene->store, row->kind, &expected, &record, NULL) == HRF_OK) {
         hrf_bytes_release(&record);
         return HRF_PREVIEW_CACHED;
     }
@@ -76,12 +79,15 @@ static enum hrf_status add_tile(struct scene *scene, const struct hrf_slide_row 
 static enum hrf_status find_plan(const struct scene *scene, const struct hrf_preview_task *tile,
                                  struct hrf_tile_plan **out, struct hrf_error *err)
 {
+    struct hrf_record_identity expected;
     struct hrf_bytes record;
     if (tile->reason != HRF_PREVIEW_CACHED)
         return HRF_OK;
-    HRF_TRY(hrf_store_get_record(scene->store, tile->row.key, &record, err));
-    enum hrf_status status = hrf_tile_plan_decode(record.data, record.n_bytes, "the store", out,
-                                                  err);
+    HRF_TRY(hrf_slide_expect(&scene->preview->slides.items[tile->row.slide_id - 1], HRF_TASK_TILE,
+                             tile->row.key, &expected, err));
+    HRF_TRY(hrf_store_get_record(scene->store, HRF_TASK_TILE, &expected, &record, err));
+    enum hrf_status status = hrf_tile_plan_decode(record.data, record.n_bytes, &expected,
+                                                  "the store", out, err);
     hrf_bytes_release(&record);
     return status;
 }

@@ -19,8 +19,8 @@ struct run_phase {
 struct run_job {
     struct hrf_attempt_row row;
     struct hrf_job_handle handle;
-    struct hrf_job_view view; /* as the executor said last */
-    int64_t *task_ids;
+    struct hrf_job_view view;    /* as the executor said last */
+    const int64_t *task_ids;     /* the row's */
     size_t n_tasks, n_collected; /* tasks come in order: the first so many have ended */
     int64_t n_results;           /* of those, with a result */
     int64_t unsure_since_ms;     /* monotonic: its submission is not confirmed; 0 = it is */
@@ -37,17 +37,21 @@ struct run_batch {
     int64_t n_patches;
 };
 
+struct run_task_place {
+    int64_t id;
+    size_t place; /* in run.tasks */
+};
+
 struct run {
     const struct hrf_workflow *workflow;
     char *directory; /* absolute */
     struct hrf_store *store;
     struct hrf_executor *executor;
     struct hrf_slide_rows slides;
-    struct hrf_task_rows tasks; /* as the store has them */
-    int64_t *not_before_ms;     /* [tasks.n_items], monotonic */
-    int64_t *task_places;       /* by task id: its place in tasks, -1 = none; run_find_task */
-    int64_t n_task_places;
-    bool needs_reload; /* the store has other tasks than `tasks` */
+    struct hrf_task_rows tasks;         /* as the store has them */
+    int64_t *not_before_ms;             /* [tasks.n_items], monotonic */
+    struct run_task_place *task_places; /* [tasks.n_items], by id: run_find_task */
+    bool needs_reload;                  /* the store has other tasks than `tasks` */
     struct run_job *live;
     size_t n_live, live_capacity;
     size_t next_look; /* in live: where the next tick begins to look for words */
@@ -105,6 +109,11 @@ run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256, c
 HRF_CHECKED enum hrf_status run_ingest(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_plan_infer(struct run *run, int64_t slide_id,
                                            struct hrf_error *err);
+/* What an infer, tile or calibrate task's record must say of itself. */
+HRF_CHECKED enum hrf_status run_expect(struct run *run, const struct hrf_task_row *task,
+                                       struct hrf_record_identity *out, struct hrf_error *err);
+/* Warns of results in the store that are no good and will be made again. */
+void run_tell_dropped(struct run *run);
 /* Reads the tasks again after the plan changed; keeps delays. */
 HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err);
 struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
@@ -132,6 +141,8 @@ HRF_CHECKED enum hrf_status run_check_calibrated(const struct run *run, struct h
 char *run_plan_path(const struct run *run, const char *key);
 /* DIR/parts/<key>.rec, what attempts that were cut short have of a task: heap. */
 char *run_part_path(const struct run *run, const char *key);
+/* Whether that file is the tile plan that is expected. */
+bool run_has_plan(const char *path, const struct hrf_record_identity *expected);
 HRF_CHECKED enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
                                            const struct hrf_attempt_row *attempt, const char *path,
                                            struct hrf_error *err);

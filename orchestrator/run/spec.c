@@ -16,6 +16,15 @@ char *run_part_path(const struct run *run, const char *key)
     return hrf_format("%s/parts/%s.rec", run->directory, key);
 }
 
+bool run_has_plan(const char *path, const struct hrf_record_identity *expected)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n = 0;
+    return hrf_path_exists(path) &&
+           hrf_file_read(path, (size_t)1 << 30, &bytes, &n, NULL) == HRF_OK &&
+           hrf_record_check(bytes, n, HRF_TILE_PLAN_KIND, expected, path, NULL) == HRF_OK;
+}
+
 /* The tile plan of a slide as a file for the engine; named by its content, so written once. */
 static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **path,
                                    struct hrf_error *err)
@@ -30,10 +39,12 @@ static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **pat
     HRF_AUTO_FREE char *plans = full != NULL ? hrf_path_directory(full) : NULL;
     if (plans == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    if (!hrf_path_exists(full)) {
+    struct hrf_record_identity expected;
+    HRF_TRY(run_expect(run, tile, &expected, err));
+    if (!run_has_plan(full, &expected)) {
         struct hrf_bytes bytes;
         HRF_TRY(hrf_path_make_directories(plans, err));
-        HRF_TRY(hrf_store_get_record(run->store, tile->key, &bytes, err));
+        HRF_TRY(hrf_store_get_record(run->store, HRF_TASK_TILE, &expected, &bytes, err));
         enum hrf_status status = hrf_file_write_atomic(full, bytes.data, bytes.n_bytes, err);
         hrf_bytes_release(&bytes);
         HRF_TRY(status);
@@ -48,14 +59,14 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
 {
     const struct hrf_slide_row *slide = run_find_slide(run, row->slide_id);
     out->id = hrf_format("t%04zu", index);
-    out->key = hrf_strdup(row->key);
+    HRF_TRY(run_expect(run, row, &out->identity, err));
     out->slide_name = hrf_strdup(slide->name);
     out->slide_path = hrf_strdup(slide->path);
     out->mpp_override = slide->mpp_csv;
     out->mpp_fallback = run_fallback_mpp(run->workflow, slide);
     out->first_patch = row->first_patch;
     out->n_patches = row->n_patches;
-    if (out->id == NULL || out->key == NULL || out->slide_name == NULL || out->slide_path == NULL)
+    if (out->id == NULL || out->slide_name == NULL || out->slide_path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     HRF_AUTO_FREE char *part = run_part_path(run, row->key);
     if (part != NULL && row->kind == HRF_TASK_INFER && hrf_path_exists(part)) {

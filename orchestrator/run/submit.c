@@ -131,18 +131,16 @@ enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_t
 static enum hrf_status describe(struct run *run, const struct run_batch *batch,
                                 struct hrf_attempt_row *row, struct hrf_error *err)
 {
-    struct hrf_strbuf ids = HRF_STRBUF_INIT;
     const struct hrf_task_row *first = &run->tasks.items[batch->tasks[0]];
-    for (size_t i = 0; i < batch->n; i++)
-        hrf_strbuf_addf(&ids, "%s%lld", i > 0 ? " " : "",
-                        (long long)run->tasks.items[batch->tasks[i]].id);
+    row->task_ids = hrf_alloc_array(batch->n, sizeof row->task_ids[0]);
+    for (; row->task_ids != NULL && row->n_task_ids < batch->n; row->n_task_ids++)
+        row->task_ids[row->n_task_ids] = run->tasks.items[batch->tasks[row->n_task_ids]].id;
     row->kind = first->kind;
     row->attempt = first->n_attempts + 1;
     row->job_id = hrf_format("%s-%04lld", hrf_task_kind_name(row->kind), (long long)run->next_job);
     row->directory = hrf_format("jobs/%s-%04lld.a%lld", hrf_task_kind_name(row->kind),
                                 (long long)run->next_job, (long long)row->attempt);
     run->next_job++;
-    row->task_ids = hrf_strbuf_detach(&ids);
     row->submitted_ms = hrf_clock_wall_ms();
     row->state = HRF_ATTEMPT_INTENT;
     if (row->job_id == NULL || row->directory == NULL || row->task_ids == NULL)
@@ -163,9 +161,7 @@ static enum hrf_status add_jobs(struct run *run, const struct run_batch *batches
         if (status == HRF_OK)
             status = run_add_job(run, &row, &job, err);
         if (status != HRF_OK) {
-            hrf_free(row.job_id);
-            hrf_free(row.directory);
-            hrf_free(row.task_ids);
+            hrf_attempt_row_release(&row);
             return status;
         }
     }

@@ -297,8 +297,7 @@ static enum hrf_status check_sum(json_t *body, const char *where, struct hrf_err
     HRF_TRY(checksum(body, sum, err));
     if (strcmp(sum, told) != 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "%s is damaged: its checksum is %.12s... and should be %.12s...; drop "
-                             "it and calibrate again",
+                             "%s is damaged: its checksum is %.12s... and should be %.12s...",
                              where, sum, told);
     return HRF_OK;
 }

@@ -26,11 +26,15 @@ void hrf_bytes_release(struct hrf_bytes *bytes)
 }
 
 static enum hrf_status finish_header(json_t *header, const char *kind, int64_t version,
+                                     const struct hrf_record_identity *identity,
                                      const struct hrf_section *sections, size_t n_sections)
 {
     json_t *list = json_array();
     bool failed = list == NULL || json_object_set_new(header, "kind", json_string(kind)) != 0 ||
-                  json_object_set_new(header, "version", json_integer(version)) != 0;
+                  json_object_set_new(header, "version", json_integer(version)) != 0 ||
+                  json_object_set_new(header, "identity",
+                                      json_pack("{ssssss}", "task", identity->task, "slide",
+                                                identity->slide, "plan", identity->plan)) != 0;
     for (size_t i = 0; i < n_sections; i++)
         failed |= json_array_append_new(list, json_pack("[sI]", sections[i].name,
                                                         (json_int_t)sections[i].n_bytes)) != 0;
@@ -38,12 +42,14 @@ static enum hrf_status finish_header(json_t *header, const char *kind, int64_t v
     return failed ? HRF_E_NOMEM : HRF_OK;
 }
 
-enum hrf_status hrf_container_encode(const char *kind, int64_t version, json_t *header,
+enum hrf_status hrf_container_encode(const char *kind, int64_t version,
+                                     const struct hrf_record_identity *identity, json_t *header,
                                      const struct hrf_section *sections, size_t n_sections,
                                      struct hrf_bytes *out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = NULL;
-    if (header == NULL || finish_header(header, kind, version, sections, n_sections) != HRF_OK ||
+    if (header == NULL ||
+        finish_header(header, kind, version, identity, sections, n_sections) != HRF_OK ||
         (text = hrf_json_text(header)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a %s record", kind);
     struct hrf_strbuf buf = HRF_STRBUF_INIT;
@@ -124,6 +130,25 @@ static enum hrf_status take_sections(const char *data, size_t left, const char *
     return left == 0 ? HRF_OK : damaged(where, "bytes are left over after its sections", err);
 }
 
+/* Version 1 has no identity of its own: scores name their task and tile plan, a tile plan itself.
+ */
+static enum hrf_status read_identity(const json_t *header, const char *where,
+                                     struct hrf_record_identity *out, struct hrf_error *err)
+{
+    json_t *identity = json_object_get(header, "identity");
+    if (identity != NULL) {
+        HRF_TRY(hrf_json_get_hash(identity, "task", where, out->task, err));
+        HRF_TRY(hrf_json_get_hash(identity, "slide", where, out->slide, err));
+        return hrf_json_get_hash(identity, "plan", where, out->plan, err);
+    }
+    if (json_object_get(header, "task_key") != NULL)
+        HRF_TRY(hrf_json_get_hash(header, "task_key", where, out->task, err));
+    const char *plan = json_object_get(header, "tile_plan") != NULL ? "tile_plan" : "hash";
+    return json_object_get(header, plan) != NULL
+               ? hrf_json_get_hash(header, plan, where, out->plan, err)
+               : HRF_OK;
+}
+
 static enum hrf_status check_kind(const json_t *header, const char *kind, int64_t max_version,
                                   const char *where, struct hrf_error *err)
 {
@@ -139,31 +164,48 @@ static enum hrf_status check_kind(const json_t *header, const char *kind, int64_
                              "%s: written by a newer hires-flow (%s version %lld, this one reads "
                              "up to %lld)",
                              where, kind, (long long)version, (long long)max_version);
+    if (version > 1 && json_object_get(header, "identity") == NULL)
+        return damaged(where, "it does not say which task it answers", err);
     return HRF_OK;
 }
 
 static enum hrf_status decode(const void *bytes, size_t n_bytes, const char *kind,
-                              int64_t max_version, const char *where, struct hrf_container *out,
-                              struct hrf_error *err)
+                              int64_t max_version, const struct hrf_record_identity *expected,
+                              const char *where, struct hrf_container *out, struct hrf_error *err)
 {
     const char *header = NULL;
     size_t n_header = 0;
     HRF_TRY(check_frame(bytes, n_bytes, where, &header, &n_header, err));
     HRF_TRY(hrf_json_parse(header, n_header, where, &out->header, err));
     HRF_TRY(check_kind(out->header, kind, max_version, where, err));
+    HRF_TRY(read_identity(out->header, where, &out->identity, err));
+    if (expected != NULL)
+        HRF_TRY(hrf_record_identity_check(&out->identity, expected, where, err));
     return take_sections(header + n_header, n_bytes - PREFIX_BYTES - CHECKSUM_BYTES - n_header,
                          where, out, err);
 }
 
 enum hrf_status hrf_container_decode(const void *bytes, size_t n_bytes, const char *kind,
-                                     int64_t max_version, const char *where,
+                                     int64_t max_version,
+                                     const struct hrf_record_identity *expected, const char *where,
                                      struct hrf_container *out, struct hrf_error *err)
 {
     *out = (struct hrf_container){ .header = NULL };
-    enum hrf_status status = decode(bytes, n_bytes, kind, max_version, where, out, err);
+    enum hrf_status status = decode(bytes, n_bytes, kind, max_version, expected, where, out, err);
     if (status != HRF_OK)
         hrf_container_release(out);
     return status;
+}
+
+enum hrf_status hrf_record_check(const void *bytes, size_t n_bytes, const char *kind,
+                                 const struct hrf_record_identity *expected, const char *where,
+                                 struct hrf_error *err)
+{
+    struct hrf_container container;
+    HRF_TRY(
+        hrf_container_decode(bytes, n_bytes, kind, INT64_MAX, expected, where, &container, err));
+    hrf_container_release(&container);
+    return HRF_OK;
 }
 
 void hrf_container_release(struct hrf_container *container)
@@ -245,5 +287,45 @@ enum hrf_status hrf_json_get_bytes(const json_t *object, const char *key, const 
         HRF_TRY(from_base16(hex, key, where, copy, err));
     *out = copy;
     copy = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_json_get_hash(const json_t *object, const char *key, const char *where,
+                                  char out[HRF_HASH_HEX], struct hrf_error *err)
+{
+    const char *text;
+    HRF_TRY(hrf_json_get_text(object, key, where, &text, err));
+    if (strlen(text) >= HRF_HASH_HEX)
+        return hrf_error_set(err, HRF_E_USER, "%s: '%s' is longer than a hash", where, key);
+    memcpy(out, text, strlen(text) + 1);
+    return HRF_OK;
+}
+
+enum { TEXT_VERSION = 2 }; /* version 1 was the bare text, without an identity */
+
+enum hrf_status hrf_text_record_encode(const char *kind, const struct hrf_record_identity *identity,
+                                       const char *text, struct hrf_bytes *out,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO_JSON header = json_object();
+    const struct hrf_section section = { "text", text, strlen(text) };
+    return hrf_container_encode(kind, TEXT_VERSION, identity, header, &section, 1, out, err);
+}
+
+enum hrf_status hrf_text_record_decode(const void *bytes, size_t n_bytes, const char *kind,
+                                       const struct hrf_record_identity *expected,
+                                       const char *where, const char **text, size_t *n_text,
+                                       struct hrf_error *err)
+{
+    struct hrf_container container;
+    struct hrf_section section;
+    HRF_TRY(
+        hrf_container_decode(bytes, n_bytes, kind, TEXT_VERSION, expected, where, &container, err));
+    const enum hrf_status status = hrf_container_section(&container, "text", SIZE_MAX, where,
+                                                         &section, err);
+    hrf_container_release(&container);
+    HRF_TRY(status);
+    *text = section.data;
+    *n_text = section.n_bytes;
     return HRF_OK;
 }

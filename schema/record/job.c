@@ -16,7 +16,6 @@ enum { SPEC_VERSION = 1, STATUS_VERSION = 1 };
 static void release_task(struct hrf_job_task *task)
 {
     hrf_free(task->id);
-    hrf_free(task->key);
     hrf_free(task->slide_name);
     hrf_free(task->slide_path);
     hrf_free(task->tile_plan);
@@ -86,7 +85,8 @@ static json_t *engine_json(const struct hrf_job_engine *engine)
 static json_t *task_json(const struct hrf_job_task *task)
 {
     return json_pack(
-        "{sosososososososIsIso}", "id", hrf_json_bytes(task->id), "key", hrf_json_bytes(task->key),
+        "{sossssssso sososososIsIso}", "id", hrf_json_bytes(task->id), "key", task->identity.task,
+        "slide_fingerprint", task->identity.slide, "tile_plan_hash", task->identity.plan,
         "slide_name", hrf_json_bytes(task->slide_name), "slide_path",
         hrf_json_bytes(task->slide_path), "mpp_override", hrf_json_number(task->mpp_override),
         "mpp_fallback", hrf_json_number(task->mpp_fallback), "tile_plan",
@@ -191,10 +191,15 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
 }
 
 /* Ids become file names: nothing that leaves the directory or hides in it. */
-static enum hrf_status check_id(const char *id, const char *where, struct hrf_error *err)
+bool hrf_job_id_is_good(const char *id)
 {
     size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
-    if (n > 0 && n <= 63 && id[n] == '\0')
+    return n > 0 && n <= 63 && id[n] == '\0';
+}
+
+static enum hrf_status check_id(const char *id, const char *where, struct hrf_error *err)
+{
+    if (hrf_job_id_is_good(id))
         return HRF_OK;
     return hrf_error_set(err, HRF_E_USER,
                          "%s: '%.80s' cannot be an id: 1 to 63 letters, digits, '_' and '-'", where,
@@ -206,7 +211,11 @@ static enum hrf_status read_task(const json_t *o, const char *where, struct hrf_
 {
     HRF_TRY(get_needed(o, "id", where, &task->id, err));
     HRF_TRY(check_id(task->id, where, err));
-    HRF_TRY(get_needed(o, "key", where, &task->key, err));
+    HRF_TRY(hrf_json_get_hash(o, "key", where, task->identity.task, err));
+    if (json_object_get(o, "slide_fingerprint") != NULL) { /* older specs have neither */
+        HRF_TRY(hrf_json_get_hash(o, "slide_fingerprint", where, task->identity.slide, err));
+        HRF_TRY(hrf_json_get_hash(o, "tile_plan_hash", where, task->identity.plan, err));
+    }
     HRF_TRY(get_needed(o, "slide_name", where, &task->slide_name, err));
     HRF_TRY(get_needed(o, "slide_path", where, &task->slide_path, err));
     HRF_TRY(hrf_json_get_number(o, "mpp_override", where, &task->mpp_override, err));
@@ -321,16 +330,17 @@ static enum hrf_status check_fence(const char *directory, struct hrf_error *err)
     return HRF_OK;
 }
 
-enum hrf_status hrf_task_commit(const char *directory, const char *task_id, const void *record,
-                                size_t n_bytes, struct hrf_task_status *status,
+enum hrf_status hrf_task_commit(const char *directory, const struct hrf_job_task *task,
+                                const void *record, size_t n_bytes, struct hrf_task_status *status,
                                 struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *record_path = task_file(directory, task_id, "rec");
-    HRF_AUTO_FREE char *status_path = task_file(directory, task_id, "json");
+    HRF_AUTO_FREE char *record_path = task_file(directory, task->id, "rec");
+    HRF_AUTO_FREE char *status_path = task_file(directory, task->id, "json");
     if (record_path == NULL || status_path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     status->record_sha256[0] = '\0';
     status->record_bytes = 0;
+    memcpy(status->task_key, task->identity.task, sizeof status->task_key);
     if (record != NULL) {
         HRF_TRY(hrf_hash_buffer(record, n_bytes, status->record_sha256, err));
         status->record_bytes = (int64_t)n_bytes;
@@ -339,10 +349,10 @@ enum hrf_status hrf_task_commit(const char *directory, const char *task_id, cons
     }
     HRF_TRY(check_fence(directory, err));
     HRF_AUTO_JSON value = json_pack(
-        "{sisssososssIso}", "version", STATUS_VERSION, "outcome", outcome_names[status->outcome],
+        "{sisssososssIsoss}", "version", STATUS_VERSION, "outcome", outcome_names[status->outcome],
         "retryable", json_boolean(status->retryable), "reason", hrf_json_bytes(status->reason),
         "record_sha256", status->record_sha256, "record_bytes", (json_int_t)status->record_bytes,
-        "seconds", hrf_json_number(status->seconds));
+        "seconds", hrf_json_number(status->seconds), "task_key", status->task_key);
     if (value == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", status_path);
     hrf_crash_point("task.commit.before_status");
@@ -354,7 +364,7 @@ enum hrf_status hrf_task_commit(const char *directory, const char *task_id, cons
 static enum hrf_status parse_status(const json_t *value, const char *where,
                                     struct hrf_task_status *status, struct hrf_error *err)
 {
-    const char *outcome, *sha256;
+    const char *outcome;
     int64_t version;
     HRF_TRY(hrf_json_get_int(value, "version", where, &version, err));
     if (version != STATUS_VERSION)
@@ -363,10 +373,11 @@ static enum hrf_status parse_status(const json_t *value, const char *where,
     HRF_TRY(hrf_json_get_text(value, "outcome", where, &outcome, err));
     HRF_TRY(hrf_json_get_bool(value, "retryable", where, &status->retryable, err));
     HRF_TRY(hrf_json_get_bytes(value, "reason", where, &status->reason, err));
-    HRF_TRY(hrf_json_get_text(value, "record_sha256", where, &sha256, err));
+    HRF_TRY(hrf_json_get_hash(value, "record_sha256", where, status->record_sha256, err));
+    if (json_object_get(value, "task_key") != NULL)
+        HRF_TRY(hrf_json_get_hash(value, "task_key", where, status->task_key, err));
     HRF_TRY(hrf_json_get_int(value, "record_bytes", where, &status->record_bytes, err));
     HRF_TRY(hrf_json_get_number(value, "seconds", where, &status->seconds, err));
-    snprintf(status->record_sha256, sizeof status->record_sha256, "%s", sha256);
     for (int i = 0; i < 3; i++) {
         if (strcmp(outcome, outcome_names[i]) == 0) {
             status->outcome = (enum hrf_task_outcome)i;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "schema/record/identity.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,8 +46,9 @@ struct hrf_job_engine {
 };
 
 struct hrf_job_task {
-    char *id;         /* unique in the job, safe as a file name: "t0001" */
-    char *key;        /* content key (SHA-256, hex) */
+    char *id; /* unique in the job, safe as a file name: "t0001" */
+    /* Of the record that answers it; `plan` is "" for tile and calibrate. */
+    struct hrf_record_identity identity;
     char *slide_name; /* as shown to people; may hold any byte but NUL */
     char *slide_path;
     double mpp_override;            /* csv column, um/px; 0 = none */
@@ -69,6 +71,9 @@ struct hrf_job_spec {
     size_t n_tasks;
 };
 
+/* Of jobs and tasks: 1 to 63 letters, digits, '_' and '-', so that it can be a file's name. */
+bool hrf_job_id_is_good(const char *id);
+
 void hrf_job_spec_destroy(struct hrf_job_spec *spec);
 HRF_DEFINE_AUTO(hrf_job_spec)
 HRF_CHECKED enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *path,
@@ -88,18 +93,20 @@ struct hrf_task_status {
     bool retryable;
     char *reason;           /* NULL unless failed */
     char record_sha256[65]; /* of the record's bytes; "" when there is none */
+    char task_key[65];      /* of the task that ended; "" in what earlier versions wrote */
     int64_t record_bytes;
     double seconds;
 };
 void hrf_task_status_release(struct hrf_task_status *status);
 /* Writes <id>.rec (when bytes != NULL) and then <id>.json into `directory`. Fills
- * record_sha256 and record_bytes. Honours the fence: refuses with HRF_E_AGAIN when the file
- * "revoked" stands in `directory`. */
-HRF_CHECKED enum hrf_status hrf_task_commit(const char *directory, const char *task_id,
+ * record_sha256, record_bytes and task_key. Honours the fence: refuses with HRF_E_AGAIN when the
+ * file "revoked" stands in `directory`. */
+HRF_CHECKED enum hrf_status hrf_task_commit(const char *directory, const struct hrf_job_task *task,
                                             const void *record, size_t n_bytes,
                                             struct hrf_task_status *status, struct hrf_error *err);
 /* HRF_E_AGAIN when there is no status yet; HRF_E_USER when it is damaged or the record does
- * not match its hash. *record is NULL when the task made none. */
+ * not match its hash. *record is NULL when the task made none. Whether status and record are those
+ * of the task is for the caller to check: only the orchestrator knows. */
 HRF_CHECKED enum hrf_status hrf_task_collect(const char *directory, const char *task_id,
                                              struct hrf_task_status *status, char **record,
                                              size_t *n_bytes, struct hrf_error *err);

@@ -1,20 +1,15 @@
 #include "schema/record/scores.h"
 
-#include "schema/record/container.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define KIND "scores"
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 void hrf_scores_destroy(struct hrf_scores *scores)
 {
     if (scores == NULL)
         return;
-    hrf_free(scores->task_key);
-    hrf_free(scores->tile_plan);
     hrf_free(scores->precision);
     hrf_free(scores->device);
     hrf_free(scores->host);
@@ -97,12 +92,11 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
                                   struct hrf_error *err)
 {
     HRF_AUTO_JSON header = json_pack(
-        "{so so so so so so sI sI si sI sI sI so so si si so so}", "task_key",
-        hrf_json_bytes(scores->task_key), "tile_plan", hrf_json_bytes(scores->tile_plan),
-        "precision", hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device),
-        "host", hrf_json_bytes(scores->host), "hardware", hardware_json(&scores->hardware),
-        "first_patch", (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches,
-        "n_classes", scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes,
+        "{so so so so sI sI si sI sI sI so so si si so so}", "precision",
+        hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device), "host",
+        hrf_json_bytes(scores->host), "hardware", hardware_json(&scores->hardware), "first_patch",
+        (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches, "n_classes",
+        scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes,
         "peak_process_bytes", (json_int_t)scores->peak_process_bytes, "device_memory_bytes",
         (json_int_t)scores->device_memory_bytes, "energy_joules",
         hrf_json_number(scores->energy_joules), "gpu_energy_joules",
@@ -117,12 +111,14 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
           (size_t)map->rows * (size_t)map->columns * sizeof map->values[0] }
     };
     if (map->values == NULL)
-        return hrf_container_encode(KIND, VERSION, header, sections, 1, out, err);
+        return hrf_container_encode(HRF_SCORES_KIND, VERSION, &scores->identity, header, sections,
+                                    1, out, err);
     json_t *shape = json_pack("{sisisi}", "class", map->class_index, "rows", map->rows, "columns",
                               map->columns);
     if (header == NULL || json_object_set_new(header, "class_map", shape) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
-    return hrf_container_encode(KIND, VERSION, header, sections, 2, out, err);
+    return hrf_container_encode(HRF_SCORES_KIND, VERSION, &scores->identity, header, sections, 2,
+                                out, err);
 }
 
 /* NaN where it is absent, in records of earlier versions, or null. */
@@ -157,8 +153,6 @@ static enum hrf_status read_timing(const json_t *header, const char *where,
 static enum hrf_status read_names(const json_t *header, const char *where,
                                   struct hrf_scores *scores, struct hrf_error *err)
 {
-    HRF_TRY(hrf_json_get_bytes(header, "task_key", where, &scores->task_key, err));
-    HRF_TRY(hrf_json_get_bytes(header, "tile_plan", where, &scores->tile_plan, err));
     HRF_TRY(hrf_json_get_bytes(header, "precision", where, &scores->precision, err));
     HRF_TRY(hrf_json_get_bytes(header, "device", where, &scores->device, err));
     return hrf_json_get_bytes(header, "host", where, &scores->host, err);
@@ -279,14 +273,17 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
     return read_class_map(container, where, n_classes, &scores->class_map, err);
 }
 
-enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes, const char *where,
+enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
+                                  const struct hrf_record_identity *expected, const char *where,
                                   struct hrf_scores **out, struct hrf_error *err)
 {
     struct hrf_container container;
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
     if (scores == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for scores", where);
-    HRF_TRY(hrf_container_decode(bytes, n_bytes, KIND, VERSION, where, &container, err));
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, VERSION, expected, where,
+                                 &container, err));
+    scores->identity = container.identity;
     enum hrf_status status = decode_scores(&container, where, scores, err);
     hrf_container_release(&container);
     HRF_TRY(status);

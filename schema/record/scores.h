@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "schema/record/tile_plan.h"
+#include "schema/record/container.h"
 
 #include <stdint.h>
 
@@ -59,11 +59,12 @@ struct hrf_hardware {
     char libraries[128]; /* "cuDNN 9.19.0, CUDA runtime 13.0", "oneDNN 2.6.3" */
 };
 
+#define HRF_SCORES_KIND "scores" /* in its record's header */
+
 struct hrf_scores {
-    char *task_key;  /* content key of the task that this answers */
-    char *tile_plan; /* hash of the tile plan */
-    char *precision; /* "fp32" */
-    char *device;    /* "cpu" */
+    struct hrf_record_identity identity; /* of the task that this answers */
+    char *precision;                     /* "fp32" */
+    char *device;                        /* "cpu" */
     char *host;
     struct hrf_hardware hardware;   /* of rank 0 */
     int64_t first_patch, n_patches; /* a range of the tile plan's patches */
@@ -86,7 +87,10 @@ void hrf_scores_destroy(struct hrf_scores *scores);
 HRF_DEFINE_AUTO(hrf_scores)
 HRF_CHECKED enum hrf_status hrf_scores_encode(const struct hrf_scores *scores,
                                               struct hrf_bytes *out, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes, const char *where,
-                                              struct hrf_scores **out, struct hrf_error *err);
+/* `expected`: see hrf_container_decode. */
+HRF_CHECKED enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
+                                              const struct hrf_record_identity *expected,
+                                              const char *where, struct hrf_scores **out,
+                                              struct hrf_error *err);
 
 #endif

@@ -1,12 +1,9 @@
 #include "schema/record/tile_plan.h"
 
-#include "schema/record/container.h"
-
 #include <math.h>
 #include <string.h>
 
-#define KIND "tile-plan"
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
 {
@@ -143,7 +140,10 @@ enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hr
         { "thumbnail.png", plan->thumbnail_png.data, plan->thumbnail_png.n_bytes },
         { "mask.png", plan->mask_png.data, plan->mask_png.n_bytes },
     };
-    return hrf_container_encode(KIND, VERSION, header, sections, 3, out, err);
+    struct hrf_record_identity identity = plan->identity;
+    memcpy(identity.plan, plan->hash, sizeof identity.plan);
+    return hrf_container_encode(HRF_TILE_PLAN_KIND, VERSION, &identity, header, sections, 3, out,
+                                err);
 }
 
 static enum hrf_status copy_section(const struct hrf_container *container, const char *name,
@@ -201,14 +201,17 @@ static enum hrf_status decode_plan(const struct hrf_container *container, const 
     return copy_section(container, "mask.png", where, &plan->mask_png, err);
 }
 
-enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes, const char *where,
+enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
+                                     const struct hrf_record_identity *expected, const char *where,
                                      struct hrf_tile_plan **out, struct hrf_error *err)
 {
     struct hrf_container container;
     HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
     if (plan == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for a tile plan", where);
-    HRF_TRY(hrf_container_decode(bytes, n_bytes, KIND, VERSION, where, &container, err));
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_TILE_PLAN_KIND, VERSION, expected, where,
+                                 &container, err));
+    plan->identity = container.identity;
     enum hrf_status status = decode_plan(&container, where, plan, err);
     hrf_container_release(&container);
     HRF_TRY(status);

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
+#include "schema/record/container.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,12 +18,10 @@ struct hrf_patch {
     int32_t x, y; /* top-left, level-0 px */
 };
 
-struct hrf_bytes {
-    unsigned char *data; /* heap */
-    size_t n_bytes;
-};
+#define HRF_TILE_PLAN_KIND "tile-plan" /* in its record's header */
 
 struct hrf_tile_plan {
+    struct hrf_record_identity identity; /* of its record; `plan` is `hash` in a record */
     char *slide_path;
     char *vendor;          /* OpenSlide's word: "aperio", "generic-tiff", ... */
     char *quickhash;       /* OpenSlide's quickhash-1, "" when it gives none */
@@ -64,10 +62,10 @@ HRF_CHECKED enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struc
 
 HRF_CHECKED enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan,
                                                  struct hrf_bytes *out, struct hrf_error *err);
-/* Refuses a damaged, truncated or newer record with a text that says which. */
+/* Refuses a damaged, truncated or newer record, and one that is not what is `expected`
+ * (hrf_container_decode), with a text that says which. */
 HRF_CHECKED enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
+                                                 const struct hrf_record_identity *expected,
                                                  const char *where, struct hrf_tile_plan **out,
                                                  struct hrf_error *err);
-void hrf_bytes_release(struct hrf_bytes *bytes);
-
 #endif

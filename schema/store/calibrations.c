@@ -1,193 +1,235 @@
 #include "schema/store/calibrations.h"
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "base/private_directory.h"
-#include "schema/store/owner.h"
+#include "schema/store/columns.h"
 
-#include <sqlite3.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 enum { PATIENCE_MS = 60000 }; /* writers take milliseconds */
 
 struct hrf_calibrations {
-    sqlite3 *db;
-    char *path;
+    struct hrf_store *store;
+    char *aside; /* hrf_calibrations_put_aside() */
 };
 
-static enum hrf_status fail(const struct hrf_calibrations *store, const char *what,
-                            struct hrf_error *err)
+void hrf_calibrations_destroy(struct hrf_calibrations *calibrations)
 {
-    const int code = sqlite3_errcode(store->db);
-    const enum hrf_status status = code == SQLITE_FULL    ? HRF_E_NOSPACE
-                                   : code == SQLITE_BUSY  ? HRF_E_AGAIN
-                                   : code == SQLITE_NOMEM ? HRF_E_NOMEM
-                                                          : HRF_E_EXTERNAL;
-    return hrf_error_set_foreign(err, status, "sqlite", code, "'%s': %s: %s", store->path, what,
-                                 sqlite3_errmsg(store->db));
-}
-
-void hrf_calibrations_destroy(struct hrf_calibrations *store)
-{
-    if (store == NULL)
+    if (calibrations == NULL)
         return;
-    sqlite3_close(store->db);
-    hrf_free(store->path);
-    hrf_free(store);
+    hrf_store_close(calibrations->store);
+    hrf_free(calibrations->aside);
+    hrf_free(calibrations);
 }
 
-enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrations **out,
-                                      struct hrf_error *err)
+const char *hrf_calibrations_put_aside(const struct hrf_calibrations *calibrations)
+{
+    return calibrations->aside;
+}
+
+/* ---- opening, and a file that is none ---- */
+
+static const char select_record[] = "SELECT record FROM calibration WHERE key=?";
+static const char select_claim[] =
+    "SELECT host, boot, pid_space, pid, start_time, beat_ms FROM claim WHERE key=?";
+
+/* Whole, of this version, and with the tables and columns that are asked for below. */
+static enum hrf_status check(struct hrf_store *store, struct hrf_error *err)
 {
     static const char schema[] = "CREATE TABLE IF NOT EXISTS calibration(key TEXT PRIMARY KEY,"
                                  " created TEXT, record TEXT NOT NULL);"
                                  "CREATE TABLE IF NOT EXISTS claim(key TEXT PRIMARY KEY, host TEXT,"
                                  " boot TEXT, pid_space TEXT, pid INTEGER, start_time INTEGER,"
                                  " beat_ms INTEGER)";
-    HRF_AUTO(hrf_calibrations) store = hrf_calloc(1, sizeof *store);
-    if (store == NULL || (store->path = hrf_path_join(directory, "calibrations.db")) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration store");
-    HRF_TRY(hrf_private_directory_open(directory, err));
-    if (sqlite3_open(store->path, &store->db) != SQLITE_OK)
-        return fail(store, "opening the calibration store", err);
+    int64_t version;
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_number(store, "PRAGMA user_version", &version, err));
+    if (version > 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' was written by a newer hires-flow (version %lld); name another "
+                             "'cache' in the workflow",
+                             store->path, (long long)version);
+    HRF_TRY(hrf_store_quick_check(store, err));
+    HRF_TRY(hrf_store_exec(store, "PRAGMA synchronous=FULL", err));
+    HRF_TRY(hrf_store_exec(store, schema, err));
+    HRF_TRY(hrf_store_prepare(store, select_record, &s, err));
+    return hrf_store_prepare(store, select_claim, &s, err);
+}
+
+static enum hrf_status connect(const char *path, struct hrf_store **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_TRY(hrf_store_connect(path, "calibration store", HRF_STORE_WRITE, &store, err));
     sqlite3_busy_timeout(store->db, PATIENCE_MS);
-    if (sqlite3_exec(store->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(store->db, schema, NULL, NULL, NULL) != SQLITE_OK)
-        return fail(store, "opening the calibration store", err);
+    HRF_TRY(check(store, err));
     *out = store;
     store = NULL;
     return HRF_OK;
 }
 
-static enum hrf_status prepare(const struct hrf_calibrations *store, const char *sql,
-                               const char *key, sqlite3_stmt **out, struct hrf_error *err)
+/* Whether it is the file that is at fault: no database, a broken one, or one with other tables. */
+static bool is_damage(const struct hrf_error *err)
 {
-    if (sqlite3_prepare_v2(store->db, sql, -1, out, NULL) != SQLITE_OK ||
-        (key != NULL && sqlite3_bind_text(*out, 1, key, -1, SQLITE_TRANSIENT) != SQLITE_OK))
-        return fail(store, "preparing", err);
+    return err->domain != NULL && strcmp(err->domain, "sqlite") == 0 &&
+           (err->native == SQLITE_NOTADB || err->native == SQLITE_CORRUPT ||
+            err->native == SQLITE_ERROR);
+}
+
+/* Renames the file and what belongs to it. *out is its new name. */
+static enum hrf_status put_aside(const char *path, char **out, struct hrf_error *err)
+{
+    static const char *const suffixes[] = { "", "-journal", "-wal", "-shm" };
+    HRF_AUTO_FREE char *aside = hrf_format("%s.damaged-%lld", path, (long long)hrf_clock_wall_ms());
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        HRF_AUTO_FREE char *from = hrf_format("%s%s", path, suffixes[i]);
+        HRF_AUTO_FREE char *to = aside != NULL ? hrf_format("%s%s", aside, suffixes[i]) : NULL;
+        if (from == NULL || to == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        if (rename(from, to) != 0 && errno != ENOENT)
+            return hrf_error_set_errno(err, errno, "cannot put the damaged '%s' aside", from);
+    }
+    *out = aside;
+    aside = NULL;
     return HRF_OK;
 }
+
+/* Under a lock, and looked at again: another process may have put it aside meanwhile. */
+static enum hrf_status replace(const char *directory, const char *path,
+                               struct hrf_calibrations *calibrations, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    HRF_AUTO_CLOSE int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock >= 0 && flock(lock, LOCK_EX) != 0)
+        (void)0; /* a file system without locks: two may then put it aside, and nothing is lost */
+    const enum hrf_status status = connect(path, &calibrations->store, &why);
+    if (status == HRF_OK)
+        return HRF_OK;
+    if (!is_damage(&why))
+        return hrf_error_set(err, status, "%s", why.text);
+    HRF_TRY(put_aside(path, &calibrations->aside, err));
+    return connect(path, &calibrations->store, err);
+}
+
+enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrations **out,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO(hrf_calibrations) calibrations = hrf_calloc(1, sizeof *calibrations);
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "calibrations.db");
+    struct hrf_error why = { .status = HRF_OK };
+    if (calibrations == NULL || path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration store");
+    HRF_TRY(hrf_private_directory_open(directory, err));
+    const enum hrf_status status = connect(path, &calibrations->store, &why);
+    if (status != HRF_OK && is_damage(&why))
+        HRF_TRY(replace(directory, path, calibrations, err));
+    else if (status != HRF_OK) {
+        if (err != NULL)
+            *err = why;
+        return status;
+    }
+    *out = calibrations;
+    calibrations = NULL;
+    return HRF_OK;
+}
+
+/* ---- calibrations ---- */
 
 static enum hrf_status check_record(const struct hrf_calibration *c, const char *key,
                                     const char *where, struct hrf_error *err)
 {
     if (strcmp(c->key, key) != 0)
-        return hrf_error_set(err, HRF_E_USER, "%s is that of another key; drop it", where);
+        return hrf_error_set(err, HRF_E_USER, "%s is that of another key", where);
     for (size_t i = 0; i < c->n_tensors; i++)
         if (!c->tensors[i].is_observed)
             return hrf_error_set(err, HRF_E_USER,
                                  "%s does not tell what was observed of tensor '%s' (an earlier "
-                                 "version made it), so its ranges cannot be checked; drop it",
+                                 "version made it), so its ranges cannot be checked",
                                  where, c->tensors[i].name);
     return HRF_OK;
 }
 
-enum hrf_status hrf_calibrations_get(struct hrf_calibrations *store, const char *key,
+enum hrf_status hrf_calibrations_get(struct hrf_calibrations *calibrations, const char *key,
                                      struct hrf_calibration **out, struct hrf_error *err)
 {
-    sqlite3_stmt *s = NULL;
+    struct hrf_store *store = calibrations->store;
+    HRF_AUTO_STATEMENT s = NULL;
+    HRF_AUTO(hrf_calibration) found = NULL;
     HRF_AUTO_FREE char *where = hrf_format("calibration %.12s in '%s'", key, store->path);
+    bool has_row;
     *out = NULL;
     if (where == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
-    enum hrf_status status = prepare(store, "SELECT record FROM calibration WHERE key=?", key, &s,
-                                     err);
-    if (status == HRF_OK) {
-        const int step = sqlite3_step(s);
-        if (step == SQLITE_ROW)
-            status = hrf_calibration_decode((const char *)sqlite3_column_text(s, 0),
-                                            (size_t)sqlite3_column_bytes(s, 0), where, out, err);
-        else if (step != SQLITE_DONE)
-            status = fail(store, "reading a calibration", err);
-    }
-    sqlite3_finalize(s);
-    if (status == HRF_OK && *out != NULL)
-        status = check_record(*out, key, where, err);
-    if (status != HRF_OK) {
-        hrf_calibration_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    HRF_TRY(hrf_store_prepare(store, select_record, &s, err));
+    hrf_bind_text(s, 1, key);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    if (!has_row)
+        return HRF_OK;
+    struct hrf_columns row = { store, "calibration", s, HRF_OK, err };
+    HRF_AUTO_FREE char *text = hrf_column_text(&row, 0, true);
+    if (row.status != HRF_OK)
+        return hrf_error_wrap(err, row.status, "%s", where);
+    HRF_TRY(hrf_calibration_decode(text, strlen(text), where, &found, err));
+    HRF_TRY(check_record(found, key, where, err));
+    *out = found;
+    found = NULL;
+    return HRF_OK;
 }
 
-enum hrf_status hrf_calibrations_put(struct hrf_calibrations *store,
+enum hrf_status hrf_calibrations_put(struct hrf_calibrations *calibrations,
                                      const struct hrf_calibration *calibration,
                                      struct hrf_error *err)
 {
-    sqlite3_stmt *s = NULL;
+    sqlite3_stmt *s;
     HRF_AUTO_FREE char *record = NULL;
     HRF_TRY(hrf_calibration_encode(calibration, &record, err));
-    enum hrf_status status = prepare(
-        store, "INSERT OR IGNORE INTO calibration(key, created, record) VALUES(?, ?, ?)",
-        calibration->key, &s, err);
-    if (status == HRF_OK) {
-        sqlite3_bind_text(s, 2, calibration->created, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 3, record, -1, SQLITE_TRANSIENT);
-        if (sqlite3_step(s) != SQLITE_DONE)
-            status = fail(store, "keeping a calibration", err);
-    }
-    sqlite3_finalize(s);
-    return status;
+    HRF_TRY(hrf_store_prepare(
+        calibrations->store,
+        "INSERT OR IGNORE INTO calibration(key, created, record) VALUES(?, ?, ?)", &s, err));
+    hrf_bind_text(s, 1, calibration->key);
+    hrf_bind_text(s, 2, calibration->created);
+    hrf_bind_text(s, 3, record);
+    return hrf_store_finish(calibrations->store, s, err);
 }
 
 /* ---- claims ---- */
 
-static void copy_column(sqlite3_stmt *s, int i, char *out, size_t size)
+/* A claim that cannot be read counts for none. */
+static enum hrf_status read_claim(struct hrf_store *store, const char *key, struct hrf_owner *owner,
+                                  bool *there, struct hrf_error *err)
 {
-    const char *text = (const char *)sqlite3_column_text(s, i);
-    snprintf(out, size, "%s", text != NULL ? text : "");
+    HRF_AUTO_STATEMENT s = NULL;
+    HRF_TRY(hrf_store_prepare(store, select_claim, &s, err));
+    hrf_bind_text(s, 1, key);
+    HRF_TRY(hrf_store_step(store, s, there, err));
+    if (!*there)
+        return HRF_OK;
+    struct hrf_columns row = { store, "claim", s, HRF_OK, NULL };
+    hrf_owner_read(&row, owner);
+    *there = row.status == HRF_OK;
+    return HRF_OK;
 }
 
-static enum hrf_status read_claim(const struct hrf_calibrations *store, const char *key,
-                                  struct hrf_owner *owner, bool *there, struct hrf_error *err)
-{
-    sqlite3_stmt *s = NULL;
-    enum hrf_status status = prepare(
-        store, "SELECT host, boot, pid_space, pid, start_time, beat_ms FROM claim WHERE key=?", key,
-        &s, err);
-    *there = false;
-    if (status == HRF_OK) {
-        const int step = sqlite3_step(s);
-        *there = step == SQLITE_ROW;
-        if (step != SQLITE_ROW && step != SQLITE_DONE)
-            status = fail(store, "reading who makes a calibration", err);
-    }
-    if (*there) {
-        *owner = (struct hrf_owner){ .pid = sqlite3_column_int64(s, 3),
-                                     .start_time = (uint64_t)sqlite3_column_int64(s, 4),
-                                     .beat_ms = sqlite3_column_int64(s, 5) };
-        copy_column(s, 0, owner->host, sizeof owner->host);
-        copy_column(s, 1, owner->boot, sizeof owner->boot);
-        copy_column(s, 2, owner->pid_space, sizeof owner->pid_space);
-    }
-    sqlite3_finalize(s);
-    return status;
-}
-
-static enum hrf_status write_claim(const struct hrf_calibrations *store, const char *key,
+static enum hrf_status write_claim(struct hrf_store *store, const char *key,
                                    const struct hrf_owner *me, struct hrf_error *err)
 {
-    sqlite3_stmt *s = NULL;
-    enum hrf_status status = prepare(store,
-                                     "INSERT OR REPLACE INTO claim(key, host, boot, pid_space, "
-                                     "pid, start_time, beat_ms) VALUES(?, ?, ?, ?, ?, ?, ?)",
-                                     key, &s, err);
-    if (status == HRF_OK) {
-        sqlite3_bind_text(s, 2, me->host, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 3, me->boot, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 4, me->pid_space, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_int64(s, 5, me->pid);
-        sqlite3_bind_int64(s, 6, (int64_t)me->start_time);
-        sqlite3_bind_int64(s, 7, me->beat_ms);
-        if (sqlite3_step(s) != SQLITE_DONE)
-            status = fail(store, "noting who makes a calibration", err);
-    }
-    sqlite3_finalize(s);
-    return status;
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(store,
+                              "INSERT OR REPLACE INTO claim(key, host, boot, pid_space, pid, "
+                              "start_time, beat_ms) VALUES(?, ?, ?, ?, ?, ?, ?)",
+                              &s, err));
+    hrf_bind_text(s, 1, key);
+    hrf_owner_bind(s, 2, me);
+    return hrf_store_finish(store, s, err);
 }
 
-static enum hrf_status claim(const struct hrf_calibrations *store, const char *key, bool *mine,
-                             char who[192], struct hrf_error *err)
+static enum hrf_status claim(struct hrf_store *store, const char *key, bool *mine, char who[192],
+                             struct hrf_error *err)
 {
     struct hrf_owner owner, me = hrf_owner_self();
     bool there;
@@ -199,78 +241,65 @@ static enum hrf_status claim(const struct hrf_calibrations *store, const char *k
     return *mine ? write_claim(store, key, &me, err) : HRF_OK;
 }
 
-enum hrf_status hrf_calibrations_claim(struct hrf_calibrations *store, const char *key, bool *mine,
-                                       char who[192], struct hrf_error *err)
+enum hrf_status hrf_calibrations_claim(struct hrf_calibrations *calibrations, const char *key,
+                                       bool *mine, char who[192], struct hrf_error *err)
 {
-    if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return fail(store, "claiming a calibration", err);
-    enum hrf_status status = claim(store, key, mine, who, err);
-    if (status == HRF_OK && sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        status = fail(store, "claiming a calibration", err);
-    if (status != HRF_OK)
-        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    HRF_TRY(hrf_store_begin(calibrations->store, err));
+    const enum hrf_status status = claim(calibrations->store, key, mine, who, err);
+    if (status == HRF_OK)
+        return hrf_store_commit(calibrations->store, err);
+    hrf_store_rollback(calibrations->store);
     return status;
 }
 
-enum hrf_status hrf_calibrations_give_up(struct hrf_calibrations *store, const char *key,
+enum hrf_status hrf_calibrations_give_up(struct hrf_calibrations *calibrations, const char *key,
                                          struct hrf_error *err)
 {
-    sqlite3_stmt *s = NULL;
+    sqlite3_stmt *s;
     const struct hrf_owner me = hrf_owner_self();
-    enum hrf_status status = prepare(
-        store, "DELETE FROM claim WHERE key=? AND pid=? AND start_time=? AND host=? AND boot=?",
-        key, &s, err);
-    if (status == HRF_OK) {
-        sqlite3_bind_int64(s, 2, me.pid);
-        sqlite3_bind_int64(s, 3, (int64_t)me.start_time);
-        sqlite3_bind_text(s, 4, me.host, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 5, me.boot, -1, SQLITE_TRANSIENT);
-        if (sqlite3_step(s) != SQLITE_DONE)
-            status = fail(store, "giving up a calibration", err);
-    }
-    sqlite3_finalize(s);
-    return status;
+    HRF_TRY(hrf_store_prepare(
+        calibrations->store,
+        "DELETE FROM claim WHERE key=? AND pid=? AND start_time=? AND host=? AND boot=?", &s, err));
+    hrf_bind_text(s, 1, key);
+    sqlite3_bind_int64(s, 2, me.pid);
+    sqlite3_bind_int64(s, 3, (int64_t)me.start_time);
+    hrf_bind_text(s, 4, me.host);
+    hrf_bind_text(s, 5, me.boot);
+    return hrf_store_finish(calibrations->store, s, err);
 }
 
-enum hrf_status hrf_calibrations_drop(struct hrf_calibrations *store, const char *key, bool *found,
-                                      struct hrf_error *err)
+enum hrf_status hrf_calibrations_drop(struct hrf_calibrations *calibrations, const char *key,
+                                      bool *found, struct hrf_error *err)
 {
-    sqlite3_stmt *s = NULL;
-    enum hrf_status status = prepare(store, "DELETE FROM calibration WHERE key=?", key, &s, err);
-    if (status == HRF_OK && sqlite3_step(s) != SQLITE_DONE)
-        status = fail(store, "dropping a calibration", err);
-    sqlite3_finalize(s);
-    *found = status == HRF_OK && sqlite3_changes(store->db) > 0;
-    return status;
+    sqlite3_stmt *s;
+    HRF_TRY(hrf_store_prepare(calibrations->store, "DELETE FROM calibration WHERE key=?", &s, err));
+    hrf_bind_text(s, 1, key);
+    HRF_TRY(hrf_store_finish(calibrations->store, s, err));
+    *found = sqlite3_changes(calibrations->store->db) > 0;
+    return HRF_OK;
 }
 
-enum hrf_status hrf_calibrations_keys(struct hrf_calibrations *store, char ***out, size_t *n,
+static void read_key(struct hrf_columns *row, void *item)
+{
+    *(char **)item = hrf_column_text(row, 0, true);
+}
+
+enum hrf_status hrf_calibrations_keys(struct hrf_calibrations *calibrations, char ***out, size_t *n,
                                       struct hrf_error *err)
 {
-    sqlite3_stmt *s = NULL;
+    HRF_AUTO_STATEMENT s = NULL;
     char **keys = NULL;
-    int step = SQLITE_DONE;
     *n = 0;
-    enum hrf_status status = prepare(store, "SELECT key FROM calibration ORDER BY created, key",
-                                     NULL, &s, err);
-    while (status == HRF_OK && (step = sqlite3_step(s)) == SQLITE_ROW) {
-        char **grown = hrf_realloc_array(keys, *n + 1, sizeof *keys);
-        if (grown != NULL)
-            keys = grown;
-        if (grown == NULL ||
-            (keys[*n] = hrf_strdup((const char *)sqlite3_column_text(s, 0))) == NULL)
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibrations' keys");
-        else
-            ++*n;
-    }
-    if (status == HRF_OK && step != SQLITE_DONE)
-        status = fail(store, "listing the calibrations", err);
-    sqlite3_finalize(s);
-    for (size_t i = 0; i < *n && status != HRF_OK; i++)
-        hrf_free(keys[i]);
-    if (status != HRF_OK)
-        hrf_free(keys);
-    else
+    HRF_TRY(hrf_store_prepare(calibrations->store,
+                              "SELECT key FROM calibration ORDER BY created, key", &s, err));
+    const enum hrf_status status = hrf_store_read_rows(
+        calibrations->store, s, "calibration", sizeof keys[0], read_key, (void **)&keys, n, err);
+    if (status == HRF_OK) {
         *out = keys;
+        return HRF_OK;
+    }
+    for (size_t i = 0; i < *n; i++)
+        hrf_free(keys[i]);
+    hrf_free(keys);
     return status;
 }

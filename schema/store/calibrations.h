@@ -15,12 +15,17 @@
 
 struct hrf_calibrations; /* opaque */
 
-/* `directory` is made; the file is calibrations.db in it. */
+/* `directory` is made; the file is calibrations.db in it. A file that is damaged, or none of ours,
+ * is renamed to calibrations.db.damaged-<ms>, so that nothing is lost, and begun anew. */
 HRF_CHECKED enum hrf_status
 hrf_calibrations_open(const char *directory, struct hrf_calibrations **out, struct hrf_error *err);
+/* What a damaged file is called now that was found at this opening; NULL: all was well. To be told
+ * to the user. */
+const char *hrf_calibrations_put_aside(const struct hrf_calibrations *calibrations);
 void hrf_calibrations_destroy(struct hrf_calibrations *store);
 HRF_DEFINE_AUTO(hrf_calibrations)
-/* *out stays NULL when there is none. HRF_E_USER: it is damaged; the text says how to drop it. */
+/* *out stays NULL when there is none. HRF_E_USER: it is damaged, or another's;
+ * hrf_calibrations_drop() makes room for a new one. */
 HRF_CHECKED enum hrf_status hrf_calibrations_get(struct hrf_calibrations *store, const char *key,
                                                  struct hrf_calibration **out,
                                                  struct hrf_error *err);

@@ -2,7 +2,7 @@
 #include "base/crash.h"
 #include "base/path.h"
 #include "base/strbuf.h"
-#include "schema/store/store_private.h"
+#include "schema/store/columns.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,9 +49,9 @@ enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *wh
                                      store->path);
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", code,
-                                     "'%s' is damaged or not a run store (%s); move it away to "
+                                     "'%s' is damaged or not a %s (%s); move it away to "
                                      "start afresh",
-                                     store->path, text);
+                                     store->path, store->what, text);
     if (is_read_only(code, native))
         return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "sqlite", code,
                                      "'%s' cannot be written: the file, its directory or the file "
@@ -107,17 +107,18 @@ enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
 }
 
 enum hrf_status hrf_store_read_rows(struct hrf_store *store, sqlite3_stmt *statement,
-                                    size_t item_bytes,
-                                    enum hrf_status (*read)(sqlite3_stmt *statement, void *item,
-                                                            struct hrf_error *err),
-                                    void **items, size_t *n_items, struct hrf_error *err)
+                                    const char *table, size_t item_bytes,
+                                    void (*read)(struct hrf_columns *row, void *item), void **items,
+                                    size_t *n_items, struct hrf_error *err)
 {
+    struct hrf_columns row = { store, table, statement, HRF_OK, err };
     size_t capacity = 0;
     bool has_row;
     HRF_TRY(hrf_store_step(store, statement, &has_row, err));
     while (has_row) {
         HRF_TRY(hrf_array_reserve(items, &capacity, *n_items + 1, item_bytes, err));
-        HRF_TRY(read(statement, (char *)*items + (*n_items)++ * item_bytes, err));
+        read(&row, (char *)*items + (*n_items)++ * item_bytes);
+        HRF_TRY(row.status);
         HRF_TRY(hrf_store_step(store, statement, &has_row, err));
     }
     return HRF_OK;
@@ -139,8 +140,9 @@ enum hrf_status hrf_store_number(struct hrf_store *store, const char *sql, int64
     bool has_row;
     HRF_TRY(hrf_store_prepare(store, sql, &statement, err));
     HRF_TRY(hrf_store_step(store, statement, &has_row, err));
-    *out = has_row ? sqlite3_column_int64(statement, 0) : 0;
-    return HRF_OK;
+    struct hrf_columns row = { store, sql, statement, HRF_OK, err };
+    *out = has_row ? hrf_column_int(&row, 0, INT64_MIN, INT64_MAX) : 0;
+    return row.status;
 }
 
 void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text)
@@ -151,23 +153,21 @@ void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text)
         sqlite3_bind_text(statement, i, text, -1, SQLITE_TRANSIENT);
 }
 
-char *hrf_column_text(sqlite3_stmt *statement, int i, bool *failed)
+/* Whatever the file's schema says, it runs nothing: no triggers, no views, no functions. */
+static enum hrf_status distrust(struct hrf_store *store, struct hrf_error *err)
 {
-    if (sqlite3_column_type(statement, i) == SQLITE_NULL)
-        return NULL;
-    const unsigned char *text = sqlite3_column_text(statement, i);
-    char *copy = text != NULL
-                     ? hrf_strndup((const char *)text, (size_t)sqlite3_column_bytes(statement, i))
-                     : NULL;
-    if (copy == NULL)
-        *failed = true;
-    return copy;
-}
-
-void hrf_column_copy(sqlite3_stmt *statement, int i, char *out, size_t size)
-{
-    const unsigned char *text = sqlite3_column_text(statement, i);
-    snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+    static const struct {
+        int option, value;
+    } settings[] = { { SQLITE_DBCONFIG_DEFENSIVE, 1 },
+                     { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+                     { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+                     { SQLITE_DBCONFIG_ENABLE_VIEW, 0 } };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        const int code = sqlite3_db_config(store->db, settings[i].option, settings[i].value, NULL);
+        if (code != SQLITE_OK)
+            return hrf_store_fail(store, code & 0xff, "opening it", err);
+    }
+    return hrf_store_exec(store, "PRAGMA cell_size_check=ON", err);
 }
 
 static enum hrf_status open_writer(struct hrf_store *store, struct hrf_error *err)
@@ -182,19 +182,32 @@ static enum hrf_status open_writer(struct hrf_store *store, struct hrf_error *er
     return HRF_OK;
 }
 
-enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struct hrf_store **out,
-                               struct hrf_error *err)
+enum hrf_status hrf_store_connect(const char *path, const char *what, enum hrf_store_mode mode,
+                                  struct hrf_store **out, struct hrf_error *err)
 {
-    if (mode == HRF_STORE_READ && !hrf_path_exists(path))
-        return hrf_error_set(err, HRF_E_USER, "'%s' does not exist: no run stands there", path);
     HRF_AUTO(hrf_store) store = hrf_calloc(1, sizeof *store);
     if (store == NULL || (store->path = hrf_strdup(path)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to open '%s'", path);
+    store->what = what;
     store->mode = mode;
+    store->dropped = (struct hrf_strbuf)HRF_STRBUF_INIT;
     if (hrf_path_exists(path))
         HRF_TRY(hrf_file_check(path, err)); /* SQLite would wait for a FIFO */
     HRF_TRY(mode == HRF_STORE_WRITE ? open_writer(store, err) : hrf_store_open_reader(store, err));
     sqlite3_busy_timeout(store->db, HRF_STORE_BUSY_MS);
+    HRF_TRY(distrust(store, err));
+    *out = store;
+    store = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struct hrf_store **out,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    if (mode == HRF_STORE_READ && !hrf_path_exists(path))
+        return hrf_error_set(err, HRF_E_USER, "'%s' does not exist: no run stands there", path);
+    HRF_TRY(hrf_store_connect(path, "run store", mode, &store, err));
     HRF_TRY(hrf_store_migrate(store, err));
     *out = store;
     store = NULL;
@@ -212,6 +225,7 @@ void hrf_store_close(struct hrf_store *store)
     sqlite3_close(store->db);
     if (store->copy != NULL && hrf_path_remove_tree(store->copy, NULL) != HRF_OK)
         (void)0; /* a private copy in the temporary directory: nothing depends on it */
+    hrf_strbuf_release(&store->dropped);
     hrf_free(store->copy);
     hrf_free(store->path);
     hrf_free(store);

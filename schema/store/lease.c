@@ -1,7 +1,7 @@
 /* lease.c - who may write: one process, named by host, boot, process space, number and start. */
 #include "base/clock.h"
+#include "schema/store/columns.h"
 #include "schema/store/owner.h"
-#include "schema/store/store_private.h"
 #include "schema/store/tasks.h"
 
 #include <stdlib.h>
@@ -16,17 +16,13 @@ static enum hrf_status read_owner(struct hrf_store *store, struct hrf_owner *own
 {
     HRF_AUTO_STATEMENT s = NULL;
     HRF_TRY(hrf_store_prepare(
-        store, "SELECT host, boot, pid, start_time, beat_ms, pid_space FROM lease", &s, err));
+        store, "SELECT host, boot, pid_space, pid, start_time, beat_ms FROM lease", &s, err));
     HRF_TRY(hrf_store_step(store, s, there, err));
     if (!*there)
         return HRF_OK;
-    hrf_column_copy(s, 0, owner->host, sizeof owner->host);
-    hrf_column_copy(s, 1, owner->boot, sizeof owner->boot);
-    owner->pid = sqlite3_column_int64(s, 2);
-    owner->start_time = (uint64_t)sqlite3_column_int64(s, 3);
-    owner->beat_ms = sqlite3_column_int64(s, 4);
-    hrf_column_copy(s, 5, owner->pid_space, sizeof owner->pid_space);
-    return HRF_OK;
+    struct hrf_columns row = { store, "lease", s, HRF_OK, err };
+    hrf_owner_read(&row, owner);
+    return row.status;
 }
 
 static enum hrf_status write_owner(struct hrf_store *store, const struct hrf_owner *me,
@@ -34,15 +30,10 @@ static enum hrf_status write_owner(struct hrf_store *store, const struct hrf_own
 {
     sqlite3_stmt *s;
     HRF_TRY(hrf_store_prepare(store,
-                              "INSERT OR REPLACE INTO lease(id, host, boot, pid, start_time, "
-                              "beat_ms, pid_space) VALUES(1,?,?,?,?,?,?)",
+                              "INSERT OR REPLACE INTO lease(id, host, boot, pid_space, pid, "
+                              "start_time, beat_ms) VALUES(1,?,?,?,?,?,?)",
                               &s, err));
-    hrf_bind_text(s, 1, me->host);
-    hrf_bind_text(s, 2, me->boot);
-    sqlite3_bind_int64(s, 3, me->pid);
-    sqlite3_bind_int64(s, 4, (int64_t)me->start_time);
-    sqlite3_bind_int64(s, 5, me->beat_ms);
-    hrf_bind_text(s, 6, me->pid_space);
+    hrf_owner_bind(s, 1, me);
     return hrf_store_finish(store, s, err);
 }
 

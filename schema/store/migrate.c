@@ -7,7 +7,7 @@
 #include "base/crash.h"
 #include "base/file_system.h"
 #include "base/path.h"
-#include "schema/store/store_private.h"
+#include "schema/store/columns.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static enum hrf_status check_identity(struct hrf_store *store, int64_t *version,
     struct identity id = { .application = 0 };
     HRF_TRY(read_identity_at_once(store, &id, err));
     *version = id.version;
-    bool is_new = id.application == 0 && id.version == 0 && id.n_tables == 0;
+    const bool is_new = id.application == 0 && id.version == 0 && id.n_tables == 0;
     if (is_new && store->mode == HRF_STORE_READ)
         return hrf_error_set(err, HRF_E_USER, "'%s' is empty: no run was begun there", store->path);
     if (!is_new && id.application != APPLICATION_ID)
@@ -92,6 +92,11 @@ static enum hrf_status check_identity(struct hrf_store *store, int64_t *version,
                              "'%s' is an SQLite file of another program, not a run store; name "
                              "another directory with --out",
                              store->path);
+    if (*version < 0 || (*version == 0 && !is_new))
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is damaged: it says that it is a store of version %lld; move it "
+                             "away to start afresh",
+                             store->path, (long long)*version);
     if (*version > HRF_STORE_VERSION)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' was written by a newer hires-flow (store version %lld, this one "
@@ -155,14 +160,16 @@ enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error 
 {
     HRF_AUTO_STATEMENT s = NULL;
     bool has_row;
-    char found[256];
     HRF_TRY(hrf_store_prepare(store, "PRAGMA quick_check(1)", &s, err));
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    hrf_column_copy(s, 0, found, sizeof found);
-    if (has_row && strcmp(found, "ok") == 0)
+    struct hrf_columns row = { store, "quick_check", s, HRF_OK, err };
+    HRF_AUTO_FREE char *found = has_row ? hrf_column_text(&row, 0, true) : NULL;
+    HRF_TRY(row.status);
+    if (found != NULL && strcmp(found, "ok") == 0)
         return HRF_OK;
-    const char *line = strchr(found, '\n'); /* below "*** in database main ***" */
-    line = line != NULL ? line + 1 : found;
+    const char *text = found != NULL ? found : "it says nothing of itself";
+    const char *line = strchr(text, '\n'); /* below "*** in database main ***" */
+    line = line != NULL ? line + 1 : text;
     return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", SQLITE_CORRUPT,
                                  "'%s' is damaged (%.*s); move it away to start afresh",
                                  store->path, (int)strcspn(line, "\n"), line);

@@ -1,6 +1,6 @@
 /* outcome.c - where a slide stands by its tasks, at one precision or at all of them. */
 #include "base/strbuf.h"
-#include "schema/store/store_private.h"
+#include "schema/store/columns.h"
 #include "schema/store/tasks.h"
 
 #include <string.h>
@@ -43,18 +43,18 @@ static void tell(struct tally *t, bool is_last)
 }
 
 /* The first failure of each precision counts. */
-static enum hrf_status add_failure(struct tally *t, sqlite3_stmt *s, struct hrf_error *err)
+static enum hrf_status add_failure(struct tally *t, struct hrf_columns *row)
 {
-    bool no_memory = false;
-    HRF_AUTO_FREE char *reason = hrf_column_text(s, 3, &no_memory);
+    HRF_AUTO_FREE char *reason = hrf_column_text(row, 3, false);
+    HRF_TRY(row->status);
     t->n_failed++;
     if (t->is_told)
         return HRF_OK;
     t->is_told = true;
-    if (reason == NULL && !no_memory)
+    if (reason == NULL)
         reason = hrf_strdup("no reason given");
     if (reason == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the reason of a failure");
+        return hrf_error_set(row->err, HRF_E_NOMEM, "no memory for the reason of a failure");
     if (t->reason == NULL || strcmp(t->reason, reason) != 0) {
         tell(t, false);
         t->reason = reason;
@@ -67,20 +67,22 @@ static enum hrf_status add_failure(struct tally *t, sqlite3_stmt *s, struct hrf_
     return HRF_OK;
 }
 
-static enum hrf_status add_task(struct tally *t, sqlite3_stmt *s, struct hrf_error *err)
+static enum hrf_status add_task(struct tally *t, struct hrf_columns *row)
 {
-    const int state = sqlite3_column_int(s, 2);
-    if (sqlite3_column_int(s, 0) == HRF_TASK_INFER) {
+    const int kind = hrf_column_enum(row, 0, HRF_N_TASK_KINDS);
+    const int state = hrf_column_enum(row, 2, HRF_N_TASK_STATES);
+    if (kind == HRF_TASK_INFER) {
         char precision[sizeof t->precision];
-        hrf_column_copy(s, 1, precision, sizeof precision);
+        hrf_column_copy(row, 1, precision, sizeof precision);
         if (t->n_infer++ == 0 || strcmp(precision, t->precision) != 0) {
             memcpy(t->precision, precision, sizeof precision);
             t->n_precisions++;
             t->is_told = false;
         }
     }
+    HRF_TRY(row->status);
     t->n_open += state == HRF_TASK_PENDING || state == HRF_TASK_RUNNING;
-    return state == HRF_TASK_BROKEN ? add_failure(t, s, err) : HRF_OK;
+    return state == HRF_TASK_BROKEN ? add_failure(t, row) : HRF_OK;
 }
 
 static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, const char *precision,
@@ -96,8 +98,9 @@ static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, co
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    struct hrf_columns row = { store, "task", s, HRF_OK, err };
     while (has_row) {
-        HRF_TRY(add_task(t, s, err));
+        HRF_TRY(add_task(t, &row));
         HRF_TRY(hrf_store_step(store, s, &has_row, err));
     }
     tell(t, true);

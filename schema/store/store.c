@@ -1,10 +1,9 @@
-/* store.c - facts, slides, phases, slide scores, and the records joined to what they mean. */
+/* store.c - facts, slides, phases and slide scores. */
 #include "schema/store/store.h"
 
-#include "schema/store/store_private.h"
+#include "schema/store/columns.h"
 #include "schema/store/tasks.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +24,13 @@ void hrf_slide_row_release(struct hrf_slide_row *row)
     *row = (struct hrf_slide_row){ .id = 0 };
 }
 
+const struct hrf_slide_row *hrf_slide_rows_find(const struct hrf_slide_rows *rows, int64_t id)
+{
+    const bool there = id >= 1 && (uint64_t)id <= rows->n_items + rows->n_sample &&
+                       rows->items[id - 1].id == id;
+    return there ? &rows->items[id - 1] : NULL;
+}
+
 void hrf_slide_rows_release(struct hrf_slide_rows *rows)
 {
     for (size_t i = 0; i < rows->n_items + rows->n_sample; i++)
@@ -41,10 +47,9 @@ enum hrf_status hrf_store_get_fact(struct hrf_store *store, const char *key, cha
     HRF_TRY(hrf_store_prepare(store, "SELECT value FROM fact WHERE key=?", &s, err));
     hrf_bind_text(s, 1, key);
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    bool failed = false;
-    char *value = has_row ? hrf_column_text(s, 0, &failed) : NULL;
-    if (failed)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the fact '%s'", key);
+    struct hrf_columns row = { store, "fact", s, HRF_OK, err };
+    char *value = has_row ? hrf_column_text(&row, 0, false) : NULL;
+    HRF_TRY(row.status);
     *out = value;
     return HRF_OK;
 }
@@ -81,28 +86,26 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
     return hrf_store_finish(store, s, err);
 }
 
-static enum hrf_status read_slide(sqlite3_stmt *s, void *item, struct hrf_error *err)
+static void read_slide(struct hrf_columns *row, void *item)
 {
-    bool failed = false;
-    struct hrf_slide_row *row = item;
-    *row = (struct hrf_slide_row){
-        .id = sqlite3_column_int64(s, 0),
-        .name = hrf_column_text(s, 1, &failed),
-        .path = hrf_column_text(s, 2, &failed),
-        .n_bytes = sqlite3_column_int64(s, 3),
-        .mtime_ns = sqlite3_column_int64(s, 4),
-        .truth = (enum hrf_truth)sqlite3_column_int(s, 5),
-        .label_text = hrf_column_text(s, 6, &failed),
-        .annotation = hrf_column_text(s, 7, &failed),
-        .mpp_csv = sqlite3_column_double(s, 8),
-        .state = (enum hrf_slide_state)sqlite3_column_int(s, 9),
-        .reason = hrf_column_text(s, 10, &failed),
-        .tile_plan_hash = hrf_column_text(s, 11, &failed),
-        .calibrates = sqlite3_column_int(s, 12) != 0,
+    struct hrf_slide_row *slide = item;
+    *slide = (struct hrf_slide_row){
+        .id = hrf_column_id(row, 0),
+        .name = hrf_column_text(row, 1, true),
+        .path = hrf_column_text(row, 2, true),
+        .n_bytes = hrf_column_int(row, 3, 0, INT64_MAX),
+        .mtime_ns = hrf_column_int(row, 4, INT64_MIN, INT64_MAX),
+        .truth = (enum hrf_truth)hrf_column_int(row, 5, HRF_TRUTH_UNKNOWN, HRF_TRUTH_POSITIVE),
+        .label_text = hrf_column_text(row, 6, false),
+        .annotation = hrf_column_text(row, 7, false),
+        .mpp_csv = hrf_column_real(row, 8, false),
+        .state = (enum hrf_slide_state)hrf_column_enum(row, 9, HRF_N_SLIDE_STATES),
+        .reason = hrf_column_text(row, 10, false),
+        .calibrates = hrf_column_bool(row, 12),
     };
-    if (failed)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides");
-    return HRF_OK;
+    char hash[HRF_HASH_HEX]; /* no longer than that */
+    hrf_column_copy(row, 11, hash, sizeof hash);
+    slide->tile_plan_hash = hrf_column_text(row, 11, false);
 }
 
 enum hrf_status hrf_store_get_slides(struct hrf_store *store, struct hrf_slide_rows *out,
@@ -112,8 +115,8 @@ enum hrf_status hrf_store_get_slides(struct hrf_store *store, struct hrf_slide_r
     struct hrf_slide_rows rows = { .items = NULL };
     size_t n = 0;
     HRF_TRY(hrf_store_prepare(store, "SELECT * FROM slide ORDER BY calibrates, id", &s, err));
-    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_slide,
-                                                       (void **)&rows.items, &n, err);
+    const enum hrf_status status = hrf_store_read_rows(store, s, "slide", sizeof rows.items[0],
+                                                       read_slide, (void **)&rows.items, &n, err);
     for (size_t i = 0; i < n; i++)
         *(rows.items[i].calibrates ? &rows.n_sample : &rows.n_items) += 1;
     if (status != HRF_OK)
@@ -155,90 +158,6 @@ enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64_t n_slides,
     return hrf_store_exec(store, sql, err);
 }
 
-enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
-                                        struct hrf_tile_plan **out, struct hrf_error *err)
-{
-    HRF_AUTO_STATEMENT s = NULL;
-    bool has_row;
-    HRF_TRY(hrf_store_prepare(store,
-                              "SELECT bytes FROM task JOIN record USING(key) WHERE kind=0 AND "
-                              "slide_id=? AND state=2",
-                              &s, err));
-    sqlite3_bind_int64(s, 1, slide_id);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    if (!has_row)
-        return hrf_error_set(err, HRF_E_USER, "slide %lld has no tile plan", (long long)slide_id);
-    return hrf_tile_plan_decode(sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0),
-                                "tile plan in the store", out, err);
-}
-
-/* Appends a shard; the first one gives the names. */
-static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores **part,
-                                  struct hrf_error *err)
-{
-    if (*whole == NULL) {
-        *whole = *part;
-        *part = NULL;
-        return HRF_OK;
-    }
-    struct hrf_scores *w = *whole, *p = *part;
-    if (w->n_classes != p->n_classes || w->first_patch + w->n_patches != p->first_patch)
-        return hrf_error_set(err, HRF_E_USER, "a shard is missing: patches from %lld on",
-                             (long long)(w->first_patch + w->n_patches));
-    float *joined = hrf_realloc_array(
-        w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
-    if (joined == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of a slide");
-    memcpy(joined + w->n_patches * w->n_classes, p->probabilities,
-           (size_t)(p->n_patches * p->n_classes) * sizeof joined[0]);
-    w->probabilities = joined;
-    w->n_patches += p->n_patches;
-    hrf_timing_add(&w->timing, &p->timing);
-    hrf_traffics_add(&w->traffic, &p->traffic);
-    w->energy_joules += p->energy_joules;
-    w->gpu_energy_joules += p->gpu_energy_joules;
-    if (p->device_memory_bytes > w->device_memory_bytes)
-        w->device_memory_bytes = p->device_memory_bytes;
-    if (p->peak_process_bytes > w->peak_process_bytes)
-        w->peak_process_bytes = p->peak_process_bytes;
-    if (p->peak_memory_bytes > w->peak_memory_bytes)
-        w->peak_memory_bytes = p->peak_memory_bytes;
-    return HRF_OK;
-}
-
-enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
-                                     const char *precision, struct hrf_scores **out,
-                                     struct hrf_error *err)
-{
-    HRF_AUTO_STATEMENT s = NULL;
-    HRF_AUTO(hrf_scores) whole = NULL;
-    bool has_row;
-    HRF_TRY(hrf_store_prepare(store,
-                              "SELECT bytes, state FROM task LEFT JOIN record USING(key) WHERE "
-                              "kind=1 AND slide_id=? AND precision=? ORDER BY first_patch",
-                              &s, err));
-    sqlite3_bind_int64(s, 1, slide_id);
-    hrf_bind_text(s, 2, precision);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    while (has_row) {
-        HRF_AUTO(hrf_scores) part = NULL;
-        if (sqlite3_column_int(s, 1) != HRF_TASK_FINISHED ||
-            sqlite3_column_type(s, 0) == SQLITE_NULL)
-            return hrf_error_set(err, HRF_E_USER, "slide %lld is not scored yet in %s",
-                                 (long long)slide_id, precision);
-        HRF_TRY(hrf_scores_decode(sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0),
-                                  "scores in the store", &part, err));
-        HRF_TRY(join_shard(&whole, &part, err));
-        HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    }
-    if (whole == NULL || whole->first_patch != 0)
-        return hrf_error_set(err, HRF_E_USER, "slide %lld has no scores in %s", (long long)slide_id,
-                             precision);
-    *out = whole;
-    whole = NULL;
-    return HRF_OK;
-}
-
 enum hrf_status hrf_store_put_slide_score(struct hrf_store *store,
                                           const struct hrf_slide_score *score,
                                           struct hrf_error *err)
@@ -264,19 +183,16 @@ enum hrf_status hrf_store_clear_slide_scores(struct hrf_store *store, const char
     return hrf_store_finish(store, s, err);
 }
 
-static enum hrf_status read_slide_score(sqlite3_stmt *s, void *item, struct hrf_error *err)
+static void read_slide_score(struct hrf_columns *row, void *item)
 {
-    (void)err;
     struct hrf_slide_score *score = item;
     *score = (struct hrf_slide_score){
-        .slide_id = sqlite3_column_int64(s, 0),
-        .score = sqlite3_column_type(s, 2) == SQLITE_NULL ? (double)NAN
-                                                          : sqlite3_column_double(s, 2),
-        .positive = sqlite3_column_int(s, 3) != 0,
-        .n_patches = sqlite3_column_int64(s, 4),
+        .slide_id = hrf_column_id(row, 0),
+        .score = hrf_column_real(row, 2, true),
+        .positive = hrf_column_bool(row, 3),
+        .n_patches = hrf_column_count(row, 4),
     };
-    hrf_column_copy(s, 1, score->precision, sizeof score->precision);
-    return HRF_OK;
+    hrf_column_copy(row, 1, score->precision, sizeof score->precision);
 }
 
 enum hrf_status hrf_store_get_slide_scores(struct hrf_store *store, const char *precision,
@@ -291,8 +207,8 @@ enum hrf_status hrf_store_get_slide_scores(struct hrf_store *store, const char *
                               "BY precision, slide_id",
                               &s, err));
     hrf_bind_text(s, 1, precision);
-    HRF_TRY(
-        hrf_store_read_rows(store, s, sizeof items[0], read_slide_score, (void **)&items, &n, err));
+    HRF_TRY(hrf_store_read_rows(store, s, "slide_score", sizeof items[0], read_slide_score,
+                                (void **)&items, &n, err));
     *out = items;
     *n_items = n;
     items = NULL;
@@ -318,16 +234,14 @@ enum hrf_status hrf_store_put_phase(struct hrf_store *store, const struct hrf_ph
     return hrf_store_finish(store, s, err);
 }
 
-static enum hrf_status read_phase(sqlite3_stmt *s, void *item, struct hrf_error *err)
+static void read_phase(struct hrf_columns *row, void *item)
 {
-    (void)err;
-    struct hrf_phase_row *row = item;
-    *row = (struct hrf_phase_row){ .seconds = sqlite3_column_double(s, 2),
-                                   .cached = sqlite3_column_int(s, 3) != 0,
-                                   .n_tasks = sqlite3_column_int64(s, 4),
-                                   .n_cached = sqlite3_column_int64(s, 5) };
-    hrf_column_copy(s, 0, row->name, sizeof row->name);
-    return HRF_OK;
+    struct hrf_phase_row *phase = item;
+    *phase = (struct hrf_phase_row){ .seconds = hrf_column_real(row, 2, false),
+                                     .cached = hrf_column_bool(row, 3),
+                                     .n_tasks = hrf_column_count(row, 4),
+                                     .n_cached = hrf_column_count(row, 5) };
+    hrf_column_copy(row, 0, phase->name, sizeof phase->name);
 }
 
 enum hrf_status hrf_store_get_phases(struct hrf_store *store, struct hrf_phase_row **out,
@@ -337,7 +251,8 @@ enum hrf_status hrf_store_get_phases(struct hrf_store *store, struct hrf_phase_r
     HRF_AUTO_FREE struct hrf_phase_row *items = NULL;
     size_t n = 0;
     HRF_TRY(hrf_store_prepare(store, "SELECT * FROM phase ORDER BY place", &s, err));
-    HRF_TRY(hrf_store_read_rows(store, s, sizeof items[0], read_phase, (void **)&items, &n, err));
+    HRF_TRY(hrf_store_read_rows(store, s, "phase", sizeof items[0], read_phase, (void **)&items, &n,
+                                err));
     *out = items;
     *n_items = n;
     items = NULL;

@@ -27,6 +27,7 @@ enum hrf_slide_state {
     HRF_SLIDE_NO_TISSUE,
     HRF_SLIDE_EXCLUDED
 };
+enum { HRF_N_SLIDE_STATES = 5 };
 const char *hrf_slide_state_name(enum hrf_slide_state state);
 
 enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSITIVE = 1 };
@@ -56,6 +57,8 @@ struct hrf_slide_rows {
     size_t n_items, n_sample;
 };
 void hrf_slide_rows_release(struct hrf_slide_rows *rows);
+/* The slide of that id; NULL: there is none. */
+const struct hrf_slide_row *hrf_slide_rows_find(const struct hrf_slide_rows *rows, int64_t id);
 
 /* What aggregate says of a slide at one precision. */
 struct hrf_slide_score {
@@ -117,12 +120,14 @@ HRF_CHECKED enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64
 HRF_CHECKED enum hrf_status
 hrf_store_clear_slide_scores(struct hrf_store *store, const char *precision, struct hrf_error *err);
 
-/* The tile plan of a slide of the present cohort; HRF_E_USER when it has none. */
+/* The tile plan of a slide of the present cohort; HRF_E_AGAIN when it has none, HRF_E_USER when
+ * what is kept is damaged or answers another task. */
 HRF_CHECKED enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
                                                     struct hrf_tile_plan **out,
                                                     struct hrf_error *err);
 /* Every patch of a slide at a precision, the shards joined in order: first_patch 0, n_patches
- * those of the tile plan, timing summed. HRF_E_USER when a shard is missing. */
+ * those of the tile plan, timing summed. HRF_E_AGAIN when it is not scored, or not all of it;
+ * HRF_E_USER when what is kept is damaged or answers another task. */
 HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
                                                  const char *precision, struct hrf_scores **out,
                                                  struct hrf_error *err);

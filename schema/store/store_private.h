@@ -2,6 +2,7 @@
 #ifndef HRF_SCHEMA_STORE_STORE_PRIVATE_H
 #define HRF_SCHEMA_STORE_STORE_PRIVATE_H
 
+#include "base/strbuf.h"
 #include "schema/store/store.h"
 
 #include <sqlite3.h>
@@ -12,11 +13,13 @@ enum { HRF_STORE_VERSION = 4, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS =
 
 struct hrf_store {
     sqlite3 *db;
-    char *path; /* as the user knows it, for messages */
-    char *copy; /* directory of a private copy that is read instead; NULL = none */
+    char *path;       /* as the user knows it, for messages */
+    const char *what; /* "run store" */
+    char *copy;       /* directory of a private copy that is read instead; NULL = none */
     enum hrf_store_mode mode;
     bool in_transaction;
-    bool has_lease; /* then every transaction begins by checking that it is still ours */
+    struct hrf_strbuf dropped; /* hrf_store_take_dropped() */
+    bool has_lease;            /* then every transaction begins by checking that it is still ours */
     /* Prepared once: a plan of 100,000 tasks runs one statement 100,000 times. */
     struct {
         const char *sql;
@@ -25,6 +28,10 @@ struct hrf_store {
     size_t n_cached;
 };
 
+/* Opens or makes a file, whatever it holds. `what` it should be, for messages: "run store". */
+HRF_CHECKED enum hrf_status hrf_store_connect(const char *path, const char *what,
+                                              enum hrf_store_mode mode, struct hrf_store **out,
+                                              struct hrf_error *err);
 /* SQLITE_FULL and an I/O error for lack of space become HRF_E_NOSPACE, BUSY HRF_E_AGAIN. */
 enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *what,
                                struct hrf_error *err);
@@ -39,19 +46,18 @@ HRF_CHECKED enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_st
 /* *has_row false: no more. The caller gives the statement back. */
 HRF_CHECKED enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
                                            bool *has_row, struct hrf_error *err);
-/* Every row that is left, by read() into one item each. On failure, too, *items (NULL at first)
- * holds *n_items (0 at first) to be released, the last of them perhaps in part. */
-HRF_CHECKED enum hrf_status hrf_store_read_rows(
-    struct hrf_store *store, sqlite3_stmt *statement, size_t item_bytes,
-    enum hrf_status (*read)(sqlite3_stmt *statement, void *item, struct hrf_error *err),
-    void **items, size_t *n_items, struct hrf_error *err);
+/* Every row that is left, by read() into one item each, of `table`. On failure, too, *items (NULL
+ * at first) holds *n_items (0 at first) to be released, the last of them perhaps in part. */
+struct hrf_columns; /* columns.h */
+HRF_CHECKED enum hrf_status hrf_store_read_rows(struct hrf_store *store, sqlite3_stmt *statement,
+                                                const char *table, size_t item_bytes,
+                                                void (*read)(struct hrf_columns *row, void *item),
+                                                void **items, size_t *n_items,
+                                                struct hrf_error *err);
 /* The first number of the first row, 0 when there is none. */
 HRF_CHECKED enum hrf_status hrf_store_number(struct hrf_store *store, const char *sql, int64_t *out,
                                              struct hrf_error *err);
 void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text); /* NULL binds NULL */
-/* Heap; NULL for NULL, and then *failed is untouched; it is set when memory ran out. */
-char *hrf_column_text(sqlite3_stmt *statement, int i, bool *failed);
-void hrf_column_copy(sqlite3_stmt *statement, int i, char *out, size_t size);
 
 /* migrate.c: refuses what is not ours or is newer; creates and migrates in write mode. */
 HRF_CHECKED enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err);

@@ -2,8 +2,12 @@
 
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "schema/store/store_private.h"
+#include "schema/record/job.h"
+#include "schema/store/columns.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *hrf_task_kind_name(enum hrf_task_kind kind)
@@ -26,14 +30,27 @@ void hrf_task_rows_release(struct hrf_task_rows *rows)
     *rows = (struct hrf_task_rows){ NULL, 0 };
 }
 
+void hrf_attempt_row_release(struct hrf_attempt_row *row)
+{
+    hrf_free(row->job_id);
+    hrf_free(row->directory);
+    hrf_free(row->task_ids);
+    hrf_free(row->reason);
+    *row = (struct hrf_attempt_row){ .id = 0 };
+}
+
+bool hrf_attempt_has_task(const struct hrf_attempt_row *row, int64_t task_id)
+{
+    for (size_t i = 0; i < row->n_task_ids; i++)
+        if (row->task_ids[i] == task_id)
+            return true;
+    return false;
+}
+
 void hrf_attempt_rows_release(struct hrf_attempt_rows *rows)
 {
-    for (size_t i = 0; i < rows->n_items; i++) {
-        hrf_free(rows->items[i].job_id);
-        hrf_free(rows->items[i].directory);
-        hrf_free(rows->items[i].task_ids);
-        hrf_free(rows->items[i].reason);
-    }
+    for (size_t i = 0; i < rows->n_items; i++)
+        hrf_attempt_row_release(&rows->items[i]);
     hrf_free(rows->items);
     *rows = (struct hrf_attempt_rows){ NULL, 0 };
 }
@@ -49,14 +66,14 @@ void hrf_event_rows_release(struct hrf_event_rows *rows)
 }
 
 /* One statement does the three cases: same place and same key keeps its state unless a result
- * is known; another key starts anew. */
+ * is known, or is known no more; another key starts anew. ?8: there is a result. */
 static const char plan_sql[] =
     "INSERT INTO task(kind, key, slide_id, precision, first_patch, n_patches, state, cached) "
     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, "
-    " CASE WHEN EXISTS(SELECT 1 FROM record WHERE key=?2) THEN 2 ELSE 0 END, "
-    " EXISTS(SELECT 1 FROM record WHERE key=?2)) "
+    " CASE WHEN ?8 THEN 2 ELSE 0 END, ?8) "
     "ON CONFLICT(kind, slide_id, precision, first_patch) DO UPDATE SET "
-    " state=CASE WHEN excluded.state=2 THEN 2 WHEN key=excluded.key THEN state ELSE 0 END, "
+    " state=CASE WHEN excluded.state=2 THEN 2 WHEN key=excluded.key AND state<>2 "
+    "THEN state ELSE 0 END, "
     " n_attempts=CASE WHEN key=excluded.key THEN n_attempts ELSE 0 END, "
     " reason=CASE WHEN key=excluded.key AND excluded.state<>2 THEN reason ELSE NULL END, "
     " cached=CASE WHEN ?7 AND key=excluded.key THEN cached ELSE excluded.cached END, "
@@ -66,6 +83,8 @@ static enum hrf_status plan_one(struct hrf_store *store, const struct hrf_task_r
                                 struct hrf_error *err)
 {
     sqlite3_stmt *s;
+    bool has_result;
+    HRF_TRY(hrf_store_find_result(store, row, &has_result, err));
     HRF_TRY(hrf_store_prepare(store, plan_sql, &s, err));
     sqlite3_bind_int(s, 1, row->kind);
     hrf_bind_text(s, 2, row->key);
@@ -74,6 +93,7 @@ static enum hrf_status plan_one(struct hrf_store *store, const struct hrf_task_r
     sqlite3_bind_int64(s, 5, row->first_patch);
     sqlite3_bind_int64(s, 6, row->n_patches);
     sqlite3_bind_int(s, 7, row->cached);
+    sqlite3_bind_int(s, 8, has_result);
     return hrf_store_finish(store, s, err);
 }
 
@@ -105,24 +125,24 @@ enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
     return HRF_OK;
 }
 
-static enum hrf_status read_task(sqlite3_stmt *s, void *item, struct hrf_error *err)
+static void read_task(struct hrf_columns *row, void *item)
 {
-    bool failed = false;
-    struct hrf_task_row *row = item;
-    *row = (struct hrf_task_row){ .id = sqlite3_column_int64(s, 0),
-                                  .kind = (enum hrf_task_kind)sqlite3_column_int(s, 1),
-                                  .slide_id = sqlite3_column_int64(s, 3),
-                                  .first_patch = sqlite3_column_int64(s, 5),
-                                  .n_patches = sqlite3_column_int64(s, 6),
-                                  .state = (enum hrf_task_state)sqlite3_column_int(s, 7),
-                                  .n_attempts = sqlite3_column_int64(s, 8),
-                                  .cached = sqlite3_column_int(s, 9) != 0,
-                                  .reason = hrf_column_text(s, 10, &failed),
-                                  .time_level = sqlite3_column_int64(s, 11),
-                                  .memory_level = sqlite3_column_int64(s, 12) };
-    hrf_column_copy(s, 2, row->key, sizeof row->key);
-    hrf_column_copy(s, 4, row->precision, sizeof row->precision);
-    return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks") : HRF_OK;
+    struct hrf_task_row *task = item;
+    *task = (struct hrf_task_row){
+        .id = hrf_column_id(row, 0),
+        .kind = (enum hrf_task_kind)hrf_column_enum(row, 1, HRF_N_TASK_KINDS),
+        .slide_id = hrf_column_id(row, 3),
+        .first_patch = hrf_column_count(row, 5),
+        .n_patches = hrf_column_count(row, 6),
+        .state = (enum hrf_task_state)hrf_column_enum(row, 7, HRF_N_TASK_STATES),
+        .n_attempts = hrf_column_count(row, 8),
+        .cached = hrf_column_bool(row, 9),
+        .reason = hrf_column_text(row, 10, false),
+        .time_level = hrf_column_int(row, 11, 0, HRF_TASK_MAX_LEVEL),
+        .memory_level = hrf_column_int(row, 12, 0, HRF_TASK_MAX_LEVEL),
+    };
+    hrf_column_copy(row, 2, task->key, sizeof task->key);
+    hrf_column_copy(row, 4, task->precision, sizeof task->precision);
 }
 
 enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
@@ -136,8 +156,9 @@ enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_row
         " state, n_attempts, cached, reason, time_level, memory_level FROM task ORDER BY kind, "
         "slide_id, precision, first_patch",
         &s, err));
-    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_task,
-                                                       (void **)&rows.items, &rows.n_items, err);
+    const enum hrf_status status = hrf_store_read_rows(store, s, "task", sizeof rows.items[0],
+                                                       read_task, (void **)&rows.items,
+                                                       &rows.n_items, err);
     if (status != HRF_OK)
         hrf_task_rows_release(&rows);
     else
@@ -187,30 +208,14 @@ enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64_t task_id, 
     return hrf_store_finish(store, s, err);
 }
 
-enum hrf_status hrf_store_get_record(struct hrf_store *store, const char *key,
-                                     struct hrf_bytes *out, struct hrf_error *err)
-{
-    HRF_AUTO_STATEMENT s = NULL;
-    bool has_row;
-    HRF_TRY(hrf_store_prepare(store, "SELECT bytes FROM record WHERE key=?", &s, err));
-    hrf_bind_text(s, 1, key);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    if (!has_row)
-        return hrf_error_set(err, HRF_E_USER, "the store has no result for the key %.12s...", key);
-    size_t n = (size_t)sqlite3_column_bytes(s, 0);
-    out->data = hrf_alloc(n);
-    if (out->data == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a record of %zu bytes", n);
-    if (n > 0)
-        memcpy(out->data, sqlite3_column_blob(s, 0), n);
-    out->n_bytes = n;
-    return HRF_OK;
-}
-
 enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attempt_row *row,
                                       struct hrf_error *err)
 {
     sqlite3_stmt *s;
+    HRF_AUTO_RELEASE(hrf_strbuf) ids = HRF_STRBUF_INIT;
+    for (size_t i = 0; i < row->n_task_ids; i++)
+        hrf_strbuf_addf(&ids, "%s%lld", i > 0 ? " " : "", (long long)row->task_ids[i]);
+    HRF_TRY(hrf_strbuf_status(&ids, err));
     HRF_TRY(hrf_store_prepare(
         store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
     if (row->id > 0)
@@ -224,7 +229,7 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     sqlite3_bind_int64(s, 8, (int64_t)row->start_time);
     sqlite3_bind_int64(s, 9, row->submitted_ms);
     sqlite3_bind_int64(s, 10, row->ended_ms);
-    hrf_bind_text(s, 11, row->task_ids);
+    hrf_bind_text(s, 11, ids.text);
     hrf_bind_text(s, 12, row->reason);
     sqlite3_bind_int64(s, 13, row->submission);
     sqlite3_bind_int64(s, 14, row->place);
@@ -234,27 +239,61 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     return HRF_OK;
 }
 
-static enum hrf_status read_attempt(sqlite3_stmt *s, void *item, struct hrf_error *err)
+/* "12 13 14" */
+static void read_ids(struct hrf_columns *row, int i, struct hrf_attempt_row *attempt)
 {
-    bool failed = false;
-    struct hrf_attempt_row *row = item;
-    *row = (struct hrf_attempt_row){
-        .id = sqlite3_column_int64(s, 0),
-        .job_id = hrf_column_text(s, 1, &failed),
-        .attempt = sqlite3_column_int64(s, 2),
-        .directory = hrf_column_text(s, 3, &failed),
-        .kind = (enum hrf_task_kind)sqlite3_column_int(s, 4),
-        .state = (enum hrf_attempt_state)sqlite3_column_int(s, 5),
-        .pid = sqlite3_column_int64(s, 6),
-        .start_time = (uint64_t)sqlite3_column_int64(s, 7),
-        .submitted_ms = sqlite3_column_int64(s, 8),
-        .ended_ms = sqlite3_column_int64(s, 9),
-        .task_ids = hrf_column_text(s, 10, &failed),
-        .reason = hrf_column_text(s, 11, &failed),
-        .submission = sqlite3_column_int64(s, 12),
-        .place = sqlite3_column_int64(s, 13),
+    HRF_AUTO_FREE char *text = hrf_column_text(row, i, true);
+    size_t n = text != NULL && *text != '\0';
+    for (const char *at = text; at != NULL && *at != '\0'; at++)
+        n += *at == ' ';
+    attempt->task_ids = text != NULL ? hrf_alloc_array(n, sizeof attempt->task_ids[0]) : NULL;
+    if (text != NULL && attempt->task_ids == NULL)
+        row->status = hrf_error_set(row->err, HRF_E_NOMEM, "no memory for the attempts");
+    for (const char *at = text; row->status == HRF_OK && attempt->n_task_ids < n;) {
+        char *end;
+        errno = 0;
+        const long long id = strtoll(at, &end, 10);
+        if (errno != 0 || end == at || !isdigit((unsigned char)*at) || id < 1 ||
+            id > HRF_STORE_MAX_COUNT || (*end != ' ' && *end != '\0'))
+            hrf_column_refuse(row, i, "is no list of task ids");
+        else
+            attempt->task_ids[attempt->n_task_ids++] = id;
+        at = end + (*end == ' ');
+    }
+}
+
+/* Of an attempt, below the run directory: it is made, read and fenced by that name. */
+static void read_directory(struct hrf_columns *row, int i, struct hrf_attempt_row *attempt)
+{
+    attempt->directory = hrf_column_text(row, i, true);
+    if (attempt->directory != NULL &&
+        (strncmp(attempt->directory, "jobs/", 5) != 0 ||
+         strchr(attempt->directory + 5, '/') != NULL || attempt->directory[5] == '.' ||
+         attempt->directory[5] == '\0'))
+        hrf_column_refuse(row, i, "is no folder below jobs/");
+}
+
+static void read_attempt(struct hrf_columns *row, void *item)
+{
+    struct hrf_attempt_row *attempt = item;
+    *attempt = (struct hrf_attempt_row){
+        .id = hrf_column_id(row, 0),
+        .job_id = hrf_column_text(row, 1, true),
+        .attempt = hrf_column_id(row, 2),
+        .kind = (enum hrf_task_kind)hrf_column_enum(row, 4, HRF_N_TASK_KINDS),
+        .state = (enum hrf_attempt_state)hrf_column_enum(row, 5, HRF_N_ATTEMPT_STATES),
+        .pid = hrf_column_int(row, 6, 0, UINT32_MAX), /* a Slurm job's number may be so high */
+        .start_time = (uint64_t)hrf_column_int(row, 7, INT64_MIN, INT64_MAX),
+        .submitted_ms = hrf_column_ms(row, 8),
+        .ended_ms = hrf_column_ms(row, 9),
+        .reason = hrf_column_text(row, 11, false),
+        .submission = hrf_column_count(row, 12),
+        .place = hrf_column_count(row, 13),
     };
-    return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the attempts") : HRF_OK;
+    read_directory(row, 3, attempt);
+    read_ids(row, 10, attempt);
+    if (attempt->job_id != NULL && !hrf_job_id_is_good(attempt->job_id))
+        hrf_column_refuse(row, 1, "is no name of a job");
 }
 
 enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
@@ -266,8 +305,9 @@ enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
                               only_open ? "SELECT * FROM attempt WHERE state<>2 ORDER BY id"
                                         : "SELECT * FROM attempt ORDER BY id",
                               &s, err));
-    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_attempt,
-                                                       (void **)&rows.items, &rows.n_items, err);
+    const enum hrf_status status = hrf_store_read_rows(store, s, "attempt", sizeof rows.items[0],
+                                                       read_attempt, (void **)&rows.items,
+                                                       &rows.n_items, err);
     if (status != HRF_OK)
         hrf_attempt_rows_release(&rows);
     else
@@ -277,10 +317,16 @@ enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
 
 enum hrf_status hrf_store_last_job(struct hrf_store *store, int64_t *out, struct hrf_error *err)
 {
-    return hrf_store_number(store,
-                            "SELECT coalesce(max(CAST(substr(job_id, instr(job_id, '-') + 1) "
-                            "AS INTEGER)), 0) FROM attempt",
-                            out, err);
+    HRF_TRY(hrf_store_number(store,
+                             "SELECT coalesce(max(CAST(substr(job_id, instr(job_id, '-') + 1) "
+                             "AS INTEGER)), 0) FROM attempt",
+                             out, err));
+    return *out >= 0 && *out <= HRF_STORE_MAX_COUNT
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER,
+                               "'%s' is damaged: it has a job of the number %lld; move it away to "
+                               "start afresh",
+                               store->path, (long long)*out);
 }
 
 enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject, const char *text,
@@ -295,14 +341,12 @@ enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject
     return hrf_store_finish(store, s, err);
 }
 
-static enum hrf_status read_event(sqlite3_stmt *s, void *item, struct hrf_error *err)
+static void read_event(struct hrf_columns *row, void *item)
 {
-    bool failed = false;
-    struct hrf_event_row *row = item;
-    *row = (struct hrf_event_row){ .at_ms = sqlite3_column_int64(s, 0),
-                                   .subject = hrf_column_text(s, 1, &failed),
-                                   .text = hrf_column_text(s, 2, &failed) };
-    return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for the events") : HRF_OK;
+    struct hrf_event_row *event = item;
+    *event = (struct hrf_event_row){ .at_ms = hrf_column_ms(row, 0),
+                                     .subject = hrf_column_text(row, 1, true),
+                                     .text = hrf_column_text(row, 2, true) };
 }
 
 enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
@@ -315,8 +359,9 @@ enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subjec
                               "NULL ORDER BY id",
                               &s, err));
     hrf_bind_text(s, 1, subject);
-    const enum hrf_status status = hrf_store_read_rows(store, s, sizeof rows.items[0], read_event,
-                                                       (void **)&rows.items, &rows.n_items, err);
+    const enum hrf_status status = hrf_store_read_rows(store, s, "event", sizeof rows.items[0],
+                                                       read_event, (void **)&rows.items,
+                                                       &rows.n_items, err);
     if (status != HRF_OK)
         hrf_event_rows_release(&rows);
     else

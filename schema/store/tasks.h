@@ -19,6 +19,7 @@ enum hrf_task_state {
     HRF_TASK_FINISHED, /* its result is in the store */
     HRF_TASK_BROKEN    /* failed for good in this run; `reason` says why */
 };
+enum { HRF_N_TASK_STATES = 4, HRF_TASK_MAX_LEVEL = 1000 };
 const char *hrf_task_state_name(enum hrf_task_state state);
 
 struct hrf_task_row {
@@ -40,10 +41,12 @@ struct hrf_task_rows {
 };
 void hrf_task_rows_release(struct hrf_task_rows *rows);
 
-/* Makes the tasks of (slide, kind) exactly the given ones. A task with a known result is
- * FINISHED and cached at once; one that was planned before with the same key keeps its state.
- * `rows` need kind, key, slide_id, precision, first_patch and n_patches; `cached` true: planned
- * again within one run, so that a task which that run did itself is not called cached. */
+/* Makes the tasks of (slide, kind) exactly the given ones. A task with a known result that passes
+ * its check (hrf_store_get_record) is FINISHED and cached at once; a result that does not pass is
+ * forgotten, and hrf_store_take_dropped() tells of it; one that was planned before with the same
+ * key keeps its state. `rows` need kind, key, slide_id, precision, first_patch and n_patches;
+ * `cached` true: planned again within one run, so that a task which that run did itself is not
+ * called cached. */
 HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
                                                  enum hrf_task_kind kind,
                                                  const struct hrf_task_row *rows, size_t n_rows,
@@ -72,15 +75,33 @@ HRF_CHECKED enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64
                                                   const char *key, const void *record,
                                                   size_t n_bytes, bool *is_new,
                                                   struct hrf_error *err);
-/* The result kept by a key; HRF_E_USER when there is none. Heap. */
-HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, const char *key,
+/* What the record of a slide's task says of itself: by its key and the slide's row. The tile plan
+ * is that of slide->tile_plan_hash, "" for calibrate tasks, whose plan is a sample of it. */
+HRF_CHECKED enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide,
+                                             enum hrf_task_kind kind, const char *key,
+                                             struct hrf_record_identity *out,
+                                             struct hrf_error *err);
+/* The kind of record that answers such a task. */
+const char *hrf_task_record_kind(enum hrf_task_kind kind);
+/* The result kept by the key expected->task. HRF_E_AGAIN when there is none; HRF_E_USER when it is
+ * damaged or not what is expected. Heap. */
+HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind kind,
+                                                 const struct hrf_record_identity *expected,
                                                  struct hrf_bytes *out, struct hrf_error *err);
+/* Whether a task has a good result. A bad one is forgotten. */
+HRF_CHECKED enum hrf_status hrf_store_find_result(struct hrf_store *store,
+                                                  const struct hrf_task_row *task, bool *found,
+                                                  struct hrf_error *err);
+/* The results that were forgotten since the last call, a line each ("slide: why"); heap, NULL when
+ * there are none. The store has an event for each. */
+char *hrf_store_take_dropped(struct hrf_store *store);
 
 enum hrf_attempt_state {
     HRF_ATTEMPT_INTENT, /* written before the job is started */
     HRF_ATTEMPT_LIVE,
     HRF_ATTEMPT_ENDED
 };
+enum { HRF_N_ATTEMPT_STATES = 3 };
 struct hrf_attempt_row {
     int64_t id;
     char *job_id;    /* "infer-0003" */
@@ -92,14 +113,17 @@ struct hrf_attempt_row {
     uint64_t start_time;       /* local: of the process, hrf_process_start_time() */
     int64_t submission, place; /* the submission's number in the run, and the place in it */
     int64_t submitted_ms, ended_ms; /* wall */
-    char *task_ids;                 /* "12 13 14" */
-    char *reason;                   /* how it ended; NULL = well, or not yet */
+    int64_t *task_ids;              /* heap */
+    size_t n_task_ids;
+    char *reason; /* how it ended; NULL = well, or not yet */
 };
 struct hrf_attempt_rows {
     struct hrf_attempt_row *items;
     size_t n_items;
 };
+void hrf_attempt_row_release(struct hrf_attempt_row *row);
 void hrf_attempt_rows_release(struct hrf_attempt_rows *rows);
+bool hrf_attempt_has_task(const struct hrf_attempt_row *row, int64_t task_id);
 /* Inserts (row->id 0, then set) or updates. */
 HRF_CHECKED enum hrf_status
 hrf_store_put_attempt(struct hrf_store *store, struct hrf_attempt_row *row, struct hrf_error *err);

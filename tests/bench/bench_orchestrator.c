@@ -74,6 +74,7 @@ static enum hrf_status put_plan(struct bench *b, struct hrf_slide_row *slide, in
     for (int32_t i = 0; i < SHARDS_PER_SLIDE; i++)
         patches[i] = (struct hrf_patch){ 256 * i, (int32_t)slide->id };
     HRF_TRY(hrf_tile_plan_seal(&plan, err));
+    HRF_TRY(hrf_slide_expect(slide, HRF_TASK_TILE, key, &plan.identity, err));
     HRF_TRY(hrf_tile_plan_encode(&plan, &bytes, err));
     enum hrf_status status = hrf_store_finish_task(b->run.store, task_id, key, bytes.data,
                                                    bytes.n_bytes, &is_new, err);
@@ -145,14 +146,15 @@ static enum hrf_status make_jobs(struct bench *b, struct hrf_error *err)
                                        .place = k % 1000 };
         row.job_id = hrf_format("infer-%04lld", (long long)k);
         row.directory = hrf_format("jobs/infer-%04lld.a1", (long long)k);
-        row.task_ids = hrf_format("%lld", (long long)t->id);
+        row.task_ids = hrf_alloc_array(1, sizeof row.task_ids[0]);
+        if (row.task_ids == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory");
+        row.task_ids[row.n_task_ids++] = t->id;
         HRF_AUTO_FREE char *path = hrf_path_join(b->directory, row.directory);
         HRF_TRY(hrf_path_make_directories(path, err));
         HRF_TRY(hrf_store_set_task(b->run.store, t->id, HRF_TASK_RUNNING, 0, NULL, err));
         HRF_TRY(hrf_store_put_attempt(b->run.store, &row, err));
-        hrf_free(row.job_id);
-        hrf_free(row.directory);
-        hrf_free(row.task_ids);
+        hrf_attempt_row_release(&row);
         k++;
     }
     return hrf_store_commit(b->run.store, err);

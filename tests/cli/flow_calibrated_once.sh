@@ -30,6 +30,19 @@ case $(observed a),$(observed b) in
 esac
 diff -r "$scratch/a/results" "$scratch/b/results" || fail "the two gave other results"
 
+# A store that is damaged, wholly or in one record, is told, kept, and made again.
+cache=$XDG_CACHE_HOME/hires-flow
+echo "no database" >"$cache/calibrations.db"
+expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c"
+expect_text "the store of calibrations was damaged: it is kept as '$cache/calibrations.db.damaged-"
+expect_text "calibrated:"
+grep -qx "no database" "$cache"/calibrations.db.damaged-* || fail "the damaged file was not kept"
+[ "$(kept calibration)" = 1 ] || fail "$(kept calibration) calibrations after a damaged file, not 1"
+sqlite3 "$cache/calibrations.db" "UPDATE calibration SET record=replace(record, '\"low\":-', '\"low\":-1')"
+expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c"
+expect_text "it is dropped and made again"
+diff -r "$scratch/a/results" "$scratch/b/results" || fail "the two gave other results"
+
 # A copy of the model under another name is the same model; another cohort folder of the same slides too.
 cp "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/copy.onnx"
 cp -r "$scratch/cohort" "$scratch/cohort2"

@@ -19,12 +19,12 @@ static void try_both(const void *data, size_t size)
     struct hrf_scores *scores = NULL;
     struct hrf_bytes again = { NULL, 0 };
     struct hrf_error err;
-    if (hrf_tile_plan_decode(data, size, "fuzz", &plan, &err) == HRF_OK) {
+    if (hrf_tile_plan_decode(data, size, NULL, "fuzz", &plan, &err) == HRF_OK) {
         if (hrf_tile_plan_encode(plan, &again, &err) == HRF_OK)
             hrf_bytes_release(&again);
         hrf_tile_plan_destroy(plan);
     }
-    if (hrf_scores_decode(data, size, "fuzz", &scores, &err) == HRF_OK) {
+    if (hrf_scores_decode(data, size, NULL, "fuzz", &scores, &err) == HRF_OK) {
         if (hrf_scores_encode(scores, &again, &err) == HRF_OK)
             hrf_bytes_release(&again);
         hrf_scores_destroy(scores);

@@ -17,4 +17,10 @@ ban 'strtok|localtime|gmtime|asctime|ctime|strerror' 'the reentrant forms'
 ban 'system|popen|mktemp|tmpnam' 'base/process.h from argv; mkstemp, hrf_file_temporary'
 ban 'rand|srand|random|drand48' 'base/random.h: seeded, the same on every machine'
 ban 'abort|exit' 'a status: libraries never end the process'
+found=$(git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '^schema/store/columns.c$\|^tests/' |
+    xargs grep -nE 'sqlite3_column_(int|int64|double|text|blob|bytes|value) ?\(')
+if [ -n "$found" ]; then
+    printf '%s\n  -> %s\n' "$found" 'schema/store/columns.h: values of a store are checked where they are read'
+    bad=1
+fi
 exit $bad

@@ -28,8 +28,10 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     hrf_crash_point("tile.task.begin");
     enum hrf_status status = hrf_tile_slide(task->slide_path, &spec->tiler, task->mpp_override,
                                             task->mpp_fallback, &plan, &cause);
-    if (status == HRF_OK)
+    if (status == HRF_OK) {
+        plan->identity = task->identity;
         status = hrf_tile_plan_encode(plan, &record, &cause);
+    }
     if (status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
         hrf_log_error("tiler", "%s: %s", name != NULL ? name : task->id, cause.text);
@@ -41,7 +43,7 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     }
     outcome.seconds = hrf_clock_seconds() - start;
     hrf_crash_point("tile.task.before_commit");
-    status = hrf_task_commit(directory, task->id, record.data, record.n_bytes, &outcome, err);
+    status = hrf_task_commit(directory, task, record.data, record.n_bytes, &outcome, err);
     hrf_crash_point("tile.task.after_commit");
     hrf_bytes_release(&record);
     hrf_task_status_release(&outcome);

@@ -98,7 +98,7 @@ static void poll_nothing(struct hrf_executor *executor, bool *is_new)
 
 static bool is_there(const struct hrf_job_handle *handle)
 {
-    if (handle->id <= 0)
+    if (handle->id <= 0 || handle->id > INT32_MAX) /* no process number */
         return false;
     waitpid((pid_t)handle->id, NULL, WNOHANG); /* reaps it when it is our child */
     uint64_t now = hrf_process_start_time((pid_t)handle->id);

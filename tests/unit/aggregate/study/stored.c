@@ -65,6 +65,19 @@ static void set_key(struct hrf_task_row *row, const char *what, int64_t slide, i
     snprintf(row->key, sizeof row->key, "%s-%lld-%lld", what, (long long)slide, (long long)first);
 }
 
+/* What the task's record is to say of itself. */
+static struct hrf_record_identity identity_of(struct hrf_store *store,
+                                              const struct hrf_task_row *row)
+{
+    struct hrf_record_identity identity = { .task = "" };
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { 0 };
+    MUST(hrf_store_get_slides(store, &slides, err));
+    for (size_t i = 0; i < slides.n_items; i++)
+        if (slides.items[i].id == row->slide_id)
+            MUST(hrf_slide_expect(&slides.items[i], row->kind, row->key, &identity, err));
+    return identity;
+}
+
 void stored_put_plan_at(struct stored *stored, int64_t slide, int64_t n_patches, int32_t first,
                         int64_t size)
 {
@@ -90,9 +103,10 @@ void stored_put_plan_at(struct stored *stored, int64_t slide, int64_t n_patches,
         plan->patches[i] = (struct hrf_patch){ 0, first + 256 * i };
     MUST(hrf_tile_plan_seal(plan, err));
     struct hrf_bytes record = { 0 };
-    MUST(hrf_tile_plan_encode(plan, &record, err));
     struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide };
     set_key(&row, "tile", slide, 0);
+    plan->identity = identity_of(stored->store, &row);
+    MUST(hrf_tile_plan_encode(plan, &record, err));
     put_result(stored->store, &row, 1, &record);
     MUST(hrf_store_set_slide_tiling(stored->store, slide, plan->hash, err));
     hrf_bytes_release(&record);
@@ -104,12 +118,11 @@ void stored_put_plan(struct stored *stored, int64_t slide, int64_t n_patches)
     stored_put_plan_at(stored, slide, n_patches, 0, 256);
 }
 
-static struct hrf_bytes make_shard(const struct hrf_task_row *row, const char *plan_hash,
+static struct hrf_bytes make_shard(struct hrf_store *store, const struct hrf_task_row *row,
                                    const float *tumor)
 {
     struct hrf_scores *scores = hrf_calloc(1, sizeof *scores);
-    scores->task_key = hrf_strdup(row->key);
-    scores->tile_plan = hrf_strdup(plan_hash);
+    scores->identity = identity_of(store, row);
     scores->precision = hrf_strdup(row->precision);
     scores->device = hrf_strdup("cpu");
     scores->host = hrf_strdup("node");
@@ -134,8 +147,6 @@ static struct hrf_bytes make_shard(const struct hrf_task_row *row, const char *p
 void stored_put_scores(struct stored *stored, int64_t slide, const float fp32[3],
                        const float int8[3])
 {
-    struct hrf_tile_plan *plan = NULL;
-    MUST(hrf_store_get_tile_plan(stored->store, slide, &plan, err));
     struct hrf_task_row rows[4];
     struct hrf_bytes records[4];
     for (size_t i = 0; i < 4; i++) {
@@ -146,10 +157,10 @@ void stored_put_scores(struct stored *stored, int64_t slide, const float fp32[3]
                                          .n_patches = second ? 1 : 2 };
         snprintf(rows[i].precision, sizeof rows[i].precision, "%s", precisions[i / 2]);
         set_key(&rows[i], precisions[i / 2], slide, rows[i].first_patch);
-        records[i] = make_shard(&rows[i], plan->hash, (i < 2 ? fp32 : int8) + rows[i].first_patch);
+        records[i] = make_shard(stored->store, &rows[i],
+                                (i < 2 ? fp32 : int8) + rows[i].first_patch);
     }
     put_result(stored->store, rows, 4, records);
     for (size_t i = 0; i < 4; i++)
         hrf_bytes_release(&records[i]);
-    hrf_tile_plan_destroy(plan);
 }

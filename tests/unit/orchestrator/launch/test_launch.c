@@ -34,9 +34,11 @@ static void prepare(const char *script)
     static char run_id[] = "r", job[] = "infer-0001", text[] = "x", id[2][8] = { "t0000", "t0001" };
     struct hrf_job_task tasks[2];
     for (int i = 0; i < 2; i++)
-        tasks[i] = (struct hrf_job_task){
-            .id = id[i], .key = text, .slide_name = text, .slide_path = text, .tile_plan = text
-        };
+        tasks[i] = (struct hrf_job_task){ .id = id[i],
+                                          .identity = { .task = "x" },
+                                          .slide_name = text,
+                                          .slide_path = text,
+                                          .tile_plan = text };
     struct hrf_job_spec spec = { .run_id = run_id,
                                  .job_id = job,
                                  .attempt = 2,

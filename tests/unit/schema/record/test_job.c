@@ -29,11 +29,11 @@ enum { N_ODD = sizeof odd_names / sizeof odd_names[0] };
 static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids[N_ODD][16])
 {
     static char model[] = "/m/\xE9.onnx", sha[] = "abc", precision[] = "fp32", device[] = "cpu";
-    static char key[] = "k", plan[] = "/p";
+    static char plan[] = "/p";
     for (int i = 0; i < N_ODD; i++) {
         snprintf(ids[i], sizeof ids[i], "t%04d", i);
         tasks[i] = (struct hrf_job_task){ .id = ids[i],
-                                          .key = key,
+                                          .identity = { "k", "fingerprint", "plan" },
                                           .slide_name = odd_names[i],
                                           .slide_path = odd_names[N_ODD - 1 - i],
                                           .mpp_override = 0.1 + 0.2,
@@ -90,10 +90,12 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
 static void a_tile_spec_comes_back(void **state)
 {
     (void)state;
-    char mode[] = "patch", method[] = "otsu", id[] = "t0001", key[] = "k", name[] = "s";
-    struct hrf_job_task task = {
-        .id = id, .key = key, .slide_name = name, .slide_path = name, .mpp_fallback = 0.25
-    };
+    char mode[] = "patch", method[] = "otsu", id[] = "t0001", name[] = "s";
+    struct hrf_job_task task = { .id = id,
+                                 .identity = { .task = "k" },
+                                 .slide_name = name,
+                                 .slide_path = name,
+                                 .mpp_fallback = 0.25 };
     struct hrf_job_spec spec = { .run_id = run_id,
                                  .job_id = job_id,
                                  .attempt = 1,
@@ -186,18 +188,21 @@ static void a_committed_task_is_collected(void **state)
 {
     (void)state;
     static const char record[] = "some\0bytes";
+    char id[] = "t0001";
+    const struct hrf_job_task task = { .id = id, .identity = { "key", "slide", "plan" } };
     struct hrf_task_status status = { .outcome = HRF_TASK_DONE, .seconds = 1.5 }, back;
     char *bytes = NULL;
     size_t n = 0;
     struct hrf_error err;
     assert_int_equal(hrf_task_collect(directory, "t0001", &back, &bytes, &n, &err), HRF_E_AGAIN);
     assert_string_equal(err.text, "task t0001 has not ended");
-    assert_int_equal(hrf_task_commit(directory, "t0001", record, sizeof record, &status, NULL),
+    assert_int_equal(hrf_task_commit(directory, &task, record, sizeof record, &status, NULL),
                      HRF_OK);
     assert_int_equal(hrf_task_collect(directory, "t0001", &back, &bytes, &n, NULL), HRF_OK);
     assert_int_equal(back.outcome, HRF_TASK_DONE);
     assert_int_equal(back.record_bytes, sizeof record);
     assert_string_equal(back.record_sha256, status.record_sha256);
+    assert_string_equal(back.task_key, "key");
     assert_true(back.seconds == 1.5 && back.reason == NULL);
     assert_int_equal(n, sizeof record);
     assert_memory_equal(bytes, record, sizeof record);
@@ -208,6 +213,8 @@ static void a_committed_task_is_collected(void **state)
 static void a_failed_task_keeps_its_reason_whatever_it_holds(void **state)
 {
     (void)state;
+    char id[] = "t2";
+    const struct hrf_job_task task = { .id = id, .identity = { .task = "key" } };
     char reason[] = "cannot read 'a\nb\xFF.svs': \"TIFF\" error";
     struct hrf_task_status status = { .outcome = HRF_TASK_FAILED,
                                       .retryable = true,
@@ -215,7 +222,7 @@ static void a_failed_task_keeps_its_reason_whatever_it_holds(void **state)
                            back;
     char *bytes = NULL;
     size_t n = 1;
-    assert_int_equal(hrf_task_commit(directory, "t2", NULL, 0, &status, NULL), HRF_OK);
+    assert_int_equal(hrf_task_commit(directory, &task, NULL, 0, &status, NULL), HRF_OK);
     assert_int_equal(hrf_task_collect(directory, "t2", &back, &bytes, &n, NULL), HRF_OK);
     assert_int_equal(back.outcome, HRF_TASK_FAILED);
     assert_true(back.retryable);
@@ -228,11 +235,13 @@ static void a_failed_task_keeps_its_reason_whatever_it_holds(void **state)
 static void a_record_that_is_not_the_committed_one_is_refused(void **state)
 {
     (void)state;
+    char id[] = "t3";
+    const struct hrf_job_task task = { .id = id, .identity = { .task = "key" } };
     struct hrf_task_status status = { .outcome = HRF_TASK_DONE }, back;
     char *bytes = NULL;
     size_t n = 0;
     struct hrf_error err;
-    assert_int_equal(hrf_task_commit(directory, "t3", "abc", 3, &status, NULL), HRF_OK);
+    assert_int_equal(hrf_task_commit(directory, &task, "abc", 3, &status, NULL), HRF_OK);
     write_text("t3.rec", "abd");
     assert_int_equal(hrf_task_collect(directory, "t3", &back, &bytes, &n, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "t3.rec' is not what its status names (3 bytes, "));
@@ -247,13 +256,15 @@ static void a_record_that_is_not_the_committed_one_is_refused(void **state)
 static void a_revoked_attempt_commits_nothing(void **state)
 {
     (void)state;
+    char id[] = "t4";
+    const struct hrf_job_task task = { .id = id, .identity = { .task = "key" } };
     struct hrf_task_status status = { .outcome = HRF_TASK_DONE };
     struct hrf_error err;
     assert_false(hrf_fence_is_set(directory));
     assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
     assert_int_equal(hrf_fence_set(directory, NULL), HRF_OK);
     assert_true(hrf_fence_is_set(directory));
-    assert_int_equal(hrf_task_commit(directory, "t4", "abc", 3, &status, &err), HRF_E_AGAIN);
+    assert_int_equal(hrf_task_commit(directory, &task, "abc", 3, &status, &err), HRF_E_AGAIN);
     assert_non_null(strstr(err.text, "this attempt was given up"));
     assert_false(hrf_path_exists(file("t4.json")));
     assert_int_equal(unlink(file(HRF_FENCE_NAME)), 0);

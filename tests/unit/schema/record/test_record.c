@@ -74,7 +74,8 @@ static void a_tile_plan_comes_back_as_it_was(void **state)
     struct hrf_bytes bytes = encoded_plan();
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_tile_plan_seal(&plan, &err), HRF_OK);
-    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "p", &back, &err), HRF_OK);
+    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, NULL, "p", &back, &err),
+                     HRF_OK);
     assert_string_equal(back->slide_path, odd_name);
     assert_string_equal(back->vendor, "aperio");
     assert_string_equal(back->quickhash, "");
@@ -108,7 +109,8 @@ static void a_plan_without_patches_pictures_or_warning_comes_back(void **state)
     plan.thumbnail_png = plan.mask_png = (struct hrf_bytes){ NULL, 0 };
     assert_int_equal(hrf_tile_plan_seal(&plan, NULL), HRF_OK);
     assert_int_equal(hrf_tile_plan_encode(&plan, &bytes, NULL), HRF_OK);
-    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "p", &back, NULL), HRF_OK);
+    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, NULL, "p", &back, NULL),
+                     HRF_OK);
     assert_null(back->warning);
     assert_int_equal(back->n_patches, 0);
     assert_int_equal(back->thumbnail_png.n_bytes, 0);
@@ -140,11 +142,10 @@ static void the_hash_names_the_tiling_and_nothing_else(void **state)
 
 static struct hrf_scores example_scores(float probabilities[6])
 {
-    static char key[] = "k", plan[] = "p", precision[] = "fp32", device[] = "cpu", host[] = "n1";
+    static char precision[] = "fp32", device[] = "cpu", host[] = "n1";
     for (int i = 0; i < 6; i++)
         probabilities[i] = 1.0f / (float)(i + 3);
-    return (struct hrf_scores){ .task_key = key,
-                                .tile_plan = plan,
+    return (struct hrf_scores){ .identity = { "k", "s", "p" },
                                 .precision = precision,
                                 .device = device,
                                 .host = host,
@@ -172,8 +173,8 @@ static void scores_come_back_as_they_were(void **state)
     struct hrf_scores scores = example_scores(probabilities), *back = NULL;
     struct hrf_bytes bytes = { NULL, 0 };
     assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
-    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
-    assert_string_equal(back->task_key, "k");
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "s", &back, NULL), HRF_OK);
+    assert_memory_equal(&back->identity, &scores.identity, sizeof scores.identity);
     assert_string_equal(back->host, "n1");
     assert_int_equal(back->first_patch, 20000);
     assert_int_equal(back->n_patches, 3);
@@ -208,7 +209,7 @@ static void energy_that_was_not_measured_stays_unmeasured(void **state)
     scores.energy_joules = scores.gpu_energy_joules = scores.timing.copy = NAN;
     scores.hardware = (struct hrf_hardware){ .model = "" };
     assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
-    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "s", &back, NULL), HRF_OK);
     assert_true(isnan(back->energy_joules) && isnan(back->gpu_energy_joules));
     assert_true(isnan(back->timing.copy) && back->timing.kernels == 6);
     assert_string_equal(back->hardware.model, "");
@@ -225,7 +226,7 @@ static void a_class_map_comes_back_and_a_false_one_is_refused(void **state)
     struct hrf_error err = { .status = HRF_OK };
     scores.class_map = (struct hrf_class_map){ 1, 2, 3, values };
     assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
-    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "s", &back, NULL), HRF_OK);
     assert_int_equal(back->class_map.class_index, 1);
     assert_int_equal(back->class_map.rows, 2);
     assert_int_equal(back->class_map.columns, 3);
@@ -234,7 +235,8 @@ static void a_class_map_comes_back_and_a_false_one_is_refused(void **state)
     hrf_bytes_release(&bytes);
     scores.class_map.class_index = 2;
     assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
-    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, "s", &back, &err), HRF_E_USER);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "s", &back, &err),
+                     HRF_E_USER);
     assert_string_equal(err.text, "s: it claims a class map of 2 x 3 for class 2");
     hrf_bytes_release(&bytes);
 }
@@ -246,7 +248,8 @@ static void a_record_that_was_cut_anywhere_is_refused(void **state)
     for (size_t n = 0; n < bytes.n_bytes; n++) {
         struct hrf_tile_plan *back = NULL;
         struct hrf_error err = { .status = HRF_OK };
-        assert_int_equal(hrf_tile_plan_decode(bytes.data, n, "x.rec", &back, &err), HRF_E_USER);
+        assert_int_equal(hrf_tile_plan_decode(bytes.data, n, NULL, "x.rec", &back, &err),
+                         HRF_E_USER);
         assert_null(back);
         assert_non_null(strstr(err.text, "x.rec: damaged record: "));
     }
@@ -260,12 +263,70 @@ static void a_record_with_any_bit_changed_is_refused(void **state)
     for (size_t bit = 0; bit < 8 * bytes.n_bytes; bit++) {
         struct hrf_tile_plan *back = NULL;
         bytes.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x", &back, NULL),
+        assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, NULL, "x", &back, NULL),
                          HRF_E_USER);
         assert_null(back);
         bytes.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     hrf_bytes_release(&bytes);
+}
+
+static void a_record_of_another_task_slide_or_plan_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hrf_record_identity expected;
+        const char *text;
+    } cases[] = {
+        { { "k", "s", "p" }, NULL },
+        { { "", "s", "p" }, NULL },
+        { { "k", "", "" }, NULL },
+        { { "kk", "s", "p" }, "x: it is the record of another task (k..., expected kk...)" },
+        { { "k", "t", "p" }, "x: it is the record of another slide (s..., expected t...)" },
+        { { "k", "s", "q" }, "x: it is the record of another tile plan (p..., expected q...)" },
+    };
+    float probabilities[6];
+    struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+    struct hrf_bytes bytes = { NULL, 0 };
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_error err = { .text = "" };
+        const enum hrf_status status = hrf_scores_decode(bytes.data, bytes.n_bytes,
+                                                         &cases[i].expected, "x", &back, &err);
+        assert_int_equal(status, cases[i].text != NULL ? HRF_E_USER : HRF_OK);
+        if (cases[i].text != NULL)
+            assert_string_equal(err.text, cases[i].text);
+        else
+            hrf_scores_destroy(back);
+        assert_int_equal(hrf_record_check(bytes.data, bytes.n_bytes, HRF_SCORES_KIND,
+                                          &cases[i].expected, "x", NULL),
+                         status);
+    }
+    hrf_bytes_release(&bytes);
+}
+
+/* The records of the corpus are of version 1: scores name task and plan, a tile plan only itself.
+ */
+static void a_record_of_version_1_passes_by_what_it_says(void **state)
+{
+    (void)state;
+    const char *source = getenv("HRF_SOURCE_DIR");
+    HRF_AUTO_FREE char *path = hrf_format("%s/tests/fuzz/corpus/record/tile_plan.rec",
+                                          source != NULL ? source : ".");
+    HRF_AUTO_FREE char *bytes = NULL;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    size_t n = 0;
+    struct hrf_record_identity expected = { "key", "fingerprint", "" };
+    struct hrf_error err = { .text = "" };
+    assert_int_equal(hrf_file_read(path, 1 << 20, &bytes, &n, NULL), HRF_OK);
+    assert_int_equal(hrf_tile_plan_decode(bytes, n, &expected, "x", &plan, &err), HRF_E_USER);
+    assert_string_equal(err.text, "x: it does not say which task it answers (an earlier hires-flow "
+                                  "wrote it)");
+    assert_int_equal(hrf_tile_plan_decode(bytes, n, NULL, "x", &plan, NULL), HRF_OK);
+    memcpy(expected.plan, plan->hash, sizeof expected.plan);
+    hrf_tile_plan_destroy(plan);
+    plan = NULL;
+    assert_int_equal(hrf_tile_plan_decode(bytes, n, &expected, "x", &plan, &err), HRF_OK);
 }
 
 /* A container with a right checksum whose header lies. */
@@ -277,12 +338,15 @@ static enum hrf_status decode_text(const char *kind, int64_t version, const char
     const struct hrf_section sections[] = { { "patches", zeros, n_patch_bytes },
                                             { "thumbnail.png", zeros, 1 },
                                             { "mask.png", zeros, 1 } };
+    const struct hrf_record_identity identity = { "", "", "" };
     struct hrf_bytes bytes = { NULL, 0 };
     struct hrf_tile_plan *back = NULL;
     assert_non_null(value);
-    assert_int_equal(hrf_container_encode(kind, version, value, sections, 3, &bytes, NULL), HRF_OK);
+    assert_int_equal(
+        hrf_container_encode(kind, version, &identity, value, sections, 3, &bytes, NULL), HRF_OK);
     json_decref(value);
-    enum hrf_status status = hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x.rec", &back, err);
+    enum hrf_status status = hrf_tile_plan_decode(bytes.data, bytes.n_bytes, NULL, "x.rec", &back,
+                                                  err);
     hrf_bytes_release(&bytes);
     hrf_tile_plan_destroy(back);
     return status;
@@ -327,7 +391,7 @@ static void a_header_that_lies_is_named(void **state)
           "x.rec: 'slide_path' is not base 16", 1, 16 },
         { "tile-plan", HEADER("2", "2", "\"s\"", "abc"), "x.rec: 'hash' is not a SHA-256", 1, 16 },
         { "tile-plan", HEADER("2", "2", "\"s\"", HASH64),
-          "x.rec: written by a newer hires-flow (tile-plan version 2, this one reads up to 1)", 2,
+          "x.rec: written by a newer hires-flow (tile-plan version 3, this one reads up to 2)", 3,
           16 },
         { "scores", HEADER("2", "2", "\"s\"", HASH64),
           "x.rec: a scores record where a tile-plan record is expected", 1, 16 },
@@ -348,7 +412,7 @@ static void a_newer_form_of_records_is_refused_by_a_sentence(void **state)
     struct hrf_tile_plan *back = NULL;
     struct hrf_error err = { .status = HRF_OK };
     bytes.data[8] = 7;
-    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x.rec", &back, &err),
+    assert_int_equal(hrf_tile_plan_decode(bytes.data, bytes.n_bytes, NULL, "x.rec", &back, &err),
                      HRF_E_USER);
     assert_string_equal(err.text, "x.rec: written by a newer hires-flow (record form 7, this one "
                                   "reads up to 1)");
@@ -366,7 +430,7 @@ static void running_out_of_memory_anywhere_is_told(void **state)
     enum hrf_status status;
     do {
         hrf_alloc_fail_after(++n);
-        status = hrf_tile_plan_decode(bytes.data, bytes.n_bytes, "x", &back, NULL);
+        status = hrf_tile_plan_decode(bytes.data, bytes.n_bytes, NULL, "x", &back, NULL);
         assert_true(status == HRF_OK || (status == HRF_E_NOMEM && back == NULL));
     } while (status != HRF_OK);
     assert_true(n > 5);
@@ -393,7 +457,7 @@ static void scores_survive_running_out_of_memory_too(void **state)
     enum hrf_status status = HRF_E_NOMEM;
     for (int64_t n = 1; status != HRF_OK; n++) {
         hrf_alloc_fail_after(n);
-        status = hrf_scores_decode(bytes.data, bytes.n_bytes, "x", &back, NULL);
+        status = hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "x", &back, NULL);
         assert_true(status == HRF_OK || (status == HRF_E_NOMEM && back == NULL));
     }
     hrf_alloc_fail_after(0);
@@ -412,6 +476,8 @@ int main(void)
         cmocka_unit_test(a_class_map_comes_back_and_a_false_one_is_refused),
         cmocka_unit_test(a_record_that_was_cut_anywhere_is_refused),
         cmocka_unit_test(a_record_with_any_bit_changed_is_refused),
+        cmocka_unit_test(a_record_of_another_task_slide_or_plan_is_refused),
+        cmocka_unit_test(a_record_of_version_1_passes_by_what_it_says),
         cmocka_unit_test(a_header_that_lies_is_named),
         cmocka_unit_test(a_newer_form_of_records_is_refused_by_a_sentence),
         cmocka_unit_test(running_out_of_memory_anywhere_is_told),

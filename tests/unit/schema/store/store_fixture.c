@@ -51,6 +51,17 @@ struct hrf_task_row fixture_task(enum hrf_task_kind kind, int64_t slide_id, cons
     return row;
 }
 
+struct hrf_bytes fixture_record(const struct hrf_task_row *task, const char *text)
+{
+    struct hrf_record_identity identity = { .task = "" };
+    struct hrf_bytes bytes = { NULL, 0 };
+    memcpy(identity.task, task->key, sizeof identity.task);
+    assert_int_equal(
+        hrf_text_record_encode(hrf_task_record_kind(task->kind), &identity, text, &bytes, NULL),
+        HRF_OK);
+    return bytes;
+}
+
 void fixture_tile_plan(struct hrf_store *store, int64_t slide_id, int64_t n_patches, char letter)
 {
     char text[] = "x";
@@ -78,6 +89,7 @@ void fixture_tile_plan(struct hrf_store *store, int64_t slide_id, int64_t n_patc
     struct hrf_task_rows rows = { NULL, 0 };
     bool is_new = false;
     assert_non_null(patches);
+    memset(plan.identity.task, letter, sizeof plan.identity.task - 1);
     assert_int_equal(hrf_tile_plan_seal(&plan, NULL), HRF_OK);
     assert_int_equal(hrf_tile_plan_encode(&plan, &bytes, NULL), HRF_OK);
     assert_int_equal(hrf_store_plan_tasks(store, slide_id, HRF_TASK_TILE, &task, 1, NULL), HRF_OK);

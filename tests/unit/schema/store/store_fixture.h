@@ -16,6 +16,8 @@ struct hrf_store *fixture_open(enum hrf_store_mode mode);
 /* A task of slide `slide_id`; its key is 64 times the letter. */
 struct hrf_task_row fixture_task(enum hrf_task_kind kind, int64_t slide_id, const char *precision,
                                  int64_t first_patch, int64_t n_patches, char letter);
+/* A record of that task, whole, with `text` in it. Heap. */
+struct hrf_bytes fixture_record(const struct hrf_task_row *task, const char *text);
 void fixture_tile_plan(struct hrf_store *store, int64_t slide_id, int64_t n_patches, char letter);
 
 /* A forked process that runs `work` and then, unless it ended, waits to be killed. Returns when

@@ -1,6 +1,7 @@
 /* The shared store of calibrations: whole or not at all, one maker a key, no byte unseen. */
 #include "schema/store/calibrations.h"
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "schema/store/owner.h"
 #include "tests/unit/unit.h"
@@ -263,6 +264,85 @@ static void a_store_that_others_can_write_is_not_opened(void **state)
     assert_non_null(strstr(err.text, "can be written by others"));
 }
 
+static void write_file(const char *directory, const char *bytes)
+{
+    HRF_AUTO_FREE char *file = hrf_path_join(directory, "calibrations.db");
+    assert_int_equal(hrf_file_write_atomic(file, bytes, strlen(bytes), NULL), HRF_OK);
+}
+
+/* Puts what is there away; the new store keeps and finds, and finds nothing of the old one. */
+static void expect_put_aside(struct folder *f, const char *bytes)
+{
+    HRF_AUTO(hrf_calibrations) store = NULL;
+    HRF_AUTO(hrf_calibration) back = NULL;
+    struct hrf_error err = { .text = "" };
+    if (hrf_calibrations_open(f->path, &store, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    const char *aside = hrf_calibrations_put_aside(store);
+    assert_non_null(aside);
+    assert_non_null(strstr(aside, "/calibrations.db.damaged-"));
+    HRF_AUTO_FREE char *kept = NULL;
+    size_t n = 0;
+    assert_int_equal(hrf_file_read(aside, 1 << 20, &kept, &n, NULL), HRF_OK);
+    if (bytes != NULL)
+        assert_string_equal(kept, bytes);
+    put_example(store);
+    assert_int_equal(hrf_calibrations_get(store, key, &back, NULL), HRF_OK);
+    assert_non_null(back);
+    hrf_calibrations_destroy(store);
+    store = NULL;
+    assert_int_equal(hrf_calibrations_open(f->path, &store, NULL), HRF_OK);
+    assert_null(hrf_calibrations_put_aside(store)); /* once */
+}
+
+static void a_damaged_file_is_put_aside_and_begun_anew(void **state)
+{
+    struct folder *f = *state;
+    hrf_calibrations_destroy(f->store);
+    f->store = NULL;
+    write_file(f->path, "this is no database, and never was one; it is a text of some length");
+    expect_put_aside(f, "this is no database, and never was one; it is a text of some length");
+    hrf_clock_sleep_ms(2); /* names end in milliseconds */
+    HRF_AUTO_FREE char *file = hrf_path_join(f->path, "calibrations.db");
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "DROP TABLE claim; CREATE TABLE claim(other)", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    expect_put_aside(f, NULL);
+}
+
+static void a_page_that_was_overwritten_is_found(void **state)
+{
+    struct folder *f = *state;
+    put_example(f->store);
+    hrf_calibrations_destroy(f->store);
+    f->store = NULL;
+    HRF_AUTO_FREE char *file = hrf_path_join(f->path, "calibrations.db");
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n = 0;
+    assert_int_equal(hrf_file_read(file, 1 << 20, &bytes, &n, NULL), HRF_OK);
+    assert_true(n > 8192);
+    memset(bytes + 4096, 0x5a, 4096);
+    assert_int_equal(hrf_file_write_atomic(file, bytes, n, NULL), HRF_OK);
+    expect_put_aside(f, NULL);
+}
+
+static void a_newer_file_is_left_where_it_is(void **state)
+{
+    struct folder *f = *state;
+    struct hrf_calibrations *store = NULL;
+    struct hrf_error err = { .text = "" };
+    HRF_AUTO_FREE char *file = hrf_path_join(f->path, "calibrations.db");
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=7", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(hrf_calibrations_open(f->path, &store, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "was written by a newer hires-flow (version 7)"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +360,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_mean_beyond_what_was_observed_is_not_used, open_folder,
                                         close_folder),
         cmocka_unit_test_setup_teardown(a_store_that_others_can_write_is_not_opened, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(a_damaged_file_is_put_aside_and_begun_anew, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(a_page_that_was_overwritten_is_found, open_folder,
+                                        close_folder),
+        cmocka_unit_test_setup_teardown(a_newer_file_is_left_where_it_is, open_folder,
                                         close_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

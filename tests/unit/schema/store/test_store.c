@@ -74,7 +74,7 @@ static void a_slide_changes_its_state_and_tiling_and_leaves_a_smaller_cohort(voi
     assert_string_equal(back.items[1].reason, "white");
     assert_string_equal(back.items[1].tile_plan_hash, "abc");
     struct hrf_tile_plan *plan = NULL;
-    assert_int_equal(hrf_store_get_tile_plan(store, 3, &plan, NULL), HRF_E_USER);
+    assert_int_equal(hrf_store_get_tile_plan(store, 3, &plan, NULL), HRF_E_AGAIN);
 }
 
 static void scores_and_phases_come_back_in_order(void **state)
@@ -118,9 +118,9 @@ static void put_shard(struct hrf_store *store, const struct hrf_task_row *task, 
     float p[8];
     for (int i = 0; i < 8; i++)
         p[i] = (float)task->first_patch + (float)i;
-    struct hrf_scores scores = { .task_key = text,
-                                 .tile_plan = text,
-                                 .precision = text,
+    char precision[8];
+    snprintf(precision, sizeof precision, "%s", task->precision);
+    struct hrf_scores scores = { .precision = precision,
                                  .device = text,
                                  .host = text,
                                  .first_patch = task->first_patch,
@@ -129,6 +129,7 @@ static void put_shard(struct hrf_store *store, const struct hrf_task_row *task, 
                                  .probabilities = p,
                                  .timing = { .compute = 1.5, .total = 2 },
                                  .peak_memory_bytes = task->first_patch };
+    snprintf(scores.identity.task, sizeof scores.identity.task, "%s", task->key);
     struct hrf_bytes bytes = { NULL, 0 };
     bool is_new = false;
     assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
@@ -150,15 +151,15 @@ static void shards_are_joined_and_a_missing_one_is_told(void **state)
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO_RELEASE(hrf_task_rows) rows = { NULL, 0 };
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_USER);
-    assert_string_equal(err.text, "slide 1 has no scores in fp32");
+    assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_AGAIN);
+    assert_string_equal(err.text, "slide 1: it has no scores in fp32");
     fixture_tile_plan(store, 1, 7, 't');
     assert_int_equal(hrf_store_plan_tasks(store, 1, HRF_TASK_INFER, tasks, 3, NULL), HRF_OK);
     assert_int_equal(hrf_store_get_tasks(store, &rows, NULL), HRF_OK);
     assert_int_equal(rows.n_items, 4); /* tile, bf16, fp32 0.., fp32 4.. */
     put_shard(store, &tasks[0], rows.items[3].id);
-    assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_USER);
-    assert_string_equal(err.text, "slide 1 is not scored yet in fp32");
+    assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_AGAIN);
+    assert_string_equal(err.text, "slide 1: not all of it is scored yet in fp32");
     put_shard(store, &tasks[1], rows.items[2].id);
     assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_OK);
     assert_true(scores->first_patch == 0 && scores->n_patches == 7 && scores->n_classes == 2);

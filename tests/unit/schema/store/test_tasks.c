@@ -28,9 +28,11 @@ static void plan(struct hrf_store *store, const struct hrf_task_row *rows, size_
 static bool finish(struct hrf_store *store, const struct hrf_task_row *task, const char *record)
 {
     bool is_new = false;
+    struct hrf_bytes bytes = fixture_record(task, record);
     assert_int_equal(
-        hrf_store_finish_task(store, task->id, task->key, record, strlen(record), &is_new, NULL),
+        hrf_store_finish_task(store, task->id, task->key, bytes.data, bytes.n_bytes, &is_new, NULL),
         HRF_OK);
+    hrf_bytes_release(&bytes);
     return is_new;
 }
 
@@ -89,29 +91,36 @@ static void a_second_result_of_a_key_changes_nothing(void **state)
     HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
     struct hrf_bytes record = { NULL, 0 };
     struct hrf_error err;
-    assert_int_equal(hrf_store_get_record(store, task.key, &record, &err), HRF_E_USER);
+    struct hrf_record_identity expected = { .task = "" };
+    memcpy(expected.task, task.key, sizeof expected.task);
+    assert_int_equal(hrf_store_get_record(store, HRF_TASK_INFER, &expected, &record, &err),
+                     HRF_E_AGAIN);
     assert_string_equal(err.text, "the store has no result for the key aaaaaaaaaaaa...");
     plan(store, &task, 1);
     HRF_AUTO_RELEASE(hrf_task_rows) rows = tasks_of(store);
     assert_true(finish(store, &rows.items[0], "first"));
     assert_false(finish(store, &rows.items[0], "second"));
-    assert_int_equal(hrf_store_get_record(store, task.key, &record, NULL), HRF_OK);
-    assert_int_equal(record.n_bytes, 5);
-    assert_memory_equal(record.data, "first", 5);
+    assert_int_equal(hrf_store_get_record(store, HRF_TASK_INFER, &expected, &record, NULL), HRF_OK);
+    struct hrf_bytes first = fixture_record(&task, "first");
+    assert_int_equal(record.n_bytes, first.n_bytes);
+    assert_memory_equal(record.data, first.data, first.n_bytes);
+    hrf_bytes_release(&first);
     hrf_bytes_release(&record);
 }
 
 static void attempts_and_events_come_back_in_order(void **state)
 {
     (void)state;
-    char job[] = "tile-0001", where[] = "jobs/tile-0001.a1", ids[] = "1 2 3", why[] = "killed";
+    char job[] = "tile-0001", where[] = "jobs/tile-0001.a1", why[] = "killed";
+    int64_t ids[] = { 1, 2, 3 };
     struct hrf_attempt_row one = { .job_id = job,
                                    .attempt = 1,
                                    .directory = where,
                                    .kind = HRF_TASK_TILE,
                                    .state = HRF_ATTEMPT_INTENT,
                                    .submitted_ms = 1700000000000,
-                                   .task_ids = ids };
+                                   .task_ids = ids,
+                                   .n_task_ids = 3 };
     struct hrf_attempt_row two = one;
     HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
     HRF_AUTO_RELEASE(hrf_attempt_rows) open = { NULL, 0 }, all = { NULL, 0 };
@@ -130,7 +139,8 @@ static void attempts_and_events_come_back_in_order(void **state)
     assert_true(open.n_items == 1 && open.items[0].attempt == 2 && all.n_items == 2);
     assert_true(all.items[0].pid == 77 && all.items[0].start_time == 1ULL << 62 &&
                 all.items[0].submitted_ms == 1700000000000);
-    assert_string_equal(all.items[0].task_ids, "1 2 3");
+    assert_int_equal(all.items[0].n_task_ids, 3);
+    assert_memory_equal(all.items[0].task_ids, ids, sizeof ids);
     assert_string_equal(all.items[0].reason, "killed");
     assert_null(all.items[1].reason);
     assert_int_equal(hrf_store_add_event(store, "a", "first", NULL), HRF_OK);

@@ -460,12 +460,13 @@ static void write_spec(const char *directory, enum hrf_job_kind kind)
     scene.right = scene.bottom = 0;
     pyramid_write(&p, slides[1]);
     char ids[3][4] = { "t1", "t2", "t3" }, run_id[] = "0123456789abcdef0123456789abcdef";
-    char key[] = "00", job_id[] = "tile-1";
+    char job_id[] = "tile-1";
     struct hrf_job_task tasks[3];
     for (int i = 0; i < 3; i++)
-        tasks[i] = (struct hrf_job_task){
-            .id = ids[i], .key = key, .slide_name = slides[i], .slide_path = slides[i]
-        };
+        tasks[i] = (struct hrf_job_task){ .id = ids[i],
+                                          .identity = { .task = "00" },
+                                          .slide_name = slides[i],
+                                          .slide_path = slides[i] };
     struct hrf_job_spec spec = { .run_id = run_id,
                                  .job_id = job_id,
                                  .attempt = 1,
@@ -510,7 +511,8 @@ static void a_job_gives_every_task_its_own_end(void **state)
         assert_false(status.retryable);
         if (n_patches[i] >= 0) {
             HRF_AUTO(hrf_tile_plan) plan = NULL;
-            assert_int_equal(hrf_tile_plan_decode(record, n_bytes, "record", &plan, &err), HRF_OK);
+            assert_int_equal(hrf_tile_plan_decode(record, n_bytes, NULL, "record", &plan, &err),
+                             HRF_OK);
             assert_int_equal(plan->n_patches, n_patches[i]);
         } else {
             assert_null(record);

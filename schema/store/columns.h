@@ -1,0 +1,57 @@
+/* columns.h - the values of a store's rows, each checked where it is read.
+ *
+ * A store is a file, and what stands in it may have been changed by anything. This is the only
+ * place that takes a value out of SQLite (a lint test holds that): every reader says which type and
+ * range it expects, so that an enum, an id or a count that reaches the rest of the program is one.
+ *
+ * The first value that is not as expected makes the row's status a failure (HRF_E_USER; the text
+ * names table, column and value); it and all that is read after it are 0, false, "" or NULL. A row
+ * is thus read without a check at every column, and its status is asked once at the end.
+ */
+#ifndef HRF_SCHEMA_STORE_COLUMNS_H
+#define HRF_SCHEMA_STORE_COLUMNS_H
+
+#include "schema/store/owner.h"
+#include "schema/store/store_private.h"
+
+/* Ids and counts: more rows, patches or tries than this are no real ones, and sums of this many of
+ * them stay within int64_t. */
+#define HRF_STORE_MAX_COUNT INT32_MAX
+/* Wall clock in ms: until the end of the year 9999, the last that ISO 8601 writes in four digits.
+ */
+#define HRF_STORE_MAX_MS INT64_C(253402300799999)
+
+struct hrf_columns {
+    const struct hrf_store *store;
+    const char *table; /* for messages */
+    sqlite3_stmt *statement;
+    enum hrf_status status;
+    struct hrf_error *err;
+};
+
+/* A value from low to high. */
+int64_t hrf_column_int(struct hrf_columns *row, int i, int64_t low, int64_t high);
+/* From 0, or 1 for an id, to HRF_STORE_MAX_COUNT. */
+int64_t hrf_column_count(struct hrf_columns *row, int i);
+int64_t hrf_column_id(struct hrf_columns *row, int i);
+/* Wall clock, ms. */
+int64_t hrf_column_ms(struct hrf_columns *row, int i);
+/* One of `n` enumerators from 0 on. */
+int hrf_column_enum(struct hrf_columns *row, int i, int n);
+bool hrf_column_bool(struct hrf_columns *row, int i);
+/* A number >= 0; NaN for NULL where `may_be_null`. */
+double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null);
+/* Heap; NULL for NULL, which `is_needed` refuses. */
+char *hrf_column_text(struct hrf_columns *row, int i, bool is_needed);
+/* A text that fits into `size` bytes with its NUL; "" for NULL. */
+void hrf_column_copy(struct hrf_columns *row, int i, char *out, size_t size);
+/* Valid until the statement goes on; NULL for NULL. */
+const void *hrf_column_blob(struct hrf_columns *row, int i, size_t *n_bytes);
+/* A process, from six columns: host, boot, pid_space, pid, start_time, beat_ms. */
+void hrf_owner_read(struct hrf_columns *row, struct hrf_owner *out);
+/* The same six, to the parameters from `first` on. */
+void hrf_owner_bind(sqlite3_stmt *statement, int first, const struct hrf_owner *owner);
+/* Fails the row: column i holds what it should not. `what` is said of it: "is no list of ids". */
+void hrf_column_refuse(struct hrf_columns *row, int i, const char *what);
+
+#endif

@@ -1,0 +1,282 @@
+/* records.c - the results that are kept, each checked to be the one that is asked for.
+ *
+ * What a task's record must say of itself follows from the task's row and its slide's: key,
+ * fingerprint of the file, hash of the tile plan.
+ */
+#include "base/path.h"
+#include "base/strbuf.h"
+#include "schema/store/columns.h"
+#include "schema/store/tasks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kinds[HRF_N_TASK_KINDS] = { [HRF_TASK_TILE] = HRF_TILE_PLAN_KIND,
+                                                     [HRF_TASK_INFER] = HRF_SCORES_KIND,
+                                                     [HRF_TASK_CALIBRATE] = HRF_OBSERVATIONS_KIND };
+
+const char *hrf_task_record_kind(enum hrf_task_kind kind)
+{
+    return kinds[kind];
+}
+
+enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide, enum hrf_task_kind kind,
+                                 const char *key, struct hrf_record_identity *out,
+                                 struct hrf_error *err)
+{
+    *out = (struct hrf_record_identity){ .task = "" };
+    snprintf(out->task, sizeof out->task, "%s", key);
+    if (kind != HRF_TASK_CALIBRATE && slide->tile_plan_hash != NULL)
+        snprintf(out->plan, sizeof out->plan, "%s", slide->tile_plan_hash);
+    return hrf_slide_fingerprint(slide->path, slide->n_bytes, slide->mtime_ns, out->slide, err);
+}
+
+/* By the slide as the store has it; one that it does not have is not compared. */
+static enum hrf_status expect(struct hrf_store *store, int64_t slide_id, enum hrf_task_kind kind,
+                              struct hrf_record_identity *out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    bool has_row;
+    *out = (struct hrf_record_identity){ .task = "" };
+    HRF_TRY(hrf_store_prepare(
+        store, "SELECT path, n_bytes, mtime_ns, tile_plan_hash FROM slide WHERE id=?", &s, err));
+    sqlite3_bind_int64(s, 1, slide_id);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    if (!has_row)
+        return HRF_OK;
+    struct hrf_columns row = { store, "slide", s, HRF_OK, err };
+    HRF_AUTO_FREE char *path = hrf_column_text(&row, 0, true);
+    char hash[HRF_HASH_HEX];
+    hrf_column_copy(&row, 3, hash, sizeof hash);
+    const struct hrf_slide_row slide = { .path = path,
+                                         .n_bytes = hrf_column_int(&row, 1, 0, INT64_MAX),
+                                         .mtime_ns = hrf_column_int(&row, 2, INT64_MIN, INT64_MAX),
+                                         .tile_plan_hash = hash };
+    HRF_TRY(row.status);
+    return hrf_slide_expect(&slide, kind, "", out, err);
+}
+
+enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind kind,
+                                     const struct hrf_record_identity *expected,
+                                     struct hrf_bytes *out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    bool has_row;
+    size_t n;
+    HRF_TRY(hrf_store_prepare(store, "SELECT bytes FROM record WHERE key=?", &s, err));
+    hrf_bind_text(s, 1, expected->task);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    if (!has_row)
+        return hrf_error_set(err, HRF_E_AGAIN, "the store has no result for the key %.12s...",
+                             expected->task);
+    struct hrf_columns row = { store, "record", s, HRF_OK, err };
+    const void *bytes = hrf_column_blob(&row, 0, &n);
+    HRF_TRY(row.status);
+    HRF_AUTO_FREE char *where = hrf_format("record %.12s... in '%s'", expected->task, store->path);
+    HRF_AUTO_FREE unsigned char *copy = hrf_alloc(n);
+    if (where == NULL || copy == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a record of %zu bytes", n);
+    HRF_TRY(hrf_record_check(bytes, n, kinds[kind], expected, where, err));
+    memcpy(copy, bytes, n);
+    *out = (struct hrf_bytes){ copy, n };
+    copy = NULL;
+    return HRF_OK;
+}
+
+/* ---- a record that is not what it should be: out, and its task is done again ---- */
+
+static enum hrf_status drop(struct hrf_store *store, const char *key, int64_t slide_id,
+                            enum hrf_task_kind kind, const char *why, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store, "SELECT name FROM slide WHERE id=?", &s, err));
+    sqlite3_bind_int64(s, 1, slide_id);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    struct hrf_columns row = { store, "slide", s, HRF_OK, err };
+    HRF_AUTO_FREE char *name = has_row ? hrf_column_text(&row, 0, true) : hrf_strdup("?");
+    HRF_TRY(row.status);
+    HRF_AUTO_FREE char *text = hrf_format("the %s task is done again: %s", hrf_task_kind_name(kind),
+                                          why);
+    HRF_AUTO_FREE char *shown = hrf_text_printable(name);
+    if (name == NULL || text == NULL || shown == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for an event");
+    hrf_strbuf_addf(&store->dropped, "%s: %s\n", shown, text);
+    HRF_TRY(hrf_store_add_event(store, name, text, err));
+    sqlite3_stmt *removal;
+    HRF_TRY(hrf_store_prepare(store, "DELETE FROM record WHERE key=?", &removal, err));
+    hrf_bind_text(removal, 1, key);
+    return hrf_store_finish(store, removal, err);
+}
+
+enum hrf_status hrf_store_find_result(struct hrf_store *store, const struct hrf_task_row *task,
+                                      bool *found, struct hrf_error *err)
+{
+    struct hrf_record_identity expected;
+    struct hrf_bytes record;
+    struct hrf_error why = { .status = HRF_OK };
+    HRF_TRY(expect(store, task->slide_id, task->kind, &expected, err));
+    if (task->kind == HRF_TASK_TILE) /* the plan is what the record brings */
+        expected.plan[0] = '\0';
+    snprintf(expected.task, sizeof expected.task, "%s", task->key);
+    const enum hrf_status status = hrf_store_get_record(store, task->kind, &expected, &record,
+                                                        &why);
+    *found = status == HRF_OK;
+    if (status == HRF_OK)
+        hrf_bytes_release(&record);
+    if (status == HRF_E_USER)
+        return drop(store, task->key, task->slide_id, task->kind, why.text, err);
+    if (status != HRF_OK && status != HRF_E_AGAIN)
+        return hrf_error_set(err, status, "%s", why.text);
+    return HRF_OK;
+}
+
+char *hrf_store_take_dropped(struct hrf_store *store)
+{
+    char *text = store->dropped.length > 0 ? hrf_strbuf_detach(&store->dropped) : NULL;
+    if (text != NULL)
+        store->dropped = (struct hrf_strbuf)HRF_STRBUF_INIT;
+    return text;
+}
+
+/* ---- records by what they mean ---- */
+
+static enum hrf_status tell_way_out(enum hrf_status status, struct hrf_error *err)
+{
+    if (status != HRF_E_USER || err == NULL)
+        return status;
+    const struct hrf_error cause = *err;
+    return hrf_error_set(err, status, "%s; 'hires-flow run' does the task again", cause.text);
+}
+
+static enum hrf_status get_tile_plan(struct hrf_store *store, int64_t slide_id,
+                                     struct hrf_tile_plan **out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    struct hrf_record_identity expected;
+    bool has_row;
+    size_t n;
+    HRF_TRY(expect(store, slide_id, HRF_TASK_TILE, &expected, err));
+    HRF_TRY(hrf_store_prepare(store,
+                              "SELECT bytes, key FROM task JOIN record USING(key) WHERE kind=0 AND "
+                              "slide_id=? AND state=2",
+                              &s, err));
+    sqlite3_bind_int64(s, 1, slide_id);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    if (!has_row)
+        return hrf_error_set(err, HRF_E_AGAIN, "slide %lld has no tile plan", (long long)slide_id);
+    struct hrf_columns row = { store, "record", s, HRF_OK, err };
+    const void *bytes = hrf_column_blob(&row, 0, &n);
+    hrf_column_copy(&row, 1, expected.task, sizeof expected.task);
+    HRF_TRY(row.status);
+    return hrf_tile_plan_decode(bytes, n, &expected, "tile plan in the store", out, err);
+}
+
+enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
+                                        struct hrf_tile_plan **out, struct hrf_error *err)
+{
+    return tell_way_out(get_tile_plan(store, slide_id, out, err), err);
+}
+
+/* Appends a shard; the first one gives the names. */
+static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores **part,
+                                  struct hrf_error *err)
+{
+    if (*whole == NULL) {
+        *whole = *part;
+        *part = NULL;
+        return HRF_OK;
+    }
+    struct hrf_scores *w = *whole, *p = *part;
+    if (w->n_classes != p->n_classes || w->first_patch + w->n_patches != p->first_patch)
+        return hrf_error_set(err, HRF_E_AGAIN, "a shard is missing: patches from %lld on",
+                             (long long)(w->first_patch + w->n_patches));
+    float *joined = hrf_realloc_array(
+        w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
+    if (joined == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of a slide");
+    memcpy(joined + w->n_patches * w->n_classes, p->probabilities,
+           (size_t)(p->n_patches * p->n_classes) * sizeof joined[0]);
+    w->probabilities = joined;
+    w->n_patches += p->n_patches;
+    hrf_timing_add(&w->timing, &p->timing);
+    hrf_traffics_add(&w->traffic, &p->traffic);
+    w->energy_joules += p->energy_joules;
+    w->gpu_energy_joules += p->gpu_energy_joules;
+    if (p->device_memory_bytes > w->device_memory_bytes)
+        w->device_memory_bytes = p->device_memory_bytes;
+    if (p->peak_process_bytes > w->peak_process_bytes)
+        w->peak_process_bytes = p->peak_process_bytes;
+    if (p->peak_memory_bytes > w->peak_memory_bytes)
+        w->peak_memory_bytes = p->peak_memory_bytes;
+    return HRF_OK;
+}
+
+/* One shard: columns bytes, state, key, first_patch, n_patches. */
+static enum hrf_status read_shard(struct hrf_columns *row, const char *precision,
+                                  struct hrf_record_identity *expected, struct hrf_scores **out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) part = NULL;
+    size_t n;
+    const void *bytes = hrf_column_blob(row, 0, &n);
+    const int state = hrf_column_enum(row, 1, HRF_N_TASK_STATES);
+    hrf_column_copy(row, 2, expected->task, sizeof expected->task);
+    const int64_t first = hrf_column_count(row, 3), n_patches = hrf_column_count(row, 4);
+    HRF_TRY(row->status);
+    if (state != HRF_TASK_FINISHED || bytes == NULL)
+        return hrf_error_set(err, HRF_E_AGAIN, "not all of it is scored yet in %s", precision);
+    HRF_TRY(hrf_scores_decode(bytes, n, expected, "scores in the store", &part, err));
+    if (part->first_patch != first || part->n_patches != n_patches ||
+        strcmp(part->precision != NULL ? part->precision : "", precision) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "scores in the store: they are of patches %lld and on, %lld of them, "
+                             "in %s; their task asks for %lld and on, %lld, in %s",
+                             (long long)part->first_patch, (long long)part->n_patches,
+                             part->precision != NULL ? part->precision : "?", (long long)first,
+                             (long long)n_patches, precision);
+    *out = part;
+    part = NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status get_scores(struct hrf_store *store, int64_t slide_id, const char *precision,
+                                  struct hrf_scores **out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    HRF_AUTO(hrf_scores) whole = NULL;
+    struct hrf_record_identity expected;
+    bool has_row;
+    HRF_TRY(expect(store, slide_id, HRF_TASK_INFER, &expected, err));
+    HRF_TRY(
+        hrf_store_prepare(store,
+                          "SELECT bytes, state, task.key, first_patch, n_patches FROM task LEFT "
+                          "JOIN record USING(key) WHERE kind=1 AND slide_id=? AND precision=? "
+                          "ORDER BY first_patch",
+                          &s, err));
+    sqlite3_bind_int64(s, 1, slide_id);
+    hrf_bind_text(s, 2, precision);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    struct hrf_columns row = { store, "task", s, HRF_OK, err };
+    while (has_row) {
+        HRF_AUTO(hrf_scores) part = NULL;
+        HRF_TRY(read_shard(&row, precision, &expected, &part, err));
+        HRF_TRY(join_shard(&whole, &part, err));
+        HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    }
+    if (whole == NULL || whole->first_patch != 0)
+        return hrf_error_set(err, HRF_E_AGAIN, "it has no scores in %s", precision);
+    *out = whole;
+    whole = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
+                                     const char *precision, struct hrf_scores **out,
+                                     struct hrf_error *err)
+{
+    const enum hrf_status status = get_scores(store, slide_id, precision, out, err);
+    if (status != HRF_OK)
+        hrf_error_wrap(err, status, "slide %lld", (long long)slide_id);
+    return tell_way_out(status, err);
+}
