@@ -108,6 +108,44 @@ static void a_second_result_of_a_key_changes_nothing(void **state)
     hrf_bytes_release(&record);
 }
 
+/* Two results change places, as by a hand in the file. */
+static void a_result_of_another_task_is_forgotten_and_told(void **state)
+{
+    (void)state;
+    struct hrf_task_row wanted[2] = { fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 10, 'a'),
+                                      fixture_task(HRF_TASK_INFER, 1, "fp32", 10, 5, 'b') };
+    char name[] = "slide", path[] = "/s.tif";
+    const struct hrf_slide_row slide = { .id = 1, .name = name, .path = path };
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 };
+    struct hrf_scores *scores = NULL;
+    struct hrf_error err = { .text = "" };
+    plan(store, wanted, 2);
+    HRF_AUTO_RELEASE(hrf_task_rows) first = tasks_of(store);
+    for (int i = 0; i < 2; i++)
+        assert_true(finish(store, &first.items[i], "result"));
+    assert_null(hrf_store_take_dropped(store));
+    assert_int_equal(
+        hrf_store_exec(store,
+                       "UPDATE record SET bytes=(SELECT bytes FROM record WHERE key LIKE 'b%') "
+                       "WHERE key LIKE 'a%'",
+                       NULL),
+        HRF_OK);
+    assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "it is the record of another task (bbbbbbbbbbbb..., expected "
+                                     "aaaaaaaaaaaa...); 'hires-flow run' does the task again"));
+    assert_int_equal(hrf_store_put_slide(store, &slide, NULL), HRF_OK);
+    plan(store, wanted, 1);
+    HRF_AUTO_RELEASE(hrf_task_rows) again = tasks_of(store);
+    assert_true(again.n_items == 1 && again.items[0].state == HRF_TASK_PENDING);
+    HRF_AUTO_FREE char *dropped = hrf_store_take_dropped(store);
+    assert_non_null(dropped);
+    assert_non_null(strstr(dropped, "slide: the infer task is done again: record aaaaaaaaaaaa"));
+    assert_null(hrf_store_take_dropped(store));
+    assert_int_equal(hrf_store_get_events(store, "slide", &events, NULL), HRF_OK);
+    assert_int_equal(events.n_items, 1);
+}
+
 static void attempts_and_events_come_back_in_order(void **state)
 {
     (void)state;
@@ -368,6 +406,7 @@ int main(void)
         TEST(a_plan_made_again_keeps_what_is_known),
         TEST(a_changed_key_begins_anew_and_an_old_one_is_found_again),
         TEST(a_second_result_of_a_key_changes_nothing),
+        TEST(a_result_of_another_task_is_forgotten_and_told),
         TEST(attempts_and_events_come_back_in_order),
         TEST(a_living_owner_is_named_and_a_dead_one_is_followed),
         TEST(an_owner_of_another_host_is_watched_before_it_is_followed),
