@@ -220,7 +220,7 @@ static enum hrf_status check_means(const struct hrf_calibration_tensor *t, const
         if (fabsf(t->means[i]) > seen * ROUNDING)
             return hrf_error_set(err, HRF_E_USER,
                                  "%s: tensor '%s' has the mean %g, and %g was the largest number "
-                                 "observed; drop it and calibrate again",
+                                 "observed",
                                  where, t->name, (double)t->means[i], (double)seen);
     return HRF_OK;
 }
@@ -235,8 +235,7 @@ static enum hrf_status check_ranges(const struct hrf_calibration *c, const char 
         if (doubt == NULL || is_kept(c, t->name))
             continue;
         return hrf_error_set(err, HRF_E_USER,
-                             "%s: tensor '%s' has the range %g to %g, which cannot be a scale: %s; "
-                             "drop it and calibrate again",
+                             "%s: tensor '%s' has the range %g to %g, which cannot be a scale: %s",
                              where, t->name, (double)t->low, (double)t->high, doubt);
     }
     return HRF_OK;
