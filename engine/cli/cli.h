@@ -39,6 +39,8 @@ hrf_engine_check_device(const char *device, struct hrf_device_identity *out, str
 HRF_CHECKED enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,
                                                   struct hrf_graph **out, struct hrf_error *err);
 
+/* What the model may ask for (graph.h); 0: the default stays. */
+void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double operations);
 /* Sets the shape of a model's only input to batch x 3 x size x size (channels as the model
  * says); size 0 keeps the model's own. Names what does not fit. */
 HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch,

@@ -19,7 +19,8 @@ static const char details[] =
 
 struct request {
     const char *output, *layout;
-    int64_t classes, size, batch, seed, memory;
+    int64_t classes, size, batch, seed, memory, max_memory;
+    double max_operations;
     struct hrf_option_list keep;
     bool json, shapes;
 };
@@ -134,6 +135,7 @@ static enum hrf_status check(const char *file, const struct request *request, st
         .device = "cpu", .precision = "fp32", .is_lent = true, .memory_limit_bytes = request->memory
     };
     HRF_TRY(hrf_onnx_read(file, &graph, err));
+    hrf_engine_set_bounds(graph, request->max_memory, request->max_operations);
     HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, request->classes, err));
@@ -159,6 +161,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "seed", "N", "make: of the random weights (default 1)", HRF_OPTION_INT, &request.seed },
         { "memory", "BYTES", "check: what it may take (default: no limit)", HRF_OPTION_INT,
           &request.memory },
+        { "max-memory", "BYTES",
+          "check: that a tensor may have for one image, and all constants (default 256 GiB)",
+          HRF_OPTION_INT, &request.max_memory },
+        { "max-operations", "N", "check: that one image may take (default 1e16)", HRF_OPTION_REAL,
+          &request.max_operations },
         { "shapes", NULL, "check: only shapes; nothing is made ready", HRF_OPTION_FLAG,
           &request.shapes },
         { "layout", "L", "check: ranks that are to share the network, e.g. spatial=2,stages=2",

@@ -115,6 +115,14 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
     return hrf_graph_set_input_shape(graph, 0, &shape, err);
 }
 
+void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double operations)
+{
+    if (memory_bytes > 0)
+        graph->bounds.memory_bytes = memory_bytes;
+    if (operations > 0)
+        graph->bounds.operations = operations;
+}
+
 static bool ends_in_probabilities(const struct hrf_graph *graph, int32_t value)
 {
     for (int32_t at = value; at >= 0 && graph->values[at].producer >= 0;) {

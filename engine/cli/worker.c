@@ -88,6 +88,7 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     if (job->graph == NULL)
         HRF_TRY(hrf_worker_load_model(job, err));
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
+    hrf_engine_set_bounds(graph, engine->max_memory_bytes, engine->max_operations);
     HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));

@@ -54,7 +54,26 @@ static struct hrf_kernel *same_as_before(const struct hrf_session *session, int3
     return hrf_part_is_as_before(session->graph, node, step->part) ? session->kernels[i - 1] : NULL;
 }
 
-static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_error *err)
+/* What is known so far of what the session will hold. */
+static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
+                                   struct hrf_error *err)
+{
+    const struct hrf_session_memory *m = &session->memory;
+    int64_t needed = hrf_session_memory_total(m);
+    if (limit > 0 && needed > limit)
+        return hrf_error_set(err, HRF_E_NOMEM,
+                             "the model needs at least %.2f GiB (activations %.2f, weights %.2f, "
+                             "workspace %.2f) and engine.memory allows %.2f GiB; use a smaller "
+                             "batch",
+                             (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
+                             (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
+                             (double)limit / 0x1p30);
+    return HRF_OK;
+}
+
+/* The limit is looked at with every kernel: a model may name one set of weights in every node. */
+static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limit,
+                                       struct hrf_error *err)
 {
     const struct hrf_plan *plan = session->plan;
     session->kernels = hrf_calloc((size_t)plan->n_steps + 1, sizeof(struct hrf_kernel *));
@@ -63,6 +82,7 @@ static enum hrf_status compile_kernels(struct hrf_session *session, struct hrf_e
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
         struct hrf_kernel *kernel = same_as_before(session, i);
+        HRF_TRY(check_limit(session, limit, err));
         if (hrf_op_communicates(session->graph->nodes[plan->steps[i].node].op))
             continue;
         session->kernels[i] = kernel;
@@ -82,21 +102,6 @@ static bool can_fuse(void *context, int32_t first, const struct hrf_fused_pair *
     const struct hrf_session *session = context;
     const struct hrf_kernel *kernel = session->kernels[first];
     return kernel->can_fuse != NULL && kernel->can_fuse(kernel, session->kernels[first + 1], pair);
-}
-
-static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
-                                   struct hrf_error *err)
-{
-    const struct hrf_session_memory *m = &session->memory;
-    int64_t needed = hrf_session_memory_total(m);
-    if (limit > 0 && needed > limit)
-        return hrf_error_set(err, HRF_E_NOMEM,
-                             "the model needs %.2f GiB (activations %.2f, weights %.2f, workspace "
-                             "%.2f) and engine.memory allows %.2f GiB; use a smaller batch",
-                             (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
-                             (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
-                             (double)limit / 0x1p30);
-    return HRF_OK;
 }
 
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
@@ -169,7 +174,6 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 
 static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
 {
-    session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
     if (session->device.peers != NULL)
         session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
     if (session->device.ops != NULL && session->has_pixels) /* two batches land as bytes */
@@ -356,8 +360,9 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     if (session->device.ops != NULL)
         hrf_session_keep_even_parts(session->graph);
     HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
+    session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
     HRF_TRY(start(session, config, err));
-    HRF_TRY(compile_kernels(session, err));
+    HRF_TRY(compile_kernels(session, config->memory_limit_bytes, err));
     if (session->device.ops == NULL)
         hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));

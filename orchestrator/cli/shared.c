@@ -81,23 +81,39 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     const bool one_rank = !w->engine.parallel.is_auto && w->engine.parallel.spatial_rows == 1 &&
                           w->engine.parallel.spatial_cols == 1 && w->engine.parallel.stages == 1;
-    char size[24], batch[24], classes[24], memory[24];
+    char size[24], batch[24], classes[24], memory[24], max_memory[24], max_operations[32];
     snprintf(size, sizeof size, "%lld",
              (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
     snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
     snprintf(classes, sizeof classes, "%zu", w->model.classes.n_items);
     snprintf(memory, sizeof memory, "%lld", (long long)w->engine.memory_bytes);
+    snprintf(max_memory, sizeof max_memory, "%lld", (long long)w->model.max_memory_bytes);
+    snprintf(max_operations, sizeof max_operations, "%.17g", w->model.max_operations);
     /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
     const bool on_cpu = !whole && one_rank && w->engine.device != HRF_DEVICE_CUDA;
     const bool makes_ready = on_cpu && !shapes_only;
     HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
     if (layout == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the model");
-    const char *const fixed[] = { program,       "model",    "check",
-                                  w->model.file, "--size",   size,
-                                  "--batch",     batch,      "--classes",
-                                  classes,       "--memory", memory,
-                                  "--layout",    layout,     makes_ready ? NULL : "--shapes",
+    const char *const fixed[] = { program,
+                                  "model",
+                                  "check",
+                                  w->model.file,
+                                  "--size",
+                                  size,
+                                  "--batch",
+                                  batch,
+                                  "--classes",
+                                  classes,
+                                  "--memory",
+                                  memory,
+                                  "--layout",
+                                  layout,
+                                  "--max-memory",
+                                  max_memory,
+                                  "--max-operations",
+                                  max_operations,
+                                  makes_ready ? NULL : "--shapes",
                                   NULL };
     HRF_AUTO_FREE const char **argv = check_argv(w, fixed);
     if (argv == NULL)

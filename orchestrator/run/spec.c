@@ -127,6 +127,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
     e->layout = hrf_workflow_layout(w);
     e->memory_bytes = w->engine.memory_bytes;
+    e->max_memory_bytes = w->model.max_memory_bytes;
+    e->max_operations = w->model.max_operations;
     const struct hrf_executor_ops *ops = run->executor->ops;
     e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, hrf_task_kind_name(kind)) : 1;
     e->n_threads = ops->threads(run->executor, hrf_task_kind_name(kind),

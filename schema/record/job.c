@@ -77,6 +77,8 @@ static json_t *engine_json(const struct hrf_job_engine *engine)
         hrf_json_bytes(engine->device), "batch", (json_int_t)engine->batch, "memory_bytes",
         (json_int_t)engine->memory_bytes, "n_threads", (json_int_t)engine->n_threads, "n_ranks",
         (json_int_t)engine->n_ranks);
+    json_object_set_new(json, "max_memory_bytes", json_integer(engine->max_memory_bytes));
+    json_object_set_new(json, "max_operations", hrf_json_number(engine->max_operations));
     json_object_set_new(json, "class_map", json_boolean(engine->class_map));
     json_object_set_new(json, "layout", hrf_json_bytes(engine->layout));
     return json;
@@ -183,9 +185,14 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     HRF_TRY(hrf_json_get_bytes(o, "layout", where, &engine->layout, err));
     if (json_object_get(o, "n_ranks") != NULL)
         HRF_TRY(hrf_json_get_int(o, "n_ranks", where, &engine->n_ranks, err));
-    if (engine->n_classes < 1 || engine->n_classes > 1 << 16 || engine->batch < 1 ||
-        engine->batch > 1 << 16 || engine->n_threads < 0 || engine->n_threads > 4096 ||
-        engine->n_ranks < 0 || engine->n_ranks > 1 << 20)
+    if (json_object_get(o, "max_memory_bytes") != NULL)
+        HRF_TRY(hrf_json_get_int(o, "max_memory_bytes", where, &engine->max_memory_bytes, err));
+    if (json_object_get(o, "max_operations") != NULL)
+        HRF_TRY(hrf_json_get_number(o, "max_operations", where, &engine->max_operations, err));
+    if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) || engine->n_classes < 1 ||
+        engine->n_classes > 1 << 16 || engine->batch < 1 || engine->batch > 1 << 16 ||
+        engine->n_threads < 0 || engine->n_threads > 4096 || engine->n_ranks < 0 ||
+        engine->n_ranks > 1 << 20)
         return hrf_error_set(err, HRF_E_USER, "%s: 'engine' holds a number out of range", where);
     return HRF_OK;
 }

@@ -82,6 +82,9 @@ struct hrf_workflow_model {
     struct {
         double mean[3], std[3]; /* of RGB scaled to 0..1 */
     } input;
+    /* A file that asks for more is refused: for one image. */
+    int64_t max_memory_bytes; /* of one tensor, and of all constants */
+    double max_operations;
 };
 
 struct hrf_workflow_calibrate {
