@@ -14,19 +14,6 @@ static bool overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, 
            at_b < at_a + hrf_value_bytes(&graph->values[a]);
 }
 
-/* An output of the network, or read by another node than `reader`. */
-static bool is_kept(const struct hrf_graph *graph, int32_t value, const struct hrf_node *reader)
-{
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == value)
-            return true;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        for (int32_t i = 0; i < graph->nodes[n].n_inputs; i++)
-            if (graph->nodes[n].inputs[i] == value && &graph->nodes[n] != reader)
-                return true;
-    return false;
-}
-
 bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i,
                    struct hrf_fused_pair *out)
 {
@@ -46,7 +33,8 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
                       second->n_inputs > HRF_CONV_RESIDUAL &&
                       second->inputs[HRF_CONV_RESIDUAL] == made &&
                       hrf_plan_offset(plan, made) == hrf_plan_offset(plan, second->outputs[0]);
-    *out = (struct hrf_fused_pair){ .is_kept = is_kept(graph, made, second), .is_residual = adds };
+    /* Kept: an output of the network, or read by another node too. */
+    *out = (struct hrf_fused_pair){ .is_kept = plan->n_uses[made] > n_reads, .is_residual = adds };
     for (int32_t k = 0; k < first->n_inputs; k++)
         out->overlaps |= comes_at_run_time(graph, first->inputs[k]) &&
                          overlap(plan, graph, first->inputs[k], second->outputs[0]);

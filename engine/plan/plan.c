@@ -11,6 +11,7 @@ void hrf_plan_destroy(struct hrf_plan *plan)
     hrf_free(plan->buffer_of);
     hrf_free(plan->place_of);
     hrf_free(plan->buffers);
+    hrf_free(plan->n_uses);
     hrf_free(plan);
 }
 
@@ -48,6 +49,7 @@ struct life {
     int32_t guest, host;
     int32_t view_of; /* the value that this one, an exchange's output, is a part of; -1: none */
     int32_t family;  /* what lies in one buffer from the beginning has the same number */
+    bool has_kin;    /* others have it too */
 };
 
 static void find_lives(const struct hrf_graph *graph, struct life *lives)
@@ -76,6 +78,7 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
 static void join_families(struct life *lives, int32_t n_values, int32_t a, int32_t b)
 {
     const int32_t from = lives[b].family;
+    lives[a].has_kin = lives[b].has_kin = true;
     for (int32_t v = 0; v < n_values; v++)
         if (lives[v].family == from)
             lives[v].family = lives[a].family;
@@ -124,7 +127,7 @@ static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
 static bool is_shared(const struct hrf_graph *graph, const struct life *lives, int32_t value,
                       int32_t n)
 {
-    for (int32_t v = 0; v < graph->n_values; v++)
+    for (int32_t v = 0; v < graph->n_values && lives[value].has_kin; v++)
         if (v != value && lives[v].family == lives[value].family && lives[v].last >= n)
             return true;
     return false;
@@ -335,6 +338,16 @@ static void add_steps(struct hrf_plan *plan, const struct hrf_graph *graph)
     }
 }
 
+static void count_uses(struct hrf_plan *plan, const struct hrf_graph *graph)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+            if (graph->nodes[n].inputs[k] >= 0)
+                plan->n_uses[graph->nodes[n].inputs[k]]++;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        plan->n_uses[graph->outputs[i]]++;
+}
+
 enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,
                                 struct hrf_error *err)
 {
@@ -348,10 +361,12 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
     plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
+    plan->n_uses = hrf_calloc(n_values, sizeof plan->n_uses[0]);
     if (plan->steps == NULL || plan->buffer_of == NULL || plan->place_of == NULL ||
-        plan->buffers == NULL)
+        plan->buffers == NULL || plan->n_uses == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan of %d steps", graph->n_nodes);
     plan->n_values = graph->n_values;
+    count_uses(plan, graph);
     add_steps(plan, graph);
     for (size_t v = 0; v < n_values; v++)
         plan->buffer_of[v] = HRF_NO_BUFFER;

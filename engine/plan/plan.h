@@ -54,6 +54,7 @@ struct hrf_plan {
     int32_t n_steps;
     int32_t *buffer_of; /* [n_values]: buffer, or HRF_NO_BUFFER for constants */
     int64_t *place_of;  /* [n_values]: bytes into its buffer where the value lies */
+    int32_t *n_uses;    /* [n_values]: how often nodes read it, and as outputs of the graph */
     int32_t n_values;
     struct hrf_buffer *buffers;
     int32_t n_buffers;
