@@ -41,10 +41,10 @@ struct hrf_job_engine {
     int64_t batch, memory_bytes;
     int64_t max_memory_bytes; /* of a model's tensor for one image; 0: the engine's default */
     double max_operations;    /* of a model for one image; likewise */
-    int64_t n_threads; /* of a rank; 0 = all that the process may use */
-    int64_t n_ranks;   /* that share the patches: processes of one MPI job; 0 and 1 = one */
-    char *layout;      /* of threads of each rank's process: "spatial=2", "auto"; NULL: single */
-    bool class_map;    /* slide mode: the record gets a map of the predicted class */
+    int64_t n_threads;        /* of a rank; 0 = all that the process may use */
+    int64_t n_ranks;          /* that share the patches: processes of one MPI job; 0 and 1 = one */
+    char *layout;   /* of threads of each rank's process: "spatial=2", "auto"; NULL: single */
+    bool class_map; /* slide mode: the record gets a map of the predicted class */
 };
 
 struct hrf_job_task {
