@@ -50,6 +50,11 @@ expect_code 2 "$flow" check "$w" --set tilr=1 --json
 is_json 'not v["valid"] and v["errors"] == 1 and "did you mean" in v["findings"][0]["message"] and v["findings"][0]["line"] is None'
 expect_code 0 "$flow" why "$scratch/run" test_004 --json
 is_json 'v["state"] == "failed" and v["tasks"][0]["reason"]'
+# What a model may ask for is looked at before anything is made of it, by the same keys everywhere.
+expect_code 2 "$flow" check "$w" --set model.max_operations=1000
+expect_text "model.max_operations allows 1000"
+expect_code 2 "$flow" check "$w" --set model.max_memory=1MiB
+expect_text "model.max_memory allows"
 expect_code 0 "$flow" status "$scratch/run" --json
 is_json 'v["slides"]["done"] == 3'
 expect_code 0 "$flow" tile "$images/test_001.tif" --json
