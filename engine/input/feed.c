@@ -175,9 +175,16 @@ static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, voi
     }
 }
 
-static enum hrf_status fill_claim(struct hrf_feed *feed, struct hrf_patch_reader *reader,
-                                  const struct claim *claim, unsigned char *rgb, int64_t *decode_ns,
-                                  int64_t *prepare_ns, struct hrf_error *err)
+/* What one thread reads with. */
+struct reader {
+    struct hrf_patch_reader *patches;
+    struct hrf_level_check *check; /* NULL: the slide has nothing to compare with */
+    unsigned char *rgb;            /* one patch */
+    int64_t decode_ns, prepare_ns; /* not added to the feed's yet */
+};
+
+static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
+                                  const struct claim *claim, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
     const int64_t n = patch_numbers(config);
@@ -186,15 +193,18 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct hrf_patch_reader
         int64_t index = feed->order[claim->batch * feed->config.batch + place];
         const struct hrf_patch *patch =
             &feed->config.plan->patches[feed->config.first_patch + index];
-        HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, config->first_row,
-                                           config->n_rows, rgb, decode_ns, prepare_ns, err));
+        HRF_TRY(hrf_patch_reader_read_rows(reader->patches, patch->x, patch->y, config->first_row,
+                                           config->n_rows, reader->rgb, &reader->decode_ns,
+                                           &reader->prepare_ns, err));
         int64_t start = hrf_clock_ns();
+        HRF_TRY(hrf_level_check_rows(reader->check, patch->x, patch->y, config->first_row,
+                                     config->n_rows, reader->rgb, err));
         uint8_t *out = (uint8_t *)claim->slot->pixels + (size_t)(place * n) * number_bytes(config);
         if (config->raw)
-            memcpy(out, rgb, (size_t)n);
+            memcpy(out, reader->rgb, (size_t)n);
         else
-            normalise(feed, rgb, out);
-        *prepare_ns += hrf_clock_ns() - start;
+            normalise(feed, reader->rgb, out);
+        reader->prepare_ns += hrf_clock_ns() - start;
     }
     return HRF_OK;
 }
@@ -211,25 +221,40 @@ static void fail(struct hrf_feed *feed, enum hrf_status status, const struct hrf
     pthread_cond_broadcast(&feed->ready);
 }
 
-static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
+static void reader_release(struct reader *reader)
+{
+    hrf_patch_reader_destroy(reader->patches);
+    hrf_level_check_destroy(reader->check);
+    hrf_free(reader->rgb);
+}
+
+static enum hrf_status reader_init(const struct hrf_feed *feed, struct reader *reader,
+                                   struct hrf_error *err)
 {
     const struct hrf_tile_plan *plan = feed->config.plan;
-    HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_TRY(hrf_patch_reader_create(feed->config.slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
-                                    plan->patch_mpp, &reader, err));
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)patch_numbers(&feed->config), 1);
-    if (rgb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",
-                             (long long)plan->patch_size);
+                                    plan->patch_mpp, &reader->patches, err));
+    HRF_TRY(hrf_level_check_create(feed->config.slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
+                                   plan->patch_mpp, &reader->check, err));
+    reader->rgb = hrf_alloc_array((size_t)patch_numbers(&feed->config), 1);
+    return reader->rgb != NULL ? HRF_OK
+                               : hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",
+                                               (long long)plan->patch_size);
+}
+
+static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(reader) reader = { .patches = NULL };
+    HRF_TRY(reader_init(feed, &reader, err));
     struct claim claim;
     pthread_mutex_lock(&feed->lock);
     while (take_claim(feed, &claim)) {
         pthread_mutex_unlock(&feed->lock);
-        int64_t decode_ns = 0, prepare_ns = 0;
-        HRF_TRY(fill_claim(feed, reader, &claim, rgb, &decode_ns, &prepare_ns, err));
+        HRF_TRY(fill_claim(feed, &reader, &claim, err));
         pthread_mutex_lock(&feed->lock);
-        feed->decode_ns += decode_ns;
-        feed->prepare_ns += prepare_ns;
+        feed->decode_ns += reader.decode_ns;
+        feed->prepare_ns += reader.prepare_ns;
+        reader.decode_ns = reader.prepare_ns = 0;
         claim.slot->filled += claim.n;
         if (claim.slot->filled == batch_size(feed, claim.batch))
             pthread_cond_signal(&feed->ready);

@@ -55,8 +55,11 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     const struct hrf_patch *patch = &plan->patches[config->patch];
     int64_t size = plan->patch_size, first, n, decode_ns = 0, prepare_ns = 0;
     HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_AUTO(hrf_level_check) check = NULL;
     HRF_TRY(hrf_patch_reader_create(config->slide, plan->mpp_x, plan->mpp_y, size, plan->patch_mpp,
                                     &reader, err));
+    HRF_TRY(hrf_level_check_create(config->slide, plan->mpp_x, plan->mpp_y, size, plan->patch_mpp,
+                                   &check, err));
     int64_t most = config->n_rows < TAKE_ROWS ? config->n_rows : TAKE_ROWS;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(most * size), 3);
     if (rgb == NULL)
@@ -66,6 +69,7 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
         HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, first, n, rgb, &decode_ns,
                                            &prepare_ns, err));
         int64_t start = hrf_clock_ns();
+        HRF_TRY(hrf_level_check_rows(check, patch->x, patch->y, first, n, rgb, err));
         normalise(work, rgb, n, size,
                   work->out + (first - config->first_row) * work->n_columns * 3);
         prepare_ns += hrf_clock_ns() - start;

@@ -149,13 +149,12 @@ static int64_t overview_side(int64_t pixels, double reduction)
     return n < 1 ? 1 : n > MAX_SIDE ? MAX_SIDE : n > pixels ? pixels : n;
 }
 
-/* The coarsest level with at least the overview's pixels, else level 0. */
-static int32_t overview_level(const struct hrf_slide_info *info,
-                              const struct hrf_overview *overview)
+/* The coarsest level with at least that many pixels, else level 0. */
+int32_t hrf_overview_level(const struct hrf_slide_info *info, int64_t width, int64_t height)
 {
     int32_t level = 0;
     for (int32_t i = 1; i < info->n_levels; i++)
-        if (info->level[i].width >= overview->width && info->level[i].height >= overview->height &&
+        if (info->level[i].width >= width && info->level[i].height >= height &&
             info->level[i].downsample > info->level[level].downsample)
             level = i;
     return level;
@@ -175,28 +174,37 @@ double hrf_overview_snap(const struct hrf_slide_info *info, double reduction, do
     return best;
 }
 
-enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
-                                  struct hrf_overview *out, struct hrf_error *err)
+enum hrf_status hrf_overview_read_level(struct hrf_slide *slide, int32_t level, int64_t width,
+                                        int64_t height, struct hrf_overview *out,
+                                        struct hrf_error *err)
 {
-    const struct hrf_slide_info *info = hrf_slide_info(slide);
-    struct hrf_overview overview = { .width = overview_side(info->width, reduction),
-                                     .height = overview_side(info->height, reduction) };
-    for (int32_t i = 0; i < info->n_levels; i++) /* a level's own size, not its rounding */
-        if (info->level[i].downsample == reduction) {
-            overview.width = overview_side(info->level[i].width, 1);
-            overview.height = overview_side(info->level[i].height, 1);
-        }
-    overview.rgb = hrf_alloc_array((size_t)(overview.width * overview.height), 3);
+    struct hrf_overview overview = { .width = width, .height = height };
+    overview.rgb = hrf_alloc_array((size_t)(width * height), 3);
     if (overview.rgb == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for an overview of %lld x %lld px",
-                             (long long)overview.width, (long long)overview.height);
-    enum hrf_status status = read_strips(slide, overview_level(info, &overview), &overview, err);
+                             (long long)width, (long long)height);
+    enum hrf_status status = read_strips(slide, level, &overview, err);
     if (status != HRF_OK) {
         hrf_overview_release(&overview);
         return status;
     }
     *out = overview;
     return HRF_OK;
+}
+
+enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
+                                  struct hrf_overview *out, struct hrf_error *err)
+{
+    const struct hrf_slide_info *info = hrf_slide_info(slide);
+    int64_t width = overview_side(info->width, reduction);
+    int64_t height = overview_side(info->height, reduction);
+    for (int32_t i = 0; i < info->n_levels; i++) /* a level's own size, not its rounding */
+        if (info->level[i].downsample == reduction) {
+            width = overview_side(info->level[i].width, 1);
+            height = overview_side(info->level[i].height, 1);
+        }
+    return hrf_overview_read_level(slide, hrf_overview_level(info, width, height), width, height,
+                                   out, err);
 }
 
 enum hrf_status hrf_overview_png(const unsigned char *pixels, int64_t width, int64_t height,

@@ -16,6 +16,13 @@ struct hrf_overview {
  * damaged. */
 HRF_CHECKED enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
                                               struct hrf_overview *out, struct hrf_error *err);
+/* The same from a given level, which has at least width x height px. */
+HRF_CHECKED enum hrf_status hrf_overview_read_level(struct hrf_slide *slide, int32_t level,
+                                                    int64_t width, int64_t height,
+                                                    struct hrf_overview *out,
+                                                    struct hrf_error *err);
+/* The level that hrf_overview_read takes for an overview of that size. */
+int32_t hrf_overview_level(const struct hrf_slide_info *info, int64_t width, int64_t height);
 /* The downsample of the level nearest to `reduction` if it is within a factor of `slack`, else
  * `reduction`: an overview that is a level need not be made. */
 double hrf_overview_snap(const struct hrf_slide_info *info, double reduction, double slack);

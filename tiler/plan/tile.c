@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/overview.h"
+#include "tiler/plan/sound.h"
 #include "tiler/tissue/tissue.h"
 
 #include <math.h>
@@ -281,6 +282,7 @@ static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, 
     HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
     HRF_TRY(read_overview(t, err));
     HRF_TRY(choose_patches(t, err));
+    HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
     HRF_TRY(make_pictures(t, err));
     return hrf_tile_plan_seal(t->plan, err);
 }

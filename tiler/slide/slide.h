@@ -66,6 +66,7 @@ HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double
                                                  enum hrf_mpp_source *source,
                                                  struct hrf_error *err);
 
+#include "tiler/slide/level_check.h"
 #include "tiler/slide/patch_reader.h" /* the patches of a slide */
 
 #endif

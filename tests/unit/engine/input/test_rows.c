@@ -94,10 +94,56 @@ static void every_part_is_what_the_region_has_there(void **state)
             check_part(slide, &boxes[i], n);
 }
 
+/* Of one colour at level 1; at level 0 a tile in its lower right is left out. */
+static void tissue_pixel(const void *context, int level, uint32_t x, uint32_t y,
+                         unsigned char rgba[4])
+{
+    const unsigned char tissue[3] = { 180, 110, 160 };
+    (void)context, (void)level, (void)x, (void)y;
+    memcpy(rgba, tissue, sizeof tissue);
+}
+
+static bool is_left_out(const void *context, int level, uint32_t column, uint32_t row)
+{
+    (void)context;
+    return level == 0 && column == 3 && row == 6;
+}
+
+static void rows_on_a_left_out_tile_are_told_from_a_coarser_level(void **state)
+{
+    (void)state;
+    static float out[1024 * 1024 * 3];
+    struct pyramid p = { .tile = 128, .pixel = tissue_pixel, .is_sparse = is_left_out };
+    char path[128];
+    struct hrf_patch patch = { 0, 0 };
+    const struct hrf_tile_plan plan = { .mpp_x = 0.5,
+                                        .mpp_y = 0.5,
+                                        .patch_size = 1024,
+                                        .patch_mpp = 0.5,
+                                        .n_patches = 1,
+                                        .patches = &patch };
+    struct hrf_rows_config config = {
+        .plan = &plan, .n_rows = 512, .std = { 1, 1, 1 }, .n_readers = 2
+    };
+    struct hrf_feed_times times = { 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_slide) slide = NULL;
+    pyramid_halve(&p, 1024, 1024, 128);
+    pyramid_path(directory, "left-out.tif", path);
+    pyramid_write(&p, path);
+    assert_int_equal(hrf_slide_open(path, &slide, NULL), HRF_OK);
+    config.slide = slide;
+    assert_int_equal(hrf_rows_read(&config, out, &times, NULL), HRF_OK); /* the upper half */
+    config.first_row = 512;
+    assert_int_equal(hrf_rows_read(&config, out, &times, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "do not show the same at x 384, y 768"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_is_what_the_region_has_there),
+        cmocka_unit_test(rows_on_a_left_out_tile_are_told_from_a_coarser_level),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

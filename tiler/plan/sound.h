@@ -1,0 +1,23 @@
+/* sound.h - are the levels of a slide that is being tiled copies of one picture?
+ *
+ * Tissue is found on the overview, so a level that is lost or damaged there hides tissue, and one
+ * that is damaged elsewhere is scored as something else. Patches are compared with the overview as
+ * they are read for scoring (tiler/slide/level_check.h); what is found here is what no patch shows.
+ */
+#ifndef HRF_TILER_PLAN_SOUND_H
+#define HRF_TILER_PLAN_SOUND_H
+
+#include "tiler/plan/overview.h"
+
+/* Compares the whole overview with the next coarser level, or with the next finer one where there
+ * is none and it has at most 2^25 px; then the level that patches are read from with a coarser one
+ * in some places of 64 um: 16 of tissue, 16 of glass and 32 of glass that is of one colour, which
+ * a lost tile is too. mask[height][width] of the overview: not 0 where there is tissue.
+ * HRF_E_USER: two levels differ, or one of them cannot be read; the text says where. */
+HRF_CHECKED enum hrf_status hrf_slide_check_levels(struct hrf_slide *slide,
+                                                   const struct hrf_tile_plan *plan,
+                                                   const struct hrf_overview *overview,
+                                                   const unsigned char *mask,
+                                                   struct hrf_error *err);
+
+#endif
