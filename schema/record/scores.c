@@ -1,5 +1,7 @@
 #include "schema/record/scores.h"
 
+#include "schema/record/fields.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,14 +73,41 @@ static json_t *traffic_json(const struct hrf_traffics *traffic)
     return json_pack("{ssso}", "carrier", traffic->carrier, "operations", items);
 }
 
+static const struct hrf_field timing_fields[] = {
+#define FIELD(name, type) HRF_FIELD(struct hrf_timing, #name, name, HRF_FIELD_##type)
+    FIELD(build, REAL),     FIELD(decode, REAL), FIELD(prepare, REAL), FIELD(compute, REAL),
+    FIELD(copy, NUMBER), /* not in records of earlier versions */
+    FIELD(kernels, NUMBER), FIELD(wait, REAL),   FIELD(write, REAL),   FIELD(total, REAL),
+#undef FIELD
+};
+enum { N_TIMING_FIELDS = sizeof timing_fields / sizeof timing_fields[0] };
+
+static const struct hrf_field fields[] = {
+#define FIELD(name, type) HRF_FIELD(struct hrf_scores, #name, name, HRF_FIELD_##type)
+    FIELD(precision, TEXT),
+    FIELD(device, TEXT),
+    FIELD(host, TEXT),
+    FIELD(first_patch, INT),
+    FIELD(n_patches, INT),
+    FIELD(n_classes, INT32),
+    FIELD(peak_memory_bytes, INT),
+    FIELD(energy_joules, NUMBER),
+    FIELD(gpu_energy_joules, NUMBER),
+    FIELD(n_threads, INT32),
+    FIELD(n_readers, INT32),
+#undef FIELD
+    HRF_FIELD_NEW(struct hrf_scores, "peak_process_bytes", peak_process_bytes, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_scores, "device_memory_bytes", device_memory_bytes, HRF_FIELD_INT),
+};
+enum { N_FIELDS = sizeof fields / sizeof fields[0] };
+
 static json_t *timing_json(const struct hrf_timing *timing)
 {
-    return json_pack(
-        "{so so so so so so so so so}", "build", hrf_json_number(timing->build), "decode",
-        hrf_json_number(timing->decode), "prepare", hrf_json_number(timing->prepare), "compute",
-        hrf_json_number(timing->compute), "copy", hrf_json_number(timing->copy), "kernels",
-        hrf_json_number(timing->kernels), "wait", hrf_json_number(timing->wait), "write",
-        hrf_json_number(timing->write), "total", hrf_json_number(timing->total));
+    json_t *object = json_object();
+    if (hrf_fields_write(timing_fields, N_TIMING_FIELDS, timing, object))
+        return object;
+    json_decref(object);
+    return NULL;
 }
 
 static json_t *hardware_json(const struct hrf_hardware *hardware)
@@ -91,18 +120,11 @@ static json_t *hardware_json(const struct hrf_hardware *hardware)
 enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_bytes *out,
                                   struct hrf_error *err)
 {
-    HRF_AUTO_JSON header = json_pack(
-        "{so so so so sI sI si sI sI sI so so si si so so}", "precision",
-        hrf_json_bytes(scores->precision), "device", hrf_json_bytes(scores->device), "host",
-        hrf_json_bytes(scores->host), "hardware", hardware_json(&scores->hardware), "first_patch",
-        (json_int_t)scores->first_patch, "n_patches", (json_int_t)scores->n_patches, "n_classes",
-        scores->n_classes, "peak_memory_bytes", (json_int_t)scores->peak_memory_bytes,
-        "peak_process_bytes", (json_int_t)scores->peak_process_bytes, "device_memory_bytes",
-        (json_int_t)scores->device_memory_bytes, "energy_joules",
-        hrf_json_number(scores->energy_joules), "gpu_energy_joules",
-        hrf_json_number(scores->gpu_energy_joules), "n_threads", scores->n_threads, "n_readers",
-        scores->n_readers, "timing", timing_json(&scores->timing), "traffic",
-        traffic_json(&scores->traffic));
+    HRF_AUTO_JSON header = json_pack("{sososo}", "hardware", hardware_json(&scores->hardware),
+                                     "timing", timing_json(&scores->timing), "traffic",
+                                     traffic_json(&scores->traffic));
+    if (!hrf_fields_write(fields, N_FIELDS, scores, header))
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
     const struct hrf_class_map *map = &scores->class_map;
     const struct hrf_section sections[] = {
         { "probabilities", scores->probabilities,
@@ -121,41 +143,12 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
                                 out, err);
 }
 
-/* NaN where it is absent, in records of earlier versions, or null. */
-static double number_or_none(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static int64_t count_or_none(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) ? json_integer_value(value) : 0;
-}
-
 static enum hrf_status read_timing(const json_t *header, const char *where,
                                    struct hrf_timing *timing, struct hrf_error *err)
 {
     json_t *object;
     HRF_TRY(hrf_json_get_object(header, "timing", where, &object, err));
-    HRF_TRY(hrf_json_get_number(object, "build", where, &timing->build, err));
-    HRF_TRY(hrf_json_get_number(object, "decode", where, &timing->decode, err));
-    HRF_TRY(hrf_json_get_number(object, "prepare", where, &timing->prepare, err));
-    HRF_TRY(hrf_json_get_number(object, "compute", where, &timing->compute, err));
-    timing->copy = number_or_none(object, "copy");
-    timing->kernels = number_or_none(object, "kernels");
-    HRF_TRY(hrf_json_get_number(object, "wait", where, &timing->wait, err));
-    HRF_TRY(hrf_json_get_number(object, "write", where, &timing->write, err));
-    return hrf_json_get_number(object, "total", where, &timing->total, err);
-}
-
-static enum hrf_status read_names(const json_t *header, const char *where,
-                                  struct hrf_scores *scores, struct hrf_error *err)
-{
-    HRF_TRY(hrf_json_get_bytes(header, "precision", where, &scores->precision, err));
-    HRF_TRY(hrf_json_get_bytes(header, "device", where, &scores->device, err));
-    return hrf_json_get_bytes(header, "host", where, &scores->host, err);
+    return hrf_fields_read(timing_fields, N_TIMING_FIELDS, object, where, timing, err);
 }
 
 enum { MAX_MAP_SIDE = 1 << 15 };
@@ -226,14 +219,9 @@ static void read_hardware_text(const json_t *object, const char *key, char *out,
 }
 
 /* What records of earlier versions lack. */
-static void read_meters(const json_t *header, struct hrf_scores *scores)
+static void read_hardware(const json_t *header, struct hrf_hardware *h)
 {
     const json_t *hardware = json_object_get(header, "hardware");
-    struct hrf_hardware *h = &scores->hardware;
-    scores->peak_process_bytes = count_or_none(header, "peak_process_bytes");
-    scores->device_memory_bytes = count_or_none(header, "device_memory_bytes");
-    scores->energy_joules = number_or_none(header, "energy_joules");
-    scores->gpu_energy_joules = number_or_none(header, "gpu_energy_joules");
     read_hardware_text(hardware, "model", h->model, sizeof h->model);
     read_hardware_text(hardware, "path", h->path, sizeof h->path);
     read_hardware_text(hardware, "driver", h->driver, sizeof h->driver);
@@ -244,33 +232,24 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
                                      struct hrf_scores *scores, struct hrf_error *err)
 {
     const json_t *header = container->header;
-    int64_t n_classes, n_threads, n_readers;
     struct hrf_section section;
-    HRF_TRY(read_names(header, where, scores, err));
-    HRF_TRY(hrf_json_get_int(header, "first_patch", where, &scores->first_patch, err));
-    HRF_TRY(hrf_json_get_int(header, "n_patches", where, &scores->n_patches, err));
-    HRF_TRY(hrf_json_get_int(header, "n_classes", where, &n_classes, err));
-    HRF_TRY(hrf_json_get_int(header, "peak_memory_bytes", where, &scores->peak_memory_bytes, err));
-    read_meters(header, scores);
-    HRF_TRY(hrf_json_get_int(header, "n_threads", where, &n_threads, err));
-    HRF_TRY(hrf_json_get_int(header, "n_readers", where, &n_readers, err));
+    HRF_TRY(hrf_fields_read(fields, N_FIELDS, header, where, scores, err));
+    read_hardware(header, &scores->hardware);
     HRF_TRY(read_timing(header, where, &scores->timing, err));
     HRF_TRY(read_traffic(header, where, &scores->traffic, err));
     if (scores->first_patch < 0 || scores->n_patches < 0 || scores->n_patches > INT32_MAX ||
-        n_classes < 1 || n_classes > 1 << 16)
-        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches of %lld classes", where,
-                             (long long)scores->n_patches, (long long)n_classes);
-    scores->n_classes = (int32_t)n_classes;
-    scores->n_threads = (int32_t)n_threads;
-    scores->n_readers = (int32_t)n_readers;
-    size_t n_bytes = (size_t)(scores->n_patches * n_classes) * sizeof scores->probabilities[0];
+        scores->n_classes < 1 || scores->n_classes > 1 << 16)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches of %d classes", where,
+                             (long long)scores->n_patches, scores->n_classes);
+    size_t n_bytes = (size_t)(scores->n_patches * scores->n_classes) *
+                     sizeof scores->probabilities[0];
     HRF_TRY(hrf_container_section(container, "probabilities", n_bytes, where, &section, err));
     scores->probabilities = hrf_alloc(n_bytes);
     if (scores->probabilities == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld patches", where,
                              (long long)scores->n_patches);
     memcpy(scores->probabilities, section.data, n_bytes);
-    return read_class_map(container, where, n_classes, &scores->class_map, err);
+    return read_class_map(container, where, scores->n_classes, &scores->class_map, err);
 }
 
 enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "schema/record/fields.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,91 +40,34 @@ enum hrf_status hrf_sentinel_reserve(const char *directory, struct hrf_error *er
     return status;
 }
 
-/* One table says which keys a sentinel has; the writer and the reader walk it. */
-enum field_type { FIELD_TEXT, FIELD_INT, FIELD_U64, FIELD_BOOL };
-static const struct field {
-    const char *key;
-    enum field_type type;
-    size_t offset, size;
-    bool is_new; /* not there in what older launchers wrote: then 0 */
-} fields[] = {
-#define FIELD_BUT(key, member, type, is_new)                                                       \
-    {                                                                                              \
-        key, type, offsetof(struct hrf_sentinel, member),                                          \
-            sizeof((struct hrf_sentinel *)NULL)->member, is_new                                    \
-    }
-#define FIELD(key, member, type) FIELD_BUT(key, member, type, false)
-    FIELD("run_id", run_id, FIELD_TEXT),
-    FIELD("job_id", job_id, FIELD_TEXT),
-    FIELD("attempt", attempt, FIELD_INT),
-    FIELD_BUT("scheduler_job", scheduler_job, FIELD_INT, true),
-    FIELD("host", host, FIELD_TEXT),
-    FIELD("boot", boot, FIELD_TEXT),
-    FIELD("pid", pid, FIELD_INT),
-    FIELD("start_time", start_time, FIELD_U64),
-    FIELD("start_ms", start_ms, FIELD_INT),
-    FIELD("end_ms", end_ms, FIELD_INT),
-    FIELD("n_beats", n_beats, FIELD_INT),
-    FIELD("exited", exited, FIELD_BOOL),
-    FIELD("exit_code", exit_code, FIELD_INT),
-    FIELD("signal", signal, FIELD_INT),
-    FIELD("was_asked", was_asked, FIELD_BOOL),
-    FIELD("was_warned", was_warned, FIELD_BOOL),
-    FIELD("was_revoked", was_revoked, FIELD_BOOL),
-    FIELD("peak_memory_bytes", peak_memory_bytes, FIELD_INT),
-    FIELD("tasks_done", tasks.n_done, FIELD_INT),
-    FIELD("tasks_no_tissue", tasks.n_no_tissue, FIELD_INT),
-    FIELD("tasks_failed", tasks.n_failed, FIELD_INT),
-    FIELD("tasks_missing", tasks.n_missing, FIELD_INT),
-    FIELD("reason", reason, FIELD_TEXT),
+static const struct hrf_field fields[] = {
+#define FIELD(key, member, type) HRF_FIELD(struct hrf_sentinel, key, member, HRF_FIELD_##type)
+    FIELD("run_id", run_id, CHARS),
+    FIELD("job_id", job_id, CHARS),
+    FIELD("attempt", attempt, INT),
+    HRF_FIELD_NEW(struct hrf_sentinel, "scheduler_job", scheduler_job, HRF_FIELD_INT),
+    FIELD("host", host, CHARS),
+    FIELD("boot", boot, CHARS),
+    FIELD("pid", pid, INT),
+    FIELD("start_time", start_time, UINT64),
+    FIELD("start_ms", start_ms, INT),
+    FIELD("end_ms", end_ms, INT),
+    FIELD("n_beats", n_beats, INT),
+    FIELD("exited", exited, BOOL),
+    FIELD("exit_code", exit_code, INT),
+    FIELD("signal", signal, INT),
+    FIELD("was_asked", was_asked, BOOL),
+    FIELD("was_warned", was_warned, BOOL),
+    FIELD("was_revoked", was_revoked, BOOL),
+    FIELD("peak_memory_bytes", peak_memory_bytes, INT),
+    FIELD("tasks_done", tasks.n_done, INT),
+    FIELD("tasks_no_tissue", tasks.n_no_tissue, INT),
+    FIELD("tasks_failed", tasks.n_failed, INT),
+    FIELD("tasks_missing", tasks.n_missing, INT),
+    FIELD("reason", reason, CHARS),
 #undef FIELD
-#undef FIELD_BUT
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
-
-static json_t *field_value(const struct field *field, const struct hrf_sentinel *s)
-{
-    const void *at = (const char *)s + field->offset;
-    switch (field->type) {
-    case FIELD_TEXT:
-        return hrf_json_string(at);
-    case FIELD_INT:
-        return json_integer(*(const int64_t *)at);
-    case FIELD_U64:
-        return json_integer((json_int_t) * (const uint64_t *)at);
-    case FIELD_BOOL:
-        return json_boolean(*(const bool *)at);
-    }
-    return NULL;
-}
-
-static enum hrf_status read_field(const struct field *field, const json_t *value, const char *where,
-                                  struct hrf_sentinel *s, struct hrf_error *err)
-{
-    void *at = (char *)s + field->offset;
-    const char *text;
-    int64_t number;
-    if (field->is_new && json_object_get(value, field->key) == NULL)
-        return HRF_OK;
-    switch (field->type) {
-    case FIELD_TEXT:
-        HRF_TRY(hrf_json_get_text(value, field->key, where, &text, err));
-        if (strlen(text) >= field->size)
-            return hrf_error_set(err, HRF_E_USER, "'%s': '%s' has more than %zu bytes", where,
-                                 field->key, field->size - 1);
-        memcpy(at, text, strlen(text) + 1);
-        return HRF_OK;
-    case FIELD_INT:
-        return hrf_json_get_int(value, field->key, where, at, err);
-    case FIELD_U64:
-        HRF_TRY(hrf_json_get_int(value, field->key, where, &number, err));
-        *(uint64_t *)at = (uint64_t)number;
-        return HRF_OK;
-    case FIELD_BOOL:
-        return hrf_json_get_bool(value, field->key, where, at, err);
-    }
-    return hrf_error_set(err, HRF_E_BUG, "unknown field type");
-}
 
 /* The hash of an object as it is without its checksum. */
 static enum hrf_status hash_object(const json_t *object, char sha256[HRF_HASH_HEX],
@@ -141,15 +85,11 @@ static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
 {
     HRF_AUTO_JSON object = json_object();
     char sha256[HRF_HASH_HEX];
-    bool failed = object == NULL ||
-                  json_object_set_new(object, "version", json_integer(VERSION)) != 0;
-    for (size_t i = 0; i < N_FIELDS; i++)
-        failed |= json_object_set_new(object, fields[i].key, field_value(&fields[i], sentinel)) !=
-                  0;
-    if (failed)
+    if (!hrf_fields_write(fields, N_FIELDS, sentinel, object) ||
+        json_object_set_new(object, "version", json_integer(VERSION)) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a sentinel");
     HRF_TRY(hash_object(object, sha256, err));
-    failed = json_object_set_new(object, "sha256", json_string(sha256)) != 0;
+    const bool failed = json_object_set_new(object, "sha256", json_string(sha256)) != 0;
     HRF_AUTO_FREE char *text = failed ? NULL : hrf_json_text(object);
     char *line = text != NULL ? hrf_format("%s\n", text) : NULL;
     if (line == NULL)
@@ -221,8 +161,7 @@ enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struc
     HRF_TRY(hrf_file_read(path, LIMIT_BYTES, &text, &n_bytes, err));
     HRF_TRY(hrf_json_parse(text, n_bytes, path, &object, err));
     HRF_TRY(check_object(object, path, err));
-    for (size_t i = 0; i < N_FIELDS; i++)
-        HRF_TRY(read_field(&fields[i], object, path, &found, err));
+    HRF_TRY(hrf_fields_read(fields, N_FIELDS, object, path, &found, err));
     *out = found;
     return HRF_OK;
 }

@@ -1,5 +1,7 @@
 #include "schema/record/tile_plan.h"
 
+#include "schema/record/fields.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -44,96 +46,45 @@ enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error 
     return HRF_OK;
 }
 
-/* One table says which keys a plan has; the writer and the reader walk it. */
-enum field_type { FIELD_TEXT, FIELD_I64, FIELD_I32, FIELD_REAL };
-static const struct field {
-    const char *key;
-    enum field_type type;
-    size_t offset;
-} fields[] = {
-#define FIELD(name, type)                                                                          \
-    {                                                                                              \
-#name, type, offsetof(struct hrf_tile_plan, name)                                          \
-    }
-    FIELD(slide_path, FIELD_TEXT),
-    FIELD(vendor, FIELD_TEXT),
-    FIELD(quickhash, FIELD_TEXT),
-    FIELD(width, FIELD_I64),
-    FIELD(height, FIELD_I64),
-    FIELD(n_levels, FIELD_I32),
-    FIELD(mpp_x, FIELD_REAL),
-    FIELD(mpp_y, FIELD_REAL),
-    FIELD(mpp_source, FIELD_TEXT),
-    FIELD(patch_size, FIELD_I64),
-    FIELD(patch_mpp, FIELD_REAL),
-    FIELD(patch_stride, FIELD_I64),
-    FIELD(patch_width0, FIELD_I64),
-    FIELD(patch_height0, FIELD_I64),
-    FIELD(stride_x0, FIELD_REAL),
-    FIELD(stride_y0, FIELD_REAL),
-    FIELD(grid_columns, FIELD_I32),
-    FIELD(grid_rows, FIELD_I32),
-    FIELD(read_level, FIELD_I32),
-    FIELD(read_downsample, FIELD_REAL),
-    FIELD(tissue_method, FIELD_TEXT),
-    FIELD(tissue_fraction, FIELD_REAL),
-    FIELD(tissue_threshold, FIELD_REAL),
-    FIELD(warning, FIELD_TEXT),
-    FIELD(n_patches, FIELD_I64),
-    FIELD(thumbnail_downsample, FIELD_REAL),
-    FIELD(seconds, FIELD_REAL),
+static const struct hrf_field fields[] = {
+#define FIELD(name, type) HRF_FIELD(struct hrf_tile_plan, #name, name, HRF_FIELD_##type)
+    FIELD(slide_path, TEXT),
+    FIELD(vendor, TEXT),
+    FIELD(quickhash, TEXT),
+    FIELD(width, INT),
+    FIELD(height, INT),
+    FIELD(n_levels, INT32),
+    FIELD(mpp_x, REAL),
+    FIELD(mpp_y, REAL),
+    FIELD(mpp_source, TEXT),
+    FIELD(patch_size, INT),
+    FIELD(patch_mpp, REAL),
+    FIELD(patch_stride, INT),
+    FIELD(patch_width0, INT),
+    FIELD(patch_height0, INT),
+    FIELD(stride_x0, REAL),
+    FIELD(stride_y0, REAL),
+    FIELD(grid_columns, INT32),
+    FIELD(grid_rows, INT32),
+    FIELD(read_level, INT32),
+    FIELD(read_downsample, REAL),
+    FIELD(tissue_method, TEXT),
+    FIELD(tissue_fraction, REAL),
+    FIELD(tissue_threshold, REAL),
+    FIELD(warning, TEXT),
+    FIELD(n_patches, INT),
+    FIELD(thumbnail_downsample, REAL),
+    FIELD(seconds, REAL),
 #undef FIELD
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
-
-static json_t *field_value(const struct field *field, const struct hrf_tile_plan *plan)
-{
-    const char *at = (const char *)plan + field->offset;
-    switch (field->type) {
-    case FIELD_TEXT:
-        return hrf_json_bytes(*(char *const *)(const void *)at);
-    case FIELD_I64:
-        return json_integer(*(const int64_t *)(const void *)at);
-    case FIELD_I32:
-        return json_integer(*(const int32_t *)(const void *)at);
-    case FIELD_REAL:
-        return hrf_json_number(*(const double *)(const void *)at);
-    }
-    return NULL;
-}
-
-static enum hrf_status read_field(const struct field *field, const json_t *header,
-                                  const char *where, struct hrf_tile_plan *plan,
-                                  struct hrf_error *err)
-{
-    void *at = (char *)plan + field->offset;
-    int64_t number;
-    switch (field->type) {
-    case FIELD_TEXT:
-        return hrf_json_get_bytes(header, field->key, where, at, err);
-    case FIELD_I64:
-        return hrf_json_get_int(header, field->key, where, at, err);
-    case FIELD_I32:
-        HRF_TRY(hrf_json_get_int(header, field->key, where, &number, err));
-        if (number < INT32_MIN || number > INT32_MAX)
-            return hrf_error_set(err, HRF_E_USER, "%s: '%s' is out of range", where, field->key);
-        *(int32_t *)at = (int32_t)number;
-        return HRF_OK;
-    case FIELD_REAL:
-        return hrf_json_get_number(header, field->key, where, at, err);
-    }
-    return hrf_error_set(err, HRF_E_BUG, "unknown field type");
-}
 
 enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hrf_bytes *out,
                                      struct hrf_error *err)
 {
     HRF_AUTO_JSON header = json_object();
-    bool failed = header == NULL;
-    for (size_t i = 0; i < N_FIELDS; i++)
-        failed |= json_object_set_new(header, fields[i].key, field_value(&fields[i], plan)) != 0;
-    failed |= json_object_set_new(header, "hash", json_string(plan->hash)) != 0;
-    if (failed)
+    if (!hrf_fields_write(fields, N_FIELDS, plan, header) ||
+        json_object_set_new(header, "hash", json_string(plan->hash)) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
     const struct hrf_section sections[] = {
         { "patches", plan->patches, (size_t)plan->n_patches * sizeof plan->patches[0] },
@@ -180,8 +131,7 @@ static enum hrf_status decode_plan(const struct hrf_container *container, const 
 {
     const char *hash;
     struct hrf_section patches;
-    for (size_t i = 0; i < N_FIELDS; i++)
-        HRF_TRY(read_field(&fields[i], container->header, where, plan, err));
+    HRF_TRY(hrf_fields_read(fields, N_FIELDS, container->header, where, plan, err));
     HRF_TRY(check_plan(plan, where, err));
     HRF_TRY(hrf_json_get_text(container->header, "hash", where, &hash, err));
     if (strlen(hash) != HRF_HASH_HEX - 1)

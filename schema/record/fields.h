@@ -1,0 +1,54 @@
+/* fields.h - records as structs and JSON objects: one table says which keys there are.
+ *
+ * A record's writer and reader both walk its table, so that a new field is one line:
+ *
+ *     static const struct hrf_field fields[] = {
+ *         HRF_FIELD(struct hrf_thing, "width", width, HRF_FIELD_INT),
+ *     };
+ *     hrf_fields_write(fields, 1, &thing, object);
+ *     HRF_TRY(hrf_fields_read(fields, 1, object, where, &thing, err));
+ */
+#ifndef HRF_SCHEMA_RECORD_FIELDS_H
+#define HRF_SCHEMA_RECORD_FIELDS_H
+
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum hrf_field_type {
+    HRF_FIELD_TEXT,  /* char *, heap, any bytes, NULL allowed */
+    HRF_FIELD_CHARS, /* char[]: a longer text is refused */
+    HRF_FIELD_INT,   /* int64_t */
+    HRF_FIELD_INT32,
+    HRF_FIELD_UINT64,
+    HRF_FIELD_REAL,   /* double */
+    HRF_FIELD_NUMBER, /* double; NaN where the record has null or lacks it */
+    HRF_FIELD_BOOL
+};
+
+struct hrf_field {
+    const char *key;
+    enum hrf_field_type type;
+    size_t offset, size;
+    bool may_lack; /* records of earlier versions do not have it: it stays as it was, 0 */
+};
+#define HRF_FIELD(of, key, member, type)                                                           \
+    {                                                                                              \
+        key, type, offsetof(of, member), sizeof((of *)NULL)->member, false                         \
+    }
+#define HRF_FIELD_NEW(of, key, member, type)                                                       \
+    {                                                                                              \
+        key, type, offsetof(of, member), sizeof((of *)NULL)->member, true                          \
+    }
+
+/* Puts the fields of `record` into `object`; false when memory ran out. */
+HRF_CHECKED bool hrf_fields_write(const struct hrf_field *fields, size_t n_fields,
+                                  const void *record, json_t *object);
+/* `where` names the object in messages. On failure, too, heap texts read so far are the record's.
+ */
+HRF_CHECKED enum hrf_status hrf_fields_read(const struct hrf_field *fields, size_t n_fields,
+                                            const json_t *object, const char *where, void *record,
+                                            struct hrf_error *err);
+
+#endif
