@@ -276,27 +276,43 @@ enum hrf_status hrf_process_start(const char *const argv[], const char *log_path
     return HRF_OK;
 }
 
-uint64_t hrf_process_start_time(pid_t pid)
+bool hrf_process_stat_read(pid_t pid, struct hrf_process_stat *out)
 {
-    char path[64];
+    enum {
+        STATE = 3,
+        SESSION = 6,
+        USER_TIME = 14,
+        KERNEL_TIME = 15,
+        START_TIME = 22
+    }; /* proc(5) */
+    char path[64], text[1024];
+    uint64_t fields[START_TIME + 1] = { 0 };
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    char text[1024];
-    ssize_t n = read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    const char *field = strrchr(text, ')'); /* the name may hold spaces and brackets */
-    if (field == NULL || field[1] == '\0' || field[2] == 'Z' || field[2] == 'X')
-        return 0;
-    field += 2; /* field 3, the state; the start time is field 22 */
-    for (int i = 3; i < 22 && field != NULL; i++) {
-        field = strchr(field, ' ');
-        field = field != NULL ? field + 1 : NULL;
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(text, ')'); /* the name may hold spaces and brackets */
+    if (at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
+        return false;
+    const char state = at[2];
+    at += 2;
+    for (int i = STATE + 1; i <= START_TIME; i++) {
+        if ((at = strchr(at, ' ')) == NULL)
+            return false;
+        fields[i] = strtoull(++at, NULL, 10);
     }
-    return field != NULL ? strtoull(field, NULL, 10) : 0;
+    *out = (struct hrf_process_stat){ .state = state,
+                                      .session = (pid_t)fields[SESSION],
+                                      .cpu_ticks = (int64_t)(fields[USER_TIME] +
+                                                             fields[KERNEL_TIME]),
+                                      .start_time = fields[START_TIME] };
+    return true;
+}
+
+uint64_t hrf_process_start_time(pid_t pid)
+{
+    struct hrf_process_stat stat;
+    return hrf_process_stat_read(pid, &stat) ? stat.start_time : 0;
 }
 
 void hrf_process_boot_id(char out[40])

@@ -37,6 +37,14 @@ hrf_process_run(const char *const argv[], const char *const environment[], const
 HRF_CHECKED enum hrf_status hrf_process_start(const char *const argv[], const char *log_path,
                                               bool detached, pid_t *pid, struct hrf_error *err);
 
+struct hrf_process_stat {
+    char state; /* proc(5): 'R' runs, 'S' sleeps, 'D' waits for a disk, 'T' is stopped */
+    pid_t session;
+    int64_t cpu_ticks;   /* processor time that it has used, in sysconf(_SC_CLK_TCK) */
+    uint64_t start_time; /* in the same ticks, since boot */
+};
+/* False: there is no such process, or it is a zombie. */
+bool hrf_process_stat_read(pid_t pid, struct hrf_process_stat *out);
 /* Start time of a process in clock ticks since boot, 0 when there is no such process (or it is
  * a zombie): pid + start time identify a process for its life on one boot. */
 uint64_t hrf_process_start_time(pid_t pid);

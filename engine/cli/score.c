@@ -59,23 +59,27 @@ struct gathering {
     const struct hrf_job_task *task;
     struct hrf_scores *scores;
     int64_t n_done; /* patches */
+    int64_t n_kept; /* of those, in the part that this attempt began with or wrote last */
     double shown, kept;
 };
 
-/* What is done so far, for the next attempt should this one be cut short. A given-up attempt keeps
- * nothing: the next one goes on from what was there. */
+/* What is done so far, for the next attempt should this one be cut short. Written only when it
+ * holds more than the last one: a part that is there is taken for progress. A given-up attempt
+ * keeps nothing: the next one goes on from what was there. */
 static void keep_part(struct gathering *g)
 {
     struct hrf_bytes record = { NULL, 0 };
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_FREE char *path = hrf_task_part_path(g->job->directory, g->task->id);
     g->kept = hrf_clock_seconds();
-    if (path == NULL || g->n_done == 0 || hrf_fence_is_set(g->job->directory))
+    if (path == NULL || g->n_done == g->n_kept || hrf_fence_is_set(g->job->directory))
         return;
     hrf_crash_point("engine.part.before");
     if (hrf_scores_encode(g->scores, &record, &err) != HRF_OK ||
         hrf_file_write_atomic(path, record.data, record.n_bytes, &err) != HRF_OK)
         hrf_log_warning("engine", "what is done so far is not kept: %s", err.text);
+    else
+        g->n_kept = g->n_done;
     hrf_crash_point("engine.part.after");
     hrf_bytes_release(&record);
 }
@@ -363,6 +367,7 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
                    part->probabilities + order[k] * n_classes,
                    (size_t)n_classes * sizeof *part->probabilities);
     }
+    g->n_kept = g->n_done;
     g->scores->timing = part->timing;
     g->scores->traffic = part->traffic;
     g->scores->energy_joules = part->energy_joules;

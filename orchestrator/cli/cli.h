@@ -5,7 +5,8 @@
 #include "base/args.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "schema/store/store.h"
+#include "schema/record/sentinel.h"
+#include "schema/store/tasks.h"
 #include "schema/workflow/workflow.h"
 
 #define HRF_PROGRAM "hires-flow"
@@ -44,6 +45,13 @@ HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workf
 /* DIR/run.db for reading. */
 HRF_CHECKED enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out,
                                          struct hrf_error *err);
+/* What the newest start of an attempt says of itself: "start", "beat" or "done"; false: it has not
+ * begun, or not said that. */
+bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *attempt,
+                           const char *name, struct hrf_sentinel *out);
+/* Why an attempt that has not ended, as far as is known, is taken to be hung: heap; NULL: it is
+ * not. */
+char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attempt);
 /* Where `run` puts a workflow's run when --out is not given: runs/<name>. Heap. */
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
 /* AUC and accuracy as report.json has them, a line a precision. */

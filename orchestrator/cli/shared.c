@@ -1,8 +1,10 @@
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
+#include "schema/record/start.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -27,6 +29,36 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     if (status == HRF_E_EXTERNAL) /* a file that cannot be read is the user's to name right */
         err->status = status = HRF_E_USER;
     return status;
+}
+
+bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *attempt,
+                           const char *name, struct hrf_sentinel *out)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, attempt->directory);
+    const int n = path != NULL ? hrf_start_count(path, 0) : 0;
+    HRF_AUTO_FREE char *newest = path != NULL ? hrf_start_directory(path, n > 0 ? n - 1 : 0) : NULL;
+    return newest != NULL && hrf_sentinel_read(newest, name, out, NULL) == HRF_OK;
+}
+
+char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attempt)
+{
+    struct hrf_sentinel last;
+    char text[160];
+    if (attempt->state == HRF_ATTEMPT_ENDED ||
+        hrf_cli_read_sentinel(directory, attempt, "done", &last))
+        return NULL;
+    if (!hrf_cli_read_sentinel(directory, attempt, "beat", &last)) {
+        if (!hrf_cli_read_sentinel(directory, attempt, "start", &last))
+            return NULL;
+        last.beat_ms = last.start_ms;
+    }
+    const int64_t age_ms = hrf_clock_wall_ms() - last.beat_ms;
+    if (hrf_sentinel_silence(&last, age_ms > 0 ? age_ms : 0, text, sizeof text) == 0)
+        return NULL;
+    /* A local launcher that died: the next driver takes note. */
+    const bool is_gone = attempt->start_time != 0 &&
+                         hrf_process_start_time((pid_t)attempt->pid) != attempt->start_time;
+    return hrf_strdup(is_gone ? "its process is gone; a driver takes in what it did" : text);
 }
 
 /* hires-engine lies beside this program. Heap. */

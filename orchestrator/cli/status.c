@@ -4,7 +4,6 @@
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "schema/record/throttle.h"
-#include "schema/store/tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +14,29 @@ struct facts {
     int64_t tasks[HRF_N_TASK_KINDS][HRF_N_TASK_STATES]; /* by kind and state */
     int64_t patches_done, patches_total, driver;
     size_t n_slides;
-    int64_t throttle; /* -1: none */
-    char queue[1024]; /* where jobs stand with their scheduler; "" = there is none */
+    int64_t throttle;  /* -1: none */
+    char queue[1024];  /* where jobs stand with their scheduler; "" = there is none */
+    char silent[1024]; /* "infer-0003: ..." for each that shows no sign of life, by lines */
 };
+
+/* Jobs that show no sign of life, of the first that have not ended. */
+static enum hrf_status find_silent(struct hrf_store *store, const char *directory, struct facts *f,
+                                   struct hrf_error *err)
+{
+    enum { MOST = 256 };
+    struct hrf_attempt_rows open = { NULL, 0 };
+    size_t used = 0;
+    HRF_TRY(hrf_store_get_attempts(store, true, &open, err));
+    for (size_t i = 0; i < open.n_items && i < MOST; i++) {
+        HRF_AUTO_FREE char *silence = hrf_cli_silence(directory, &open.items[i]);
+        const char *job = open.items[i].job_id;
+        if (silence != NULL && used + strlen(job) + strlen(silence) + 4 < sizeof f->silent)
+            used += (size_t)snprintf(f->silent + used, sizeof f->silent - used, "%s: %s\n", job,
+                                     silence);
+    }
+    hrf_attempt_rows_release(&open);
+    return HRF_OK;
+}
 
 static enum hrf_status gather(const char *directory, struct facts *f, struct hrf_error *err)
 {
@@ -29,6 +48,7 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     HRF_AUTO_FREE char *queue = NULL;
     if (hrf_throttle_read(directory, &f->throttle, NULL) != HRF_OK)
         f->throttle = -1;
+    HRF_TRY(find_silent(store, directory, f, err));
     HRF_TRY(hrf_store_lease_owner(store, &f->driver, err));
     HRF_TRY(hrf_store_get_fact(store, "queue", &queue, err));
     snprintf(f->queue, sizeof f->queue, "%s", queue != NULL ? queue : "");
@@ -103,15 +123,18 @@ static int print_text(const struct facts *f)
     if (f->throttle >= 0)
         printf("throttle at most %lld job%s at a time (hires-flow throttle)\n",
                (long long)f->throttle, f->throttle == 1 ? "" : "s");
+    for (const char *at = f->silent; *at != '\0'; at += strcspn(at, "\n") + 1, lines++)
+        printf("silent   %.*s\n", (int)strcspn(at, "\n"), at);
     return lines + 3 + (f->queue[0] != '\0') + (f->throttle >= 0);
 }
 
 static void print_json(const struct facts *f)
 {
     HRF_AUTO_JSON value = json_pack(
-        "{sisIsssos{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "queue",
+        "{sisIsssosos{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "queue",
         f->queue, "throttle",
-        f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(), "slides", "pending",
+        f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(), "silent",
+        hrf_cli_lines_json(f->silent), "slides", "pending",
         (json_int_t)f->slides[HRF_SLIDE_PENDING], "done", (json_int_t)f->slides[HRF_SLIDE_DONE],
         "failed", (json_int_t)f->slides[HRF_SLIDE_FAILED], "no_tissue",
         (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",

@@ -5,8 +5,6 @@
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "orchestrator/cli/cli.h"
-#include "schema/record/sentinel.h"
-#include "schema/store/tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,28 +41,12 @@ static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *o
     return hrf_store_get_attempts(store, false, &out->attempts, err);
 }
 
-/* The last word of the newest start of an attempt, "start" or "done"; false: it has not begun. */
-static bool read_word(const char *directory, const struct hrf_attempt_row *attempt,
-                      const char *word, struct hrf_sentinel *out)
-{
-    bool found = false;
-    for (int64_t k = 0; k == 0 || found; k++) { /* Slurm's own restarts are in r1, r2, ... */
-        HRF_AUTO_FREE char *place = k == 0 ? hrf_format("%s/%s", directory, attempt->directory)
-                                           : hrf_format("%s/%s/r%lld", directory,
-                                                        attempt->directory, (long long)k);
-        if (place == NULL || (k > 0 && !hrf_path_is_directory(place)))
-            break;
-        found = hrf_sentinel_read(place, word, out, NULL) == HRF_OK;
-    }
-    return found || out->start_ms > 0;
-}
-
 /* Of an attempt that has not ended as far as the driver knows, by its own word; heap. */
 static char *standing(const char *directory, const struct hrf_attempt_row *attempt)
 {
     struct hrf_sentinel word = { .start_ms = 0 };
     char at[24], number[40] = "";
-    if (!read_word(directory, attempt, "start", &word)) {
+    if (!hrf_cli_read_sentinel(directory, attempt, "start", &word)) {
         hrf_clock_iso8601(attempt->submitted_ms, at);
         return hrf_format("submitted at %s, has not begun (`hires-flow status` tells what it "
                           "waits for)",
@@ -73,12 +55,13 @@ static char *standing(const char *directory, const struct hrf_attempt_row *attem
     if (word.scheduler_job > 0)
         snprintf(number, sizeof number, ", Slurm's job %lld", (long long)word.scheduler_job);
     hrf_clock_iso8601(word.start_ms, at);
-    struct hrf_sentinel done = { .start_ms = 0 };
-    const bool ended = read_word(directory, attempt, "done", &done) &&
-                       done.start_ms == word.start_ms;
-    return hrf_format("began at %s on %s%s, %s", at, word.host, number,
+    struct hrf_sentinel done;
+    const bool ended = hrf_cli_read_sentinel(directory, attempt, "done", &done);
+    HRF_AUTO_FREE char *silence = hrf_cli_silence(directory, attempt);
+    return hrf_format("began at %s on %s%s, %s%s%s", at, word.host, number,
                       ended ? "and ended: a driver takes in what it did"
-                            : "has not told of its end");
+                            : "has not told of its end",
+                      silence != NULL ? "; " : "", silence != NULL ? silence : "");
 }
 
 /* How an attempt ended, or where it stands; heap, NULL when memory ran out. */

@@ -7,6 +7,7 @@
 #include "base/crash.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "base/process_session.h"
 #include "schema/record/job.h"
 #include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
@@ -26,7 +27,7 @@
 
 /* FENCE_MS: how late a revoked attempt may notice. KILL_AFTER_MS: what a worker that was asked to
  * end has left to finish its chunk and commit it. */
-enum { BEAT_MS = 30000, FENCE_MS = 500, KILL_AFTER_MS = 10000 };
+enum { FENCE_MS = 500, KILL_AFTER_MS = 10000 };
 /* For whoever started the launcher; the sentinels tell the rest. 75: EX_TEMPFAIL. */
 enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 
@@ -36,6 +37,11 @@ struct launch {
     const char *last_task; /* that is not done by an earlier start, in their order; NULL: all are */
     int64_t end_by_ns;     /* when the worker is to have ended; 0: its work is not over */
     bool is_overdue;
+    struct {
+        int64_t cpu_ticks, n_patches; /* of its processes; by their word */
+        int64_t since_ns;             /* when one of them last changed */
+    } life;                           /* of the worker, at the last beat */
+    int64_t n_memory_kills;           /* before the worker was started */
     sigset_t signals;
     struct hrf_sentinel sentinel;
 };
@@ -77,6 +83,7 @@ static void fill_identity(struct launch *l)
     s->pid = getpid();
     s->start_time = hrf_process_start_time(getpid());
     s->start_ms = hrf_clock_wall_ms();
+    s->period_ms = hrf_sentinel_period_ms();
     s->exit_code = -1;
 }
 
@@ -192,10 +199,43 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     return HRF_OK;
 }
 
+/* What the worker says is done of its tasks: it may run where its processes cannot be seen. */
+static int64_t count_patches(const struct launch *l)
+{
+    int64_t sum = 0, done, total;
+    for (size_t i = 0; i < l->spec->n_tasks; i++)
+        if (hrf_task_progress_read(l->directory, l->spec->tasks[i].id, &done, &total))
+            sum += done;
+    return sum;
+}
+
+/* Whether the worker does anything: a program that is stopped, or waits for a disk that hangs, uses
+ * less than a thousandth of a processor (mpirun and helper threads wake up now and then). Not with
+ * a scheduler, which starts ranks where they cannot be seen and has a time limit of its own. */
+static void look_at_worker(struct launch *l)
+{
+    struct hrf_process_session worker;
+    struct hrf_sentinel *s = &l->sentinel;
+    if (s->scheduler_job != 0)
+        return;
+    hrf_process_session_look(getsid(0), getpid(), &worker);
+    const int64_t now = hrf_clock_ns(), n_patches = count_patches(l);
+    const int64_t used = worker.cpu_ticks - l->life.cpu_ticks; /* negative: one of them has ended */
+    const int64_t least = s->period_ms * sysconf(_SC_CLK_TCK) / 1000 / 1000;
+    if (l->life.since_ns == 0 || used < 0 || used > least || n_patches != l->life.n_patches)
+        l->life.since_ns = now;
+    l->life.cpu_ticks = worker.cpu_ticks;
+    l->life.n_patches = n_patches;
+    s->idle_ms = (now - l->life.since_ns) / 1000000;
+    s->n_stopped = worker.n_stopped;
+}
+
 static void beat(struct launch *l)
 {
     struct hrf_error err;
+    look_at_worker(l);
     l->sentinel.n_beats++;
+    l->sentinel.beat_ms = hrf_clock_wall_ms();
     hrf_crash_point("launch.beat.before");
     if (hrf_sentinel_write(l->directory, "beat", &l->sentinel, &err) != HRF_OK)
         fprintf(stderr, "launch: %s\n", err.text); /* a beat missed; the next one may do */
@@ -284,7 +324,7 @@ static int find_reason_to_end(struct launch *l, int64_t now)
 /* Beats, passes signals on, and ends the worker when there is a reason to. */
 static void watch(struct launch *l, pid_t worker)
 {
-    const int64_t period = hrf_clock_setting_ms("HRF_BEAT_MS", BEAT_MS) * 1000000;
+    const int64_t period = hrf_sentinel_period_ms() * 1000000;
     int64_t next_beat = hrf_clock_ns() + period;
     int64_t next_look = 0, kill_at = INT64_MAX;
     while (!worker_has_ended(worker)) {
@@ -372,8 +412,17 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     return HRF_OK;
 }
 
+/* By which signal ranks ended, as mpirun and srun hand it on: 128 more is their exit code. 0: they
+ * tell of none. */
+static int64_t signal_of_ranks(struct hrf_process_result result)
+{
+    if (!result.exited)
+        return result.signal;
+    return result.exit_code > 128 && result.exit_code <= 128 + 64 ? result.exit_code - 128 : 0;
+}
+
 /* What started the ranks tells of those that it killed; the ranks tell which one failed first. */
-static void blame_rank(struct launch *l)
+static void blame_rank(struct launch *l, struct hrf_process_result result)
 {
     struct hrf_sentinel *s = &l->sentinel;
     char text[sizeof s->reason];
@@ -384,7 +433,19 @@ static void blame_rank(struct launch *l)
     snprintf(s->reason, sizeof s->reason, "%s", text);
     s->exited = code != 0; /* 0: it was killed, or never came so far */
     s->exit_code = code != 0 ? code : -1;
-    s->signal = code != 0 ? 0 : SIGKILL;
+    s->signal = code != 0 ? 0 : signal_of_ranks(result);
+}
+
+/* How often the system has killed a process for want of memory since it booted, in whatever group
+ * of processes; -1 where it does not count. */
+static int64_t count_memory_kills(void)
+{
+    char text[16384];
+    HRF_AUTO_CLOSE int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "\noom_kill ");
+    return line != NULL ? strtoll(line + strlen("\noom_kill "), NULL, 10) : -1;
 }
 
 static void tell_end(struct launch *l, struct hrf_process_result result)
@@ -397,7 +458,7 @@ static void tell_end(struct launch *l, struct hrf_process_result result)
         snprintf(s->reason, sizeof s->reason, "the worker was ended by signal %d%s", result.signal,
                  s->was_revoked             ? " after this attempt was revoked"
                  : s->was_asked             ? " after it was asked to end"
-                 : result.signal == SIGKILL ? " (by hand, or the system ran out of memory)"
+                 : result.signal == SIGKILL ? " (by hand, or by a program that watches over memory)"
                                             : "");
     if (result.exited && result.exit_code == 0)
         return;
@@ -407,7 +468,15 @@ static void tell_end(struct launch *l, struct hrf_process_result result)
         s->signal = SIGTERM;
     }
     if (l->spec->engine.n_ranks > 1)
-        blame_rank(l);
+        blame_rank(l, result);
+    /* Another's end for want of memory at the same time would be told as ours: the price of that is
+     * one try. */
+    if (!s->exited && s->signal == SIGKILL && !s->was_asked &&
+        count_memory_kills() > l->n_memory_kills && l->n_memory_kills >= 0) {
+        s->was_out_of_memory = true;
+        snprintf(s->reason, sizeof s->reason,
+                 "the worker was killed: the system had no memory left");
+    }
 }
 
 /* Returns the exit code of the launcher. */
@@ -416,6 +485,7 @@ static int run_worker(struct launch *l)
     struct hrf_sentinel *s = &l->sentinel;
     struct hrf_error err = { .status = HRF_OK };
     pid_t worker;
+    l->n_memory_kills = count_memory_kills();
     enum hrf_status status = start_worker(l, &worker, &err);
     if (status != HRF_OK) {
         s->exited = true;

@@ -7,7 +7,6 @@
 #include "base/path.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/job.h"
-#include "schema/record/sentinel.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,19 +19,32 @@ enum { LOOKS = 512 };
 
 /* ---- tasks ---- */
 
-static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, const char *reason,
-                                  struct hrf_error *err)
+static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
+                                  const char *reason, struct hrf_error *err)
 {
     struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
     task->state = HRF_TASK_BROKEN;
     hrf_free(task->reason);
     task->reason = hrf_strdup(reason);
-    HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, task->n_attempts + 1, reason,
-                               err));
+    HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, n_tries, reason, err));
     HRF_TRY(hrf_store_add_event(run->store, slide->name, reason, err));
     HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
     hrf_log_warning("run", "%s failed: %s", name != NULL ? name : "slide", reason);
     return HRF_OK;
+}
+
+/* Given up although no try was used up. */
+static enum hrf_status give_up(struct run *run, struct hrf_task_row *task,
+                               const struct hrf_retry *retry, const char *reason,
+                               struct hrf_error *err)
+{
+    if (retry->limit == 0)
+        return break_task(run, task, retry->n_tries, reason, err);
+    HRF_AUTO_FREE char *text = hrf_format(
+        "%s; it is not tried again in this run, for %lld more attempts before this one ended so "
+        "without getting on: run again to go on",
+        reason, (long long)retry->limit);
+    return break_task(run, task, retry->n_tries, text != NULL ? text : reason, err);
 }
 
 static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *task,
@@ -40,9 +52,10 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
                                   struct hrf_error *err)
 {
     HRF_AUTO_FREE char *event = hrf_format(
-        "attempt %lld ended without a result (%s); again in %.1f s%s%s",
-        (long long)retry->n_attempts, reason, (double)retry->delay_ms / 1000,
-        retry->more_time > 0 ? " with half as much time again" : "",
+        "an attempt ended without a result (%s); %s%lld of %lld tries used up; again in %.1f s%s%s",
+        reason, retry->n_tries > task->n_attempts ? "" : "this takes no try, ",
+        (long long)retry->n_tries, (long long)run->policy.retries + 1,
+        (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with half as much time again" : "",
         retry->more_memory > 0 ? " with half as much memory again" : "");
     if (event == NULL)
         return HRF_OK;
@@ -53,14 +66,15 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
 static enum hrf_status judge_task(struct run *run, struct hrf_task_row *task, enum hrf_end end,
                                   bool progress, const char *reason, struct hrf_error *err)
 {
+    struct run_task_state *state = &run->task_states[task - run->tasks.items];
     const struct hrf_retry retry = hrf_state_retry(&run->policy, end, task->n_attempts, progress,
-                                                   &run->random);
+                                                   &state->ends, &run->random);
     if (!retry.again)
-        return break_task(run, task, reason, err);
-    run->not_before_ms[task - run->tasks.items] = run_now_ms() + retry.delay_ms;
-    task->state = HRF_TASK_PENDING;
-    task->n_attempts = retry.n_attempts;
+        return give_up(run, task, &retry, reason, err);
     HRF_TRY(note_retry(run, task, &retry, reason, err));
+    state->not_before_ms = run_now_ms() + retry.delay_ms;
+    task->state = HRF_TASK_PENDING;
+    task->n_attempts = retry.n_tries;
     if (retry.more_time > 0 || retry.more_memory > 0) {
         task->time_level += retry.more_time;
         task->memory_level += retry.more_memory;
@@ -155,14 +169,14 @@ static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t
     if (is_to_come(found, is_last))
         return HRF_OK;
     *ended = true;
-    if (found != HRF_OK) /* a record that does not fit its hash or its task: as if it had crashed */
-        return judge_task(run, task, HRF_END_SIGNAL, false, why.text, err);
+    if (found != HRF_OK) /* a record that does not fit its hash or its task */
+        return judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
     enum hrf_status result;
     if (status.outcome != HRF_TASK_FAILED) {
         job->n_results++;
         result = accept_result(run, task, record, n_bytes, err);
     } else {
-        result = judge_task(run, task, status.retryable ? HRF_END_SIGNAL : HRF_END_ERROR, false,
+        result = judge_task(run, task, status.retryable ? HRF_END_FAILED : HRF_END_ERROR, false,
                             status.reason != NULL ? status.reason : "no reason given", err);
     }
     hrf_task_status_release(&status);
@@ -185,8 +199,8 @@ static enum hrf_status collect(struct run *run, struct run_job *job, bool *chang
     return HRF_OK;
 }
 
-static bool read_word(const struct run *run, const struct run_job *job, const char *name,
-                      struct hrf_sentinel *out)
+bool run_read_sentinel(const struct run *run, const struct run_job *job, const char *name,
+                       struct hrf_sentinel *out)
 {
     HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     return directory != NULL && hrf_sentinel_read(directory, name, out, NULL) == HRF_OK &&
@@ -270,36 +284,16 @@ static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
         hrf_strbuf_addf(out, " on %s", view->node);
 }
 
-/* What comes before the worker's own end; "": nothing. */
-static const char *kind_of_end(enum hrf_end end, bool was_ours)
-{
-    switch (end) {
-    case HRF_END_PREEMPTED:
-        return was_ours ? "it was cancelled: " : "it was preempted: ";
-    case HRF_END_TIME_LIMIT:
-        return "its time was over: ";
-    case HRF_END_MEMORY:
-        return "it needed more memory than it had: ";
-    case HRF_END_CANCELLED:
-        return "it was cancelled by somebody else; run again to try it again: ";
-    case HRF_END_CLEAN:
-    case HRF_END_TRY_AGAIN:
-    case HRF_END_SIGNAL:
-    case HRF_END_ERROR:
-    case HRF_END_LOST:
-        break;
-    }
-    return "";
-}
-
 static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum hrf_end end,
-                          bool was_ours, const struct hrf_job_view *view, const char *said)
+                          const struct hrf_job_view *view, const char *last)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    hrf_strbuf_adds(&text, kind_of_end(end, was_ours));
-    if (!has_word)
-        hrf_strbuf_adds(&text, was_ours ? "it had not begun"
-                                        : "the job vanished without a word (killed?)");
+    const char *said = hrf_state_rule(end)->said;
+    hrf_strbuf_adds(&text, said != NULL ? said : "");
+    if (!has_word && end != HRF_END_HUNG)
+        hrf_strbuf_adds(&text, end == HRF_END_WITHDRAWN
+                                   ? "it had not begun"
+                                   : "the job vanished without a word (killed?)");
     else if (done->reason[0] != '\0')
         hrf_strbuf_adds(&text, done->reason);
     else if (!done->exited)
@@ -308,18 +302,11 @@ static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum h
         hrf_strbuf_addf(&text, "the worker ended with exit code %lld", (long long)done->exit_code);
     add_view(view, &text);
     hrf_strbuf_addf(&text, "; last: %s",
-                    said != NULL && said[0] != '\0' ? said : "it said nothing");
+                    last != NULL && last[0] != '\0' ? last : "it said nothing");
     return hrf_strbuf_detach(&text);
 }
 
-/* What may become of a job that we called off: gone before it began, or it stopped. */
-static bool is_end_by_us(enum hrf_end end)
-{
-    return end == HRF_END_CANCELLED || end == HRF_END_TRY_AGAIN || end == HRF_END_SIGNAL ||
-           end == HRF_END_LOST;
-}
-
-static enum hrf_status judge(struct run *run, struct run_job *job, const struct hrf_sentinel *done,
+static enum hrf_status judge(struct run *run, struct run_job *job, struct hrf_sentinel *done,
                              bool has_word, struct verdict *out, struct hrf_error *err)
 {
     struct papers papers = { .said = NULL };
@@ -328,21 +315,27 @@ static enum hrf_status judge(struct run *run, struct run_job *job, const struct 
     read_papers(run, job, &papers);
     const struct hrf_witness witness = { .has_word = has_word,
                                          .exited = done->exited,
+                                         .was_asked = done->was_asked,
                                          .was_warned = done->was_warned,
-                                         .was_out_of_memory = has_memory_mark(papers.log) ||
+                                         .was_out_of_memory = done->was_out_of_memory ||
+                                                              has_memory_mark(papers.log) ||
                                                               has_memory_mark(papers.output),
                                          .exit_code = done->exit_code,
+                                         .signal = done->signal,
                                          .cause = job->view.cause };
     out->end = hrf_state_judge(&witness);
-    const bool was_ours = was_revoked && is_end_by_us(out->end);
-    if (was_ours) /* `hires-flow cancel`, a throttle: no try is used up */
-        out->end = HRF_END_PREEMPTED;
-    out->reason = describe_end(done, has_word, out->end, was_ours, &job->view, papers.said);
-    out->message = describe_end(done, has_word, out->end, was_ours, NULL, papers.said);
+    if (job->life.was_ended && out->end != HRF_END_NO_RESULT && out->end != HRF_END_ERROR)
+        out->end = HRF_END_HUNG;
+    else if (was_revoked && hrf_state_rule(out->end)->may_be_ours)
+        out->end = HRF_END_WITHDRAWN;
+    if (out->end == HRF_END_HUNG)
+        snprintf(done->reason, sizeof done->reason, "%s", job->life.silence);
+    out->reason = describe_end(done, has_word, out->end, &job->view, papers.said);
+    out->message = describe_end(done, has_word, out->end, NULL, papers.said);
     hrf_free(papers.said);
     if (out->reason == NULL || out->message == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
-    if (out->end == HRF_END_LOST && job->view.node[0] != '\0')
+    if (hrf_state_rule(out->end)->strikes_node && job->view.node[0] != '\0')
         hrf_strikes_add(&run->strikes, job->view.node, run_now_ms());
     return HRF_OK;
 }
@@ -383,15 +376,14 @@ static bool take_part(const struct run *run, const struct run_job *job, size_t i
  * against them, unless they would share its end. */
 static enum hrf_end end_behind(enum hrf_end end)
 {
-    return end == HRF_END_ERROR || end == HRF_END_CANCELLED ? end : HRF_END_PREEMPTED;
+    return hrf_state_rule(end)->is_of_job ? end : HRF_END_WITHDRAWN;
 }
 
 /* No more will come from this job. */
-static enum hrf_status close_job(struct run *run, struct run_job *job,
-                                 const struct hrf_sentinel *done, bool has_word,
-                                 struct hrf_error *err)
+static enum hrf_status close_job(struct run *run, struct run_job *job, struct hrf_sentinel *done,
+                                 bool has_word, struct hrf_error *err)
 {
-    struct verdict verdict = { .end = HRF_END_CLEAN };
+    struct verdict verdict = { .end = HRF_END_NO_RESULT };
     if (job->n_collected == job->n_tasks)
         return run_end_job(run, job, NULL, err);
     enum hrf_status judged = judge(run, job, done, has_word, &verdict, err);
@@ -436,7 +428,7 @@ static bool is_there_after_all(const struct run *run, struct run_job *job)
     struct hrf_sentinel start;
     if (job->view.sight != HRF_JOB_GONE || run->executor->ops->explain == NULL)
         return false;
-    job->handle.own_id = read_word(run, job, "start", &start) ? start.scheduler_job : 0;
+    job->handle.own_id = run_read_sentinel(run, job, "start", &start) ? start.scheduler_job : 0;
     run->executor->ops->explain(run->executor, &job->handle, &job->view);
     if (job->view.sight != HRF_JOB_WAITING && job->view.sight != HRF_JOB_RUNNING)
         return false;
@@ -451,7 +443,7 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
     struct hrf_sentinel start;
     const bool is_there = job->view.sight == HRF_JOB_WAITING ||
                           job->view.sight == HRF_JOB_RUNNING || job->view.sight == HRF_JOB_ENDED;
-    if (is_there || read_word(run, job, "start", &start)) {
+    if (is_there || run_read_sentinel(run, job, "start", &start)) {
         job->unsure_since_ms = job->silent_since_ms = 0;
         job->row.state = HRF_ATTEMPT_LIVE;
         job->row.pid = job->handle.id = job->view.id;
@@ -490,8 +482,9 @@ static bool is_over(const struct run *run, struct run_job *job, const struct hrf
                     bool has_word)
 {
     const bool ended = job->view.sight == HRF_JOB_ENDED || is_gone(run, job);
-    if (run->executor->quiet_ms == 0)
-        return has_word || job->view.sight == HRF_JOB_GONE;
+    if (run->executor->quiet_ms ==
+        0) /* what was ended and still waits for a disk commits nothing */
+        return has_word || job->view.sight == HRF_JOB_GONE || job->life.was_ended;
     if (has_word && job->n_collected == job->n_tasks)
         return true;
     if (!ended || (has_word && has_all(job, done)))
@@ -523,8 +516,10 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
         return HRF_OK;
     if (job->silent_since_ms != 0)
         refresh(run, job);
-    const bool has_word = read_word(run, job, "done", &done);
+    const bool has_word = run_read_sentinel(run, job, "done", &done);
     HRF_TRY(collect(run, job, changed, err));
+    if (!has_word)
+        HRF_TRY(run_look_for_life(run, job, changed, err));
     if (!is_over(run, job, &done, has_word) ||
         (job->n_collected < job->n_tasks && is_there_after_all(run, job)))
         return HRF_OK;

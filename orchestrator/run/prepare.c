@@ -111,16 +111,27 @@ static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
     return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err);
 }
 
-/* What failed in an earlier run is tried again in this one. */
+/* What failed in an earlier run is tried again in this one, and what used up tries begins with all
+ * of them; a job that went on meanwhile keeps its tasks. */
 static enum hrf_status revive(struct run *run, struct hrf_error *err)
 {
+    int64_t n_broken = 0, n_tried = 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
-        struct hrf_task_row *task = &run->tasks.items[i];
-        if (task->state == HRF_TASK_BROKEN)
-            HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, 0, NULL, err));
-        else if (task->state == HRF_TASK_PENDING && task->n_attempts > 0)
-            HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, 0, NULL, err));
+        const struct hrf_task_row *task = &run->tasks.items[i];
+        const bool is_broken = task->state == HRF_TASK_BROKEN;
+        if (task->state == HRF_TASK_FINISHED || (!is_broken && task->n_attempts == 0))
+            continue;
+        n_broken += is_broken;
+        n_tried += !is_broken;
+        HRF_TRY(hrf_store_set_task(run->store, task->id, is_broken ? HRF_TASK_PENDING : task->state,
+                                   0, NULL, err));
     }
+    if (n_broken + n_tried > 0)
+        hrf_log_info("run",
+                     "%lld tasks that failed when this was last run are tried again, and %lld that "
+                     "had used up tries go on: each begins with all of its %lld tries",
+                     (long long)n_broken, (long long)n_tried,
+                     (long long)run->workflow->executor.retries + 1);
     return run_reload_tasks(run, err);
 }
 
@@ -267,13 +278,13 @@ enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
     struct hrf_task_rows fresh = { NULL, 0 };
     struct run_task_place *places = NULL;
     HRF_TRY(hrf_store_get_tasks(run->store, &fresh, err));
-    int64_t *delays = hrf_calloc(fresh.n_items + 1, sizeof *delays);
-    enum hrf_status status = delays != NULL
+    struct run_task_state *states = hrf_calloc(fresh.n_items + 1, sizeof *states);
+    enum hrf_status status = states != NULL
                                  ? index_tasks(run, &fresh, &places, err)
                                  : hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks");
     if (status != HRF_OK) {
         hrf_task_rows_release(&fresh);
-        hrf_free(delays);
+        hrf_free(states);
         hrf_free(places);
         return status;
     }
@@ -281,13 +292,13 @@ enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
         const struct run_task_place *place = find_place(places, fresh.n_items,
                                                         run->tasks.items[i].id);
         if (place != NULL)
-            delays[place->place] = run->not_before_ms[i];
+            states[place->place] = run->task_states[i];
     }
     hrf_task_rows_release(&run->tasks);
-    hrf_free(run->not_before_ms);
+    hrf_free(run->task_states);
     hrf_free(run->task_places);
     run->tasks = fresh;
-    run->not_before_ms = delays;
+    run->task_states = states;
     run->task_places = places;
     run->needs_reload = false;
     return HRF_OK;

@@ -53,7 +53,7 @@ static void run_release(struct run *run)
     hrf_free(run->live);
     hrf_executor_destroy(run->executor);
     hrf_progress_destroy(run->progress);
-    hrf_free(run->not_before_ms);
+    hrf_free(run->task_states);
     hrf_free(run->task_places);
     hrf_calibration_destroy(run->calibration);
     hrf_free(run->calibration_path);
@@ -128,7 +128,8 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     run->policy = (struct hrf_retry_policy){ .retries = run->workflow->executor.retries,
                                              .base_ms = environment_ms("HRF_RETRY_MS", 2000),
                                              .max_ms = 600000,
-                                             .lost_limit = 5 };
+                                             .can_grow = run->workflow->executor.type ==
+                                                         HRF_EXECUTOR_SLURM };
     HRF_TRY(
         run->workflow->executor.type == HRF_EXECUTOR_SLURM
             ? hrf_executor_slurm_create(&run->workflow->executor, run->run_id, &run->executor, err)

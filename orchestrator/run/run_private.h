@@ -9,6 +9,7 @@
 #include "orchestrator/run/run.h"
 #include "orchestrator/state/state.h"
 #include "schema/record/calibration.h"
+#include "schema/record/sentinel.h"
 #include "schema/store/tasks.h"
 
 struct run_phase {
@@ -27,6 +28,12 @@ struct run_job {
     int64_t silent_since_ms;     /* the executor says that it ended, and it left no word */
     int n_starts;                /* that are known of (start.h); the newest works in its place */
     int64_t starts_ms;           /* monotonic: when the newest was found */
+    struct {
+        int64_t n_beats, since_ms; /* its last beat, and when it was first seen (monotonic) */
+        int64_t next_look_ms;
+        char silence[160]; /* why it is taken to be hung, "" = it is not */
+        bool was_ended;    /* for that, by this driver */
+    } life;
     bool revoked, has_ended;
 };
 
@@ -42,6 +49,12 @@ struct run_task_place {
     size_t place; /* in run.tasks */
 };
 
+/* What this driver knows of a task beyond its row; `run` again begins anew. */
+struct run_task_state {
+    int64_t not_before_ms; /* monotonic */
+    struct hrf_end_counts ends;
+};
+
 struct run {
     const struct hrf_workflow *workflow;
     char *directory; /* absolute */
@@ -49,7 +62,7 @@ struct run {
     struct hrf_executor *executor;
     struct hrf_slide_rows slides;
     struct hrf_task_rows tasks;         /* as the store has them */
-    int64_t *not_before_ms;             /* [tasks.n_items], monotonic */
+    struct run_task_state *task_states; /* [tasks.n_items] */
     struct run_task_place *task_places; /* [tasks.n_items], by id: run_find_task */
     bool needs_reload;                  /* the store has other tasks than `tasks` */
     struct run_job *live;
@@ -114,7 +127,7 @@ HRF_CHECKED enum hrf_status run_expect(struct run *run, const struct hrf_task_ro
                                        struct hrf_record_identity *out, struct hrf_error *err);
 /* Warns of results in the store that are no good and will be made again. */
 void run_tell_dropped(struct run *run);
-/* Reads the tasks again after the plan changed; keeps delays. */
+/* Reads the tasks again after the plan changed; keeps their states. */
 HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err);
 struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
@@ -194,7 +207,16 @@ HRF_CHECKED enum hrf_status run_heed_throttle(struct run *run, struct hrf_error 
 /* The fact "queue": where the jobs stand with their scheduler; within a transaction. */
 HRF_CHECKED enum hrf_status run_tell_queue(struct run *run, bool *changed, struct hrf_error *err);
 
+/* silence.c */
+/* Looks whether a job shows signs of life; one that does not is named, and after a time ended:
+ * *changed. */
+HRF_CHECKED enum hrf_status run_look_for_life(struct run *run, struct run_job *job, bool *changed,
+                                              struct hrf_error *err);
+
 /* observe.c */
+/* What the newest start of a job says of itself: "start", "beat" or "done"; false: nothing yet. */
+bool run_read_sentinel(const struct run *run, const struct run_job *job, const char *name,
+                       struct hrf_sentinel *out);
 HRF_CHECKED enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *err);
 
 #endif

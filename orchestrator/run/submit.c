@@ -30,7 +30,7 @@ static void batches_release(struct batches *batches)
 static bool is_ready(const struct run *run, size_t i, enum hrf_task_kind kind, int64_t now)
 {
     return run->tasks.items[i].kind == kind && run->tasks.items[i].state == HRF_TASK_PENDING &&
-           run->not_before_ms[i] <= now;
+           run->task_states[i].not_before_ms <= now;
 }
 
 /* How many tasks one job holds: few enough that every place has one. */
@@ -116,10 +116,10 @@ enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_t
                                struct hrf_error *err)
 {
     struct batches batches = { .items = NULL };
-    HRF_AUTO_FREE int64_t *now = hrf_calloc(n_rows + 1, sizeof *now);
-    if (now == NULL)
+    HRF_AUTO_FREE struct run_task_state *states = hrf_calloc(n_rows + 1, sizeof *states);
+    if (states == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", n_rows);
-    struct run run = { .workflow = workflow, .tasks = { rows, n_rows }, .not_before_ms = now };
+    struct run run = { .workflow = workflow, .tasks = { rows, n_rows }, .task_states = states };
     const enum hrf_status status = gather(&run, kind, SIZE_MAX, &batches, err);
     *out = (int64_t)batches.n;
     batches_release(&batches);
@@ -136,7 +136,9 @@ static enum hrf_status describe(struct run *run, const struct run_batch *batch,
     for (; row->task_ids != NULL && row->n_task_ids < batch->n; row->n_task_ids++)
         row->task_ids[row->n_task_ids] = run->tasks.items[batch->tasks[row->n_task_ids]].id;
     row->kind = first->kind;
-    row->attempt = first->n_attempts + 1;
+    row->attempt = 1 + first->n_attempts;
+    for (int end = 0; end < HRF_N_ENDS; end++)
+        row->attempt += run->task_states[batch->tasks[0]].ends.n[end];
     row->job_id = hrf_format("%s-%04lld", hrf_task_kind_name(row->kind), (long long)run->next_job);
     row->directory = hrf_format("jobs/%s-%04lld.a%lld", hrf_task_kind_name(row->kind),
                                 (long long)run->next_job, (long long)row->attempt);

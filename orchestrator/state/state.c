@@ -1,11 +1,57 @@
 #include "orchestrator/state/state.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
 
-/* Of a job that left no word. */
+/* The whole policy of retries. The limits: a person who kills a task's worker 20 times means it, or
+ * the system's own killer does it unseen; a task whose machine dies 10 times may be why; a
+ * scheduler may preempt for days. */
+static const struct hrf_end_rule rules[HRF_N_ENDS] = {
+    [HRF_END_NO_RESULT] = { .cost = HRF_COST_TRY },
+    [HRF_END_FAILED] = { .cost = HRF_COST_TRY },
+    [HRF_END_CRASH] = { .cost = HRF_COST_TRY, .free_if_further = true, .may_be_ours = true },
+    [HRF_END_MEMORY] = { .said = "it needed more memory than it had: ",
+                         .cost = HRF_COST_TRY,
+                         .more_memory = true },
+    [HRF_END_ERROR] = { .cost = HRF_COST_ALL, .is_of_job = true },
+    [HRF_END_TRY_AGAIN] = { .cost = HRF_COST_NONE, .limit = 5, .may_be_ours = true },
+    [HRF_END_TIME_LIMIT] = { .said = "its time was over: ",
+                             .cost = HRF_COST_NONE,
+                             .limit = 5,
+                             .more_time = true },
+    [HRF_END_DAMAGED] = { .cost = HRF_COST_NONE, .limit = 5 },
+    [HRF_END_HUNG] = { .said = "it showed no sign of life and was ended: ",
+                       .cost = HRF_COST_NONE,
+                       .limit = 5,
+                       .strikes_node = true },
+    [HRF_END_KILLED] = { .cost = HRF_COST_NONE, .limit = 20, .may_be_ours = true },
+    [HRF_END_LOST] = { .cost = HRF_COST_NONE,
+                       .limit = 10,
+                       .strikes_node = true,
+                       .may_be_ours = true },
+    [HRF_END_PREEMPTED] = { .said = "it was preempted: ",
+                            .cost = HRF_COST_NONE,
+                            .limit = 100,
+                            .is_at_once = true },
+    [HRF_END_CANCELLED] = { .said = "it was cancelled by somebody else; run again to try it "
+                                    "again: ",
+                            .cost = HRF_COST_ALL,
+                            .is_of_job = true,
+                            .may_be_ours = true },
+    [HRF_END_WITHDRAWN] = { .said = "it was cancelled: ",
+                            .cost = HRF_COST_NONE,
+                            .is_at_once = true },
+};
+
+const struct hrf_end_rule *hrf_state_rule(enum hrf_end end)
+{
+    return &rules[end];
+}
+
+/* Of a job that left no record of its end. */
 static enum hrf_end judge_silent(enum hrf_cause cause)
 {
     switch (cause) {
@@ -25,6 +71,13 @@ static enum hrf_end judge_silent(enum hrf_cause cause)
     return HRF_END_LOST;
 }
 
+/* Signals that a person, a script or the system sends; the others a program brings upon itself. */
+static bool is_from_outside(int64_t number)
+{
+    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP ||
+           number == SIGQUIT || number == SIGUSR1 || number == SIGUSR2;
+}
+
 enum hrf_end hrf_state_judge(const struct hrf_witness *w)
 {
     if (w->cause == HRF_CAUSE_MEMORY || w->was_out_of_memory)
@@ -32,7 +85,7 @@ enum hrf_end hrf_state_judge(const struct hrf_witness *w)
     if (!w->has_word)
         return judge_silent(w->cause);
     if (w->exited && w->exit_code == 0)
-        return HRF_END_CLEAN;
+        return HRF_END_NO_RESULT;
     if (w->exited && w->exit_code != EXIT_TRY_AGAIN)
         return HRF_END_ERROR;
     /* It handed back what it had, or was killed: why, the scheduler knows better. */
@@ -42,7 +95,9 @@ enum hrf_end hrf_state_judge(const struct hrf_witness *w)
         return judge_silent(w->cause);
     if (w->cause == HRF_CAUSE_NODE)
         return HRF_END_LOST;
-    return w->exited ? HRF_END_TRY_AGAIN : HRF_END_SIGNAL;
+    if (w->was_asked || (!w->exited && is_from_outside(w->signal)))
+        return HRF_END_KILLED;
+    return w->exited ? HRF_END_TRY_AGAIN : HRF_END_CRASH;
 }
 
 static int64_t delay(const struct hrf_retry_policy *policy, int64_t n, struct hrf_random *random)
@@ -54,40 +109,33 @@ static int64_t delay(const struct hrf_retry_policy *policy, int64_t n, struct hr
     return ceiling > 0 ? hrf_random_below(random, ceiling + 1) : 0;
 }
 
-static int64_t limit_of(const struct hrf_retry_policy *policy, enum hrf_end end)
-{
-    switch (end) {
-    case HRF_END_ERROR:
-    case HRF_END_CANCELLED:
-        return 0;
-    case HRF_END_LOST:
-    case HRF_END_TRY_AGAIN:
-    case HRF_END_TIME_LIMIT: /* not the task's fault: a wider limit */
-        return policy->lost_limit;
-    case HRF_END_PREEMPTED:
-        return INT64_MAX;
-    case HRF_END_CLEAN:
-    case HRF_END_SIGNAL:
-    case HRF_END_MEMORY:
-        break;
-    }
-    return policy->retries;
-}
-
 struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf_end end,
-                                 int64_t n_attempts, bool progress, struct hrf_random *random)
+                                 int64_t n_tries, bool progress, struct hrf_end_counts *counts,
+                                 struct hrf_random *random)
 {
-    const bool is_free = end == HRF_END_PREEMPTED ||
-                         (progress && (end == HRF_END_TIME_LIMIT || end == HRF_END_TRY_AGAIN ||
-                                       end == HRF_END_SIGNAL || end == HRF_END_LOST));
-    struct hrf_retry retry = { .n_attempts = n_attempts + !is_free };
-    retry.again = (is_free || n_attempts < limit_of(policy, end)) && end != HRF_END_ERROR &&
-                  end != HRF_END_CANCELLED;
+    const struct hrf_end_rule *rule = &rules[end];
+    const bool takes_a_try = rule->cost == HRF_COST_TRY && !(progress && rule->free_if_further);
+    struct hrf_retry retry = { .n_tries = n_tries + (takes_a_try || rule->cost == HRF_COST_ALL) };
+    if (progress)
+        *counts = (struct hrf_end_counts){ { 0 } };
+    int64_t n = n_tries; /* ends like this one before it */
+    if (takes_a_try) {
+        retry.again = n_tries < policy->retries;
+    } else if (rule->cost == HRF_COST_NONE) {
+        n = counts->n[end];
+        retry.limit = rule->limit > 0 && rule->limit < policy->retries ? policy->retries
+                                                                       : rule->limit;
+        retry.again = progress || retry.limit == 0 || n < retry.limit;
+        counts->n[end] = (uint16_t)(n + (!progress && n < UINT16_MAX));
+        retry.n_in_a_row = counts->n[end];
+    } else {
+        retry.again = rule->cost != HRF_COST_ALL;
+    }
     if (!retry.again)
         return retry;
-    retry.delay_ms = is_free ? 0 : delay(policy, n_attempts, random);
-    retry.more_time = end == HRF_END_TIME_LIMIT && !progress;
-    retry.more_memory = end == HRF_END_MEMORY;
+    retry.delay_ms = rule->is_at_once || (progress && !takes_a_try) ? 0 : delay(policy, n, random);
+    retry.more_time = policy->can_grow && rule->more_time && !progress;
+    retry.more_memory = policy->can_grow && rule->more_memory;
     return retry;
 }
 

@@ -1,5 +1,6 @@
 #include "schema/record/sentinel.h"
 
+#include "base/clock.h"
 #include "base/crash.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -13,8 +14,9 @@
 #include <unistd.h>
 
 /* RESERVED_BYTES: one block of the usual file systems, and more than a sentinel ever has: about
- * 700 bytes of keys and numbers, 530 of names and a reason of 255 that may be escaped sixfold. */
+ * 800 bytes of keys and numbers, 530 of names and a reason of 255 that may be escaped sixfold. */
 enum { VERSION = 1, RESERVED_BYTES = 4096, LIMIT_BYTES = 1 << 16 };
+enum { BEAT_MS = 30000, MISSED_BEATS = 2 };
 
 static char *sentinel_path(const char *directory, const char *name, const char *suffix)
 {
@@ -53,12 +55,17 @@ static const struct hrf_field fields[] = {
     FIELD("start_ms", start_ms, INT),
     FIELD("end_ms", end_ms, INT),
     FIELD("n_beats", n_beats, INT),
+    HRF_FIELD_NEW(struct hrf_sentinel, "beat_ms", beat_ms, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_sentinel, "period_ms", period_ms, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_sentinel, "idle_ms", idle_ms, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_sentinel, "n_stopped", n_stopped, HRF_FIELD_INT),
     FIELD("exited", exited, BOOL),
     FIELD("exit_code", exit_code, INT),
     FIELD("signal", signal, INT),
     FIELD("was_asked", was_asked, BOOL),
     FIELD("was_warned", was_warned, BOOL),
     FIELD("was_revoked", was_revoked, BOOL),
+    HRF_FIELD_NEW(struct hrf_sentinel, "was_out_of_memory", was_out_of_memory, HRF_FIELD_BOOL),
     FIELD("peak_memory_bytes", peak_memory_bytes, INT),
     FIELD("tasks_done", tasks.n_done, INT),
     FIELD("tasks_no_tissue", tasks.n_no_tissue, INT),
@@ -164,6 +171,39 @@ enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struc
     HRF_TRY(hrf_fields_read(fields, N_FIELDS, object, path, &found, err));
     *out = found;
     return HRF_OK;
+}
+
+int64_t hrf_sentinel_period_ms(void)
+{
+    return hrf_clock_setting_ms("HRF_BEAT_MS", BEAT_MS);
+}
+
+bool hrf_sentinel_has_missed_beats(const struct hrf_sentinel *beat, int64_t age_ms)
+{
+    return beat->period_ms > 0 && age_ms >= MISSED_BEATS * beat->period_ms;
+}
+
+int64_t hrf_sentinel_silence(const struct hrf_sentinel *beat, int64_t age_ms, char *out,
+                             size_t size)
+{
+    const int64_t idle_ms = beat->idle_ms > 0 ? beat->idle_ms + age_ms : 0;
+    const bool is_launcher_silent = hrf_sentinel_has_missed_beats(beat, age_ms);
+    const int64_t silence_ms = is_launcher_silent && age_ms > idle_ms ? age_ms : idle_ms;
+    out[0] = '\0';
+    if (beat->period_ms <= 0 || silence_ms < MISSED_BEATS * beat->period_ms)
+        return 0;
+    const double seconds = (double)silence_ms / 1000;
+    if (is_launcher_silent)
+        snprintf(out, size, "no beat has come for %.0f s: it is stopped, or its disk hangs",
+                 (double)age_ms / 1000);
+    else if (beat->n_stopped > 0)
+        snprintf(out, size, "its worker has done nothing for %.0f s: it is stopped", seconds);
+    else
+        snprintf(out, size,
+                 "its worker has done nothing for %.0f s: it waits for something, such as a disk "
+                 "that hangs",
+                 seconds);
+    return silence_ms;
 }
 
 enum hrf_status hrf_fence_set(const char *directory, struct hrf_error *err)

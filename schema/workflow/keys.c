@@ -111,12 +111,17 @@ const struct hrf_key hrf_keys[] = {
       "how large a job is" },
     { "executor.max_jobs", HRF_KEY_INT, AT(executor.max_jobs), "2", 1, 100000, NULL,
       "jobs at once; 64 with slurm when not given" },
-    { "executor.retries", HRF_KEY_INT, AT(executor.retries), "2", 0, 100, NULL, "per task" },
+    { "executor.retries", HRF_KEY_INT, AT(executor.retries), "2", 0, 100, NULL,
+      "tries of a task beyond the first; ends that are not its fault take none" },
     { "executor.local.ranks", HRF_KEY_INT, AT(executor.local.ranks), "1", 1, 1024, NULL,
       "processes of one infer job, joined by MPI" },
     { "executor.local.launcher", HRF_KEY_TEXTS, AT(executor.local.launcher), NULL, 0, 0, NULL,
       "what starts them, before -n RANKS; mpirun with options for sharing a machine when not "
       "given" },
+    { "executor.local.hang_after", HRF_KEY_DURATION, AT(executor.local.hang_after), "00:10:00", 0,
+      0, NULL,
+      "a job that shows no sign of life for so long is ended and its tasks are tried again; "
+      "00:00:00: never" },
     { "executor.slurm.profile", HRF_KEY_PATH, AT(executor.slurm.profile), NULL, 0, 0, NULL,
       "a site's file with keys of this section; what stands here goes before it" },
     { "executor.slurm.partition", HRF_KEY_TEXT, AT(executor.slurm.partition), NULL, 0, 0, NULL,

@@ -13,6 +13,19 @@
 
 enum { WORKFLOW_VERSION = 1, PATH_SIZE = 256 };
 
+int64_t hrf_workflow_seconds(const char *duration)
+{
+    const char *dash = strchr(duration, '-'), *at = dash != NULL ? dash + 1 : duration;
+    int64_t seconds = dash != NULL ? 24 * strtoll(duration, NULL, 10) : 0; /* hours so far */
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        const int64_t part = strtoll(at, &end, 10);
+        seconds = i == 0 ? seconds + part : seconds * 60 + part;
+        at = *end == ':' ? end + 1 : end;
+    }
+    return seconds;
+}
+
 const char *hrf_precision_name(enum hrf_precision precision)
 {
     return hrf_words_precision[precision];

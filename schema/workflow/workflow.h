@@ -116,6 +116,7 @@ struct hrf_workflow_executor {
     struct {
         int64_t ranks;                 /* processes of an infer job, joined by MPI */
         struct hrf_text_list launcher; /* words before "-n RANKS"; none: mpirun with its options */
+        char *hang_after;              /* a job is ended after so long without a sign of life */
     } local;
     struct {
         char *profile; /* file with keys of this section, for those not given here; NULL = none */
@@ -212,6 +213,7 @@ void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_st
 /* engine.parallel as the engine reads layouts: "spatial=2x2,stages=3", "auto", "single". Heap;
  * NULL = no memory. */
 char *hrf_workflow_layout(const struct hrf_workflow *workflow);
+int64_t hrf_workflow_seconds(const char *duration); /* "D-HH:MM:SS" or "HH:MM:SS", as checked */
 const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
 const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);

@@ -286,7 +286,7 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
     hrf_free(b.run.live);
     hrf_slide_rows_release(&b.run.slides);
     hrf_task_rows_release(&b.run.tasks);
-    hrf_free(b.run.not_before_ms);
+    hrf_free(b.run.task_states);
     hrf_free(b.run.task_places);
     hrf_store_close(b.run.store);
     if (hrf_path_remove_tree(b.directory, NULL) != HRF_OK)

@@ -16,10 +16,12 @@ starts=$(ls -d "$scratch"/cut/jobs/infer-* | wc -l)
 cat "$scratch"/cut/jobs/infer-*/log | grep -q 'were scored by an earlier attempt' || fail "no part was used"
 [ -z "$(ls -A "$scratch/cut/parts")" ] || fail "parts are left behind"
 
+printf '#!/bin/sh\n[ "$1" != infer ] || kill -SEGV $$\nexec %s "$@"\n' "$engine" >"$scratch/crashes"
+chmod +x "$scratch/crashes"
 # A part that is damaged, or another task's, is not believed.
 for bad in damaged foreign; do
     rm -rf "$scratch/run"
-    HRF_CRASH_AT=engine.task.begin "$flow" run "$scratch/w.yaml" --out "$scratch/run" $words \
+    HRF_ENGINE=$scratch/crashes "$flow" run "$scratch/w.yaml" --out "$scratch/run" $words \
         --set executor.retries=0 >/dev/null 2>&1 || true
     [ "$(sqlite3 "$scratch/run/run.db" "SELECT count(*) FROM task WHERE kind=1 AND state<>2")" -ge 3 ] || fail "no open tasks"
     mkdir -p "$scratch/run/parts"

@@ -1,6 +1,7 @@
 /* local.c - jobs as processes of this machine: `hires-flow launch SPEC` in a session of its own. */
 #include "base/alloc.h"
 #include "base/process.h"
+#include "base/process_session.h"
 #include "orchestrator/executor/executor.h"
 
 #include <signal.h>
@@ -117,9 +118,15 @@ static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *h
                    bool hard)
 {
     (void)executor;
-    for (size_t i = 0; i < n; i++)
-        if (is_there(&handles[i]))
-            kill(hard ? -(pid_t)handles[i].id : (pid_t)handles[i].id, hard ? SIGKILL : SIGTERM);
+    for (size_t i = 0; i < n; i++) {
+        const pid_t launcher = (pid_t)handles[i].id;
+        if (!is_there(&handles[i]))
+            continue;
+        if (hard) /* the worker and mpirun's ranks too: one that is stopped heeds no other signal */
+            hrf_process_session_kill(launcher);
+        else
+            kill(launcher, SIGTERM);
+    }
 }
 
 static const struct hrf_executor_ops ops = {

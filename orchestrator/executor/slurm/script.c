@@ -20,20 +20,10 @@ void hrf_slurm_name(const char *run_id, int64_t number, char out[96])
 
 int64_t hrf_slurm_minutes(const char *duration)
 {
-    int64_t days = 0, parts[3] = { 0, 0, 0 };
     if (duration == NULL)
         return DEFAULT_MINUTES;
-    const char *dash = strchr(duration, '-');
-    if (dash != NULL)
-        days = strtoll(duration, NULL, 10);
-    const char *at = dash != NULL ? dash + 1 : duration;
-    for (int i = 0; i < 3; i++) {
-        char *end;
-        parts[i] = strtoll(at, &end, 10);
-        at = *end == ':' ? end + 1 : end;
-    }
-    const int64_t sum = days * 1440 + parts[0] * 60 + parts[1] + (parts[2] > 0);
-    return sum > 0 ? sum : 1;
+    const int64_t minutes = (hrf_workflow_seconds(duration) + 59) / 60;
+    return minutes > 0 ? minutes : 1;
 }
 
 static bool has_many_ranks(const char *kind)

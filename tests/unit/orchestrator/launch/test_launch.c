@@ -157,8 +157,8 @@ static void a_worker_that_is_killed_is_told_with_the_signal(void **state)
     struct hrf_sentinel end = done();
     assert_false(end.exited);
     assert_int_equal(end.signal, SIGKILL);
-    assert_string_equal(end.reason, "the worker was ended by signal 9 (by hand, or the system ran "
-                                    "out of memory)");
+    assert_string_equal(end.reason, "the worker was ended by signal 9 (by hand, or by a program "
+                                    "that watches over memory)");
 }
 
 static void signals_are_passed_on_to_the_worker(void **state)
@@ -240,6 +240,51 @@ static void beats_are_written_while_the_worker_runs(void **state)
     kill(pid, SIGTERM);
     assert_int_equal(exit_code_of(pid), 0);
     assert_true(done().n_beats >= 3);
+}
+
+static void a_worker_that_does_nothing_is_told_with_the_beats(void **state)
+{
+    (void)state;
+    static const char *const scripts[] = { "kill -STOP $$", "exec sleep 1000" };
+    for (size_t i = 0; i < 2; i++) {
+        HRF_AUTO_FREE char *place = hrf_start_directory(directory, (int)i);
+        prepare(scripts[i]);
+        pid_t pid = start(file("spec.json"), "50");
+        struct hrf_sentinel beat = { .n_beats = 0 };
+        while (hrf_sentinel_read(place, "beat", &beat, NULL) != HRF_OK || beat.idle_ms < 300)
+            hrf_clock_sleep_ms(5);
+        assert_int_equal(beat.n_stopped, 1 - (int64_t)i);
+        assert_int_equal(beat.period_ms, 50);
+        kill(pid, SIGKILL);
+        exit_code_of(pid);
+    }
+}
+
+/* Of its processes, or by its own word where they cannot be seen. */
+static void a_worker_that_works_is_not_idle(void **state)
+{
+    (void)state;
+    static const char *const scripts[] = {
+        "while :; do :; done",
+        "n=0; while :; do n=$((n + 1)); echo $n 100000 > \"$(dirname \"$2\")\"/t0000.progress; "
+        "sleep 0.01; done"
+    };
+    for (size_t i = 0; i < 2; i++) {
+        HRF_AUTO_FREE char *place = hrf_start_directory(directory, (int)i);
+        prepare(scripts[i]);
+        pid_t pid = start(file("spec.json"), "100");
+        struct hrf_sentinel beat = { .n_beats = 0 };
+        int64_t n_busy = 0, n_seen = 0;
+        while (n_busy < 5) {
+            hrf_clock_sleep_ms(5);
+            if (hrf_sentinel_read(place, "beat", &beat, NULL) == HRF_OK && beat.n_beats > n_seen) {
+                n_seen = beat.n_beats;
+                n_busy += beat.idle_ms == 0;
+            }
+        }
+        kill(pid, SIGKILL);
+        exit_code_of(pid);
+    }
 }
 
 static void a_worker_that_cannot_be_started_is_told_with_the_reason(void **state)
@@ -378,6 +423,26 @@ static void a_rank_that_was_killed_may_go_again(void **state)
     launch();
     assert_false(done().exited);
     assert_string_equal(done().reason, "rank 1 of 2 on n2 was killed");
+    assert_int_equal(done().signal, SIGKILL);
+}
+
+/* mpirun and srun add 128 to the signal of the rank that ended first. */
+static void the_signal_of_a_rank_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        int64_t signal;
+    } cases[] = { { "exit 139", SIGSEGV }, { "exit 134", SIGABRT }, { "exit 1", 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        prepare_ranks(cases[i].script, 2);
+        launch();
+        struct hrf_sentinel end;
+        HRF_AUTO_FREE char *place = hrf_start_directory(directory, (int)i);
+        assert_int_equal(hrf_sentinel_read(place, "done", &end, NULL), HRF_OK);
+        assert_string_equal(end.reason, "only 0 of 2 ranks began");
+        assert_int_equal(end.signal, cases[i].signal);
+    }
 }
 
 /* ---- a worker whose work is over and that does not end ---- */
@@ -531,6 +596,7 @@ int main(void)
         TEST(words_of_the_spec_stand_before_the_worker),
         TEST(the_rank_that_failed_first_is_blamed),
         TEST(a_rank_that_was_killed_may_go_again),
+        TEST(the_signal_of_a_rank_is_told),
         TEST(a_worker_that_has_done_all_and_does_not_end_is_ended),
         TEST(a_second_start_that_has_done_the_rest_is_ended_too),
         TEST(the_rank_that_does_not_end_is_named),
@@ -544,6 +610,8 @@ int main(void)
         TEST(the_worker_dies_with_its_launcher),
         TEST(what_a_worker_leaves_behind_ends_with_it),
         TEST(beats_are_written_while_the_worker_runs),
+        TEST(a_worker_that_does_nothing_is_told_with_the_beats),
+        TEST(a_worker_that_works_is_not_idle),
         TEST(a_worker_that_cannot_be_started_is_told_with_the_reason),
         TEST(a_spec_that_cannot_be_read_starts_nothing),
         TEST(dying_at_any_point_leaves_whole_files_and_no_worker),

@@ -2,33 +2,42 @@
 #include "orchestrator/state/state.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-static void both_witnesses_are_heard(void **state)
+static void an_end_is_judged_by_both_sources(void **state)
 {
     (void)state;
     static const struct {
         struct hrf_witness witness;
         enum hrf_end end;
     } cases[] = {
-        { { .has_word = true, .exited = true }, HRF_END_CLEAN },
+        { { .has_word = true, .exited = true }, HRF_END_NO_RESULT },
         { { .has_word = true, .exited = true, .cause = HRF_CAUSE_MEMORY }, HRF_END_MEMORY },
         { { .has_word = true, .exited = true, .was_out_of_memory = true }, HRF_END_MEMORY },
+        { { .has_word = true, .signal = SIGKILL, .was_out_of_memory = true }, HRF_END_MEMORY },
         { { .has_word = true, .exited = true, .exit_code = 7 }, HRF_END_ERROR },
         { { .has_word = true, .exited = true, .exit_code = 7, .cause = HRF_CAUSE_FAILED },
           HRF_END_ERROR },
         { { .has_word = true, .exited = true, .exit_code = 75 }, HRF_END_TRY_AGAIN },
+        { { .has_word = true, .exited = true, .exit_code = 75, .was_asked = true },
+          HRF_END_KILLED },
         { { .has_word = true, .exited = true, .exit_code = 75, .was_warned = true },
           HRF_END_TIME_LIMIT },
         { { .has_word = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_PREEMPTED },
           HRF_END_PREEMPTED },
         { { .has_word = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_CANCELLED },
           HRF_END_CANCELLED },
-        { { .has_word = true }, HRF_END_SIGNAL },
+        { { .has_word = true, .signal = SIGSEGV }, HRF_END_CRASH },
+        { { .has_word = true, .signal = SIGABRT }, HRF_END_CRASH },
+        { { .has_word = true, .signal = SIGBUS }, HRF_END_CRASH },
+        { { .has_word = true }, HRF_END_CRASH }, /* ranks ended, it is not known how */
+        { { .has_word = true, .signal = SIGKILL }, HRF_END_KILLED },
+        { { .has_word = true, .signal = SIGTERM }, HRF_END_KILLED },
         { { .has_word = true, .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
         { { .has_word = true, .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
         { { .cause = HRF_CAUSE_NONE }, HRF_END_LOST }, /* it says "completed": not believed */
@@ -46,51 +55,107 @@ static void both_witnesses_are_heard(void **state)
 }
 
 static const struct hrf_retry_policy policy = {
-    .retries = 2, .base_ms = 100, .max_ms = 1000, .lost_limit = 5
+    .retries = 2, .base_ms = 100, .max_ms = 1000, .can_grow = true
 };
+
+enum { FOR_EVER = 500 };
 
 /* How often a task that always ends like this is tried in all. */
 static int64_t tries(enum hrf_end end, bool progress)
 {
     struct hrf_random random = hrf_random_init(1);
-    int64_t n_attempts = 0;
-    for (int64_t n = 1; n < 100; n++) {
-        struct hrf_retry retry = hrf_state_retry(&policy, end, n_attempts, progress, &random);
+    struct hrf_end_counts counts = { { 0 } };
+    int64_t n_tries = 0;
+    for (int64_t n = 1; n < FOR_EVER; n++) {
+        struct hrf_retry retry = hrf_state_retry(&policy, end, n_tries, progress, &counts, &random);
         assert_true(retry.delay_ms >= 0 && retry.delay_ms <= 1000);
         if (!retry.again)
             return n;
-        n_attempts = retry.n_attempts;
+        n_tries = retry.n_tries;
     }
-    return 100;
+    return FOR_EVER;
 }
 
 static void each_kind_of_end_has_its_own_patience(void **state)
 {
     (void)state;
-    assert_int_equal(tries(HRF_END_ERROR, true), 1);
-    assert_int_equal(tries(HRF_END_CANCELLED, true), 1);
-    assert_int_equal(tries(HRF_END_SIGNAL, false), 3);
-    assert_int_equal(tries(HRF_END_CLEAN, false), 3);
-    assert_int_equal(tries(HRF_END_MEMORY, true), 3);
-    assert_int_equal(tries(HRF_END_LOST, false), 6);
-    assert_int_equal(tries(HRF_END_TIME_LIMIT, false), 6);
-    assert_int_equal(tries(HRF_END_TRY_AGAIN, false), 6);
-    assert_int_equal(tries(HRF_END_PREEMPTED, false), 100); /* nobody's fault */
-    assert_int_equal(tries(HRF_END_TIME_LIMIT, true), 100); /* each brings the end nearer */
-    assert_int_equal(tries(HRF_END_LOST, true), 100);
-    assert_int_equal(tries(HRF_END_SIGNAL, true), 100);
+    static const struct {
+        enum hrf_end end;
+        int64_t tries, tries_with_progress;
+    } cases[HRF_N_ENDS] = {
+        { HRF_END_NO_RESULT, 3, 3 },
+        { HRF_END_FAILED, 3, 3 },
+        { HRF_END_CRASH, 3, FOR_EVER }, /* progress: each brings the end nearer */
+        { HRF_END_MEMORY, 3, 3 },
+        { HRF_END_ERROR, 1, 1 },
+        { HRF_END_TRY_AGAIN, 6, FOR_EVER },
+        { HRF_END_TIME_LIMIT, 6, FOR_EVER },
+        { HRF_END_DAMAGED, 6, FOR_EVER },
+        { HRF_END_HUNG, 6, FOR_EVER },
+        { HRF_END_KILLED, 21, FOR_EVER },
+        { HRF_END_LOST, 11, FOR_EVER },
+        { HRF_END_PREEMPTED, 101, FOR_EVER },
+        { HRF_END_CANCELLED, 1, 1 },
+        { HRF_END_WITHDRAWN, FOR_EVER, FOR_EVER }, /* each is a command of the user's */
+    };
+    for (size_t i = 0; i < HRF_N_ENDS; i++) {
+        assert_int_equal(cases[i].end, i);
+        assert_int_equal(tries(cases[i].end, false), cases[i].tries);
+        assert_int_equal(tries(cases[i].end, true), cases[i].tries_with_progress);
+    }
+}
+
+static void what_is_not_the_tasks_fault_takes_no_try(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_end_counts counts = { { 0 } };
+    static const enum hrf_end outside[] = { HRF_END_KILLED, HRF_END_LOST, HRF_END_PREEMPTED,
+                                            HRF_END_HUNG, HRF_END_DAMAGED };
+    for (int round = 0; round < 5; round++) { /* each kind counts for itself */
+        for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+            const struct hrf_retry r = hrf_state_retry(&policy, outside[i], 2, false, &counts,
+                                                       &random);
+            assert_true(r.again);
+            assert_int_equal(r.n_tries, 2);
+            assert_int_equal(r.n_in_a_row, round + 1);
+        }
+    }
+    assert_false(hrf_state_retry(&policy, HRF_END_HUNG, 0, false, &counts, &random).again);
+    struct hrf_retry r = hrf_state_retry(&policy, HRF_END_KILLED, 2, true, &counts, &random);
+    assert_true(r.again && r.n_in_a_row == 0); /* progress: they are no longer in a row */
+    assert_true(hrf_state_retry(&policy, HRF_END_HUNG, 0, false, &counts, &random).again);
+    r = hrf_state_retry(&policy, HRF_END_CRASH, 1, false, &counts, &random);
+    assert_true(r.again && r.n_tries == 2);
+    assert_false(hrf_state_retry(&policy, HRF_END_CRASH, 2, false, &counts, &random).again);
+}
+
+static void more_retries_than_a_limit_widen_it(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_end_counts counts = { { 0 } };
+    const struct hrf_retry_policy patient = { .retries = 8 };
+    for (int i = 0; i < 8; i++)
+        assert_true(hrf_state_retry(&patient, HRF_END_TRY_AGAIN, 0, false, &counts, &random).again);
+    assert_false(hrf_state_retry(&patient, HRF_END_TRY_AGAIN, 0, false, &counts, &random).again);
 }
 
 static void more_is_given_of_what_was_wanting(void **state)
 {
     (void)state;
     struct hrf_random random = hrf_random_init(1);
-    struct hrf_retry r = hrf_state_retry(&policy, HRF_END_MEMORY, 0, false, &random);
+    struct hrf_end_counts counts = { { 0 } };
+    struct hrf_retry r = hrf_state_retry(&policy, HRF_END_MEMORY, 0, false, &counts, &random);
     assert_true(r.more_memory == 1 && r.more_time == 0);
-    r = hrf_state_retry(&policy, HRF_END_TIME_LIMIT, 0, false, &random);
+    r = hrf_state_retry(&policy, HRF_END_TIME_LIMIT, 0, false, &counts, &random);
     assert_true(r.more_memory == 0 && r.more_time == 1);
-    r = hrf_state_retry(&policy, HRF_END_TIME_LIMIT, 0, true, &random); /* the rest is less */
+    r = hrf_state_retry(&policy, HRF_END_TIME_LIMIT, 0, true, &counts,
+                        &random); /* the rest is less */
     assert_int_equal(r.more_time, 0);
+    const struct hrf_retry_policy fixed = { .retries = 2 }; /* a machine cannot be asked for more */
+    r = hrf_state_retry(&fixed, HRF_END_MEMORY, 0, false, &counts, &random);
+    assert_true(r.again && r.more_memory == 0);
     assert_int_equal(hrf_state_grow(100, 0, 0), 100);
     assert_int_equal(hrf_state_grow(100, 2, 0), 225);
     assert_int_equal(hrf_state_grow(100, 2, 200), 200);
@@ -143,8 +208,10 @@ static void the_same_fault_in_a_row_opens_the_breaker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_witnesses_are_heard),
+        cmocka_unit_test(an_end_is_judged_by_both_sources),
         cmocka_unit_test(each_kind_of_end_has_its_own_patience),
+        cmocka_unit_test(what_is_not_the_tasks_fault_takes_no_try),
+        cmocka_unit_test(more_retries_than_a_limit_widen_it),
         cmocka_unit_test(more_is_given_of_what_was_wanting),
         cmocka_unit_test(a_machine_with_two_strikes_is_left_out_for_an_hour),
         cmocka_unit_test(the_same_fault_in_a_row_opens_the_breaker),

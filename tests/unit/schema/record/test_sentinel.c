@@ -27,6 +27,11 @@ static struct hrf_sentinel example(void)
                                   .start_ms = 1700000000000,
                                   .end_ms = 1700000000001,
                                   .n_beats = 3,
+                                  .beat_ms = 1700000000002,
+                                  .period_ms = 30000,
+                                  .idle_ms = 61000,
+                                  .n_stopped = 2,
+                                  .was_out_of_memory = true,
                                   .exited = true,
                                   .exit_code = 75,
                                   .signal = 0,
@@ -45,7 +50,9 @@ static void assert_same(const struct hrf_sentinel *a, const struct hrf_sentinel 
     assert_string_equal(a->reason, b->reason);
     assert_true(a->attempt == b->attempt && a->scheduler_job == b->scheduler_job);
     assert_true(a->pid == b->pid && a->start_time == b->start_time && a->start_ms == b->start_ms &&
-                a->end_ms == b->end_ms && a->n_beats == b->n_beats);
+                a->end_ms == b->end_ms && a->n_beats == b->n_beats && a->beat_ms == b->beat_ms &&
+                a->period_ms == b->period_ms && a->idle_ms == b->idle_ms &&
+                a->n_stopped == b->n_stopped && a->was_out_of_memory == b->was_out_of_memory);
     assert_true(a->exited == b->exited && a->exit_code == b->exit_code && a->signal == b->signal &&
                 a->was_asked == b->was_asked && a->was_revoked == b->was_revoked &&
                 a->peak_memory_bytes == b->peak_memory_bytes);
@@ -192,6 +199,38 @@ static void done_is_written_on_a_full_disk(void **state)
     assert_int_equal(again, HRF_E_NOSPACE);
 }
 
+/* Two beats of 30 s. */
+static void a_job_is_silent_after_two_missed_beats(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hrf_sentinel beat;
+        int64_t age_ms, silence_ms;
+        const char *text;
+    } cases[] = {
+        { { .period_ms = 30000 }, 59999, 0, "" },
+        { { .period_ms = 30000 }, 60000, 60000, "no beat has come for 60 s: it is stopped, or" },
+        { { .period_ms = 30000, .idle_ms = 30000 }, 29999, 0, "" },
+        { { .period_ms = 30000, .idle_ms = 60000, .n_stopped = 1 },
+          1000,
+          61000,
+          "its worker has done nothing for 61 s: it is stopped" },
+        { { .period_ms = 30000, .idle_ms = 60000 },
+          1000,
+          61000,
+          "its worker has done nothing for 61 s: it waits" },
+        { { .period_ms = 30000, .idle_ms = 60000 }, 61000, 121000, "no beat has come for 61 s" },
+        { { .period_ms = 0, .idle_ms = 0 }, 1000000, 0, "" }, /* by an older launcher */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[160];
+        assert_int_equal(hrf_sentinel_silence(&cases[i].beat, cases[i].age_ms, text, sizeof text),
+                         cases[i].silence_ms);
+        assert_memory_equal(text, cases[i].text, strlen(cases[i].text));
+        assert_int_equal(text[0] == '\0', cases[i].silence_ms == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_sentinel_with_any_byte_changed_is_refused),
         cmocka_unit_test(a_newer_or_cut_sentinel_is_refused_by_a_sentence),
         cmocka_unit_test(done_is_written_on_a_full_disk),
+        cmocka_unit_test(a_job_is_silent_after_two_missed_beats),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

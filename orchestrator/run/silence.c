@@ -1,0 +1,90 @@
+/* silence.c - jobs that show no sign of life: their process is stopped, or waits for a disk that
+ * hangs. Nobody else would notice one on this machine; a scheduler has time limits. */
+#include "base/log.h"
+#include "orchestrator/run/run_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_LOOK_MS = 1000 }; /* between two looks; a quarter of a beat where that is less */
+
+/* The job's last beat; before the first, its start; before that, nothing but when one is due. */
+static void read_life(const struct run *run, const struct run_job *job, struct hrf_sentinel *out)
+{
+    if (!run_read_sentinel(run, job, "beat", out) && !run_read_sentinel(run, job, "start", out))
+        *out = (struct hrf_sentinel){ .period_ms = run->executor->quiet_ms == 0
+                                                       ? hrf_sentinel_period_ms()
+                                                       : 0 };
+}
+
+/* A scheduler may stop a job on purpose, and a driver does not know of one that waits. */
+static bool is_due_to_live(const struct run_job *job)
+{
+    return job->view.sight == HRF_JOB_RUNNING && strcmp(job->view.state, "SUSPENDED") != 0 &&
+           strcmp(job->view.state, "STOPPED") != 0;
+}
+
+static enum hrf_status name_silent(struct run *run, struct run_job *job, const char *text,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *event = hrf_format("no sign of life: %s", text);
+    hrf_log_warning("run", "job %s (%s %lld): %s", job->row.job_id,
+                    run->executor->quiet_ms == 0 ? "process" : "job", (long long)job->handle.id,
+                    text);
+    return event != NULL ? hrf_store_add_event(run->store, job->row.job_id, event, err) : HRF_OK;
+}
+
+/* On this machine: after the workflow's time; or at once when its launcher is silent and all of its
+ * results are there (a launcher that lives ends such a worker by itself). */
+static bool is_to_be_ended(const struct run *run, const struct run_job *job,
+                           const struct hrf_sentinel *last, int64_t age_ms, int64_t silence_ms)
+{
+    const struct hrf_workflow_executor *e = &run->workflow->executor;
+    const int64_t limit_ms = hrf_workflow_seconds(e->local.hang_after) * 1000;
+    if (e->type != HRF_EXECUTOR_LOCAL)
+        return false;
+    return (limit_ms > 0 && silence_ms >= limit_ms) ||
+           (job->n_collected == job->n_tasks && hrf_sentinel_has_missed_beats(last, age_ms));
+}
+
+static void end_hung(struct run *run, struct run_job *job)
+{
+    if (job->n_collected == job->n_tasks)
+        hrf_log_info("run", "job %s is ended: all of its results are there", job->row.job_id);
+    else
+        hrf_log_warning("run", "job %s is ended (executor.local.hang_after: %s)", job->row.job_id,
+                        run->workflow->executor.local.hang_after);
+    job->life.was_ended = true;
+    run_revoke(run, job); /* a process that waits for a disk may not even be killed */
+    run->executor->ops->cancel(run->executor, &job->handle, 1, true);
+}
+
+enum hrf_status run_look_for_life(struct run *run, struct run_job *job, bool *changed,
+                                  struct hrf_error *err)
+{
+    struct hrf_sentinel last;
+    char text[sizeof job->life.silence];
+    const int64_t now = run_now_ms();
+    if (now < job->life.next_look_ms || job->life.was_ended)
+        return HRF_OK;
+    read_life(run, job, &last);
+    const int64_t quarter = last.period_ms / 4;
+    job->life.next_look_ms = now + (quarter < MOST_LOOK_MS ? quarter : MOST_LOOK_MS);
+    if (job->life.since_ms == 0 || last.n_beats != job->life.n_beats || !is_due_to_live(job)) {
+        job->life.n_beats = last.n_beats;
+        job->life.since_ms = now;
+    }
+    const int64_t age_ms = now - job->life.since_ms;
+    const int64_t silence_ms = hrf_sentinel_silence(&last, age_ms, text, sizeof text);
+    const bool was_silent = job->life.silence[0] != '\0';
+    memcpy(job->life.silence, text, sizeof text);
+    if (silence_ms == 0 && was_silent)
+        hrf_log_info("run", "job %s shows signs of life again", job->row.job_id);
+    if (silence_ms > 0 && !was_silent) {
+        *changed = true;
+        HRF_TRY(name_silent(run, job, text, err));
+    }
+    if (is_to_be_ended(run, job, &last, age_ms, silence_ms))
+        end_hung(run, job);
+    return HRF_OK;
+}
