@@ -69,8 +69,11 @@ HRF_CHECKED enum hrf_status hrf_file_write_all(int fd, const void *bytes, size_t
 /* Any byte string as printable text for messages (base/text.h). NULL when memory ran out. */
 char *hrf_text_printable(const char *text);
 /* A slide name as a file name: every byte outside [A-Za-z0-9._-] and valid UTF-8
- * above 0x7f (but for marks of direction) becomes %XX, a leading '.' too; the mapping is one to
- * one. */
+ * above 0x7f (but for marks of direction) becomes %XX, a leading '.' too. What would be longer than
+ * 180 bytes, which leaves room for an ending, is cut and told apart by a part of its SHA-256. The
+ * mapping is one to one. */
 char *hrf_text_file_name(const char *text);
+/* The same of a text that is too long, NULL of one that is not. */
+char *hrf_text_shortened(const char *text);
 
 #endif

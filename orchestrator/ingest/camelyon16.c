@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "orchestrator/ingest/ingest_private.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -76,17 +77,65 @@ static enum hrf_status add_folder(struct ingest *ingest, const char *folder, con
     return status;
 }
 
-static struct hrf_slide_row *find_row(struct ingest *ingest, size_t first, const char *name)
+/* A row by its name in any case. */
+struct named {
+    const char *name; /* the row's */
+    size_t row;
+};
+
+/* The testing slides: those of the folder, sorted, and behind them the few that reference.csv alone
+ * names. */
+struct testing {
+    struct named *items; /* heap */
+    size_t n_items, n_rows;
+};
+
+static int compare_named(const void *a, const void *b)
 {
-    for (size_t i = first; i < ingest->rows.n_items; i++)
+    const struct named *x = a, *y = b;
+    const int order = strcasecmp(x->name, y->name);
+    return order != 0 ? order : (x->row > y->row) - (x->row < y->row);
+}
+
+static enum hrf_status sort_testing(const struct ingest *ingest, size_t first, struct testing *out,
+                                    struct hrf_error *err)
+{
+    const size_t n = ingest->rows.n_items - first;
+    *out = (struct testing){ .items = hrf_alloc_array(n + 1, sizeof *out->items),
+                             .n_rows = ingest->rows.n_items };
+    if (out->items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", n);
+    for (; out->n_items < n; out->n_items++)
+        out->items[out->n_items] = (struct named){
+            .name = ingest->rows.items[first + out->n_items].name, .row = first + out->n_items
+        };
+    qsort(out->items, n, sizeof *out->items, compare_named);
+    return HRF_OK;
+}
+
+/* Of equal ones the first. */
+static struct hrf_slide_row *find_row(struct ingest *ingest, const struct testing *testing,
+                                      const char *name)
+{
+    size_t low = 0, high = testing->n_items;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcasecmp(testing->items[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < testing->n_items && strcasecmp(testing->items[low].name, name) == 0)
+        return &ingest->rows.items[testing->items[low].row];
+    for (size_t i = testing->n_rows; i < ingest->rows.n_items; i++)
         if (strcasecmp(ingest->rows.items[i].name, name) == 0)
             return &ingest->rows.items[i];
     return NULL;
 }
 
-static enum hrf_status apply_line(struct ingest *ingest, size_t first, const char *images,
-                                  const char *path, const struct hrf_csv_row *line,
-                                  struct hrf_error *err)
+static enum hrf_status apply_line(struct ingest *ingest, const struct testing *testing,
+                                  const char *images, const char *path,
+                                  const struct hrf_csv_row *line, struct hrf_error *err)
 {
     bool known = false;
     const char *label = line->n_fields > 1 ? line->fields[1] : "";
@@ -96,9 +145,9 @@ static enum hrf_status apply_line(struct ingest *ingest, size_t first, const cha
         return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is neither Tumor nor Normal", path,
                              line->line, label);
     /* Some copies keep the extension in the first column. */
-    struct hrf_slide_row *row = find_row(ingest, first, line->fields[0]);
+    struct hrf_slide_row *row = find_row(ingest, testing, line->fields[0]);
     if (row == NULL && stem != NULL)
-        row = find_row(ingest, first, stem);
+        row = find_row(ingest, testing, stem);
     if (row == NULL) { /* named and not there: never dropped */
         HRF_AUTO_FREE char *file = hrf_format("%s.tif", line->fields[0]);
         HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
@@ -127,8 +176,13 @@ static enum hrf_status add_testing(struct ingest *ingest, const char *top, const
     }
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_TRY(hrf_csv_read(reference, &csv, err));
-    for (size_t i = 0; i < csv->n_rows; i++)
-        HRF_TRY(apply_line(ingest, first, images, reference, &csv->rows[i], err));
+    struct testing testing;
+    HRF_TRY(sort_testing(ingest, first, &testing, err));
+    enum hrf_status status = HRF_OK;
+    for (size_t i = 0; i < csv->n_rows && status == HRF_OK; i++)
+        status = apply_line(ingest, &testing, images, reference, &csv->rows[i], err);
+    hrf_free(testing.items);
+    HRF_TRY(status);
     for (size_t i = first; i < ingest->rows.n_items; i++) {
         HRF_AUTO_FREE char *shown = hrf_text_printable(ingest->rows.items[i].name);
         if (ingest->rows.items[i].truth == HRF_TRUTH_UNKNOWN)

@@ -37,47 +37,37 @@ enum hrf_truth ingest_truth(const char *word, bool *known)
     return HRF_TRUTH_UNKNOWN;
 }
 
-static bool is_taken(const struct ingest *ingest, const char *name)
+enum hrf_status ingest_add(struct ingest *ingest, const char *path, struct hrf_slide_row **out,
+                           struct hrf_error *err)
 {
-    for (size_t i = 0; i < ingest->rows.n_items; i++)
-        if (strcmp(ingest->rows.items[i].name, name) == 0)
-            return true;
-    return false;
+    HRF_TRY(hrf_array_reserve((void **)&ingest->rows.items, &ingest->capacity,
+                              ingest->rows.n_items + 1, sizeof ingest->rows.items[0], err));
+    struct hrf_slide_row *row = &ingest->rows.items[ingest->rows.n_items];
+    *row = (struct hrf_slide_row){ .name = hrf_path_stem(path),
+                                   .path = hrf_strdup(path),
+                                   .truth = HRF_TRUTH_UNKNOWN };
+    ingest->rows.n_items++;
+    if (row->name == NULL || row->path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    hrf_path_tidy(row->path);
+    if (out != NULL)
+        *out = row;
+    return HRF_OK;
 }
 
-/* The stem, or stem.2, stem.3 ... when another slide has it. */
-static char *unique_name(const struct ingest *ingest, const char *path)
-{
-    HRF_AUTO_FREE char *stem = hrf_path_stem(path);
-    if (stem == NULL || !is_taken(ingest, stem)) {
-        char *name = stem;
-        stem = NULL;
-        return name;
-    }
-    for (int i = 2;; i++) {
-        char *name = hrf_format("%s.%d", stem, i);
-        if (name == NULL || !is_taken(ingest, name))
-            return name;
-        hrf_free(name);
-    }
-}
+/* ---- what is known when all rows are there ---- */
 
-static bool is_excluded(const struct ingest *ingest, const char *name)
-{
-    const struct hrf_text_list *list = &ingest->dataset->exclude;
-    for (size_t i = 0; i < list->n_items; i++)
-        if (strcasecmp(list->items[i], name) == 0)
-            return true;
-    return false;
-}
-
-static enum hrf_status fingerprint(struct hrf_slide_row *row, struct hrf_error *err)
+static enum hrf_status look_at(struct hrf_slide_row *row, struct ingest_file *file,
+                               struct hrf_error *err)
 {
     struct stat st;
     const int error = stat(row->path, &st) != 0 ? errno : 0;
     if (error == 0 && !S_ISDIR(st.st_mode)) {
         row->n_bytes = (int64_t)st.st_size;
         row->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        *file = (struct ingest_file){ .device = (uint64_t)st.st_dev,
+                                      .inode = (uint64_t)st.st_ino,
+                                      .is_regular = S_ISREG(st.st_mode) };
         return HRF_OK;
     }
     HRF_AUTO_FREE char *shown = hrf_text_printable(row->path);
@@ -89,28 +79,23 @@ static enum hrf_status fingerprint(struct hrf_slide_row *row, struct hrf_error *
     return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
 }
 
-enum hrf_status ingest_add(struct ingest *ingest, const char *path, struct hrf_slide_row **out,
-                           struct hrf_error *err)
+/* Names, what is excluded, what is there, what is there twice. An excluded slide is nobody's
+ * second. */
+static enum hrf_status finish(struct ingest *ingest, struct hrf_error *err)
 {
-    HRF_TRY(hrf_array_reserve((void **)&ingest->rows.items, &ingest->capacity,
-                              ingest->rows.n_items + 1, sizeof ingest->rows.items[0], err));
-    struct hrf_slide_row *row = &ingest->rows.items[ingest->rows.n_items];
-    *row = (struct hrf_slide_row){ .id = (int64_t)ingest->rows.n_items + 1,
-                                   .name = unique_name(ingest, path),
-                                   .path = hrf_strdup(path),
-                                   .truth = HRF_TRUTH_UNKNOWN };
-    ingest->rows.n_items++;
-    if (row->name == NULL || row->path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
-    if (is_excluded(ingest, row->name)) {
-        row->state = HRF_SLIDE_EXCLUDED;
-        row->reason = hrf_strdup("excluded by the workflow");
-    } else {
-        HRF_TRY(fingerprint(row, err));
-    }
-    if (out != NULL)
-        *out = row;
-    return HRF_OK;
+    HRF_TRY(ingest_merge_paths(ingest, err));
+    HRF_TRY(ingest_name(ingest, err));
+    HRF_TRY(ingest_exclude(ingest, err));
+    ingest->files = hrf_calloc(ingest->rows.n_items + 1, sizeof *ingest->files);
+    if (ingest->files == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides");
+    for (size_t i = 0; i < ingest->rows.n_items; i++)
+        if (ingest->rows.items[i].state != HRF_SLIDE_EXCLUDED)
+            HRF_TRY(look_at(&ingest->rows.items[i], &ingest->files[i], err));
+    HRF_TRY(ingest_merge_files(ingest, err));
+    for (size_t i = 0; i < ingest->rows.n_items; i++)
+        ingest->rows.items[i].id = (int64_t)i + 1;
+    return ingest_tell_names(ingest, err);
 }
 
 void ingest_list_release(struct name_list *list)
@@ -155,21 +140,6 @@ enum hrf_status ingest_list(const char *directory, struct name_list *out, struct
     return HRF_OK;
 }
 
-/* A name under `exclude` that is no slide is most likely a typing error. */
-static void warn_unknown_excludes(struct ingest *ingest)
-{
-    const struct hrf_text_list *list = &ingest->dataset->exclude;
-    for (size_t i = 0; i < list->n_items; i++) {
-        bool found = false;
-        for (size_t k = 0; k < ingest->rows.n_items; k++)
-            found |= strcasecmp(ingest->rows.items[k].name, list->items[i]) == 0;
-        HRF_AUTO_FREE char *shown = hrf_text_printable(list->items[i]);
-        if (!found)
-            ingest_warn(ingest, "%s.exclude names '%s', which is none of its slides",
-                        ingest->section, shown != NULL ? shown : "?");
-    }
-}
-
 static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err)
 {
     static enum hrf_status (*const readers[])(struct ingest *, struct hrf_error *) = {
@@ -180,25 +150,24 @@ static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err
     HRF_TRY(readers[ingest->dataset->layout](ingest, err));
     if (ingest->rows.n_items == 0)
         return hrf_error_set(err, HRF_E_USER, "%s has no slides", ingest->section);
-    warn_unknown_excludes(ingest);
-    return HRF_OK;
+    return finish(ingest, err);
 }
 
 /* The same file, by whichever path. */
-static bool is_same_file(const char *a, const char *b)
+static bool is_same_file(const struct ingest *a, size_t i, const struct ingest *b, size_t k)
 {
-    struct stat u, v;
-    return strcmp(a, b) == 0 ||
-           (stat(a, &u) == 0 && stat(b, &v) == 0 && u.st_dev == v.st_dev && u.st_ino == v.st_ino);
+    const struct ingest_file *x = &a->files[i], *y = &b->files[k];
+    return (x->is_regular && y->is_regular && x->device == y->device && x->inode == y->inode) ||
+           strcmp(a->rows.items[i].path, b->rows.items[k].path) == 0;
 }
 
 /* What a scale was fitted on says too good things of it. */
-static enum hrf_status leave_out(struct ingest *cohort, size_t n_slides,
-                                 const struct hrf_slide_row *sample, struct hrf_error *err)
+static enum hrf_status leave_out(struct ingest *cohort, const struct ingest *sample, size_t index,
+                                 struct hrf_error *err)
 {
-    for (size_t i = 0; i < n_slides; i++) {
+    for (size_t i = 0; i < cohort->rows.n_items; i++) {
         struct hrf_slide_row *row = &cohort->rows.items[i];
-        if (row->state == HRF_SLIDE_EXCLUDED || !is_same_file(row->path, sample->path))
+        if (row->state == HRF_SLIDE_EXCLUDED || !is_same_file(cohort, i, sample, index))
             continue;
         hrf_free(row->reason);
         row->state = HRF_SLIDE_EXCLUDED;
@@ -217,27 +186,64 @@ static bool wants_int8(const struct hrf_workflow *workflow)
     return false;
 }
 
-/* Puts the rows of `sample` behind the cohort's, without labels and those excluded. */
-static enum hrf_status append(struct ingest *cohort, const struct ingest *sample, bool is_used,
+/* A slide of the sample with the name of one of the cohort gets another. `names`: the cohort's,
+ * sorted. */
+static enum hrf_status name_sample(struct hrf_slide_row *row, const char *section,
+                                   const char *const *names, size_t n_names, struct hrf_error *err)
+{
+    if (bsearch(&row->name, names, n_names, sizeof *names, compare_names) == NULL)
+        return HRF_OK;
+    char *name = hrf_format("%s/%s", section, row->name);
+    if (name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    hrf_free(row->name);
+    row->name = name;
+    return HRF_OK;
+}
+
+/* A slide of the sample as a row behind the cohort's, without its label. */
+static enum hrf_status append_row(struct ingest *cohort, struct hrf_slide_row *from,
+                                  struct hrf_error *err)
+{
+    struct hrf_slide_rows *rows = &cohort->rows;
+    const size_t place = rows->n_items + rows->n_sample;
+    HRF_TRY(hrf_array_reserve((void **)&rows->items, &cohort->capacity, place + 1,
+                              sizeof rows->items[0], err));
+    hrf_free(from->label_text);
+    hrf_free(from->annotation);
+    from->label_text = from->annotation = NULL;
+    from->truth = HRF_TRUTH_UNKNOWN;
+    from->calibrates = true;
+    from->id = (int64_t)place + 1;
+    rows->items[place] = *from;
+    rows->n_sample++;
+    *from = (struct hrf_slide_row){ .id = 0 };
+    return HRF_OK;
+}
+
+/* Puts the rows of `sample` behind the cohort's, but for those that are excluded. */
+static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool is_used,
                               struct hrf_error *err)
 {
-    const size_t n_items = cohort->rows.n_items;
+    const size_t n = cohort->rows.n_items;
+    HRF_AUTO_FREE const char **names = hrf_alloc_array(n + 1, sizeof *names);
+    if (names == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration sample");
+    for (size_t i = 0; i < n; i++)
+        names[i] = cohort->rows.items[i].name;
+    qsort(names, n, sizeof *names, compare_names);
     for (size_t i = 0; i < sample->rows.n_items; i++) {
-        const struct hrf_slide_row *from = &sample->rows.items[i];
-        struct hrf_slide_row *row;
+        struct hrf_slide_row *from = &sample->rows.items[i];
         if (from->state == HRF_SLIDE_EXCLUDED)
             continue;
-        HRF_TRY(leave_out(cohort, n_items, from, err));
+        HRF_TRY(leave_out(cohort, sample, i, err));
         if (!is_used)
             continue;
-        HRF_TRY(ingest_add(cohort, from->path, &row, err));
-        row->mpp_csv = from->mpp_csv;
-        row->calibrates = true;
-        if (row->state == HRF_SLIDE_FAILED)
-            ingest_warn(cohort, "%s: not in the sample: %s", sample->section, row->reason);
+        if (from->state == HRF_SLIDE_FAILED)
+            ingest_warn(cohort, "%s: not in the sample: %s", sample->section, from->reason);
+        HRF_TRY(name_sample(from, sample->section, names, n, err));
+        HRF_TRY(append_row(cohort, from, err));
     }
-    cohort->rows.n_sample = cohort->rows.n_items - n_items;
-    cohort->rows.n_items = n_items;
     return cohort->rows.n_sample > 0 || !is_used
                ? HRF_OK
                : hrf_error_set(err, HRF_E_USER, "%s: every slide is excluded", sample->section);
@@ -246,7 +252,6 @@ static enum hrf_status append(struct ingest *cohort, const struct ingest *sample
 static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workflow *workflow,
                                    struct hrf_error *err)
 {
-    static const struct hrf_workflow_dataset nothing = { .layout = HRF_LAYOUT_FILES };
     struct ingest sample = { .dataset = &workflow->calibrate.slides,
                              .section = "calibrate.slides",
                              .warnings = cohort->warnings };
@@ -254,10 +259,10 @@ static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workf
     if (!hrf_dataset_is_given(sample.dataset))
         return HRF_OK;
     enum hrf_status status = read_dataset(&sample, err);
-    cohort->dataset = &nothing; /* whose exclude is not the sample's */
     if (status == HRF_OK)
         status = append(cohort, &sample, wants_int8(workflow), err);
     hrf_slide_rows_release(&sample.rows);
+    hrf_free(sample.files);
     return status;
 }
 
@@ -268,6 +273,7 @@ enum hrf_status hrf_ingest(const struct hrf_workflow *workflow, struct hrf_slide
                              .section = "dataset",
                              .warnings = warnings };
     enum hrf_status status = ingest_both(&ingest, workflow, err);
+    hrf_free(ingest.files);
     if (status != HRF_OK) {
         hrf_slide_rows_release(&ingest.rows);
         return status;

@@ -4,16 +4,23 @@
 
 #include "orchestrator/ingest/ingest.h"
 
+/* What stat() says of a slide's file. */
+struct ingest_file {
+    uint64_t device, inode;
+    bool is_regular; /* it is there, and a file */
+};
+
 struct ingest {
     const struct hrf_workflow_dataset *dataset;
     const char *section; /* of the workflow, that names it */
     struct hrf_slide_rows rows;
     size_t capacity;
+    struct ingest_file *files;   /* [rows.n_items], heap; NULL until they were looked at */
     struct hrf_strbuf *warnings; /* may be NULL */
 };
 
-/* Adds the file at `path`, its name the stem made unique. *row (may be NULL) is valid until the
- * next call. A file that is not there becomes a FAILED row. */
+/* Adds the file at `path`, which nobody has looked at yet; its name is the stem. *row (may be NULL)
+ * is valid until the next call. */
 HRF_CHECKED enum hrf_status ingest_add(struct ingest *ingest, const char *path,
                                        struct hrf_slide_row **row, struct hrf_error *err);
 void ingest_warn(struct ingest *ingest, const char *format, ...) HRF_PRINTF(2, 3);
@@ -23,6 +30,17 @@ enum hrf_truth ingest_truth(const char *word, bool *known);
 HRF_CHECKED enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err);
 HRF_CHECKED enum hrf_status ingest_csv(struct ingest *ingest, struct hrf_error *err);
 HRF_CHECKED enum hrf_status ingest_camelyon16(struct ingest *ingest, struct hrf_error *err);
+
+/* names.c: unique names in place of stems; rows that `exclude` names become EXCLUDED; names that do
+ * not fit into those of files are told. */
+HRF_CHECKED enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err);
+HRF_CHECKED enum hrf_status ingest_exclude(struct ingest *ingest, struct hrf_error *err);
+HRF_CHECKED enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_error *err);
+
+/* same.c: leaves the first of rows that are one slide, by their paths, then (of those that are
+ * PENDING, once they were looked at) by file and by content. HRF_E_USER: they have two labels. */
+HRF_CHECKED enum hrf_status ingest_merge_paths(struct ingest *ingest, struct hrf_error *err);
+HRF_CHECKED enum hrf_status ingest_merge_files(struct ingest *ingest, struct hrf_error *err);
 
 /* Names in a folder, sorted by bytes, without those that begin with a dot. */
 struct name_list {

@@ -11,14 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const struct hrf_slide_row *find_path(const struct ingest *ingest, const char *path)
-{
-    for (size_t i = 0; i < ingest->rows.n_items; i++)
-        if (strcmp(ingest->rows.items[i].path, path) == 0)
-            return &ingest->rows.items[i];
-    return NULL;
-}
-
 enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
 {
     const struct hrf_text_list *globs = &ingest->dataset->files;
@@ -39,8 +31,7 @@ enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
                                        ingest->section, globs->items[i]);
         enum hrf_status status = HRF_OK;
         for (size_t k = 0; k < found.gl_pathc && status == HRF_OK; k++)
-            if (!hrf_path_is_directory(found.gl_pathv[k]) &&
-                find_path(ingest, found.gl_pathv[k]) == NULL) /* two globs may match a file */
+            if (!hrf_path_is_directory(found.gl_pathv[k]))
                 status = ingest_add(ingest, found.gl_pathv[k], NULL, err);
         globfree(&found);
         HRF_TRY(status);
@@ -150,10 +141,6 @@ static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t 
     HRF_AUTO_FREE char *full = beside(path, slide);
     if (full == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
-    if (find_path(ingest, full) != NULL) {
-        note(wrong, line, "'%s' stands here a second time; keep one", slide);
-        return HRF_OK;
-    }
     HRF_TRY(ingest_add(ingest, full, &row, err));
     row->truth = ingest_truth(label, &known);
     if (label[0] != '\0' && (row->label_text = hrf_strdup(label)) == NULL)

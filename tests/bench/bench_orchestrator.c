@@ -1,7 +1,9 @@
-/* bench_orchestrator - what the run loop costs: planning, a tick, coming back, memory.
+/* bench_orchestrator - what the run loop costs: ingest, planning, a tick, coming back, memory.
  *
- * bench_orchestrator [--tasks N] [--jobs N] [--ticks N]
+ * bench_orchestrator [--slides N] [--tasks N] [--jobs N] [--ticks N]
  *
+ * Takes in a csv of N slides of one stem in N folders, and one of N stems in one folder; the files
+ * are empty.
  * Plans N infer tasks of tiled slides that are not there (their tile plans are). Then makes as many
  * running jobs of a Slurm that is a script printing a prepared answer, which counts its calls, and
  * runs the loop's own functions on them: a driver that comes back finds its jobs and hears of them
@@ -13,6 +15,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "orchestrator/ingest/ingest.h"
 #include "orchestrator/run/run_private.h"
 
 #include <stdio.h>
@@ -25,7 +28,7 @@
 enum { SHARDS_PER_SLIDE = 100 };
 
 struct bench {
-    int64_t n_tasks, n_jobs, n_ticks;
+    int64_t n_slides, n_tasks, n_jobs, n_ticks;
     char directory[256];
     struct hrf_workflow workflow;
     struct run run;
@@ -193,6 +196,45 @@ static int64_t calls(const struct bench *b)
 
 /* ---- what is measured ---- */
 
+/* A csv of the slides, which are made. */
+static enum hrf_status make_dataset(const struct bench *b, bool is_one_stem, const char *csv,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    hrf_strbuf_adds(&text, "slide,label\n");
+    for (int64_t i = 0; i < b->n_slides; i++) {
+        char name[64];
+        snprintf(name, sizeof name, is_one_stem ? "cases/%lld/slide.svs" : "flat/%lld.svs",
+                 (long long)i);
+        HRF_AUTO_FREE char *path = hrf_path_join(b->directory, name);
+        HRF_AUTO_FREE char *folder = path != NULL ? hrf_path_directory(path) : NULL;
+        if (folder == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory");
+        if (is_one_stem || i == 0)
+            HRF_TRY(hrf_path_make_directories(folder, err));
+        FILE *file = fopen(path, "w");
+        if (file == NULL || fclose(file) != 0)
+            return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make '%s'", path);
+        hrf_strbuf_addf(&text, "%s,%d\n", name, (int)(i % 2));
+    }
+    HRF_TRY(hrf_strbuf_status(&text, err));
+    return hrf_file_write_atomic(csv, text.text, text.length, err);
+}
+
+static enum hrf_status measure_ingest(struct bench *b, bool is_one_stem, const char *key,
+                                      json_t *out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *csv = hrf_path_join(b->directory, is_one_stem ? "one.csv" : "many.csv");
+    struct hrf_workflow workflow = { .dataset = { .layout = HRF_LAYOUT_CSV, .csv = csv } };
+    HRF_AUTO_RELEASE(hrf_slide_rows) rows = { .items = NULL };
+    HRF_TRY(make_dataset(b, is_one_stem, csv, err));
+    const double start = hrf_clock_seconds();
+    HRF_TRY(hrf_ingest(&workflow, &rows, NULL, err));
+    json_object_set_new(out, key, hrf_json_number(hrf_clock_seconds() - start));
+    json_object_set_new(out, "slides", json_integer((json_int_t)rows.n_items));
+    return HRF_OK;
+}
+
 static enum hrf_status measure_plan(struct bench *b, json_t *out, struct hrf_error *err)
 {
     const double start = hrf_clock_seconds(), cpu = own_seconds();
@@ -254,6 +296,8 @@ static enum hrf_status measure(struct bench *b, json_t *out, struct hrf_error *e
              getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     if (mkdtemp(b->directory) == NULL)
         return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make '%s'", b->directory);
+    HRF_TRY(measure_ingest(b, true, "ingest_one_stem_seconds", out, err));
+    HRF_TRY(measure_ingest(b, false, "ingest_many_stems_seconds", out, err));
     HRF_TRY(make_run(b, err));
     HRF_TRY(measure_plan(b, out, err));
     HRF_TRY(make_jobs(b, err));
@@ -267,8 +311,9 @@ static enum hrf_status measure(struct bench *b, json_t *out, struct hrf_error *e
 
 static int run_bench(const struct hrf_command *command, int argc, char **argv)
 {
-    struct bench b = { .n_tasks = 100000, .n_jobs = 10000, .n_ticks = 200 };
+    struct bench b = { .n_slides = 10000, .n_tasks = 100000, .n_jobs = 10000, .n_ticks = 200 };
     const struct hrf_option options[] = {
+        { "slides", "N", "slides to take in (default 10000)", HRF_OPTION_INT, &b.n_slides },
         { "tasks", "N", "infer tasks to plan (default 100000)", HRF_OPTION_INT, &b.n_tasks },
         { "jobs", "N", "running jobs (default 10000)", HRF_OPTION_INT, &b.n_jobs },
         { "ticks", "N", "of the loop (default 200)", HRF_OPTION_INT, &b.n_ticks },

@@ -8,7 +8,9 @@ slide=$scratch/cohort/testing/images/test_001.tif
 for name in 'a b' "it's \"quoted\"" 'new
 line' '😐' '<script>alert(1)</script>' '$(touch pwned)' '-rf'; do
     # a name with a slash cannot be a file name: the markup loses its one
-    cp "$slide" "$scratch/odd/$(printf '%s' "$name" | tr -d /).tif"
+    copy="$scratch/odd/$(printf '%s' "$name" | tr -d /).tif"
+    cp "$slide" "$copy"
+    printf '%s' "$name" >>"$copy" # another slide: equal ones would be taken once
 done
 cat >"$scratch/odd.yaml" <<END
 version: 1

@@ -201,6 +201,37 @@ static void csv_cells_are_harmless_and_come_back(void **state)
     assert_string_equal(csv->rows[0].fields[3], "a\\nb");
 }
 
+/* 255 bytes, the most that a file system takes, less an ending and a temporary name. */
+static void a_long_name_is_cut_and_stays_apart(void **state)
+{
+    (void)state;
+    char a[400], b[400];
+    memset(a, 'a', sizeof a - 1);
+    a[sizeof a - 1] = '\0';
+    a[180] = '\0';
+    assert_null(hrf_text_shortened(a));
+    HRF_AUTO_FREE char *whole = hrf_text_file_name(a);
+    assert_string_equal(whole, a);
+    a[180] = 'a';
+    memcpy(b, a, sizeof b);
+    b[398] = 'b';
+    HRF_AUTO_FREE char *first = hrf_text_file_name(a), *second = hrf_text_file_name(b);
+    HRF_AUTO_FREE char *told = hrf_text_shortened(a);
+    assert_int_equal(strlen(first), 180);
+    assert_string_not_equal(first, second);
+    assert_string_equal(told, first);
+    for (size_t n = 150; n < 170; n++) { /* no character is cut in two */
+        memset(a, 'a', n);
+        memcpy(a + n, "\xf0\x9f\x98\x90 ", 5);
+        HRF_AUTO_FREE char *cut = hrf_text_file_name(a);
+        HRF_AUTO_FREE char *shown = hrf_text_printable(cut);
+        assert_string_equal(shown, cut); /* valid UTF-8 */
+        const char *percent = strchr(cut, '%');
+        assert_true(percent == NULL || strncmp(percent, "%20", 3) == 0);
+        assert_true(strlen(cut) <= 180);
+    }
+}
+
 static void the_nearest_word_is_near(void **state)
 {
     (void)state;
@@ -219,6 +250,7 @@ int main(void)
         cmocka_unit_test(csv_names_the_line_of_an_open_quote),
         cmocka_unit_test(json_errors_name_document_key_and_types),
         cmocka_unit_test(json_numbers_read_back_exactly_and_nan_is_null),
+        cmocka_unit_test(a_long_name_is_cut_and_stays_apart),
         cmocka_unit_test(names_of_any_bytes_become_printable_and_safe),
         cmocka_unit_test(what_is_shown_does_nothing_where_it_is_shown),
         cmocka_unit_test(a_name_cannot_write_lines_of_its_own_into_the_log),

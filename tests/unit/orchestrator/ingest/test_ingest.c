@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void put(const char *name, const char *text)
 {
@@ -106,7 +107,8 @@ static void globs_in_order_each_file_once(void **state)
     put("g/folder.tif/x", "");
     gives("{layout: files, files: [g/*.svs]}", "a ?\nb ?\n", NULL);
     gives("{layout: files, files: ['g/*.tif', 'g/*.svs', g/b.svs], exclude: [A]}",
-          "a ? EXCLUDED\n\xf0\x9f\x94\xac \"x\" ?\na.2 ?\nb ?\n", NULL);
+          "a.tif ? EXCLUDED\n\xf0\x9f\x94\xac \"x\" ?\na.svs ? EXCLUDED\nb ?\n",
+          "dataset.exclude names 'A', the stem of 2 slides: all are excluded");
     gives("{layout: files, files: [g/b.svs], exclude: [c]}", "b ?\n",
           "dataset.exclude names 'c', which is none of its slides");
     refused("{layout: files, files: [g/*.ndpi]}", "*.ndpi' matches no file");
@@ -132,6 +134,85 @@ static void a_csv_gives_labels_resolutions_and_annotations(void **state)
     gives("{layout: csv, csv: c/order.csv}", "a - NORMAL 0.5\n", NULL);
 }
 
+static void names_differ_by_their_folders(void **state)
+{
+    (void)state;
+    put("n/c1/slide.svs", "");
+    put("n/c2/slide.svs", "");
+    put("n/c2/slide.tif", "");
+    put("n/c2/other.tif", "");
+    put("n/x/c1/slide.svs", "");
+    put("n/y/c1/deep.svs", "");
+    put("n/y/slide.svs.tif", "");
+    gives("{layout: files, files: ['n/c1/*', 'n/c2/*', 'n/x/c1/*', 'n/y/c1/*', 'n/y/*.tif']}",
+          "n/c1/slide ?\nother ?\nc2/slide.svs ?\nslide.tif ?\nx/c1/slide ?\ndeep ?\n"
+          "y/slide.svs ?\n",
+          NULL);
+    /* The order of the dataset changes no name. */
+    gives("{layout: files, files: ['n/x/c1/*', 'n/c1/*'], exclude: [x/c1/slide]}",
+          "x/c1/slide ? EXCLUDED\nn/c1/slide ?\n", NULL);
+    gives("{layout: files, files: ['n/x/c1/*', 'n/c1/*'], exclude: [slide]}",
+          "x/c1/slide ? EXCLUDED\nn/c1/slide ? EXCLUDED\n", "names 'slide', the stem of 2 slides");
+}
+
+static void a_name_that_fits_no_file_is_told(void **state)
+{
+    (void)state;
+    char name[200], file[220];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(file, sizeof file, "l/%s.svs", name);
+    put(file, "");
+    struct cohort c = ingest("{layout: files, files: ['l/*.svs']}");
+    assert_int_equal(c.status, HRF_OK);
+    assert_non_null(strstr(c.warnings.text, "is too long for the names of files"));
+    hrf_strbuf_release(&c.warnings);
+}
+
+/* In the folder d of the test, and what it is there: links of either kind, a copy. */
+static void link_to(const char *from, const char *to, bool is_symbolic)
+{
+    HRF_AUTO_FREE char *source = hrf_path_join(directory, from);
+    HRF_AUTO_FREE char *target = hrf_path_join(directory, to);
+    assert_int_equal(is_symbolic ? symlink(source, target) : link(source, target), 0);
+}
+
+static void a_slide_that_is_there_twice_is_one(void **state)
+{
+    (void)state;
+    put("d/a.svs", "pixels of a");
+    put("d/b.svs", "pixels of b"); /* as many bytes */
+    put("d/copy.svs", "pixels of a");
+    put("d/one.mrxs", "beside");
+    put("d/two.mrxs", "beside");
+    link_to("d/a.svs", "d/link.svs", true);
+    link_to("d/a.svs", "d/hard.svs", false);
+    static const char *const others[] = { "../d/a.svs", "link.svs", "hard.svs", "copy.svs" };
+    static const char *const said[] = { "d/a.svs' is there twice: it is taken once",
+                                        "link.svs' are one slide (the same file)",
+                                        "hard.svs' are one slide (the same file)",
+                                        "copy.svs' are one slide (the same content)" };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "slide,label,mpp\na.svs,,\nb.svs,0,\n%s,Tumor,0.5\n",
+                 others[i]);
+        put("d/s.csv", text);
+        gives("{layout: csv, csv: d/s.csv}", "a + Tumor 0.5\nb - 0\n", said[i]);
+        snprintf(text, sizeof text, "slide,label,mpp\na.svs,normal,\n%s,Tumor,0.5\n", others[i]);
+        put("d/s.csv", text);
+        refused("{layout: csv, csv: d/s.csv}", "with two labels, normal and Tumor");
+        snprintf(text, sizeof text, "slide,label,mpp\na.svs,,0.25\n%s,Tumor,0.5\n", others[i]);
+        put("d/s.csv", text);
+        refused("{layout: csv, csv: d/s.csv}", "with two resolutions, 0.25 and 0.5 um/px");
+    }
+    put("d/s.csv", "slide,label\na.svs,normal\ncopy.svs,tumor\n");
+    gives("{layout: csv, csv: d/s.csv, exclude: [copy]}", "a - normal\ncopy + tumor EXCLUDED\n",
+          NULL);
+    /* Without labels, by globs; MIRAX has its pixels beside the file. */
+    gives("{layout: files, files: ['d/*.svs', 'd/*.mrxs']}", "a ?\nb ?\none ?\ntwo ?\n",
+          "copy.svs' are one slide (the same content): it is taken once");
+}
+
 static void wrong_lines_of_a_csv_are_named_by_number(void **state)
 {
     (void)state;
@@ -148,7 +229,8 @@ static void wrong_lines_of_a_csv_are_named_by_number(void **state)
         { "slide,label,mpp\na.svs,1,fast\n", "s.csv:2: mpp 'fast' is not a number" },
         { "slide,label,mpp\na.svs,1,-1\n", "mpp '-1' is not a number" },
         { "slide,label,mpp\na.svs,1,inf\n", "mpp 'inf' is not a number" },
-        { "slide,label\na.svs,1\n\n\na.svs,0\n", "s.csv:5: 'a.svs' stands here a second time" },
+        { "slide,label\na.svs,1\n\n\na.svs,0\n",
+          "c/a.svs' is there twice, with two labels, 1 and 0" },
         { "slide,label\na.svs,1,0.25\n", "s.csv:2: 3 fields, the header has 2" },
         { "slide,label\n\"a.svs,1\n", "s.csv:2: a quote is opened and never closed" },
         { "slide,label\n", "dataset has no slides" },
@@ -237,11 +319,12 @@ static void slides_of_the_calibration_stand_behind_the_cohort_and_are_not_evalua
     /* Labels are not looked at; a name is unique over both; what is in both is left out. */
     gives("{layout: files, files: ['s/*.svs']}" INT8
           "\ncalibrate: {slides: {layout: csv, csv: own/own.csv}}",
-          "b ?\nc ? EXCLUDED\nsample: a ? 0.25\nsample: c.2 ?\nsample: gone ? FAILED\n",
+          "b ?\nc ? EXCLUDED\nsample: a ? 0.25\nsample: calibrate.slides/c ?\nsample: gone ? "
+          "FAILED\n",
           "calibrate.slides: not in the sample: the file '");
     gives("{layout: files, files: ['s/*.svs'], exclude: [b]}" INT8
           "\ncalibrate: {slides: {layout: files, files: ['own/*.svs'], exclude: [a]}}",
-          "b ? EXCLUDED\nc ?\nsample: b.2 ?\n", NULL);
+          "b ? EXCLUDED\nc ?\nsample: calibrate.slides/b ?\n", NULL);
     gives("{layout: files, files: ['s/b.svs']}" INT8
           "\ncalibrate: {slides: {layout: camelyon16, root: release}}",
           "b ?\nsample: normal_001 ?\n", NULL);
@@ -290,6 +373,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(globs_in_order_each_file_once),
         cmocka_unit_test(a_csv_gives_labels_resolutions_and_annotations),
+        cmocka_unit_test(names_differ_by_their_folders),
+        cmocka_unit_test(a_name_that_fits_no_file_is_told),
+        cmocka_unit_test(a_slide_that_is_there_twice_is_one),
         cmocka_unit_test(wrong_lines_of_a_csv_are_named_by_number),
         cmocka_unit_test(camelyon16_as_released),
         cmocka_unit_test(camelyon16_by_its_old_names_and_flat_on_a_mirror),

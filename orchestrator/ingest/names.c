@@ -1,0 +1,198 @@
+/* names.c - the names of a cohort's slides, unique and by where the files lie; what is excluded.
+ *
+ * A slide is called by its file's stem. Slides with equal stems are called by as many folders more
+ * as tell each from all others: "case1/slide", "case2/slide". Files of one folder that differ in
+ * their extension alone keep it. A name depends on the set of paths, not on their order.
+ */
+#include "base/path.h"
+#include "orchestrator/ingest/ingest_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* path[0, length) is what a name is taken from the end of. */
+struct place {
+    const char *path;
+    size_t length, row;
+};
+
+/* From the end on: what ends alike stands together. */
+static int compare_endings(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    size_t i = x->length, k = y->length;
+    while (i > 0 && k > 0 && x->path[i - 1] == y->path[k - 1]) {
+        i--;
+        k--;
+    }
+    if (i == 0 || k == 0)
+        return (i > 0) - (k > 0);
+    return (unsigned char)x->path[i - 1] < (unsigned char)y->path[k - 1] ? -1 : 1;
+}
+
+static struct place *make_places(const struct ingest *ingest)
+{
+    struct place *places = hrf_alloc_array(ingest->rows.n_items + 1, sizeof *places);
+    for (size_t i = 0; places != NULL && i < ingest->rows.n_items; i++) {
+        const char *path = ingest->rows.items[i].path;
+        HRF_AUTO_FREE char *stem = hrf_path_stem(path);
+        if (stem == NULL) {
+            hrf_free(places);
+            return NULL;
+        }
+        const size_t length = (size_t)(hrf_path_name(path) - path) + strlen(stem);
+        places[i] = (struct place){ .path = path, .length = length, .row = i };
+    }
+    return places;
+}
+
+/* Sorts them. Those that are equal without their extensions keep them; as paths differ, this ends.
+ */
+static void sort_places(struct place *places, size_t n)
+{
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        qsort(places, n, sizeof *places, compare_endings);
+        for (size_t i = 1; i < n; i++) {
+            if (compare_endings(&places[i - 1], &places[i]) != 0)
+                continue;
+            for (size_t k = i - 1; k <= i; k++) {
+                const size_t whole = strlen(places[k].path);
+                is_new |= places[k].length < whole;
+                places[k].length = whole;
+            }
+        }
+    }
+}
+
+/* How many parts of the path, from the last on, are the same. */
+static size_t common_parts(const struct place *a, const struct place *b)
+{
+    size_t i = a->length, k = b->length, n = 0;
+    while (i > 0 && k > 0 && a->path[i - 1] == b->path[k - 1]) {
+        n += a->path[i - 1] == '/';
+        i--;
+        k--;
+    }
+    return n;
+}
+
+/* The last n parts. */
+static char *last_parts(const struct place *place, size_t n)
+{
+    size_t from = place->length;
+    while (from > 0 && (place->path[from - 1] != '/' || --n > 0))
+        from--;
+    if (from == 0 && place->path[0] == '/') /* there are no more */
+        from = 1;
+    return hrf_strndup(place->path + from, place->length - from);
+}
+
+enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err)
+{
+    const size_t n = ingest->rows.n_items;
+    HRF_AUTO_FREE struct place *places = make_places(ingest);
+    if (places == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to name %zu slides", n);
+    sort_places(places, n);
+    size_t before = 0; /* parts in common with the place before */
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_slide_row *row = &ingest->rows.items[places[i].row];
+        const size_t after = i + 1 < n ? common_parts(&places[i], &places[i + 1]) : 0;
+        hrf_free(row->name);
+        row->name = last_parts(&places[i], 1 + (before > after ? before : after));
+        before = after;
+        if (row->name == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory to name a slide");
+    }
+    return HRF_OK;
+}
+
+enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_error *err)
+{
+    for (size_t i = 0; i < ingest->rows.n_items; i++) {
+        const char *name = ingest->rows.items[i].name;
+        if (strlen(name) < 60) /* fits, even if every byte becomes three */
+            continue;
+        HRF_AUTO_FREE char *file = hrf_text_shortened(name);
+        HRF_AUTO_FREE char *shown = hrf_text_printable(name);
+        if (shown == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "no memory to name a slide");
+        if (file != NULL)
+            ingest_warn(ingest,
+                        "the name '%s' is too long for the names of files: its results are called "
+                        "'%s'",
+                        shown, file);
+    }
+    return HRF_OK;
+}
+
+/* ---- what is excluded ---- */
+
+/* A word of `exclude`. */
+struct word {
+    const char *text;
+    size_t n_names, n_stems; /* slides that it names, and slides of which it is the stem alone */
+};
+
+static int compare_words(const void *a, const void *b)
+{
+    return strcasecmp(((const struct word *)a)->text, ((const struct word *)b)->text);
+}
+
+static struct word *find_word(struct word *words, size_t n, const char *text)
+{
+    const struct word wanted = { .text = text };
+    return n > 0 ? bsearch(&wanted, words, n, sizeof *words, compare_words) : NULL;
+}
+
+static enum hrf_status exclude_row(struct hrf_slide_row *row, struct word *words, size_t n,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *stem = hrf_path_stem(row->path);
+    if (stem == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    struct word *by_name = find_word(words, n, row->name), *by_stem = find_word(words, n, stem);
+    if (by_name == NULL && by_stem == NULL)
+        return HRF_OK;
+    if (by_name != NULL)
+        by_name->n_names++;
+    else
+        by_stem->n_stems++;
+    row->state = HRF_SLIDE_EXCLUDED;
+    row->reason = hrf_strdup("excluded by the workflow");
+    return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+}
+
+/* A word that is no slide is most likely a typing error; one that is several may be meant as one.
+ */
+static void tell_words(struct ingest *ingest, const struct word *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        HRF_AUTO_FREE char *printable = hrf_text_printable(words[i].text);
+        const char *shown = printable != NULL ? printable : "?";
+        const bool is_repeated = i > 0 && compare_words(&words[i - 1], &words[i]) == 0;
+        if (words[i].n_names + words[i].n_stems == 0 && !is_repeated)
+            ingest_warn(ingest, "%s.exclude names '%s', which is none of its slides",
+                        ingest->section, shown);
+        if (words[i].n_stems > 0)
+            ingest_warn(ingest, "%s.exclude names '%s', the stem of %zu slides: all are excluded",
+                        ingest->section, shown, words[i].n_stems);
+    }
+}
+
+enum hrf_status ingest_exclude(struct ingest *ingest, struct hrf_error *err)
+{
+    const struct hrf_text_list *list = &ingest->dataset->exclude;
+    HRF_AUTO_FREE struct word *words = hrf_calloc(list->n_items + 1, sizeof *words);
+    if (words == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for what is excluded");
+    for (size_t i = 0; i < list->n_items; i++)
+        words[i].text = list->items[i];
+    qsort(words, list->n_items, sizeof *words, compare_words);
+    for (size_t i = 0; i < ingest->rows.n_items && list->n_items > 0; i++)
+        HRF_TRY(exclude_row(&ingest->rows.items[i], words, list->n_items, err));
+    tell_words(ingest, words, list->n_items);
+    return HRF_OK;
+}
