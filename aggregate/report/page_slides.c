@@ -157,7 +157,7 @@ static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
     bool any = extra->has_csv || extra->has_geojson || extra->has_heatmap;
     hrf_out_adds(out, "<td class=\"files\">");
     for (size_t p = 0; any && p < cohort->n_precisions; p++) {
-        if (!slide->scores[p].known)
+        if (!slide->scores[p].known || slide->scores[p].failure != NULL)
             continue;
         hrf_out_adds(out, "<div>");
         if (cohort->n_precisions > 1)

@@ -23,13 +23,14 @@ static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".c
                                                       { "heatmaps", ".png" } };
 
 struct writer {
-    const struct hrf_cohort *cohort;
+    struct hrf_cohort *cohort;
     const struct hrf_report_source *source;
     const struct hrf_report_options *options;
     const char *directory;
     bool wanted[N_FORMS];
     struct hrf_page_slide *extras; /* [n_slides] */
     int32_t thumbnail_side;        /* px */
+    size_t n_failed;               /* slides whose files could not be made or written */
 };
 
 static enum hrf_status no_memory(struct hrf_error *err)
@@ -238,25 +239,74 @@ static enum hrf_status show_empty_slide(const struct writer *w, size_t index, st
     return status;
 }
 
-static enum hrf_status write_slide(const struct writer *w, size_t index, struct hrf_error *err)
+/* What lacks for every slide ends the report. */
+static bool is_of_one_slide(enum hrf_status status)
 {
-    const struct hrf_cohort_slide *slide = &w->cohort->slides[index];
+    return status == HRF_E_USER || status == HRF_E_EXTERNAL || status == HRF_E_UNSUPPORTED;
+}
+
+/* The files of one precision of a slide could not be made or written. */
+static enum hrf_status fail_precision(struct writer *w, size_t index, size_t precision,
+                                      const struct hrf_error *why, struct hrf_error *err)
+{
+    struct hrf_cohort_slide *slide = &w->cohort->slides[index];
+    struct hrf_cohort_score *score = &slide->scores[precision];
+    const char *name = w->cohort->precisions[precision].name;
+    char *failure = hrf_format("its files are not complete: %s", why->text);
+    char *reason = slide->reason != NULL ? hrf_format("%s; %s: %s", slide->reason, name, failure)
+                                         : hrf_format("%s: %s", name, failure);
+    if (failure == NULL || reason == NULL) {
+        hrf_free(failure);
+        hrf_free(reason);
+        return no_memory(err);
+    }
+    hrf_free(score->failure);
+    hrf_free(slide->reason);
+    score->failure = failure;
+    slide->reason = reason;
+    return HRF_OK;
+}
+
+static enum hrf_status write_scored(const struct writer *w, size_t index, size_t precision,
+                                    struct hrf_tile_plan **plan, struct hrf_outlines **outlines,
+                                    struct hrf_error *err)
+{
+    if (!(w->wanted[FORM_CSV] || w->wanted[FORM_GEOJSON] || w->wanted[FORM_HEATMAP]))
+        return HRF_OK;
+    if (*plan == NULL) {
+        HRF_TRY(w->source->tile_plan(w->source->context, index, plan, err));
+        if (w->wanted[FORM_HEATMAP])
+            HRF_TRY(read_outlines(&w->cohort->slides[index], &w->extras[index], outlines, err));
+    }
+    return write_precision(w, index, precision, *plan, *outlines, err);
+}
+
+static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_slide *slide = &w->cohort->slides[index];
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_outlines) outlines = NULL;
+    bool has_failed = false;
     for (size_t p = 0; p < w->cohort->n_precisions; p++) {
         const bool scored = slide->scores[p].known;
-        HRF_TRY(remove_stale(w, index, p, scored, err));
-        if (!scored || !(w->wanted[FORM_CSV] || w->wanted[FORM_GEOJSON] || w->wanted[FORM_HEATMAP]))
-            continue;
-        if (plan == NULL) {
-            HRF_TRY(w->source->tile_plan(w->source->context, index, &plan, err));
-            if (w->wanted[FORM_HEATMAP])
-                HRF_TRY(read_outlines(slide, &w->extras[index], &outlines, err));
-        }
-        HRF_TRY(write_precision(w, index, p, plan, outlines, err));
+        struct hrf_error why = { .status = HRF_OK };
+        enum hrf_status status = remove_stale(w, index, p, scored, &why);
+        if (status == HRF_OK && scored)
+            status = write_scored(w, index, p, &plan, &outlines, &why);
+        if (status != HRF_OK && !is_of_one_slide(status))
+            return hrf_error_set(err, status, "%s", why.text);
+        if (status != HRF_OK)
+            HRF_TRY(fail_precision(w, index, p, &why, err));
+        has_failed |= status != HRF_OK;
     }
     if (slide->state == HRF_SLIDE_NO_TISSUE && slide->n_patches >= 0 && w->options->html)
         HRF_TRY(show_empty_slide(w, index, err));
+    if (has_failed && slide->state == HRF_SLIDE_DONE) {
+        slide->state = HRF_SLIDE_FAILED;
+        w->cohort->counts.done--;
+        w->cohort->counts.failed++;
+    }
+    w->n_failed += has_failed;
     hrf_crash_point("report.slide");
     return HRF_OK;
 }
@@ -289,7 +339,7 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     return hrf_report_page(w->cohort, w->extras, made_at, page, err);
 }
 
-static enum hrf_status write_all(const struct writer *w, struct hrf_error *err)
+static enum hrf_status write_all(struct writer *w, struct hrf_error *err)
 {
     HRF_TRY(prepare_folders(w, err));
     for (size_t i = 0; i < w->cohort->n_slides; i++) {
@@ -309,10 +359,9 @@ static int32_t thumbnail_side(size_t n_slides)
     return n_slides <= 60 ? 160 : n_slides <= 200 ? 112 : 80;
 }
 
-enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
-                                 const struct hrf_report_source *source,
+enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_report_source *source,
                                  const struct hrf_report_options *options, const char *directory,
-                                 struct hrf_error *err)
+                                 size_t *n_failed, struct hrf_error *err)
 {
     struct writer w = { .cohort = cohort,
                         .source = source,
@@ -329,5 +378,7 @@ enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
         hrf_free(w.extras[i].note);
     }
     hrf_free(w.extras);
+    if (status == HRF_OK && n_failed != NULL)
+        *n_failed = w.n_failed;
     return status;
 }

@@ -5,7 +5,8 @@
  * report/study.csv, report/index.html (these three tell times too, results/ is the same bytes from
  * every run). Files appear whole (temporary name, sync, rename); made again from the same cohort
  * they are the same bytes, but for the time on the page. One slide's records are in memory at a
- * time, plus a bounded thumbnail of each.
+ * time, plus a bounded thumbnail of each. A slide whose files cannot be made or written keeps no
+ * other slide from its own.
  */
 #ifndef HRF_AGGREGATE_REPORT_REPORT_H
 #define HRF_AGGREGATE_REPORT_REPORT_H
@@ -33,19 +34,25 @@ struct hrf_report_options {
     void *on_slide_context;
 };
 
-/* An annotation or picture that cannot be read is a note on its slide, not a failure. Files of an
+/* An annotation or picture that cannot be read is a note on its slide, not a failure. A slide whose
+ * other files cannot be made or written becomes FAILED in the cohort, with the reason there and at
+ * the precision; *n_failed (may be NULL) counts such slides. Only what would stop every slide is an
+ * error: no memory, a full disk, no folder to write in. Files of an
  * earlier report that are not made again (slides that left the cohort or are no longer done, forms
  * and precisions that are no longer asked for), and temporary files of a writer that was killed,
  * are removed. */
-HRF_CHECKED enum hrf_status hrf_report_write(const struct hrf_cohort *cohort,
+HRF_CHECKED enum hrf_status hrf_report_write(struct hrf_cohort *cohort,
                                              const struct hrf_report_source *source,
                                              const struct hrf_report_options *options,
-                                             const char *directory, struct hrf_error *err);
+                                             const char *directory, size_t *n_failed,
+                                             struct hrf_error *err);
 
-/* Cohort and records from the store: hrf_cohort_load() and hrf_report_write() in one. */
+/* Cohort and records from the store: hrf_cohort_load() and hrf_report_write() in one. The store is
+ * told of slides that failed here. */
 HRF_CHECKED enum hrf_status hrf_report_from_store(struct hrf_store *store,
                                                   const struct hrf_aggregate_params *params,
                                                   const struct hrf_report_options *options,
-                                                  const char *directory, struct hrf_error *err);
+                                                  const char *directory, size_t *n_failed,
+                                                  struct hrf_error *err);
 
 #endif

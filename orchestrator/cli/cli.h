@@ -56,6 +56,8 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
 /* AUC and accuracy as report.json has them, a line a precision. */
 void hrf_cli_print_figures(const json_t *report);
+/* "failed: SLIDE: REASON", a line for each. */
+void hrf_cli_print_failed(const char *directory);
 /* The lines of a text, without their ends. New reference. */
 json_t *hrf_cli_lines_json(const char *text);
 /* Becomes hires-engine beside this program with these words, under the name `caller`; returns only

@@ -33,7 +33,7 @@ static enum hrf_status load_of_run(const char *file, const struct hrf_option_lis
 }
 
 static enum hrf_status write_again(const char *directory, const struct hrf_option_list *set,
-                                   struct hrf_error *err)
+                                   size_t *n_failed, struct hrf_error *err)
 {
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO(hrf_store) store = NULL;
@@ -46,7 +46,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     HRF_TRY(load_of_run(file, set, &workflow, err));
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
-    enum hrf_status status = hrf_run_report(workflow, store, directory, true, err);
+    enum hrf_status status = hrf_run_report(workflow, store, directory, true, n_failed, err);
     struct hrf_error ignored; /* a lease left behind is taken over */
     if (hrf_store_give_lease(store, &ignored) != HRF_OK)
         fprintf(stderr, "%s\n", ignored.text);
@@ -68,14 +68,19 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    if (write_again(args.operands[0], &set, &err) != HRF_OK)
+    size_t n_failed = 0;
+    if (write_again(args.operands[0], &set, &n_failed, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     if (json || command == &hrf_cli_aggregate)
         print_figures(args.operands[0], json);
     if (!json)
         printf("labels: %s/results/labels.csv\nreport: %s/report/index.html\n", args.operands[0],
                args.operands[0]);
-    return 0;
+    if (n_failed == 0) /* of what this command did */
+        return 0;
+    if (!json) /* `slides_not_done` is in there */
+        hrf_cli_print_failed(args.operands[0]);
+    return HRF_EXIT_PARTIAL;
 }
 
 const struct hrf_command hrf_cli_report = {

@@ -46,23 +46,6 @@ static void print_figures(const char *directory)
         hrf_cli_print_figures(report);
 }
 
-static void print_failed(const char *directory)
-{
-    HRF_AUTO(hrf_store) store = NULL;
-    struct hrf_slide_rows slides;
-    if (hrf_cli_open(directory, &store, NULL) != HRF_OK ||
-        hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
-        return;
-    for (size_t i = 0; i < slides.n_items; i++) {
-        if (slides.items[i].state != HRF_SLIDE_FAILED)
-            continue;
-        HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
-        hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?",
-                       slides.items[i].reason != NULL ? slides.items[i].reason : "unknown");
-    }
-    hrf_slide_rows_release(&slides);
-}
-
 static int print_summary(const struct hrf_run_summary *s, const char *directory,
                          const struct hrf_workflow *w, const struct request *request)
 {
@@ -78,7 +61,7 @@ static int print_summary(const struct hrf_run_summary *s, const char *directory,
         printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
                (long long)s->n_slides, (long long)s->n_done, (long long)s->n_failed,
                (long long)s->n_no_tissue, (long long)s->n_excluded);
-        print_failed(directory);
+        hrf_cli_print_failed(directory);
         print_figures(directory);
         printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
                w->report.html && page != NULL ? page : "(not asked for)");

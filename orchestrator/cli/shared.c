@@ -252,3 +252,20 @@ void hrf_cli_print_figures(const json_t *report)
         printf("\n");
     }
 }
+
+void hrf_cli_print_failed(const char *directory)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    struct hrf_slide_rows slides;
+    if (hrf_cli_open(directory, &store, NULL) != HRF_OK ||
+        hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
+        return;
+    for (size_t i = 0; i < slides.n_items; i++) {
+        if (slides.items[i].state != HRF_SLIDE_FAILED)
+            continue;
+        HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
+        hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?",
+                       slides.items[i].reason != NULL ? slides.items[i].reason : "unknown");
+    }
+    hrf_slide_rows_release(&slides);
+}

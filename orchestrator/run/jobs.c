@@ -223,7 +223,7 @@ static bool end_jobs(struct run *run, const struct hrf_job_handle *handles)
     return true;
 }
 
-enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err)
+enum hrf_status run_end_jobs(struct run *run, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc(run->n_live + 1, sizeof *handles);
     if (handles == NULL)
@@ -232,8 +232,14 @@ enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err)
         handles[i] = run->live[i].handle;
         run_revoke(run, &run->live[i]);
     }
-    if (!end_jobs(run, handles))
+    if (run->n_live > 0 && !end_jobs(run, handles))
         hrf_log_warning("run", "not all jobs were seen to end; what they still do does not count");
+    return HRF_OK;
+}
+
+enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err)
+{
+    HRF_TRY(run_end_jobs(run, err));
     HRF_TRY(hrf_store_begin(run->store, err));
     for (size_t i = 0; i < run->n_live; i++)
         HRF_TRY(run_end_job(run, &run->live[i], "cancelled", err));

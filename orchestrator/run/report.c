@@ -155,21 +155,22 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
 
 static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
                                     const char *directory, bool aggregate_again,
-                                    struct params *params, struct hrf_error *err);
+                                    struct params *params, size_t *n_failed, struct hrf_error *err);
 
 enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_store *store,
-                               const char *directory, bool aggregate_again, struct hrf_error *err)
+                               const char *directory, bool aggregate_again, size_t *n_failed,
+                               struct hrf_error *err)
 {
     struct params params = { .model_sha256 = "" };
     enum hrf_status status = write_report(workflow, store, directory, aggregate_again, &params,
-                                          err);
+                                          n_failed, err);
     hrf_calibration_destroy(params.calibration);
     return status;
 }
 
 static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
                                     const char *directory, bool aggregate_again,
-                                    struct params *params, struct hrf_error *err)
+                                    struct params *params, size_t *n_failed, struct hrf_error *err)
 {
     double start = hrf_clock_seconds();
     HRF_TRY(fill_params(workflow, store, params, err));
@@ -185,5 +186,5 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
                                           .geojson = workflow->report.geojson,
                                           .csv = workflow->report.csv,
                                           .html = workflow->report.html };
-    return hrf_report_from_store(store, &params->aggregate, &options, directory, err);
+    return hrf_report_from_store(store, &params->aggregate, &options, directory, n_failed, err);
 }

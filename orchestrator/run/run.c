@@ -363,10 +363,24 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
     HRF_TRY(hrf_store_set_fact(run->store, "queue", "", err)); /* no job is left there */
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.report.before");
-    HRF_TRY(hrf_run_report(run->workflow, run->store, run->directory, true, err));
+    HRF_TRY(hrf_run_report(run->workflow, run->store, run->directory, true, NULL, err));
     hrf_crash_point("run.report.after");
+    hrf_slide_rows_release(&run->slides); /* the report may have changed where they stand */
+    HRF_TRY(hrf_store_get_slides(run->store, &run->slides, err));
     count_slides(run);
     return HRF_OK;
+}
+
+/* Without its directory a run has no results, and whatever failed failed for that. Its jobs work
+ * for nobody. */
+static enum hrf_status check_place(struct run *run, enum hrf_status status, struct hrf_error *err)
+{
+    struct hrf_error gone, ignored;
+    if (run->store == NULL || hrf_store_check_place(run->store, &gone) == HRF_OK)
+        return status;
+    if (run_end_jobs(run, &ignored) != HRF_OK)
+        hrf_log_warning("run", "%s", ignored.text);
+    return hrf_error_set(err, gone.status, "%s", gone.text);
 }
 
 enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directory,
@@ -378,6 +392,7 @@ enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directo
     enum hrf_status status = open_run(&run, directory, err);
     if (status == HRF_OK)
         status = drive(&run, err);
+    status = check_place(&run, status, err);
     if (status == HRF_OK)
         *out = run.summary;
     run_release(&run);

@@ -38,10 +38,12 @@ HRF_CHECKED enum hrf_status hrf_run(const struct hrf_workflow *workflow, const c
                                     const struct hrf_run_options *options,
                                     struct hrf_run_summary *out, struct hrf_error *err);
 
-/* Aggregates and writes results/ and report/ from the store alone. */
+/* Aggregates and writes results/ and report/ from the store alone. *n_failed (may be NULL): slides
+ * whose files could not be made or written; the store says why. */
 HRF_CHECKED enum hrf_status hrf_run_report(const struct hrf_workflow *workflow,
                                            struct hrf_store *store, const char *directory,
-                                           bool aggregate_again, struct hrf_error *err);
+                                           bool aggregate_again, size_t *n_failed,
+                                           struct hrf_error *err);
 
 /* Signals of the driver: call once, before hrf_run. */
 void hrf_run_catch_signals(void);

@@ -182,6 +182,8 @@ void run_revoke(const struct run *run, struct run_job *job);
 HRF_CHECKED enum hrf_status run_end_job(struct run *run, struct run_job *job, const char *reason,
                                         struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_recover(struct run *run, struct hrf_error *err);
+/* Ends the jobs that live, and waits for that; the store is left as it is. */
+HRF_CHECKED enum hrf_status run_end_jobs(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err);
 
 /* submit.c */

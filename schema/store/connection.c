@@ -231,8 +231,23 @@ void hrf_store_close(struct hrf_store *store)
     hrf_free(store);
 }
 
+enum hrf_status hrf_store_check_place(struct hrf_store *store, struct hrf_error *err)
+{
+    int has_moved = 0;
+    const int code = sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+    if (code != SQLITE_OK || has_moved == 0)
+        return HRF_OK;
+    return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "sqlite", SQLITE_READONLY_DBMOVED,
+                                 "'%s' is no longer there: it was deleted or moved while the run "
+                                 "went on, so that what the run does is lost; begin again, or "
+                                 "continue with --out where its directory is now",
+                                 store->path);
+}
+
 enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err)
 {
+    if (store->has_lease)
+        HRF_TRY(hrf_store_check_place(store, err));
     HRF_TRY(
         hrf_store_exec(store, store->mode == HRF_STORE_WRITE ? "BEGIN IMMEDIATE" : "BEGIN", err));
     store->in_transaction = true;

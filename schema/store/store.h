@@ -36,7 +36,7 @@ enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSIT
  * it. */
 struct hrf_slide_row {
     int64_t id; /* position, from 1: the cohort first */
-    char *name; /* unique in the cohort: the file's stem, or name.2 ... when taken */
+    char *name; /* unique: the file's stem, with folders before it where stems are equal */
     char *path;
     int64_t n_bytes;
     int64_t mtime_ns;
@@ -88,7 +88,11 @@ static inline void hrf_store_destroy(struct hrf_store *store)
 }
 HRF_DEFINE_AUTO(hrf_store)
 
-/* One transaction at a time; a failed commit is rolled back. */
+/* HRF_E_EXTERNAL when the file was deleted or moved since it was opened: it can still be written,
+ * and nobody will find what is in it. */
+HRF_CHECKED enum hrf_status hrf_store_check_place(struct hrf_store *store, struct hrf_error *err);
+/* One transaction at a time; a failed commit is rolled back. With the lease, the place is checked
+ * first. */
 HRF_CHECKED enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf_error *err);
 void hrf_store_rollback(struct hrf_store *store);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What results/ and report/ say of slides that were not scored, or not at every precision, and of
-# slides whose files cannot be written.
+# What results/ and report/ say of slides that were not scored, or not at every precision, of slides
+# whose files cannot be written, and of a run directory that is gone.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 make_cohort
 make_workflow "$scratch/w.yaml"
@@ -72,4 +72,48 @@ labels fp16 'p["fp32"]["labelled_slides"] == 3 and p["fp16"]["labelled_slides"] 
 cp "$scratch/fp16/results/labels.csv" "$scratch/first.csv"
 expect_code 0 "$flow" report "$scratch/fp16"
 cmp "$scratch/first.csv" "$scratch/fp16/results/labels.csv" || fail "the store gives another table"
+
+# A name that a file system takes with no ending is shortened, and told so; a slide whose table
+# cannot be put in place is named and keeps no other slide from its files. Mended, `report` writes it.
+long=$(printf '%0230d' 0)long
+rm "$scratch/cohort/testing/images/test_009.tif" "$scratch/cohort/testing/images/test_004.tif"
+ln "$scratch/cohort/testing/images/test_001.tif" "$scratch/$long.tif"
+cat >"$scratch/long.yaml" <<END
+version: 1
+name: long
+dataset: {layout: files, files: ["$scratch/$long.tif", "$scratch/cohort/testing/images/test_00[23].tif"]}
+tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+END
+blocked=$scratch/long/results/fp32/model-outputs-csv/test_002.csv
+mkdir -p "$blocked/mine"
+expect_code 3 "$flow" run "$scratch/long.yaml" --out "$scratch/long"
+expect_text "too long for the names of files"
+expect_text "failed: test_002: fp32: its files are not complete: cannot rename"
+expect_text "3 slides: 2 done, 1 failed"
+labels long 'all(r["label"] for r in rows.values()) and sorted(r["state"] for r in rows.values()) == ["done", "done", "failed"]'
+[ "$(find "$scratch/long/results/fp32/heatmaps" -name '*.png' | wc -l)" = 2 ] || fail "the other slides' files are missing"
+[ "$(find "$scratch/long/results/fp32/model-outputs-geojson" -name '0000*-*.geojson.gz' | wc -l)" = 1 ] || fail "no file of the long name"
+expect_code 3 "$flow" report "$scratch/long"
+expect_text "failed: test_002: fp32: its files are not complete"
+rm -r "$blocked"
+expect_code 0 "$flow" report "$scratch/long"
+[ -s "$blocked" ] || fail "the table was not written when it could be"
+labels long '{r["state"] for r in rows.values()} == {"done"}'
+
+# The run directory is deleted while jobs run: an error, and no word of files that are not there.
+code=0
+"$flow" run "$scratch/w.yaml" --out "$scratch/gone" --set dataset.split=testing --set executor.patches_per_job=1 \
+    --set executor.max_jobs=1 >"$scratch/out" 2>"$scratch/err" &
+run=$!
+until ls "$scratch"/gone/jobs/infer-*/start.json >/dev/null 2>&1; do
+    kill -0 $run 2>/dev/null || { cat "$scratch/err"; fail "the run ended too early"; }
+    sleep 0.05
+done
+until rm -rf "$scratch/gone" 2>/dev/null; do :; done # a job may write meanwhile
+wait $run || code=$?
+[ $code = 1 ] || { cat "$scratch/out" "$scratch/err"; fail "exit $code when the directory was deleted"; }
+expect_text "it was deleted or moved while the run went on"
+if grep -q "slides:\|labels:\|report:" "$scratch/out"; then fail "files are claimed that are not there"; fi
+[ ! -e "$scratch/gone/results" ] || fail "results were written after all"
 echo "1 passed, 0 failed"

@@ -42,7 +42,7 @@ static char *read_below(const char *directory, const char *name, size_t *n_bytes
 static void write_report(const struct fixture *f, const struct hrf_report_options *options)
 {
     struct hrf_error err = { .status = HRF_OK };
-    if (hrf_report_write(f->cohort, &f->source, options, f->directory, &err) != HRF_OK)
+    if (hrf_report_write(f->cohort, &f->source, options, f->directory, NULL, &err) != HRF_OK)
         fail_msg("%s", err.text);
 }
 
@@ -281,8 +281,36 @@ static void a_directory_that_cannot_be_made_is_named(void **state)
     HRF_AUTO_FREE char *blocked = hrf_path_join(f.directory, "file");
     assert_int_equal(hrf_file_write_atomic(blocked, "x", 1, NULL), HRF_OK);
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_not_equal(hrf_report_write(f.cohort, &f.source, &everything, blocked, &err), HRF_OK);
+    assert_int_not_equal(hrf_report_write(f.cohort, &f.source, &everything, blocked, NULL, &err),
+                         HRF_OK);
     assert_non_null(strstr(err.text, blocked));
+    fixture_release(&f);
+}
+
+/* The first slide's table of fp32 cannot be put in place. */
+static void a_slide_that_cannot_be_written_keeps_no_other_from_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init_small(&f);
+    HRF_AUTO_FREE char *blocked = hrf_path_join(
+        f.directory, "results/fp32/model-outputs-csv/tumor%2C%20one.csv/mine");
+    assert_int_equal(hrf_path_make_directories(blocked, NULL), HRF_OK);
+    struct hrf_error err = { .status = HRF_OK };
+    size_t n_failed = 0, n = 0;
+    if (hrf_report_write(f.cohort, &f.source, &everything, f.directory, &n_failed, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(n_failed, 1);
+    const struct hrf_cohort_slide *slide = &f.cohort->slides[0];
+    assert_int_equal(slide->state, HRF_SLIDE_FAILED);
+    assert_non_null(strstr(slide->reason, "fp32: its files are not complete: "));
+    assert_null(slide->scores[1].failure);
+    assert_int_equal(f.cohort->counts.done, 1);
+    /* The other's two of each precision, this one's two of int8, the two tables; no pictures. */
+    assert_int_equal(count_files(f.directory, "results"), 2 + 2 * 2 + 2);
+    HRF_AUTO_FREE char *labels = read_below(f.directory, "results/labels.csv", &n);
+    assert_non_null(strstr(labels, ",fp32,tumor,failed,"));
+    assert_non_null(strstr(labels, "\"tumor, one\",tumor,0.6379178538918495,int8,tumor,done,\n"));
     fixture_release(&f);
 }
 
@@ -387,6 +415,7 @@ int main(void)
         cmocka_unit_test(the_report_says_why_a_figure_is_missing),
         cmocka_unit_test(an_unreadable_annotation_is_a_note),
         cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
+        cmocka_unit_test(a_slide_that_cannot_be_written_keeps_no_other_from_it),
         cmocka_unit_test(scores_of_other_patches_are_refused),
         cmocka_unit_test(a_failed_allocation_leaves_no_half_file),
         cmocka_unit_test(a_browser_shows_the_page),

@@ -342,6 +342,22 @@ static void a_tick_is_whole_or_not_at_all_when_the_process_dies(void **state)
     }
 }
 
+static void a_store_that_was_deleted_takes_nothing_more(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    assert_int_equal(hrf_store_take_lease(store, NULL), HRF_OK);
+    assert_int_equal(hrf_store_check_place(store, NULL), HRF_OK);
+    HRF_AUTO_FREE char *moved = hrf_format("%s.away", fixture_file("run.db"));
+    assert_int_equal(rename(fixture_file("run.db"), moved), 0);
+    assert_int_equal(hrf_store_begin(store, &err), HRF_E_EXTERNAL);
+    assert_non_null(strstr(err.text, "was deleted or moved while the run went on"));
+    HRF_AUTO(hrf_store) other = fixture_open(HRF_STORE_WRITE); /* another file of that name */
+    assert_int_equal(hrf_store_check_place(store, NULL), HRF_E_EXTERNAL);
+    assert_int_equal(hrf_store_check_place(other, NULL), HRF_OK);
+}
+
 /* "-": none. */
 static void stands(struct hrf_store *store, const char *precision, enum hrf_slide_state wanted,
                    const char *wanted_reason)
@@ -410,6 +426,7 @@ int main(void)
         TEST(attempts_and_events_come_back_in_order),
         TEST(a_living_owner_is_named_and_a_dead_one_is_followed),
         TEST(an_owner_of_another_host_is_watched_before_it_is_followed),
+        TEST(a_store_that_was_deleted_takes_nothing_more),
         TEST(a_slide_stands_where_its_tasks_leave_it),
         TEST(a_writer_that_was_taken_over_writes_no_more),
     };
