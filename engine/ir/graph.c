@@ -98,7 +98,6 @@ struct hrf_attributes hrf_attributes_default(void)
         .epsilon = 1e-5f,
         .bias = 1,
         .to = HRF_DTYPE_NONE,
-        .within = -1,
     };
     return a;
 }

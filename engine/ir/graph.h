@@ -253,14 +253,6 @@ struct hrf_attributes {
     bool allow_zero;                /* RESHAPE */
     enum hrf_dtype to;              /* CAST; the type that CONSTANT_OF_SHAPE gives */
     int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
-    int32_t index;                  /* EXCHANGE, ALL_REDUCE: in the partition's table */
-    int64_t offset; /* EXCHANGE: bytes into the output where all of the input stands; -1: nowhere */
-    int64_t within; /* EXCHANGE: bytes into the input where all of the output stands; -1: nowhere */
-    /* EXCHANGE: the part of the output that the rank has itself, there once it has begun. Of a
-     * window whose input the EXCHANGE just before it gives: the part of the output that needs
-     * nothing else. It is computed while the exchange is under way, the rest after it (plan.h).
-     * Empty: everything is computed at once. */
-    struct hrf_box own;
     /* SOFTMAX, LOG_SOFTMAX of opset < 13 work on all axes from `axis` on. Inference refuses
      * the cases in which that differs from working on `axis` alone. */
     bool legacy_axis;

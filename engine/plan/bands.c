@@ -157,10 +157,12 @@ static enum hrf_status add_sum(struct hrf_graph *graph, int32_t *output, struct 
 
 enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
                                 const struct hrf_halves *halves, int32_t band,
-                                struct hrf_graph **out, struct hrf_error *err)
+                                struct hrf_graph **out, struct hrf_rank_map **map_out,
+                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_TRY(hrf_partition_graph(partition, band, &graph, err));
+    HRF_AUTO(hrf_rank_map) map = NULL;
+    HRF_TRY(hrf_partition_graph(partition, band, &graph, &map, err));
     for (int32_t i = 0, at = 0; i < halves->n_crossings; i++) {
         const struct hrf_box *part = hrf_partition_box(partition, halves->crossings[i].in_head,
                                                        band);
@@ -171,7 +173,9 @@ enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
         at++;
     }
     *out = graph;
+    *map_out = map;
     graph = NULL;
+    map = NULL;
     return HRF_OK;
 }
 

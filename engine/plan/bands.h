@@ -72,7 +72,8 @@ HRF_CHECKED enum hrf_status hrf_bands_make_alike(const struct hrf_graph *head, i
  * no rows of it. */
 HRF_CHECKED enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
                                             const struct hrf_halves *halves, int32_t band,
-                                            struct hrf_graph **out, struct hrf_error *err);
+                                            struct hrf_graph **out, struct hrf_rank_map **map_out,
+                                            struct hrf_error *err);
 /* Two bands are computed alike: the same boxes, moved, with the same padding. One session, with one
  * copy of the weights, then serves both. */
 bool hrf_bands_are_alike(const struct hrf_partition *partition, int32_t a, int32_t b);

@@ -77,11 +77,11 @@ static void add_up(const struct search *s, const struct hrf_partition *p, int32_
     plan->recomputed = all > 0 ? with / all : 1;
 }
 
-static enum hrf_status arena_of(const struct hrf_graph *graph, int64_t *bytes,
-                                struct hrf_error *err)
+static enum hrf_status arena_of(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                                int64_t *bytes, struct hrf_error *err)
 {
     HRF_AUTO(hrf_plan) plan = NULL;
-    HRF_TRY(hrf_plan_create(graph, &plan, err));
+    HRF_TRY(hrf_plan_create(graph, map, &plan, err));
     *bytes = plan->arena_bytes;
     return HRF_OK;
 }
@@ -95,9 +95,10 @@ static enum hrf_status find_largest(const struct hrf_partition *p, const struct 
     *bytes = 0;
     for (int i = 0; i < (p->fronts != NULL ? 3 : 1); i++) {
         HRF_AUTO(hrf_graph) band = NULL;
+        HRF_AUTO(hrf_rank_map) map = NULL;
         int64_t one;
-        HRF_TRY(hrf_bands_graph(p, halves, bands[i], &band, err));
-        HRF_TRY(arena_of(band, &one, err));
+        HRF_TRY(hrf_bands_graph(p, halves, bands[i], &band, &map, err));
+        HRF_TRY(arena_of(band, map, &one, err));
         *bytes = one > *bytes ? one : *bytes;
     }
     return HRF_OK;
@@ -111,7 +112,7 @@ static enum hrf_status try_bands(const struct search *s, const struct hrf_halves
     int64_t tail, largest;
     HRF_TRY(hrf_bands_partition(halves->head, n_bands, s->keeps, &p, err));
     HRF_TRY(find_largest(p, halves, &largest, err));
-    HRF_TRY(arena_of(halves->tail, &tail, err));
+    HRF_TRY(arena_of(halves->tail, NULL, &tail, err));
     struct hrf_bands_plan plan = { .cut = cut,
                                    .n_bands = n_bands,
                                    .keeps = s->keeps,

@@ -27,7 +27,7 @@ static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_no
 static double copied_bytes(const struct hrf_graph *graph, const struct hrf_plan *plan,
                            const struct hrf_partition *p, int32_t n, int32_t band)
 {
-    const int32_t e = graph->nodes[n].attributes.index;
+    const int32_t e = hrf_rank_map_node(plan->map, n)->row;
     const struct hrf_exchange *x = &p->exchanges[e];
     const struct hrf_box own = hrf_box_intersect(&x->local[band], &x->need[band]);
     int64_t n_bytes = 0;
@@ -41,19 +41,20 @@ static double copied_bytes(const struct hrf_graph *graph, const struct hrf_plan 
     return 2 * (double)n_bytes;
 }
 
-/* `p`: NULL: of the tail. */
-static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hrf_cost_table *costs,
-                                  const struct hrf_partition *p, int32_t band, struct needs *out,
+/* `map`: of a band's graph; NULL: of the tail. */
+static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                                  const struct hrf_cost_table *costs, struct needs *out,
                                   struct hrf_error *err)
 {
     HRF_AUTO(hrf_plan) plan = NULL;
-    HRF_TRY(hrf_plan_create(graph, &plan, err));
+    HRF_TRY(hrf_plan_create(graph, map, &plan, err));
     *out = (struct needs){ .activation_bytes = plan->arena_bytes };
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         struct hrf_cost cost;
-        if (node->op == HRF_OP_EXCHANGE && p != NULL) {
-            out->seconds += copied_bytes(graph, plan, p, n, band) / costs->rates.bytes;
+        if (node->op == HRF_OP_EXCHANGE && map != NULL) {
+            out->seconds += copied_bytes(graph, plan, map->partition, n, map->rank) /
+                            costs->rates.bytes;
             continue;
         }
         HRF_TRY(hrf_cost_of(costs, graph, node, &cost, err));
@@ -82,11 +83,12 @@ static enum hrf_status add_kinds(const struct hrf_partition *p, const struct hrf
     *n_kinds = 0;
     for (int32_t band = 0; band < p->n_ranks; band++) {
         HRF_AUTO(hrf_graph) graph = NULL;
+        HRF_AUTO(hrf_rank_map) map = NULL;
         struct needs one;
         if (is_done[band])
             continue;
-        HRF_TRY(hrf_bands_graph(p, halves, band, &graph, err));
-        HRF_TRY(find_needs(graph, costs, p, band, &one, err));
+        HRF_TRY(hrf_bands_graph(p, halves, band, &graph, &map, err));
+        HRF_TRY(find_needs(graph, map, costs, &one, err));
         for (int32_t other = band; other < p->n_ranks; other++)
             if (!is_done[other] && hrf_bands_are_alike(p, band, other)) {
                 is_done[other] = true;
@@ -114,7 +116,7 @@ static enum hrf_status predict(const struct prediction *to, const struct hrf_hal
     int32_t n_kinds = 0;
     HRF_TRY(hrf_bands_partition(halves->head, plan->n_bands, plan->keeps, &p, err));
     HRF_TRY(add_kinds(p, halves, to->costs, &head, &n_kinds, err));
-    HRF_TRY(find_needs(halves->tail, to->costs, NULL, 0, &tail, err));
+    HRF_TRY(find_needs(halves->tail, NULL, to->costs, &tail, err));
     const struct hrf_bands_memory memory = {
         .activation_bytes = head.activation_bytes + tail.activation_bytes + p->kept_bytes,
         .weight_bytes = head.weight_bytes + tail.weight_bytes,

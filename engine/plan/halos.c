@@ -86,20 +86,6 @@ static void exchange_seconds(const struct chooser *c, const struct hrf_partition
     }
 }
 
-/* What an edge at a side copies of its inputs and output. */
-static double copied_seconds(const struct chooser *c, const struct hrf_node *node,
-                             const struct hrf_box *box)
-{
-    double n_bytes = (double)hrf_part_bytes(&c->graph->values[node->outputs[0]], box);
-    for (int32_t k = 0; k < node->n_inputs; k++) {
-        if (node->inputs[k] < 0 || c->graph->values[node->inputs[k]].data != NULL)
-            continue;
-        const struct hrf_box need = hrf_region_needed(c->graph, node, k, box);
-        n_bytes += (double)hrf_part_bytes(&c->graph->values[node->inputs[k]], &need);
-    }
-    return c->machine->copy_rate > 0 ? n_bytes / c->machine->copy_rate : 0;
-}
-
 /* What node n takes in its parts (parts.h), image by image, and the wait for what takes `way`
  * beside its interior. */
 static enum hrf_status overlapped_seconds(const struct chooser *c, const struct hrf_partition *p,
@@ -108,20 +94,16 @@ static enum hrf_status overlapped_seconds(const struct chooser *c, const struct 
 {
     const struct hrf_node *node = &c->graph->nodes[n];
     const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
-    const struct hrf_box parts[HRF_N_PARTS] = {
-        [HRF_PART_INTERIOR] = { { in->lo[0], box->lo[1] }, { in->hi[0], box->hi[1] } },
-        [HRF_PART_FIRST] = { { box->lo[0], box->lo[1] }, { in->lo[0], box->hi[1] } },
-        [HRF_PART_LAST] = { { in->hi[0], box->lo[1] }, { box->hi[0], box->hi[1] } },
-        [HRF_PART_LEFT] = { { in->lo[0], box->lo[1] }, { in->hi[0], in->lo[1] } },
-        [HRF_PART_RIGHT] = { { in->lo[0], in->hi[1] }, { in->hi[0], box->hi[1] } },
-    };
     const double n_images = (double)c->graph->values[node->outputs[0]].shape.dims[0];
     double sum = 0;
     for (enum hrf_part part = HRF_PART_INTERIOR; part < HRF_N_PARTS; part++) {
+        const struct hrf_box of = hrf_part_box(box, in, part);
+        int64_t copied;
         double one;
-        HRF_TRY(seconds_of(c, node, &parts[part], 1, &one, err));
-        if (hrf_part_is_copied(part) && !hrf_box_is_empty(&parts[part]))
-            one += copied_seconds(c, node, &parts[part]);
+        HRF_TRY(seconds_of(c, node, &of, 1, &one, err));
+        (void)hrf_part_copies(c->graph, node, part, &of, &copied);
+        if (!hrf_box_is_empty(&of) && c->machine->copy_rate > 0)
+            one += (double)copied / n_images / c->machine->copy_rate;
         sum += part == HRF_PART_INTERIOR ? fmax(one * n_images, way) : one * n_images;
     }
     *seconds = sum;

@@ -109,11 +109,37 @@ HRF_CHECKED enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
 void hrf_partition_destroy(struct hrf_partition *partition);
 HRF_DEFINE_AUTO(hrf_partition)
 
+/* What the partition says of a node of a rank's graph. */
+struct hrf_rank_node {
+    int32_t row; /* EXCHANGE, ALL_REDUCE: in the partition's table; else -1 */
+    /* EXCHANGE: the part of the output that the rank has itself, there once it has begun. Of a
+     * window whose input the EXCHANGE just before it gives: its interior, the part of the output
+     * that needs nothing else. It is computed while the exchange is under way, the rest after it
+     * (plan.h). Empty: everything is computed at once. */
+    struct hrf_box own;
+    /* EXCHANGE: bytes into the output where all of the input stands, and into the input where all
+     * of the output stands; -1: nowhere. */
+    int64_t input_at, output_at;
+};
+struct hrf_rank_map {
+    const struct hrf_partition *partition; /* borrowed */
+    int32_t rank;
+    struct hrf_rank_node *nodes; /* of the first n_nodes nodes of the graph */
+    int32_t n_nodes;
+    size_t capacity; /* private */
+};
+void hrf_rank_map_destroy(struct hrf_rank_map *map);
+HRF_DEFINE_AUTO(hrf_rank_map)
+/* Of node n. `map` NULL, or a node that was added later: nothing of all that. */
+const struct hrf_rank_node *hrf_rank_map_node(const struct hrf_rank_map *map, int32_t n);
+
 /* The graph of one rank: its inputs are the boxes it is fed (none: no input), its outputs the
- * network's on `output_rank` and none elsewhere. attributes.index of EXCHANGE and ALL_REDUCE names
- * the table's row. Constants are borrowed from the whole graph, which must outlive this one. */
+ * network's on `output_rank` and none elsewhere. Constants are borrowed from the whole graph, which
+ * must outlive this one. *map_out: of its nodes. */
 HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *partition, int32_t rank,
-                                                struct hrf_graph **out, struct hrf_error *err);
+                                                struct hrf_graph **out,
+                                                struct hrf_rank_map **map_out,
+                                                struct hrf_error *err);
 
 /* Every needed box is covered by what is there, once; `have` are disjoint; reductions' ranks are in
  * range; parts of split values cover them. HRF_E_BUG with the value and the ranks. */

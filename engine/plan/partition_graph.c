@@ -8,6 +8,7 @@ struct building {
     const struct hrf_partition *p;
     const struct hrf_graph *from;
     struct hrf_graph *to;
+    struct hrf_rank_map *map;
     int32_t rank;
     int32_t *values;    /* [values of from] in `to`, -1: not there */
     int32_t *exchanged; /* [exchanges] what an exchange gave, in `to`; -1: nothing (yet) */
@@ -17,6 +18,34 @@ struct building {
 static enum hrf_status no_memory(struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank's graph");
+}
+
+void hrf_rank_map_destroy(struct hrf_rank_map *map)
+{
+    if (map == NULL)
+        return;
+    hrf_free(map->nodes);
+    hrf_free(map);
+}
+
+static const struct hrf_rank_node no_node = { .row = -1, .input_at = -1, .output_at = -1 };
+
+const struct hrf_rank_node *hrf_rank_map_node(const struct hrf_rank_map *map, int32_t n)
+{
+    return map != NULL && n < map->n_nodes ? &map->nodes[n] : &no_node;
+}
+
+/* Says `about` of the node that was added last; nothing of those before it that were not named. */
+static enum hrf_status note(struct building *b, const struct hrf_rank_node *about,
+                            struct hrf_error *err)
+{
+    struct hrf_rank_map *map = b->map;
+    HRF_TRY(hrf_array_reserve((void **)&map->nodes, &map->capacity, (size_t)b->to->n_nodes,
+                              sizeof *map->nodes, err));
+    while (map->n_nodes < b->to->n_nodes)
+        map->nodes[map->n_nodes++] = no_node;
+    map->nodes[map->n_nodes - 1] = *about;
+    return HRF_OK;
 }
 
 static enum hrf_status add_value(struct building *b, int32_t value, const char *suffix,
@@ -76,7 +105,8 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     const struct hrf_exchange *x = &b->p->exchanges[e];
     const struct hrf_box nothing = { .lo = { 0 } };
     const bool takes = hrf_exchange_takes(x, b->rank);
-    struct hrf_attributes attributes = hrf_attributes_default();
+    const struct hrf_attributes attributes = hrf_attributes_default();
+    struct hrf_rank_node about = no_node;
     const int32_t input = input_of(b, x);
     int32_t output;
     b->is_done[e] = true;
@@ -90,17 +120,19 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     if (suffix == NULL || name == NULL)
         return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
-    attributes.index = e;
+    about.row = e;
     const struct hrf_box kept = hrf_box_intersect(&x->local[b->rank], &x->need[b->rank]);
     if (takes && !hrf_box_is_empty(&kept))
-        attributes.own = within(&kept, &x->need[b->rank]);
-    attributes.offset = takes ? hrf_exchange_place_of_own(x, b->rank) : -1;
-    attributes.within = takes ? hrf_exchange_place_within(x, b->rank) : -1;
+        about.own = within(&kept, &x->need[b->rank]);
+    if (takes) {
+        about.input_at = hrf_exchange_place_of_own(x, b->rank);
+        about.output_at = hrf_exchange_place_within(x, b->rank);
+    }
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
     if (takes)
         b->exchanged[e] = output;
-    return HRF_OK;
+    return note(b, &about, err);
 }
 
 /* Once the rows of a value that bands keep are made: first who reads kept rows only, then the
@@ -146,6 +178,18 @@ static enum hrf_status add_named(struct building *b, enum hrf_op op, const char 
                               err);
 }
 
+/* Over the ranks' parts; `part` -1: this rank has none. */
+static enum hrf_status add_reduce(struct building *b, int32_t n, int32_t part, int32_t all,
+                                  struct hrf_error *err)
+{
+    const struct hrf_attributes attributes = hrf_attributes_default();
+    struct hrf_rank_node about = no_node;
+    about.row = b->p->reduce_of[n];
+    HRF_TRY(add_named(b, HRF_OP_ALL_REDUCE, b->from->nodes[n].name, "reduce",
+                      part >= 0 ? &part : NULL, all, &attributes, err));
+    return note(b, &about, err);
+}
+
 /* A global pool as a part of it, a reduction and, for the mean, a division. */
 static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf_error *err)
 {
@@ -161,9 +205,7 @@ static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf
                           "part", &input, part, &attributes, err));
     }
     HRF_TRY(add_sums(b, node, reduce->is_max ? "" : ".sum", reduce->dtype, &all, err));
-    attributes.index = b->p->reduce_of[n];
-    HRF_TRY(add_named(b, HRF_OP_ALL_REDUCE, node->name, "reduce", part >= 0 ? &part : NULL, all,
-                      &attributes, err));
+    HRF_TRY(add_reduce(b, n, part, all, err));
     b->values[node->outputs[0]] = all;
     if (reduce->is_max)
         return HRF_OK;
@@ -196,7 +238,6 @@ static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct h
 {
     const struct hrf_node *node = &b->from->nodes[n];
     const struct hrf_box pixel = { { 0, 0 }, { 1, 1 } };
-    struct hrf_attributes attributes = hrf_attributes_default();
     int32_t inputs[HRF_STATE_MAX + 1], part = -1, all;
     if (b->p->reduces[b->p->reduce_of[n]].gives[b->rank]) {
         HRF_AUTO_FREE char *name = hrf_format("%s.part", node->name);
@@ -208,20 +249,27 @@ static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct h
                                    &node->attributes, err));
     }
     HRF_TRY(add_value(b, node->outputs[0], "", &pixel, &all, err));
-    attributes.index = b->p->reduce_of[n];
-    HRF_TRY(add_named(b, HRF_OP_ALL_REDUCE, node->name, "reduce", part >= 0 ? &part : NULL, all,
-                      &attributes, err));
+    HRF_TRY(add_reduce(b, n, part, all, err));
     b->values[node->outputs[0]] = all;
     return HRF_OK;
 }
 
-/* The exchange that the node was just given is begun before its interior and ended after it. */
-static void set_interior(const struct building *b, int32_t n, struct hrf_attributes *attributes)
+/* The exchange that the node was just given is begun before its interior and ended after it. Parts
+ * are looked up in dense images. */
+static enum hrf_status note_interior(struct building *b, int32_t n, struct hrf_error *err)
 {
+    const struct hrf_node *added = &b->to->nodes[b->to->n_nodes - 1];
     const struct hrf_box *box = hrf_partition_box(b->p, b->from->nodes[n].outputs[0], b->rank);
+    struct hrf_rank_node about = no_node;
     struct hrf_box interior;
-    if (b->p->is_overlapped[n] && hrf_partition_interior(b->p, n, b->rank, &interior))
-        attributes->own = within(&interior, box);
+    if (!b->p->is_overlapped[n] || !hrf_partition_interior(b->p, n, b->rank, &interior))
+        return HRF_OK;
+    for (int32_t k = 0; k < added->n_inputs; k++)
+        if (added->inputs[k] >= 0)
+            b->to->values[added->inputs[k]].pitch = 0;
+    b->to->values[added->outputs[0]].pitch = 0;
+    about.own = within(&interior, box);
+    return note(b, &about, err);
 }
 
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
@@ -233,20 +281,20 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     if (inputs == NULL)
         return no_memory(err);
     HRF_TRY(find_inputs(b, n, inputs, err));
-    struct hrf_attributes attributes = b->p->is_split[value]
-                                           ? hrf_region_attributes(b->from, node, box)
-                                           : node->attributes;
-    set_interior(b, n, &attributes);
+    const struct hrf_attributes attributes = b->p->is_split[value]
+                                                 ? hrf_region_attributes(b->from, node, box)
+                                                 : node->attributes;
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
-    return hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs,
-                              &b->values[value], 1, &attributes, err);
+    HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs,
+                               &b->values[value], 1, &attributes, err));
+    return note_interior(b, n, err);
 }
 
 static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
 {
     for (int32_t n = 0; n < b->from->n_nodes; n++) {
         const struct hrf_node *node = &b->from->nodes[n];
-        for (int32_t k = node->n_inputs - 1; k >= 0; k--) { /* the window's last: set_interior() */
+        for (int32_t k = node->n_inputs - 1; k >= 0; k--) { /* the window's last: note_interior() */
             const int32_t e = b->p->feeds[b->p->first_feed[n] + k];
             if (e != HRF_NO_EXCHANGE && !b->is_done[e])
                 HRF_TRY(add_exchange(b, e, err));
@@ -301,16 +349,20 @@ static enum hrf_status set_ends(struct building *b, struct hrf_error *err)
 }
 
 enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
-                                    struct hrf_graph **out, struct hrf_error *err)
+                                    struct hrf_graph **out, struct hrf_rank_map **map_out,
+                                    struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_rank_map) map = hrf_calloc(1, sizeof *map);
     HRF_TRY(hrf_graph_create(p->graph->name, &graph, err));
     const size_t n_values = (size_t)p->graph->n_values, n_exchanges = (size_t)p->n_exchanges;
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array(n_values + 1, sizeof *values);
     HRF_AUTO_FREE int32_t *exchanged = hrf_alloc_array(n_exchanges + 1, sizeof *exchanged);
     HRF_AUTO_FREE bool *is_done = hrf_calloc(n_exchanges + 1, sizeof *is_done);
-    if (values == NULL || exchanged == NULL || is_done == NULL)
+    if (map == NULL || values == NULL || exchanged == NULL || is_done == NULL)
         return no_memory(err);
+    map->partition = p;
+    map->rank = rank;
     for (size_t i = 0; i < n_values; i++)
         values[i] = -1;
     for (size_t i = 0; i < n_exchanges; i++)
@@ -318,6 +370,7 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     struct building b = { .p = p,
                           .from = p->graph,
                           .to = graph,
+                          .map = map,
                           .rank = rank,
                           .values = values,
                           .exchanged = exchanged,
@@ -327,6 +380,8 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_TRY(set_ends(&b, err));
     hrf_pitch_settle(graph);
     *out = graph;
+    *map_out = map;
     graph = NULL;
+    map = NULL;
     return HRF_OK;
 }

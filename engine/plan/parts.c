@@ -2,43 +2,29 @@
 
 enum { COPY_ALIGNMENT = 64 }; /* bytes: as every buffer that a kernel sees */
 
-bool hrf_part_has_sides(const struct hrf_graph *graph, const struct hrf_node *node)
+bool hrf_part_has_sides(const struct hrf_box *whole, const struct hrf_box *interior)
 {
-    const struct hrf_box whole = hrf_box_whole(&graph->values[node->outputs[0]].shape);
-    const struct hrf_box *own = &node->attributes.own;
-    return hrf_part_has_interior(node) && (own->lo[1] > 0 || own->hi[1] < whole.hi[1]);
+    return !hrf_box_is_empty(interior) &&
+           (interior->lo[1] > whole->lo[1] || interior->hi[1] < whole->hi[1]);
 }
 
-struct hrf_box hrf_part_box(const struct hrf_graph *graph, const struct hrf_node *node,
+struct hrf_box hrf_part_box(const struct hrf_box *whole, const struct hrf_box *interior,
                             enum hrf_part part)
 {
-    const struct hrf_box whole = hrf_box_whole(&graph->values[node->outputs[0]].shape);
-    const struct hrf_box *own = &node->attributes.own;
-    const int64_t rows = whole.hi[0], columns = whole.hi[1];
-    switch (part) {
-    case HRF_PART_INTERIOR:
-        return (struct hrf_box){ { own->lo[0], 0 }, { own->hi[0], columns } };
-    case HRF_PART_FIRST:
-        return (struct hrf_box){ { 0, 0 }, { own->lo[0], columns } };
-    case HRF_PART_LAST:
-        return (struct hrf_box){ { own->hi[0], 0 }, { rows, columns } };
-    case HRF_PART_LEFT:
-        return (struct hrf_box){ { own->lo[0], 0 }, { own->hi[0], own->lo[1] } };
-    case HRF_PART_RIGHT:
-        return (struct hrf_box){ { own->lo[0], own->hi[1] }, { own->hi[0], columns } };
-    case HRF_PART_WHOLE:
-    case HRF_N_PARTS:
-        break;
+    struct hrf_box box = *whole;
+    if (part == HRF_PART_INTERIOR || hrf_part_is_copied(part)) {
+        box.lo[0] = interior->lo[0];
+        box.hi[0] = interior->hi[0];
     }
-    return whole;
-}
-
-struct hrf_box hrf_part_needs(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
-                              enum hrf_part part)
-{
-    const struct hrf_box box = hrf_part_box(graph, node, part);
-    return part == HRF_PART_WHOLE ? hrf_box_whole(&graph->values[node->inputs[k]].shape)
-                                  : hrf_region_needed(graph, node, k, &box);
+    if (part == HRF_PART_FIRST)
+        box.hi[0] = interior->lo[0];
+    if (part == HRF_PART_LAST)
+        box.lo[0] = interior->hi[0];
+    if (part == HRF_PART_LEFT)
+        box.hi[1] = interior->lo[1];
+    if (part == HRF_PART_RIGHT)
+        box.lo[1] = interior->hi[1];
+    return box;
 }
 
 int64_t hrf_part_runs(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -69,16 +55,15 @@ static int64_t aligned(int64_t n_bytes)
 }
 
 int64_t hrf_part_copies(const struct hrf_graph *graph, const struct hrf_node *node,
-                        enum hrf_part part, int64_t *copied)
+                        enum hrf_part part, const struct hrf_box *box, int64_t *copied)
 {
-    const struct hrf_box box = hrf_part_box(graph, node, part);
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     int64_t moved = 0, sum = 0;
     for (int32_t k = -1; hrf_part_is_copied(part) && k < node->n_inputs; k++) {
         if (k >= 0 && (node->inputs[k] < 0 || graph->values[node->inputs[k]].data != NULL))
             continue;
         const struct hrf_value *v = k < 0 ? y : &graph->values[node->inputs[k]];
-        const struct hrf_box of = k < 0 ? box : hrf_part_needs(graph, node, k, part);
+        const struct hrf_box of = k < 0 ? *box : hrf_region_needed(graph, node, k, box);
         moved += hrf_part_bytes(v, &of);
         sum += aligned(hrf_part_bytes(v, &of));
     }
@@ -123,11 +108,10 @@ enum hrf_status hrf_part_graph(const struct hrf_graph *graph, const struct hrf_n
 {
     HRF_AUTO(hrf_graph) alone = NULL;
     HRF_AUTO_FREE int32_t *inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *inputs);
-    struct hrf_attributes attributes = hrf_region_attributes(graph, node, box);
+    const struct hrf_attributes attributes = hrf_region_attributes(graph, node, box);
     int32_t output;
     if (inputs == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a part of '%s'", node->name);
-    attributes.own = (struct hrf_box){ .lo = { 0 } };
     HRF_TRY(hrf_graph_create(node->name, &alone, err));
     for (int32_t k = 0; k < node->n_inputs; k++)
         HRF_TRY(add_input(graph, node, k, box, n_images, alone, &inputs[k], err));
@@ -144,19 +128,15 @@ static bool is_as_large(const struct hrf_box *a, const struct hrf_box *b)
     return a->hi[0] - a->lo[0] == b->hi[0] - b->lo[0] && a->hi[1] - a->lo[1] == b->hi[1] - b->lo[1];
 }
 
-bool hrf_part_is_as_before(const struct hrf_graph *graph, const struct hrf_node *node,
-                           enum hrf_part part)
+bool hrf_part_are_alike(const struct hrf_graph *graph, const struct hrf_node *node,
+                        const struct hrf_box *a, const struct hrf_box *b)
 {
-    if (part != HRF_PART_LAST && part != HRF_PART_RIGHT)
+    if (hrf_box_is_empty(a) || hrf_box_is_empty(b) || !is_as_large(a, b))
         return false;
-    const struct hrf_box a = hrf_part_box(graph, node, (enum hrf_part)(part - 1));
-    const struct hrf_box b = hrf_part_box(graph, node, part);
-    if (hrf_box_is_empty(&a) || hrf_box_is_empty(&b) || !is_as_large(&a, &b))
-        return false;
-    const struct hrf_box x = hrf_region_needed(graph, node, 0, &a);
-    const struct hrf_box y = hrf_region_needed(graph, node, 0, &b);
-    const struct hrf_attributes u = hrf_region_attributes(graph, node, &a);
-    const struct hrf_attributes v = hrf_region_attributes(graph, node, &b);
+    const struct hrf_box x = hrf_region_needed(graph, node, 0, a);
+    const struct hrf_box y = hrf_region_needed(graph, node, 0, b);
+    const struct hrf_attributes u = hrf_region_attributes(graph, node, a);
+    const struct hrf_attributes v = hrf_region_attributes(graph, node, b);
     bool is_same = is_as_large(&x, &y);
     for (int i = 0; i < 2; i++)
         is_same &= u.window.pad_begin[i] == v.window.pad_begin[i] &&

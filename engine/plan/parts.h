@@ -24,23 +24,16 @@ enum hrf_part {
     HRF_N_PARTS
 };
 
-static inline bool hrf_part_has_interior(const struct hrf_node *node)
-{
-    return node->op != HRF_OP_EXCHANGE && !hrf_box_is_empty(&node->attributes.own);
-}
-/* Whether the interior is less than whole rows. */
-bool hrf_part_has_sides(const struct hrf_graph *graph, const struct hrf_node *node);
+/* Whether the interior is less than whole rows of the output. */
+bool hrf_part_has_sides(const struct hrf_box *whole, const struct hrf_box *interior);
 /* Its inputs and output are copies. */
 static inline bool hrf_part_is_copied(enum hrf_part part)
 {
     return part == HRF_PART_LEFT || part == HRF_PART_RIGHT;
 }
-/* Of the node's output; may be empty. */
-struct hrf_box hrf_part_box(const struct hrf_graph *graph, const struct hrf_node *node,
+/* Of an output that is `whole`; may be empty. */
+struct hrf_box hrf_part_box(const struct hrf_box *whole, const struct hrf_box *interior,
                             enum hrf_part part);
-/* What the part reads of run-time input k. */
-struct hrf_box hrf_part_needs(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
-                              enum hrf_part part);
 /* How often it is run: once for each image, WHOLE once for all. */
 int64_t hrf_part_runs(const struct hrf_graph *graph, const struct hrf_node *node,
                       enum hrf_part part);
@@ -48,10 +41,10 @@ int64_t hrf_part_runs(const struct hrf_graph *graph, const struct hrf_node *node
 int64_t hrf_part_image_bytes(const struct hrf_value *value);
 int64_t hrf_part_row_bytes(const struct hrf_value *value);
 int64_t hrf_part_bytes(const struct hrf_value *value, const struct hrf_box *box);
-/* Bytes that the copies of a part take, each aligned; 0 when it needs none. *copied, if not NULL:
- * bytes that are copied for all images. */
+/* Bytes that the copies of part `box` take, each aligned; 0 when it needs none. *copied, if not
+ * NULL: bytes that are copied for all images. */
 int64_t hrf_part_copies(const struct hrf_graph *graph, const struct hrf_node *node,
-                        enum hrf_part part, int64_t *copied);
+                        enum hrf_part part, const struct hrf_box *box, int64_t *copied);
 
 /* A graph of that one node over `box` of its output, for n_images, to be compiled or to be asked
  * for its cost; constants are borrowed. */
@@ -59,9 +52,8 @@ HRF_CHECKED enum hrf_status hrf_part_graph(const struct hrf_graph *graph,
                                            const struct hrf_node *node, const struct hrf_box *box,
                                            int64_t n_images, struct hrf_graph **out,
                                            struct hrf_error *err);
-/* Whether the kernel of the opposite edge that is computed just before this one (FIRST before LAST,
- * LEFT before RIGHT) serves it, too. */
-bool hrf_part_is_as_before(const struct hrf_graph *graph, const struct hrf_node *node,
-                           enum hrf_part part);
+/* Whether one kernel serves both parts of the node's output. */
+bool hrf_part_are_alike(const struct hrf_graph *graph, const struct hrf_node *node,
+                        const struct hrf_box *a, const struct hrf_box *b);
 
 #endif

@@ -1,7 +1,5 @@
 #include "engine/plan/pitch.h"
 
-#include "engine/plan/parts.h"
-
 enum {
     BAD_BYTES = 4096, /* from pixel to pixel: a first-level cache of 64 lines a way */
     SLACK = 16,       /* floats: one line of the caches */
@@ -42,11 +40,10 @@ static void make_dense(struct hrf_graph *graph, const int32_t *values, int32_t n
             graph->values[values[i]].pitch = 0;
 }
 
-/* Put in for the ranks, or done in parts: images are looked into at places that are not the
- * kernel's choice. */
+/* Put in for the ranks: images are looked into at places that are not the kernel's choice. */
 static bool wants_dense(const struct hrf_node *node)
 {
-    return node->op >= HRF_OP_EXCHANGE || hrf_part_has_interior(node);
+    return node->op >= HRF_OP_EXCHANGE;
 }
 
 /* Whether there was nothing to do. */

@@ -19,9 +19,8 @@ typedef bool hrf_takes_pitch(const struct hrf_graph *graph, const struct hrf_nod
 /* Gives a pitch to the float32 images between nodes that would gain by one and are taken so by all
  * who touch them. For the graph as it will be computed. */
 void hrf_pitch_set(struct hrf_graph *graph, hrf_takes_pitch *takes);
-/* Dense again: what enters or leaves the graph, what ranks exchange or reduce, what is computed in
- * parts (parts.h), and an output whose residual is dense, or the other way round: they may have to
- * lie in one place. */
+/* Dense again: what enters or leaves the graph, what ranks exchange or reduce, and an output whose
+ * residual is dense, or the other way round: they may have to lie in one place. */
 void hrf_pitch_settle(struct hrf_graph *graph);
 
 #endif

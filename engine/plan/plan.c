@@ -15,14 +15,22 @@ void hrf_plan_destroy(struct hrf_plan *plan)
     hrf_free(plan);
 }
 
-bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node *node,
-                            int32_t input)
+/* What the interior writes beside it is computed from the residual again. */
+static bool has_sides(const struct hrf_graph *graph, const struct hrf_rank_map *map, int32_t n)
 {
+    const struct hrf_box whole = hrf_box_whole(&graph->values[graph->nodes[n].outputs[0]].shape);
+    return hrf_part_has_sides(&whole, &hrf_rank_map_node(map, n)->own);
+}
+
+bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                            int32_t n, int32_t input)
+{
+    const struct hrf_node *node = &graph->nodes[n];
     bool allowed = false;
     switch (node->op) {
     case HRF_OP_CONV:
-    case HRF_OP_GEMM: /* what the interior writes beside it is computed from the residual again */
-        allowed = input == HRF_CONV_RESIDUAL && !hrf_part_has_sides(graph, node);
+    case HRF_OP_GEMM:
+        allowed = input == HRF_CONV_RESIDUAL && !has_sides(graph, map, n);
         break;
     case HRF_OP_BATCH_NORM:
         allowed = input == 0;
@@ -86,12 +94,14 @@ static void join_families(struct life *lives, int32_t n_values, int32_t a, int32
 
 /* The input of an exchange is made in its output's buffer, when it has a place there that kernels
  * can write to. Graph outputs keep buffers of their own. */
-static void find_guests(const struct hrf_graph *graph, struct life *lives)
+static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                        struct life *lives)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || node->attributes.offset < 0 ||
-            node->attributes.offset % HRF_PLAN_PLACE_ALIGNMENT != 0)
+        const int64_t input_at = hrf_rank_map_node(map, n)->input_at;
+        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || input_at < 0 ||
+            input_at % HRF_PLAN_PLACE_ALIGNMENT != 0)
             continue;
         struct life *guest = &lives[node->inputs[0]], *host = &lives[node->outputs[0]];
         if (guest->host >= 0 || guest->guest >= 0 || guest->view_of >= 0 || guest->pinned ||
@@ -105,13 +115,15 @@ static void find_guests(const struct hrf_graph *graph, struct life *lives)
 
 /* An exchange that only takes a part of its input: the part stays where it is, if kernels can work
  * there. */
-static void find_views(const struct hrf_graph *graph, struct life *lives)
+static void find_views(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                       struct life *lives)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || node->attributes.within < 0 ||
-            node->attributes.within % HRF_PLAN_PLACE_ALIGNMENT != 0 ||
-            lives[node->outputs[0]].pinned || lives[node->inputs[0]].pinned)
+        const int64_t output_at = hrf_rank_map_node(map, n)->output_at;
+        if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || output_at < 0 ||
+            output_at % HRF_PLAN_PLACE_ALIGNMENT != 0 || lives[node->outputs[0]].pinned ||
+            lives[node->inputs[0]].pinned)
             continue;
         lives[node->outputs[0]].view_of = node->inputs[0];
         join_families(lives, graph->n_values, node->inputs[0], node->outputs[0]);
@@ -135,7 +147,8 @@ static bool is_shared(const struct hrf_graph *graph, const struct life *lives, i
 
 /* The input whose buffer step n's output takes over, or -1: it dies here, and nothing else
  * shares its buffer beyond. */
-static int32_t find_overwritten(const struct hrf_graph *graph, const struct life *lives, int32_t n)
+static int32_t find_overwritten(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                                const struct life *lives, int32_t n)
 {
     const struct hrf_node *node = &graph->nodes[n];
     if (lives[node->outputs[0]].pinned || lives[node->outputs[0]].host >= 0)
@@ -143,13 +156,13 @@ static int32_t find_overwritten(const struct hrf_graph *graph, const struct life
     for (int32_t k = node->n_inputs - 1; k >= 0; k--) {
         int32_t value = node->inputs[k];
         if (value < 0 || !needs_buffer(graph, value) || lives[value].pinned ||
-            lives[value].last != n || !hrf_plan_may_overwrite(graph, node, k) ||
+            lives[value].last != n || !hrf_plan_may_overwrite(graph, map, n, k) ||
             is_shared(graph, lives, value, n))
             continue;
         bool elsewhere = false; /* the same value in a place that may not be overwritten */
         for (int32_t j = 0; j < node->n_inputs; j++)
             elsewhere |= j != k && node->inputs[j] == value &&
-                         !hrf_plan_may_overwrite(graph, node, j);
+                         !hrf_plan_may_overwrite(graph, map, n, j);
         if (!elsewhere)
             return value;
     }
@@ -190,13 +203,13 @@ static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
         return; /* the host of a guest that was made before */
     if (whole >= 0) {
         put_into(plan, lives, value, plan->buffer_of[whole],
-                 plan->place_of[whole] + graph->nodes[n].attributes.within);
+                 plan->place_of[whole] + hrf_rank_map_node(plan->map, n)->output_at);
     } else if (host >= 0) { /* made in place: its exchange's output is there from now on */
         add_buffer(plan, graph, lives, host);
         plan->buffers[plan->buffer_of[host]].first = n;
         const int32_t exchange = lives[host].first;
         put_into(plan, lives, value, plan->buffer_of[host],
-                 graph->nodes[exchange].attributes.offset);
+                 hrf_rank_map_node(plan->map, exchange)->input_at);
     } else if (over >= 0) {
         put_into(plan, lives, value, plan->buffer_of[over], plan->place_of[over]);
     } else {
@@ -211,7 +224,7 @@ static void assign_buffers(struct hrf_plan *plan, const struct hrf_graph *graph,
         assign_output(plan, graph, lives, -1, graph->inputs[i], -1);
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        const int32_t over = find_overwritten(graph, lives, n);
+        const int32_t over = find_overwritten(graph, plan->map, lives, n);
         for (int32_t k = 0; k < node->n_outputs; k++)
             if (node->outputs[k] >= 0 && needs_buffer(graph, node->outputs[k]))
                 assign_output(plan, graph, lives, n, node->outputs[k], k == 0 ? over : -1);
@@ -304,37 +317,41 @@ static void add_step(struct hrf_plan *plan, enum hrf_step_kind kind, int32_t nod
 }
 
 /* Node n is an exchange, and the next one has an interior to be computed meanwhile. */
-static bool is_overlapped(const struct hrf_graph *graph, int32_t n)
+static bool is_overlapped(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
 {
     return graph->nodes[n].op == HRF_OP_EXCHANGE && n + 1 < graph->n_nodes &&
-           hrf_part_has_interior(&graph->nodes[n + 1]) &&
+           graph->nodes[n + 1].op != HRF_OP_EXCHANGE &&
+           !hrf_box_is_empty(&hrf_rank_map_node(plan->map, n + 1)->own) &&
            graph->nodes[n + 1].inputs[0] == graph->nodes[n].outputs[0];
 }
 
-static void add_edge(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n,
-                     enum hrf_part edge)
+static void add_part(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n,
+                     enum hrf_part part)
 {
-    const struct hrf_box box = hrf_part_box(graph, &graph->nodes[n], edge);
-    const int64_t n_bytes = hrf_part_copies(graph, &graph->nodes[n], edge, NULL);
+    const struct hrf_node *node = &graph->nodes[n];
+    const struct hrf_box whole = hrf_box_whole(&graph->values[node->outputs[0]].shape);
+    const struct hrf_box box = hrf_part_box(&whole, &hrf_rank_map_node(plan->map, n)->own, part);
+    const int64_t n_bytes = hrf_part_copies(graph, node, part, &box, NULL);
     if (hrf_box_is_empty(&box))
         return;
-    add_step(plan, HRF_STEP_KERNEL, n, edge);
+    add_step(plan, HRF_STEP_KERNEL, n, part);
+    plan->steps[plan->n_steps - 1].box = box;
     plan->copy_bytes = n_bytes > plan->copy_bytes ? n_bytes : plan->copy_bytes;
 }
 
 static void add_steps(struct hrf_plan *plan, const struct hrf_graph *graph)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
-        if (!is_overlapped(graph, n)) {
+        if (!is_overlapped(plan, graph, n)) {
             add_step(plan, HRF_STEP_KERNEL, n, HRF_PART_WHOLE);
             continue;
         }
         add_step(plan, HRF_STEP_BEGIN, n, HRF_PART_WHOLE);
-        add_step(plan, HRF_STEP_KERNEL, n + 1, HRF_PART_INTERIOR);
+        add_part(plan, graph, n + 1, HRF_PART_INTERIOR);
         add_step(plan, HRF_STEP_END, n, HRF_PART_WHOLE);
         n++;
         for (enum hrf_part edge = HRF_PART_FIRST; edge < HRF_N_PARTS; edge++)
-            add_edge(plan, graph, n, edge);
+            add_part(plan, graph, n, edge);
     }
 }
 
@@ -348,8 +365,16 @@ static void count_uses(struct hrf_plan *plan, const struct hrf_graph *graph)
         plan->n_uses[graph->outputs[i]]++;
 }
 
-enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,
-                                struct hrf_error *err)
+bool hrf_plan_is_as_before(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i)
+{
+    const struct hrf_step *step = &plan->steps[i], *before = &plan->steps[i > 0 ? i - 1 : 0];
+    return (step->part == HRF_PART_LAST || step->part == HRF_PART_RIGHT) &&
+           before->node == step->node && before->part == step->part - 1 &&
+           hrf_part_are_alike(graph, &graph->nodes[step->node], &before->box, &step->box);
+}
+
+enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                                struct hrf_plan **out, struct hrf_error *err)
 {
     HRF_TRY(check_shapes(graph, err));
     size_t n_values = (size_t)graph->n_values;
@@ -365,14 +390,15 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan *
     if (plan->steps == NULL || plan->buffer_of == NULL || plan->place_of == NULL ||
         plan->buffers == NULL || plan->n_uses == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan of %d steps", graph->n_nodes);
+    plan->map = map;
     plan->n_values = graph->n_values;
     count_uses(plan, graph);
     add_steps(plan, graph);
     for (size_t v = 0; v < n_values; v++)
         plan->buffer_of[v] = HRF_NO_BUFFER;
     find_lives(graph, lives);
-    find_guests(graph, lives);
-    find_views(graph, lives);
+    find_guests(graph, map, lives);
+    find_views(graph, map, lives);
     assign_buffers(plan, graph, lives);
     HRF_TRY(place_clear_of_inputs(plan, graph, err));
     *out = plan;

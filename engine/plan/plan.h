@@ -1,13 +1,13 @@
 /* plan.h - what a rank does, as data: a flat list of steps over buffers at fixed offsets.
  *
- * Pure arithmetic over (graph, shapes): no back end, no clock. A value's buffer may be shared
- * with that of a value which dies where it is made (a residual that is summed in place, a
+ * Pure arithmetic over (graph, shapes, placement): no back end, no clock. A value's buffer may be
+ * shared with that of a value which dies where it is made (a residual that is summed in place, a
  * pointwise operator), or with that of a value that it is a part of (what an EXCHANGE cuts out).
  * Offsets come from one liveness allocator: greedy by size, lowest gap
  * that fits. Graph outputs are never shared with anything; inputs are free for others once they
  * were read last, so they are filled before every run. A checker proves a plan before it runs.
  *
- * Steps follow the nodes. Where a node has an interior (hrf_attributes.own), it and the
+ * Steps follow the nodes. Where a node has an interior (hrf_rank_node.own), it and the
  * exchange before it become BEGIN, the interior, END and the edges. Two consecutive steps may be
  * fused: the kernels of both run as one, part by part.
  */
@@ -15,6 +15,7 @@
 #define HRF_ENGINE_PLAN_PLAN_H
 
 #include "engine/ir/fused_pair.h"
+#include "engine/plan/partition.h"
 #include "engine/plan/parts.h"
 
 enum hrf_step_kind {
@@ -26,7 +27,8 @@ enum hrf_step_kind {
 struct hrf_step {
     enum hrf_step_kind kind;
     int32_t node;
-    enum hrf_part part; /* KERNEL: of the node's output */
+    enum hrf_part part; /* KERNEL: of the node's output ... */
+    struct hrf_box box; /* ... these rows and columns; WHOLE: not set */
     bool is_fused;      /* runs as one with the step after it, which has no run of its own ... */
     struct hrf_fused_pair pair; /* ... and what the kernels have to know of that */
 };
@@ -50,6 +52,7 @@ enum { HRF_PLAN_ALIGNMENT = 64, HRF_PLAN_PLACE_ALIGNMENT = 16 };
 enum { HRF_PLAN_NODE_STEPS = HRF_N_PARTS };
 
 struct hrf_plan {
+    const struct hrf_rank_map *map; /* borrowed; NULL: the graph is no rank's part of another */
     struct hrf_step *steps;
     int32_t n_steps;
     int32_t *buffer_of; /* [n_values]: buffer, or HRF_NO_BUFFER for constants */
@@ -62,7 +65,9 @@ struct hrf_plan {
     int64_t copy_bytes; /* beside the arena: for the copies of one part of a node at a time */
 };
 
-HRF_CHECKED enum hrf_status hrf_plan_create(const struct hrf_graph *graph, struct hrf_plan **out,
+/* `map` (NULL: none) is of the graph's nodes and outlives the plan. */
+HRF_CHECKED enum hrf_status hrf_plan_create(const struct hrf_graph *graph,
+                                            const struct hrf_rank_map *map, struct hrf_plan **out,
                                             struct hrf_error *err);
 void hrf_plan_destroy(struct hrf_plan *plan);
 HRF_DEFINE_AUTO(hrf_plan)
@@ -92,9 +97,11 @@ static inline int64_t hrf_plan_offset(const struct hrf_plan *plan, int32_t value
  * is a part of that and stays there. */
 bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t node);
 
-/* Whether the operator may write its output over that input (same shape, read element by
- * element): the residual of CONV and GEMM, pointwise operators. */
-bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_node *node,
-                            int32_t input);
+/* Whether node n may write its output over that input (same shape, read element by element): the
+ * residual of CONV and GEMM, pointwise operators. */
+bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank_map *map,
+                            int32_t n, int32_t input);
+/* Whether the kernel of the step before serves step i, too: of the opposite edge. */
+bool hrf_plan_is_as_before(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i);
 
 #endif

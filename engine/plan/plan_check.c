@@ -30,19 +30,19 @@ static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, 
 static bool is_view(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
 {
     const struct hrf_node *node = &graph->nodes[n];
-    return node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 && node->attributes.within >= 0 &&
+    const int64_t output_at = hrf_rank_map_node(plan->map, n)->output_at;
+    return node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 && output_at >= 0 &&
            plan->buffer_of[node->outputs[0]] == plan->buffer_of[node->inputs[0]] &&
-           plan->place_of[node->outputs[0]] ==
-               plan->place_of[node->inputs[0]] + node->attributes.within;
+           plan->place_of[node->outputs[0]] == plan->place_of[node->inputs[0]] + output_at;
 }
 
 bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
 {
     const struct hrf_node *node = &graph->nodes[n];
-    return is_view(plan, graph, n) ||
-           (node->n_inputs > 0 && node->attributes.offset >= 0 &&
-            hrf_plan_offset(plan, node->inputs[0]) ==
-                hrf_plan_offset(plan, node->outputs[0]) + node->attributes.offset);
+    const int64_t input_at = hrf_rank_map_node(plan->map, n)->input_at;
+    return is_view(plan, graph, n) || (node->n_inputs > 0 && input_at >= 0 &&
+                                       hrf_plan_offset(plan, node->inputs[0]) ==
+                                           hrf_plan_offset(plan, node->outputs[0]) + input_at);
 }
 
 /* What can be read of a value: of one whose exchange is under way, what is the rank's own. */
@@ -50,12 +50,17 @@ enum presence { GONE, OWN, THERE };
 
 /* Of what the exchange makes, the interior reads nothing but the rank's own, whatever else lies in
  * its rows: the sides come later. */
-static bool reads_own(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
-                      enum hrf_part part)
+static bool reads_own(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                      const struct hrf_step *step, int32_t k)
 {
-    const struct hrf_node *exchange = &graph->nodes[graph->values[node->inputs[k]].producer];
-    const struct hrf_box need = hrf_region_needed(graph, node, k, &node->attributes.own);
-    return part == HRF_PART_INTERIOR && hrf_box_contains(&exchange->attributes.own, &need);
+    const struct hrf_node *node = &graph->nodes[step->node];
+    const int32_t exchange = graph->values[node->inputs[k]].producer;
+    const struct hrf_box *interior = &hrf_rank_map_node(plan->map, step->node)->own;
+    const struct hrf_box made = { { step->box.lo[0], interior->lo[1] },
+                                  { step->box.hi[0], interior->hi[1] } };
+    const struct hrf_box need = hrf_region_needed(graph, node, k, &made);
+    return step->part == HRF_PART_INTERIOR &&
+           hrf_box_contains(&hrf_rank_map_node(plan->map, exchange)->own, &need);
 }
 
 /* Plays the plan: presence[v] says what of value v can be read at this step. */
@@ -74,7 +79,7 @@ static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf
         if (buffer < 0 || presence[value] == GONE)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) reads '%s', which is gone",
                                  step, node->name, graph->values[value].name);
-        if (presence[value] == OWN && !reads_own(graph, node, k, plan->steps[step].part))
+        if (presence[value] == OWN && !reads_own(plan, graph, &plan->steps[step], k))
             return hrf_error_set(
                 err, HRF_E_BUG,
                 "plan: step %d (%s) reads what the rank lacks of '%s' whose exchange is still "
@@ -84,7 +89,7 @@ static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
                                  graph->values[value].name);
         if (collide(plan, graph, value, node->outputs[0]) && node->op != HRF_OP_EXCHANGE &&
-            !hrf_plan_may_overwrite(graph, node, k))
+            !hrf_plan_may_overwrite(graph, plan->map, n, k))
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) overwrites '%s'", step,
                                  node->name, graph->values[value].name);
     }
@@ -103,16 +108,18 @@ static bool is_last_of_node(const struct hrf_plan *plan, int32_t step)
 /* Whether the step and those before it have made all of the node's output. */
 static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step)
 {
-    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
-    unsigned made = 0;
-    for (int32_t i = step; i >= 0 && i > step - HRF_PLAN_NODE_STEPS; i--)
-        if (plan->steps[i].node == plan->steps[step].node)
-            made |= 1U << plan->steps[i].part;
-    if ((made & 1U << HRF_PART_WHOLE) != 0)
+    const int32_t n = plan->steps[step].node;
+    const struct hrf_box *interior = &hrf_rank_map_node(plan->map, n)->own;
+    const struct hrf_box whole = hrf_box_whole(&graph->values[graph->nodes[n].outputs[0]].shape);
+    if (plan->steps[step].part == HRF_PART_WHOLE)
         return true;
     for (enum hrf_part part = HRF_PART_INTERIOR; part < HRF_N_PARTS; part++) {
-        const struct hrf_box box = hrf_part_box(graph, node, part);
-        if (!hrf_box_is_empty(&box) && (made & 1U << part) == 0)
+        const struct hrf_box box = hrf_part_box(&whole, interior, part);
+        bool is_made = hrf_box_is_empty(&box);
+        for (int32_t i = step; i >= 0 && i > step - HRF_PLAN_NODE_STEPS; i--)
+            is_made |= plan->steps[i].node == n && plan->steps[i].part == part &&
+                       hrf_box_equal(&plan->steps[i].box, &box);
+        if (!is_made)
             return false;
     }
     return true;
@@ -123,16 +130,18 @@ static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *gra
 static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
                       int32_t value)
 {
-    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
-    if (is_view(plan, graph, plan->steps[step].node))
+    const int32_t n = plan->steps[step].node;
+    const struct hrf_node *node = &graph->nodes[n];
+    if (is_view(plan, graph, n))
         return true; /* nothing is written */
     if (node->op == HRF_OP_EXCHANGE)
         return node->n_inputs > 0 && value == node->inputs[0] &&
-               plan->place_of[value] == plan->place_of[node->outputs[0]] + node->attributes.offset;
+               plan->place_of[value] ==
+                   plan->place_of[node->outputs[0]] + hrf_rank_map_node(plan->map, n)->input_at;
     if (is_last_of_node(plan, step))
         return false;
     for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] == value && hrf_plan_may_overwrite(graph, node, k))
+        if (node->inputs[k] == value && hrf_plan_may_overwrite(graph, plan->map, n, k))
             return true;
     return false;
 }

@@ -77,7 +77,7 @@ static enum hrf_status begin_exchange(struct writer *w, const struct hrf_graph *
                                       const struct hrf_plan *plan, int32_t label,
                                       struct hrf_error *err)
 {
-    const int32_t e = graph->nodes[label].attributes.index;
+    const int32_t e = hrf_rank_map_node(plan->map, label)->row;
     const struct hrf_exchange *x = &w->partition->exchanges[e];
     const int32_t n = w->partition->n_ranks;
     for (int32_t i = 1; i < n; i++)
@@ -89,10 +89,10 @@ static enum hrf_status begin_exchange(struct writer *w, const struct hrf_graph *
     return HRF_OK;
 }
 
-static enum hrf_status end_exchange(struct writer *w, const struct hrf_graph *graph, int32_t label,
+static enum hrf_status end_exchange(struct writer *w, const struct hrf_plan *plan, int32_t label,
                                     struct hrf_error *err)
 {
-    const int32_t e = graph->nodes[label].attributes.index;
+    const int32_t e = hrf_rank_map_node(plan->map, label)->row;
     if (!hrf_exchange_takes(&w->partition->exchanges[e], w->me))
         return HRF_OK;
     for (int32_t q = 0; q < w->partition->n_ranks; q++)
@@ -132,18 +132,18 @@ static enum hrf_status cost_of_part(const struct writer *w, const struct hrf_gra
 {
     HRF_AUTO(hrf_graph) part = NULL;
     const struct hrf_node *node = &graph->nodes[s->node];
-    const struct hrf_box box = hrf_part_box(graph, node, s->part);
     if (s->part == HRF_PART_WHOLE)
         return hrf_cost_of(w->costs, graph, node, cost, err);
-    HRF_TRY(hrf_part_graph(graph, node, &box, 1, &part, err));
+    HRF_TRY(hrf_part_graph(graph, node, &s->box, 1, &part, err));
     HRF_TRY(hrf_cost_of(w->costs, part, &part->nodes[0], cost, err));
     cost->seconds *= (double)hrf_part_runs(graph, node, s->part);
     return HRF_OK;
 }
 
 static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *graph,
-                                  const struct hrf_step *s, struct hrf_error *err)
+                                  const struct hrf_plan *plan, int32_t i, struct hrf_error *err)
 {
+    const struct hrf_step *s = &plan->steps[i];
     const struct hrf_node *node = &graph->nodes[s->node];
     struct hrf_predicted_rank *facts = &w->place->facts;
     struct hrf_cost cost;
@@ -151,7 +151,7 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
     const struct hrf_sim_step step = { .kind = HRF_SIM_COMPUTE,
                                        .label = s->node,
                                        .seconds = cost.seconds };
-    if (!hrf_part_is_as_before(graph, node, s->part))
+    if (!hrf_plan_is_as_before(plan, graph, i))
         facts->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
                                                       : constant_bytes(graph, node);
     if (cost.workspace_bytes > facts->workspace_bytes)
@@ -159,22 +159,22 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
     w->place->computing[cost.origin] += cost.seconds;
     HRF_TRY(hrf_sim_add(&w->place->program, &step, err));
     int64_t copied;
-    (void)hrf_part_copies(graph, node, s->part, &copied);
+    (void)hrf_part_copies(graph, node, s->part, &s->box, &copied);
     return add_copy(w, s->node, (double)copied, err);
 }
 
 static enum hrf_status add_step(struct writer *w, const struct hrf_graph *graph,
-                                const struct hrf_plan *plan, const struct hrf_step *s,
-                                struct hrf_error *err)
+                                const struct hrf_plan *plan, int32_t i, struct hrf_error *err)
 {
+    const struct hrf_step *s = &plan->steps[i];
     const struct hrf_node *node = &graph->nodes[s->node];
     if (node->op == HRF_OP_ALL_REDUCE)
-        return add_reduce(w, s->node, node->attributes.index, err);
+        return add_reduce(w, s->node, hrf_rank_map_node(plan->map, s->node)->row, err);
     if (node->op != HRF_OP_EXCHANGE)
-        return add_kernel(w, graph, s, err);
+        return add_kernel(w, graph, plan, i, err);
     if (s->kind != HRF_STEP_END)
         HRF_TRY(begin_exchange(w, graph, plan, s->node, err));
-    return s->kind != HRF_STEP_BEGIN ? end_exchange(w, graph, s->node, err) : HRF_OK;
+    return s->kind != HRF_STEP_BEGIN ? end_exchange(w, plan, s->node, err) : HRF_OK;
 }
 
 /* The first and last node of the whole graph that the place has a part in. */
@@ -196,14 +196,15 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
 {
     struct writer w = { partition, costs, machine, place, index, 0 };
     HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_rank_map) map = NULL;
     HRF_AUTO(hrf_plan) plan = NULL;
-    HRF_TRY(hrf_partition_graph(partition, index, &graph, err));
-    HRF_TRY(hrf_plan_create(graph, &plan, err));
+    HRF_TRY(hrf_partition_graph(partition, index, &graph, &map, err));
+    HRF_TRY(hrf_plan_create(graph, map, &plan, err));
     for (int32_t i = 0; i < graph->n_inputs; i++)
         HRF_TRY(add_copy(&w, LABEL_FEED, (double)hrf_value_bytes(&graph->values[graph->inputs[i]]),
                          err));
     for (int32_t i = 0; i < plan->n_steps; i++)
-        HRF_TRY(add_step(&w, graph, plan, &plan->steps[i], err));
+        HRF_TRY(add_step(&w, graph, plan, i, err));
     place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + w.largest_message;
     place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)

@@ -125,11 +125,10 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
     lent.memory_limit_bytes = 0; /* of the whole, checked by the caller */
     for (int32_t k = 0; k < b->n_kinds; k++) {
         HRF_AUTO(hrf_graph) graph = NULL;
-        HRF_TRY(hrf_bands_graph(b->partition, &b->halves, b->kinds[k].first_band, &graph, err));
-        HRF_TRY(hrf_peers_init(&b->kinds[k].peers, b->partition, NULL, b->kinds[k].first_band, 0,
-                               false, err));
-        HRF_TRY(hrf_session_create_prepared(&graph, &lent, &b->kinds[k].peers, &b->kinds[k].session,
-                                            err));
+        struct hrf_peers *peers = &b->kinds[k].peers;
+        HRF_TRY(hrf_peers_init(peers, b->partition, NULL, b->kinds[k].first_band, 0, false, err));
+        HRF_TRY(hrf_bands_graph(b->partition, &b->halves, peers->rank, &graph, &peers->map, err));
+        HRF_TRY(hrf_session_create_prepared(&graph, &lent, peers, &b->kinds[k].session, err));
         take_memory(&b->memory, b->kinds[k].session);
     }
     struct hrf_session *owner = b->kinds[0].session;

@@ -296,7 +296,9 @@ enum hrf_status hrf_peers_init(struct hrf_peers *peers, const struct hrf_partiti
 void hrf_peers_release(struct hrf_peers *peers)
 {
     hrf_free(peers->scratch);
+    hrf_rank_map_destroy(peers->map);
     peers->scratch = NULL;
+    peers->map = NULL;
 }
 
 enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *err)

@@ -32,6 +32,7 @@ struct hrf_peers {
     int32_t base;                          /* the group's first rank in the comm */
     bool is_mirrored; /* the partition's stages lie on the group's ranks from the last to the first
                        */
+    struct hrf_rank_map *map; /* of the rank's graph; owned */
     void *scratch;
     size_t scratch_bytes;
     /* The partition's kept memory where ranks are bands, on the device if there is one; borrowed.
@@ -40,6 +41,7 @@ struct hrf_peers {
 };
 /* `rank` is then the band at hand, which may be any that is alike the one that the graph is of. */
 
+/* The rank's graph and its map are to be made next: peers->map. */
 HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
                                            const struct hrf_partition *partition,
                                            struct hrf_comm *comm, int32_t rank, int32_t base,

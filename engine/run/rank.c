@@ -283,7 +283,7 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
     }
     HRF_TRY(hrf_peers_init(&part->peers, work->partition, rank->comm, place,
                            rank->comm->rank - in_group, is_mirrored, err));
-    HRF_TRY(hrf_partition_graph(work->partition, place, &graph, err));
+    HRF_TRY(hrf_partition_graph(work->partition, place, &graph, &part->peers.map, err));
     return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
 }
 

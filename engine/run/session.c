@@ -39,19 +39,10 @@ static enum hrf_status compile_part(struct hrf_session *session, const struct hr
 {
     const struct hrf_node *node = &session->graph->nodes[step->node];
     HRF_AUTO(hrf_graph) part = NULL;
-    const struct hrf_box box = hrf_part_box(session->graph, node, step->part);
     if (step->part == HRF_PART_WHOLE)
         return session->ops->compile(session->backend, session->graph, node, out, err);
-    HRF_TRY(hrf_part_graph(session->graph, node, &box, 1, &part, err));
+    HRF_TRY(hrf_part_graph(session->graph, node, &step->box, 1, &part, err));
     return session->ops->compile(session->backend, part, &part->nodes[0], out, err);
-}
-
-/* The kernel of the step before, when it serves this one too. */
-static struct hrf_kernel *same_as_before(const struct hrf_session *session, int32_t i)
-{
-    const struct hrf_step *step = &session->plan->steps[i];
-    const struct hrf_node *node = &session->graph->nodes[step->node];
-    return hrf_part_is_as_before(session->graph, node, step->part) ? session->kernels[i - 1] : NULL;
 }
 
 /* What is known so far of what the session will hold. */
@@ -81,13 +72,14 @@ static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limi
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d kernels", plan->n_steps);
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
-        struct hrf_kernel *kernel = same_as_before(session, i);
+        struct hrf_kernel *kernel = NULL;
         HRF_TRY(check_limit(session, limit, err));
         if (hrf_op_communicates(session->graph->nodes[plan->steps[i].node].op))
             continue;
-        session->kernels[i] = kernel;
-        if (kernel != NULL)
+        if (hrf_plan_is_as_before(plan, session->graph, i)) {
+            session->kernels[i] = session->kernels[i - 1];
             continue;
+        }
         HRF_TRY(compile_part(session, &plan->steps[i], &kernel, err));
         session->kernels[i] = kernel;
         session->memory.weight_bytes += (int64_t)kernel->weight_bytes;
@@ -357,9 +349,10 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(prepare_outputs(session, err));
     HRF_TRY(check_pixels(session, err));
     HRF_TRY(check_supported(session, err));
-    if (session->device.ops != NULL)
-        hrf_session_keep_even_parts(session->graph);
-    HRF_TRY(hrf_plan_create(session->graph, &session->plan, err));
+    struct hrf_rank_map *map = session->peers != NULL ? session->peers->map : NULL;
+    if (session->device.ops != NULL && map != NULL)
+        hrf_session_keep_even_parts(session->graph, map);
+    HRF_TRY(hrf_plan_create(session->graph, map, &session->plan, err));
     session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
     HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, config->memory_limit_bytes, err));

@@ -204,7 +204,7 @@ enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int3
     const struct hrf_step *step = &session->plan->steps[i];
     const struct hrf_node *node = &session->graph->nodes[step->node];
     const struct hrf_kernel_call *call = &session->calls[i];
-    const int32_t index = node->attributes.index;
+    const int32_t index = hrf_rank_map_node(session->plan->map, step->node)->row;
     const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
     if (node->op == HRF_OP_ALL_REDUCE)
         return hrf_device_peers_reduce(peers, index, in, call->output, err);

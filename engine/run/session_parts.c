@@ -54,7 +54,7 @@ static enum hrf_status bind_inputs(struct hrf_session *session, const struct hrf
         if (node->inputs[k] < 0 || graph->values[node->inputs[k]].data != NULL)
             continue;
         const struct hrf_value *v = &graph->values[node->inputs[k]];
-        const struct hrf_box need = hrf_part_needs(graph, node, k, step->part);
+        const struct hrf_box need = hrf_region_needed(graph, node, k, &step->box);
         char *place = place_of(session, node->inputs[k], image, &need);
         session->part_inputs[k] = place;
         if (hrf_part_is_copied(step->part)) {
@@ -72,17 +72,17 @@ static bool is_even(const struct hrf_graph *graph, int32_t value)
            hrf_part_row_bytes(&graph->values[value]) % HRF_PLAN_PLACE_ALIGNMENT == 0;
 }
 
-void hrf_session_keep_even_parts(struct hrf_graph *graph)
+void hrf_session_keep_even_parts(const struct hrf_graph *graph, struct hrf_rank_map *map)
 {
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        struct hrf_node *node = &graph->nodes[i];
-        if (node->op == HRF_OP_EXCHANGE || !hrf_part_has_interior(node))
+    for (int32_t i = 0; i < map->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        if (node->op == HRF_OP_EXCHANGE)
             continue;
         bool is_kept = is_even(graph, node->outputs[0]);
         for (int32_t k = 0; k < node->n_inputs; k++)
             is_kept &= is_even(graph, node->inputs[k]);
         if (!is_kept)
-            node->attributes.own = (struct hrf_box){ .lo = { 0 } };
+            map->nodes[i].own = (struct hrf_box){ .lo = { 0 } };
     }
 }
 
@@ -92,19 +92,18 @@ enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t i, str
     const struct hrf_graph *graph = session->graph;
     const struct hrf_node *node = &graph->nodes[step->node];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    const struct hrf_box box = hrf_part_box(graph, node, step->part);
     const bool is_copied = hrf_part_is_copied(step->part);
     for (int64_t image = 0; image < hrf_part_runs(graph, node, step->part); image++) {
         char *free_bytes = session->copies;
-        char *place = place_of(session, node->outputs[0], image, &box);
+        char *place = place_of(session, node->outputs[0], image, &step->box);
         HRF_TRY(bind_inputs(session, step, image, &free_bytes, err));
         const struct hrf_kernel_call call = { .inputs = session->part_inputs,
-                                              .output = is_copied ? take(&free_bytes, y, &box)
+                                              .output = is_copied ? take(&free_bytes, y, &step->box)
                                                                   : place,
                                               .workspace = session->workspace };
         HRF_TRY(session->kernels[i]->run(session->kernels[i], &call, err));
         if (is_copied)
-            HRF_TRY(copy_rows(session, y, &box, place, call.output, true, err));
+            HRF_TRY(copy_rows(session, y, &step->box, place, call.output, true, err));
     }
     return HRF_OK;
 }

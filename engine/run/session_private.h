@@ -63,7 +63,7 @@ HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, i
 /* session_parts.c: a step whose part is not WHOLE. */
 /* Leaves interiors to nodes of which every row begins where a device's kernels can read and write;
  * the others are computed as a whole. */
-void hrf_session_keep_even_parts(struct hrf_graph *graph);
+void hrf_session_keep_even_parts(const struct hrf_graph *graph, struct hrf_rank_map *map);
 HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t step,
                                                  struct hrf_error *err);
 

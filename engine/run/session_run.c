@@ -67,7 +67,7 @@ static enum hrf_status communicate(struct hrf_session *session, const struct hrf
                                    const struct hrf_kernel_call *call, struct hrf_error *err)
 {
     const struct hrf_node *node = &session->graph->nodes[step->node];
-    const int32_t index = node->attributes.index;
+    const int32_t index = hrf_rank_map_node(session->plan->map, step->node)->row;
     const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
     if (node->op == HRF_OP_ALL_REDUCE)
         return hrf_peers_reduce(session->peers, index, in, call->output, err);

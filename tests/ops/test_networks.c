@@ -106,7 +106,7 @@ static void every_image_of_a_large_batch_is_computed(void **state)
 static void measure(const struct hrf_graph *graph, int64_t *activations, int64_t *weights)
 {
     HRF_AUTO(hrf_plan) plan = NULL;
-    assert_int_equal(hrf_plan_create(graph, &plan, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(graph, NULL, &plan, NULL), HRF_OK);
     *activations = plan->arena_bytes;
     *weights = 0;
     for (int32_t i = 0; i < graph->n_values; i++)

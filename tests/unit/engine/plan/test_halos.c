@@ -210,26 +210,28 @@ static void halos_serve_more_than_one_residual_block(void **state)
 
 /* A rank of the chain, all of whose exchanges are overlapped. */
 static struct hrf_plan *plan_of_rank(const char *layout, int32_t rank, struct hrf_graph *whole,
-                                     struct hrf_graph **out)
+                                     struct hrf_graph **out, struct hrf_rank_map **map)
 {
     struct hrf_plan *plan = NULL;
     HRF_AUTO(hrf_partition) p = cut(whole, layout, NULL);
     assert_int_equal(hrf_halos_choose(NULL, NULL, &p, NULL), HRF_OK);
-    assert_int_equal(hrf_partition_graph(p, rank, out, NULL), HRF_OK);
-    assert_int_equal(hrf_plan_create(*out, &plan, NULL), HRF_OK);
+    assert_int_equal(hrf_partition_graph(p, rank, out, map, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(*out, *map, &plan, NULL), HRF_OK);
     return plan;
 }
 
-static struct hrf_plan *plan_overlapped(struct hrf_graph *whole, struct hrf_graph **out)
+static struct hrf_plan *plan_overlapped(struct hrf_graph *whole, struct hrf_graph **out,
+                                        struct hrf_rank_map **map)
 {
-    return plan_of_rank("spatial=4,halos=overlap", 1, whole, out);
+    return plan_of_rank("spatial=4,halos=overlap", 1, whole, out, map);
 }
 
 static void the_interior_comes_between_an_exchanges_begin_and_end(void **state)
 {
     (void)state;
     struct hrf_graph *whole = chain(64), *graph = NULL;
-    HRF_AUTO(hrf_plan) plan = plan_overlapped(whole, &graph);
+    HRF_AUTO(hrf_rank_map) map = NULL;
+    HRF_AUTO(hrf_plan) plan = plan_overlapped(whole, &graph, &map);
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_plan_check(plan, graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
@@ -247,12 +249,12 @@ static void the_interior_comes_between_an_exchanges_begin_and_end(void **state)
         assert_int_equal(plan->steps[i].part, want[i].part);
     }
     const struct hrf_node *node = &graph->nodes[2]; /* 16 rows, one at each border waits */
-    assert_int_equal(node->attributes.own.lo[0], 1);
-    assert_int_equal(node->attributes.own.hi[0], 15);
-    const struct hrf_box last = hrf_part_needs(graph, node, 0, HRF_PART_LAST);
+    assert_int_equal(map->nodes[2].own.lo[0], 1);
+    assert_int_equal(map->nodes[2].own.hi[0], 15);
+    const struct hrf_box last = hrf_region_needed(graph, node, 0, &plan->steps[5].box);
     assert_int_equal(last.lo[0], 15); /* of 18: two own rows and the halo */
     assert_int_equal(last.hi[0], 18);
-    assert_true(hrf_part_is_as_before(graph, node, HRF_PART_LAST));
+    assert_true(hrf_plan_is_as_before(plan, graph, 5));
     hrf_graph_destroy(graph);
     hrf_graph_destroy(whole);
 }
@@ -276,13 +278,14 @@ static void a_halo_that_is_read_before_its_exchange_ends_is_found(void **state)
 {
     (void)state;
     struct hrf_graph *whole = chain(64), *graph = NULL;
-    HRF_AUTO(hrf_plan) plan = plan_overlapped(whole, &graph);
+    HRF_AUTO(hrf_rank_map) map = NULL;
+    HRF_AUTO(hrf_plan) plan = plan_overlapped(whole, &graph, &map);
     swap(plan, 3, 4); /* an edge before the end */
     refuses(plan, graph, "still under way");
     swap(plan, 3, 4);
-    graph->nodes[2].attributes.own.hi[0]++; /* an interior one row too high */
+    plan->steps[2].box.hi[0]++; /* an interior one row too high */
     refuses(plan, graph, "still under way");
-    graph->nodes[2].attributes.own.hi[0]--;
+    plan->steps[2].box.hi[0]--;
     swap(plan, 1, 3); /* the end before the beginning */
     refuses(plan, graph, "not under way");
     swap(plan, 1, 3);
@@ -296,7 +299,8 @@ static void an_interior_with_sides_is_covered_by_four_edges(void **state)
 {
     (void)state;
     struct hrf_graph *whole = chain_of(2, 48), *graph = NULL;
-    HRF_AUTO(hrf_plan) plan = plan_of_rank("spatial=3x3,halos=overlap", 4, whole, &graph);
+    HRF_AUTO(hrf_rank_map) map = NULL;
+    HRF_AUTO(hrf_plan) plan = plan_of_rank("spatial=3x3,halos=overlap", 4, whole, &graph, &map);
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_plan_check(plan, graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
@@ -305,20 +309,21 @@ static void an_interior_with_sides_is_covered_by_four_edges(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(plan->steps[4 + i].part, parts[i]);
     const struct hrf_node *node = &graph->nodes[2];
-    struct hrf_box *own = &graph->nodes[2].attributes.own;
+    struct hrf_box *own = &map->nodes[2].own;
     assert_int_equal(own->lo[0], 1); /* of 16 rows and, as columns do not divide, 5 columns */
     assert_int_equal(own->hi[0], 15);
     assert_int_equal(own->lo[1], 1);
     assert_int_equal(own->hi[1], 4);
-    const struct hrf_box left = hrf_part_needs(graph, node, 0, HRF_PART_LEFT);
+    const struct hrf_box left = hrf_region_needed(graph, node, 0, &plan->steps[6].box);
     assert_int_equal(left.lo[0], 1); /* of 18 x 7 */
     assert_int_equal(left.hi[0], 17);
     assert_int_equal(left.lo[1], 0);
     assert_int_equal(left.hi[1], 3);
-    assert_true(hrf_part_is_as_before(graph, node, HRF_PART_RIGHT));
+    assert_true(hrf_plan_is_as_before(plan, graph, 7));
     /* 16 x 3 pixels of 8 channels in, 14 x 1 out, of two images. */
     int64_t copied;
-    assert_true(hrf_part_copies(graph, node, HRF_PART_LEFT, &copied) <= plan->copy_bytes);
+    assert_true(hrf_part_copies(graph, node, HRF_PART_LEFT, &plan->steps[6].box, &copied) <=
+                plan->copy_bytes);
     assert_int_equal(copied, 2 * (16 * 3 + 14) * 8 * 4);
     /* Planted: a column that is not there yet, and an edge that nobody computes. */
     own->hi[1]++;
@@ -346,7 +351,8 @@ static void a_residual_outlives_an_interior_with_sides(void **state)
     static const char *const layouts[] = { "spatial=2,halos=overlap", "spatial=1x2,halos=overlap" };
     for (int i = 0; i < 2; i++) {
         struct hrf_graph *graph = NULL;
-        HRF_AUTO(hrf_plan) plan = plan_of_rank(layouts[i], 0, whole, &graph);
+        HRF_AUTO(hrf_rank_map) map = NULL;
+        HRF_AUTO(hrf_plan) plan = plan_of_rank(layouts[i], 0, whole, &graph, &map);
         assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_OK);
         int n_found = 0;
         for (int32_t n = 0; n < graph->n_nodes; n++) {
@@ -355,9 +361,10 @@ static void a_residual_outlives_an_interior_with_sides(void **state)
                 node->inputs[HRF_CONV_RESIDUAL] < 0)
                 continue;
             n_found++;
-            assert_true(hrf_part_has_interior(node));
-            assert_int_equal(hrf_part_has_sides(graph, node), i == 1);
-            assert_int_equal(hrf_plan_may_overwrite(graph, node, HRF_CONV_RESIDUAL), i == 0);
+            const struct hrf_box all = hrf_box_whole(&graph->values[node->outputs[0]].shape);
+            assert_false(hrf_box_is_empty(&map->nodes[n].own));
+            assert_int_equal(hrf_part_has_sides(&all, &map->nodes[n].own), i == 1);
+            assert_int_equal(hrf_plan_may_overwrite(graph, map, n, HRF_CONV_RESIDUAL), i == 0);
         }
         assert_int_equal(n_found, 1);
         hrf_graph_destroy(graph);

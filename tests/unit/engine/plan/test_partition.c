@@ -147,8 +147,9 @@ static void an_exchange_costs_its_own_rows_only(void **state)
     struct hrf_graph *graph = two_convolutions(), *part = NULL;
     struct hrf_partition *p = cut(graph, "spatial=2");
     struct hrf_plan *plan = NULL;
-    assert_int_equal(hrf_partition_graph(p, 1, &part, NULL), HRF_OK);
-    assert_int_equal(hrf_plan_create(part, &plan, NULL), HRF_OK);
+    HRF_AUTO(hrf_rank_map) map = NULL;
+    assert_int_equal(hrf_partition_graph(p, 1, &part, &map, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(part, map, &plan, NULL), HRF_OK);
     assert_int_equal(hrf_plan_check(plan, part, NULL), HRF_OK);
     for (int32_t n = 0; n < part->n_nodes; n++) {
         const struct hrf_node *node = &part->nodes[n];
@@ -229,7 +230,7 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     struct hrf_plan *whole = NULL;
     struct hrf_bands_plan plan;
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_plan_create(graph, &whole, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(graph, NULL, &whole, NULL), HRF_OK);
     struct hrf_bands_wishes wishes = { .limit_bytes = whole->arena_bytes / 4,
                                        .rows = HRF_BANDS_RECOMPUTE };
     assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_OK);

@@ -27,7 +27,7 @@ static struct hrf_plan *plan_of(const struct hrf_graph *graph)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_plan *plan = NULL;
-    if (hrf_plan_create(graph, &plan, &err) != HRF_OK ||
+    if (hrf_plan_create(graph, NULL, &plan, &err) != HRF_OK ||
         hrf_plan_check(plan, graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return plan;
@@ -158,9 +158,8 @@ static void a_stretched_operand_is_not_written_over(void **state)
     struct hrf_graph *graph = build_finish(&b, &y, 1);
     struct hrf_plan *plan = plan_of(graph);
     assert_int_equal(plan->buffer_of[sum], plan->buffer_of[full]);
-    const struct hrf_node *add = &graph->nodes[2];
-    assert_false(hrf_plan_may_overwrite(graph, add, 0));
-    assert_true(hrf_plan_may_overwrite(graph, add, 1));
+    assert_false(hrf_plan_may_overwrite(graph, NULL, 2, 0)); /* the sum */
+    assert_true(hrf_plan_may_overwrite(graph, NULL, 2, 1));
     hrf_plan_destroy(plan);
     hrf_graph_destroy(graph);
 }
@@ -339,7 +338,7 @@ static void no_allocation_may_fail_unseen(void **state)
         struct hrf_error err = { .status = HRF_OK };
         struct hrf_plan *plan = NULL;
         hrf_alloc_fail_after(n);
-        enum hrf_status status = hrf_plan_create(graph, &plan, &err);
+        enum hrf_status status = hrf_plan_create(graph, NULL, &plan, &err);
         if (status == HRF_OK)
             status = hrf_plan_check(plan, graph, &err);
         const bool failed = hrf_alloc_count() >= n;

@@ -369,7 +369,7 @@ static void keeps_to_gb(int64_t size, int64_t batch, const char *precision, doub
     struct hrf_plan *plan = NULL;
     assert_int_equal(hrf_made_ranges_init(graph, &made, NULL), HRF_OK);
     struct hrf_graph *prepared = prepare(graph, &made, precision);
-    assert_int_equal(hrf_plan_create(prepared, &plan, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(prepared, NULL, &plan, NULL), HRF_OK);
     const double arena = (double)plan->arena_bytes * 1e-9;
     const double workspace = (double)most_workspace(&devices[1], prepared, false) * 1e-9;
     const double pixels = 2.0 * 3e-9 * (double)(batch * size * size); /* two batches land */
