@@ -43,17 +43,6 @@ static double share_computed(const struct hrf_partition *p, int32_t n)
     return (double)rows / (double)p->graph->values[value].shape.dims[2];
 }
 
-static double weight_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    double sum = 0;
-    for (int32_t k = 0; k < node->n_inputs; k++) {
-        const struct hrf_value *v = node->inputs[k] >= 0 ? &graph->values[node->inputs[k]] : NULL;
-        if (v != NULL && v->data != NULL)
-            sum += (double)hrf_value_bytes(v);
-    }
-    return sum;
-}
-
 /* Each node's time in proportion to its rows; its weights are read, and its kernel called, by every
  * band; kept rows are written and read once. */
 static void add_up(const struct search *s, const struct hrf_partition *p, int32_t cut,
@@ -66,8 +55,8 @@ static void add_up(const struct search *s, const struct hrf_partition *p, int32_
         const double more = (double)(p->n_ranks - 1);
         with += share * hrf_node_operations(s->graph, &s->graph->nodes[n]);
         plan->seconds += share * s->seconds[n] +
-                         more * (s->per_kernel +
-                                 s->per_byte * weight_bytes(s->graph, &s->graph->nodes[n]));
+                         more * (s->per_kernel + s->per_byte * (double)hrf_cost_constant_bytes(
+                                                                   s->graph, &s->graph->nodes[n]));
     }
     for (int32_t n = cut; n < s->graph->n_nodes; n++)
         plan->seconds += s->seconds[n];

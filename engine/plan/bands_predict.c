@@ -12,33 +12,13 @@ struct needs {
     int64_t activation_bytes, weight_bytes, workspace_bytes;
 };
 
-static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    int64_t n_bytes = 0;
-    for (int32_t i = 0; i < node->n_inputs; i++) {
-        const struct hrf_value *v = node->inputs[i] >= 0 ? &graph->values[node->inputs[i]] : NULL;
-        if (v != NULL && v->data != NULL)
-            n_bytes += hrf_value_bytes(v);
-    }
-    return n_bytes;
-}
-
 /* Read and written: what the band has and does not stand where it is needed, and kept rows. */
-static double copied_bytes(const struct hrf_graph *graph, const struct hrf_plan *plan,
-                           const struct hrf_partition *p, int32_t n, int32_t band)
+static double copied_bytes(const struct hrf_plan *plan)
 {
-    const int32_t e = hrf_rank_map_node(plan->map, n)->row;
-    const struct hrf_exchange *x = &p->exchanges[e];
-    const struct hrf_box own = hrf_box_intersect(&x->local[band], &x->need[band]);
-    int64_t n_bytes = 0;
-    if (!hrf_plan_is_in_place(plan, graph, n) && hrf_exchange_takes(x, band))
-        n_bytes += hrf_exchange_bytes(x, &own);
-    if (x->kept >= 0) {
-        const struct hrf_kept_moves m = hrf_kept_moves(p, e, band);
-        n_bytes += hrf_exchange_bytes(x, &m.loaded) + hrf_exchange_bytes(x, &m.added) +
-                   hrf_exchange_bytes(x, &m.stays);
-    }
-    return 2 * (double)n_bytes;
+    double n_bytes = 0;
+    for (int32_t i = 0; i < plan->n_transfers; i++)
+        n_bytes += 2 * (double)hrf_area_bytes(&plan->transfers[i].from);
+    return n_bytes;
 }
 
 /* `map`: of a band's graph; NULL: of the tail. */
@@ -49,18 +29,16 @@ static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hr
     HRF_AUTO(hrf_plan) plan = NULL;
     HRF_TRY(hrf_plan_create(graph, map, &plan, err));
     *out = (struct needs){ .activation_bytes = plan->arena_bytes };
+    if (plan->n_transfers > 0)
+        out->seconds += copied_bytes(plan) / costs->rates.bytes;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         struct hrf_cost cost;
-        if (node->op == HRF_OP_EXCHANGE && map != NULL) {
-            out->seconds += copied_bytes(graph, plan, map->partition, n, map->rank) /
-                            costs->rates.bytes;
+        if (hrf_op_communicates(node->op))
             continue;
-        }
         HRF_TRY(hrf_cost_of(costs, graph, node, &cost, err));
         out->seconds += cost.seconds;
-        out->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
-                                                    : constant_bytes(graph, node);
+        out->weight_bytes += cost.weight_bytes;
         if (cost.workspace_bytes > out->workspace_bytes)
             out->workspace_bytes = cost.workspace_bytes;
     }

@@ -304,6 +304,15 @@ static enum hrf_status refuse(const struct hrf_graph *graph, const struct hrf_no
                          rate_names[rate_of(graph, node)]);
 }
 
+int64_t hrf_cost_constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    int64_t n_bytes = 0;
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data != NULL)
+            n_bytes += hrf_value_bytes(&graph->values[node->inputs[k]]);
+    return n_bytes;
+}
+
 enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf_graph *graph,
                             const struct hrf_node *node, struct hrf_cost *out,
                             struct hrf_error *err)
@@ -314,6 +323,8 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
     if (key == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
     cost.weight_bytes = work > 0 ? hrf_cost_weight_bytes(table, key) : -1;
+    if (cost.weight_bytes < 0)
+        cost.weight_bytes = hrf_cost_constant_bytes(graph, node);
     const int32_t first = lower_bound(table, key, 0);
     int32_t n = 0;
     while (first + n < table->n_entries && strcmp(table->entries[first + n].key, key) == 0)

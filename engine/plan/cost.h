@@ -61,6 +61,9 @@ double hrf_cost_work(const struct hrf_graph *graph, const struct hrf_node *node)
 /* Bytes that the node reads and writes, weights included. */
 double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node);
 
+/* Of the node's constants, as the graph has them. */
+int64_t hrf_cost_constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node);
+
 /* Replaces an entry of the same key and work. */
 HRF_CHECKED enum hrf_status hrf_cost_add(struct hrf_cost_table *table,
                                          const struct hrf_graph *graph, const struct hrf_node *node,
@@ -79,7 +82,7 @@ struct hrf_cost {
     double seconds;
     enum hrf_cost_origin origin;
     int64_t workspace_bytes;
-    int64_t weight_bytes; /* -1: not known */
+    int64_t weight_bytes; /* as kernels pack them; where that is not known: as the graph has them */
 };
 /* HRF_E_USER when there is neither an entry nor a rate: names the node and what is missing. A node
  * whose output is empty costs nothing. */

@@ -51,6 +51,12 @@ static inline int32_t hrf_layout_ranks(const struct hrf_layout_plan *l)
 {
     return l->data * hrf_layout_group_ranks(l);
 }
+/* The place in the pipeline that runs the other way of a group's rank, and back. */
+static inline int32_t hrf_layout_mirror(const struct hrf_layout_plan *l, int32_t rank)
+{
+    const int32_t n = hrf_layout_stage_ranks(l);
+    return (l->stages - 1 - rank / n) * n + rank % n;
+}
 /* One rank works at a time: a single one, or stages through which the batch goes in one piece. */
 static inline bool hrf_layout_takes_turns(const struct hrf_layout_plan *l)
 {

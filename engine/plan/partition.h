@@ -126,7 +126,6 @@ struct hrf_rank_map {
     int32_t rank;
     struct hrf_rank_node *nodes; /* of the first n_nodes nodes of the graph */
     int32_t n_nodes;
-    size_t capacity; /* private */
 };
 void hrf_rank_map_destroy(struct hrf_rank_map *map);
 HRF_DEFINE_AUTO(hrf_rank_map)

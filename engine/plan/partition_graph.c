@@ -35,17 +35,11 @@ const struct hrf_rank_node *hrf_rank_map_node(const struct hrf_rank_map *map, in
     return map != NULL && n < map->n_nodes ? &map->nodes[n] : &no_node;
 }
 
-/* Says `about` of the node that was added last; nothing of those before it that were not named. */
-static enum hrf_status note(struct building *b, const struct hrf_rank_node *about,
-                            struct hrf_error *err)
+/* Of the node that was added last. */
+static struct hrf_rank_node *about(struct building *b)
 {
-    struct hrf_rank_map *map = b->map;
-    HRF_TRY(hrf_array_reserve((void **)&map->nodes, &map->capacity, (size_t)b->to->n_nodes,
-                              sizeof *map->nodes, err));
-    while (map->n_nodes < b->to->n_nodes)
-        map->nodes[map->n_nodes++] = no_node;
-    map->nodes[map->n_nodes - 1] = *about;
-    return HRF_OK;
+    b->map->n_nodes = b->to->n_nodes;
+    return &b->map->nodes[b->to->n_nodes - 1];
 }
 
 static enum hrf_status add_value(struct building *b, int32_t value, const char *suffix,
@@ -106,7 +100,6 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     const struct hrf_box nothing = { .lo = { 0 } };
     const bool takes = hrf_exchange_takes(x, b->rank);
     const struct hrf_attributes attributes = hrf_attributes_default();
-    struct hrf_rank_node about = no_node;
     const int32_t input = input_of(b, x);
     int32_t output;
     b->is_done[e] = true;
@@ -120,19 +113,18 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     if (suffix == NULL || name == NULL)
         return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
-    about.row = e;
-    const struct hrf_box kept = hrf_box_intersect(&x->local[b->rank], &x->need[b->rank]);
-    if (takes && !hrf_box_is_empty(&kept))
-        about.own = within(&kept, &x->need[b->rank]);
-    if (takes) {
-        about.input_at = hrf_exchange_place_of_own(x, b->rank);
-        about.output_at = hrf_exchange_place_within(x, b->rank);
-    }
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
-    if (takes)
-        b->exchanged[e] = output;
-    return note(b, &about, err);
+    about(b)->row = e;
+    if (!takes)
+        return HRF_OK;
+    b->exchanged[e] = output;
+    const struct hrf_box own = hrf_box_intersect(&x->local[b->rank], &x->need[b->rank]);
+    if (!hrf_box_is_empty(&own))
+        about(b)->own = within(&own, &x->need[b->rank]);
+    about(b)->input_at = hrf_exchange_place_of_own(x, b->rank);
+    about(b)->output_at = hrf_exchange_place_within(x, b->rank);
+    return HRF_OK;
 }
 
 /* Once the rows of a value that bands keep are made: first who reads kept rows only, then the
@@ -183,11 +175,10 @@ static enum hrf_status add_reduce(struct building *b, int32_t n, int32_t part, i
                                   struct hrf_error *err)
 {
     const struct hrf_attributes attributes = hrf_attributes_default();
-    struct hrf_rank_node about = no_node;
-    about.row = b->p->reduce_of[n];
     HRF_TRY(add_named(b, HRF_OP_ALL_REDUCE, b->from->nodes[n].name, "reduce",
                       part >= 0 ? &part : NULL, all, &attributes, err));
-    return note(b, &about, err);
+    about(b)->row = b->p->reduce_of[n];
+    return HRF_OK;
 }
 
 /* A global pool as a part of it, a reduction and, for the mean, a division. */
@@ -256,20 +247,18 @@ static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct h
 
 /* The exchange that the node was just given is begun before its interior and ended after it. Parts
  * are looked up in dense images. */
-static enum hrf_status note_interior(struct building *b, int32_t n, struct hrf_error *err)
+static void note_interior(struct building *b, int32_t n)
 {
     const struct hrf_node *added = &b->to->nodes[b->to->n_nodes - 1];
     const struct hrf_box *box = hrf_partition_box(b->p, b->from->nodes[n].outputs[0], b->rank);
-    struct hrf_rank_node about = no_node;
     struct hrf_box interior;
     if (!b->p->is_overlapped[n] || !hrf_partition_interior(b->p, n, b->rank, &interior))
-        return HRF_OK;
+        return;
     for (int32_t k = 0; k < added->n_inputs; k++)
         if (added->inputs[k] >= 0)
             b->to->values[added->inputs[k]].pitch = 0;
     b->to->values[added->outputs[0]].pitch = 0;
-    about.own = within(&interior, box);
-    return note(b, &about, err);
+    about(b)->own = within(&interior, box);
 }
 
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
@@ -287,7 +276,8 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
     HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs,
                                &b->values[value], 1, &attributes, err));
-    return note_interior(b, n, err);
+    note_interior(b, n);
+    return HRF_OK;
 }
 
 static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
@@ -361,8 +351,15 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_AUTO_FREE bool *is_done = hrf_calloc(n_exchanges + 1, sizeof *is_done);
     if (map == NULL || values == NULL || exchanged == NULL || is_done == NULL)
         return no_memory(err);
+    /* A global pool becomes three nodes at most. */
+    const size_t most = 3 * (size_t)p->graph->n_nodes + n_exchanges;
     map->partition = p;
     map->rank = rank;
+    map->nodes = hrf_alloc_array(most + 1, sizeof *map->nodes);
+    if (map->nodes == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < most; i++)
+        map->nodes[i] = no_node;
     for (size_t i = 0; i < n_values; i++)
         values[i] = -1;
     for (size_t i = 0; i < n_exchanges; i++)

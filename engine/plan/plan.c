@@ -12,6 +12,7 @@ void hrf_plan_destroy(struct hrf_plan *plan)
     hrf_free(plan->place_of);
     hrf_free(plan->buffers);
     hrf_free(plan->n_uses);
+    hrf_free(plan->transfers);
     hrf_free(plan);
 }
 
@@ -401,6 +402,8 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     find_views(graph, map, lives);
     assign_buffers(plan, graph, lives);
     HRF_TRY(place_clear_of_inputs(plan, graph, err));
+    for (int32_t i = 0; i < plan->n_steps; i++)
+        HRF_TRY(hrf_transfers_add(plan, graph, i, err));
     *out = plan;
     plan = NULL;
     return HRF_OK;

@@ -15,8 +15,8 @@
 #define HRF_ENGINE_PLAN_PLAN_H
 
 #include "engine/ir/fused_pair.h"
-#include "engine/plan/partition.h"
 #include "engine/plan/parts.h"
+#include "engine/plan/transfers.h"
 
 enum hrf_step_kind {
     HRF_STEP_KERNEL, /* run the kernel of `node`, or let an exchange or reduction come and go */
@@ -30,7 +30,8 @@ struct hrf_step {
     enum hrf_part part; /* KERNEL: of the node's output ... */
     struct hrf_box box; /* ... these rows and columns; WHOLE: not set */
     bool is_fused;      /* runs as one with the step after it, which has no run of its own ... */
-    struct hrf_fused_pair pair; /* ... and what the kernels have to know of that */
+    struct hrf_fused_pair pair;          /* ... and what the kernels have to know of that */
+    int32_t first_transfer, n_transfers; /* of an EXCHANGE or ALL_REDUCE: in hrf_plan.transfers */
 };
 
 #define HRF_NO_BUFFER (-1)
@@ -63,6 +64,10 @@ struct hrf_plan {
     int32_t n_buffers;
     int64_t arena_bytes;
     int64_t copy_bytes; /* beside the arena: for the copies of one part of a node at a time */
+    struct hrf_transfer *transfers;
+    int32_t n_transfers, n_tags;
+    size_t transfers_capacity; /* private */
+    int64_t message_bytes;     /* of the largest message, sent or received */
 };
 
 /* `map` (NULL: none) is of the graph's nodes and outlives the plan. */

@@ -171,6 +171,83 @@ static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hr
     return HRF_OK;
 }
 
+static bool is_within(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                      const struct hrf_area *a, int32_t value)
+{
+    const int64_t begin = value >= 0 ? hrf_plan_offset(plan, value) : 0;
+    const int64_t end = value >= 0 ? begin + hrf_value_bytes(&graph->values[value]) : 0;
+    const int64_t last = a->offset + (a->n_images - 1) * a->image_stride +
+                         (a->n_rows - 1) * a->row_stride + a->row_bytes;
+    if (a->memory == HRF_MEMORY_MESSAGE)
+        return a->offset == 0 && last <= plan->message_bytes;
+    return a->memory == HRF_MEMORY_KEPT || (a->offset >= begin && last <= end);
+}
+
+/* What is read of the memory of messages was just put there, and what is put there is read next. */
+static bool is_packed_well(const struct hrf_plan *plan, int32_t i, bool reads)
+{
+    const struct hrf_transfer *t = &plan->transfers[i];
+    const enum hrf_transfer_kind maker = t->kind == HRF_TRANSFER_SEND ? HRF_TRANSFER_PACK
+                                                                      : HRF_TRANSFER_RECEIVE;
+    if (reads && t->from.memory == HRF_MEMORY_MESSAGE)
+        return i > 0 && t[-1].kind == maker && t[-1].to.memory == HRF_MEMORY_MESSAGE &&
+               hrf_area_bytes(&t[-1].to) == hrf_area_bytes(&t->from);
+    return t->kind == HRF_TRANSFER_SEND || t->to.memory != HRF_MEMORY_MESSAGE ||
+           (i + 1 < plan->n_transfers && t[1].from.memory == HRF_MEMORY_MESSAGE);
+}
+
+/* What is copied, sent and received lies in the step's tensors; *filled: bytes of its output. */
+static enum hrf_status check_step_transfers(const struct hrf_plan *plan,
+                                            const struct hrf_graph *graph, int32_t step,
+                                            int64_t *filled, struct hrf_error *err)
+{
+    const struct hrf_step *s = &plan->steps[step];
+    const struct hrf_node *node = &graph->nodes[s->node];
+    const int32_t in = node->n_inputs > 0 ? node->inputs[0] : HRF_NO_VALUE;
+    for (int32_t i = s->first_transfer; i < s->first_transfer + s->n_transfers; i++) {
+        const struct hrf_transfer *t = &plan->transfers[i];
+        const bool reads = t->kind != HRF_TRANSFER_RECEIVE && t->kind != HRF_TRANSFER_EXPECT;
+        const bool writes = t->kind != HRF_TRANSFER_SEND;
+        if ((reads && !is_within(plan, graph, &t->from, in)) ||
+            (writes && !is_within(plan, graph, &t->to, node->outputs[0])) ||
+            (reads && writes && hrf_area_bytes(&t->from) != hrf_area_bytes(&t->to)) ||
+            !is_packed_well(plan, i, reads))
+            return hrf_error_set(err, HRF_E_BUG,
+                                 "plan: transfer %d of step %d (%s) is not of its tensors", i, step,
+                                 node->name);
+        if (writes && t->kind != HRF_TRANSFER_EXPECT && t->to.memory == HRF_MEMORY_ARENA)
+            *filled += hrf_area_bytes(&t->to);
+    }
+    return HRF_OK;
+}
+
+/* An exchange that is done has filled its output with just as many bytes as it has. */
+static enum hrf_status check_transfers(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                       int32_t step, struct hrf_error *err)
+{
+    const int32_t n = plan->steps[step].node;
+    const struct hrf_node *node = &graph->nodes[n];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const struct hrf_box *own = &hrf_rank_map_node(plan->map, n)->own;
+    const struct hrf_box whole = hrf_box_whole(&y->shape);
+    int64_t filled = 0;
+    if (plan->map == NULL || !hrf_op_communicates(node->op))
+        return HRF_OK;
+    for (int32_t i = step; i >= 0 && i > step - HRF_PLAN_NODE_STEPS; i--)
+        if (plan->steps[i].node == n)
+            HRF_TRY(check_step_transfers(plan, graph, i, &filled, err));
+    if (node->op != HRF_OP_EXCHANGE || plan->steps[step].kind == HRF_STEP_BEGIN ||
+        is_view(plan, graph, n))
+        return HRF_OK;
+    if (!hrf_box_is_empty(own) && hrf_plan_is_in_place(plan, graph, n))
+        filled += hrf_value_bytes(y) / ((whole.hi[0] - whole.lo[0]) * (whole.hi[1] - whole.lo[1])) *
+                  ((own->hi[0] - own->lo[0]) * (own->hi[1] - own->lo[1]));
+    if (filled != hrf_value_bytes(y))
+        return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) fills %lld bytes of %lld", step,
+                             node->name, (long long)filled, (long long)hrf_value_bytes(y));
+    return HRF_OK;
+}
+
 /* The kernels were told the truth: what they would overwrite or leave out is what they mind. */
 static enum hrf_status check_fused(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                    int32_t step, struct hrf_error *err)
@@ -205,6 +282,7 @@ enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_gra
         HRF_TRY(check_reads(plan, graph, step, presence, err));
         HRF_TRY(check_writes(plan, graph, step, presence, err));
         HRF_TRY(check_fused(plan, graph, step, err));
+        HRF_TRY(check_transfers(plan, graph, step, err));
     }
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         const int32_t value = graph->outputs[i];

@@ -15,12 +15,9 @@ struct place {
 };
 
 struct writer {
-    const struct hrf_partition *partition;
     const struct hrf_cost_table *costs;
     const struct hrf_machine *machine;
     struct place *place;
-    int32_t me;
-    int64_t largest_message;
 };
 
 /* ---- a micro-batch at a place ---- */
@@ -36,94 +33,18 @@ static enum hrf_status add_copy(struct writer *w, int32_t label, double n_bytes,
     return n_bytes > 0 ? hrf_sim_add(&w->place->program, &step, err) : HRF_OK;
 }
 
-static enum hrf_status add_message(struct writer *w, enum hrf_sim_kind kind, int32_t label,
-                                   int32_t peer, int64_t tag, int64_t n_bytes,
-                                   struct hrf_error *err)
+/* The steps of an exchange or a reduction as the plan has them; adding up takes no time. */
+static enum hrf_status add_transfers(struct writer *w, const struct hrf_plan *plan,
+                                     const struct hrf_step *s, struct hrf_error *err)
 {
-    const struct hrf_sim_step step = {
-        .kind = kind, .label = label, .peer = peer, .tag = tag, .n_bytes = n_bytes
-    };
-    w->largest_message = n_bytes > w->largest_message ? n_bytes : w->largest_message;
-    return hrf_sim_add(&w->place->program, &step, err);
-}
-
-/* The part of an image lies in memory in one piece of what holds it. */
-static bool is_in_one_piece(const struct hrf_exchange *x, const struct hrf_box *whole,
-                            const struct hrf_box *part)
-{
-    return x->n_images == 1 && (part->hi[0] - part->lo[0] == 1 ||
-                                (part->lo[1] == whole->lo[1] && part->hi[1] == whole->hi[1]));
-}
-
-static enum hrf_status add_part(struct writer *w, enum hrf_sim_kind kind, int32_t label, int32_t e,
-                                int32_t peer, struct hrf_error *err)
-{
-    const struct hrf_exchange *x = &w->partition->exchanges[e];
-    const bool sends = kind == HRF_SIM_SEND;
-    const struct hrf_box part = sends ? hrf_exchange_sent(x, w->me, peer)
-                                      : hrf_exchange_sent(x, peer, w->me);
-    const struct hrf_box *whole = sends ? &x->local[w->me] : &x->need[w->me];
-    const int64_t n_bytes = hrf_exchange_bytes(x, &part);
-    if (hrf_box_is_empty(&part))
-        return HRF_OK;
-    const double packed = is_in_one_piece(x, whole, &part) ? 0 : (double)n_bytes;
-    if (sends)
-        HRF_TRY(add_copy(w, label, packed, err));
-    HRF_TRY(add_message(w, kind, label, peer, 2 * (int64_t)e, n_bytes, err));
-    return sends ? HRF_OK : add_copy(w, label, packed, err);
-}
-
-static enum hrf_status begin_exchange(struct writer *w, const struct hrf_graph *graph,
-                                      const struct hrf_plan *plan, int32_t label,
-                                      struct hrf_error *err)
-{
-    const int32_t e = hrf_rank_map_node(plan->map, label)->row;
-    const struct hrf_exchange *x = &w->partition->exchanges[e];
-    const int32_t n = w->partition->n_ranks;
-    for (int32_t i = 1; i < n; i++)
-        HRF_TRY(add_part(w, HRF_SIM_SEND, label, e, (w->me + i) % n, err));
-    const struct hrf_box kept = hrf_box_intersect(&x->local[w->me], &x->need[w->me]);
-    if (hrf_exchange_takes(x, w->me) && !hrf_box_is_empty(&kept) &&
-        !hrf_plan_is_in_place(plan, graph, label))
-        return add_copy(w, label, (double)hrf_exchange_bytes(x, &kept), err);
-    return HRF_OK;
-}
-
-static enum hrf_status end_exchange(struct writer *w, const struct hrf_plan *plan, int32_t label,
-                                    struct hrf_error *err)
-{
-    const int32_t e = hrf_rank_map_node(plan->map, label)->row;
-    if (!hrf_exchange_takes(&w->partition->exchanges[e], w->me))
-        return HRF_OK;
-    for (int32_t q = 0; q < w->partition->n_ranks; q++)
-        HRF_TRY(add_part(w, HRF_SIM_RECEIVE, label, e, q, err));
-    return HRF_OK;
-}
-
-static enum hrf_status add_reduce(struct writer *w, int32_t label, int32_t index,
-                                  struct hrf_error *err)
-{
-    const struct hrf_reduce *r = &w->partition->reduces[index];
-    const int64_t n_bytes = r->count * (int64_t)hrf_dtype_size(r->dtype);
-    const int64_t tag = 2 * (int64_t)index + 1;
-    for (int32_t q = r->first; q < r->first + r->n && r->gives[w->me]; q++)
-        if (q != w->me)
-            HRF_TRY(add_message(w, HRF_SIM_SEND, label, q, tag, n_bytes, err));
-    for (int32_t q = r->first; q < r->first + r->n; q++)
-        if (q != w->me && r->gives[q])
-            HRF_TRY(add_message(w, HRF_SIM_RECEIVE, label, q, tag, n_bytes, err));
-    return HRF_OK;
-}
-
-static int64_t constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    int64_t n_bytes = 0;
-    for (int32_t i = 0; i < node->n_inputs; i++) {
-        const int32_t v = node->inputs[i];
-        if (v >= 0 && graph->values[v].data != NULL)
-            n_bytes += hrf_value_bytes(&graph->values[v]);
+    for (int32_t i = s->first_transfer; i < s->first_transfer + s->n_transfers; i++) {
+        const struct hrf_transfer *t = &plan->transfers[i];
+        const bool copies = t->kind == HRF_TRANSFER_PACK || t->kind == HRF_TRANSFER_UNPACK ||
+                            t->kind == HRF_TRANSFER_COPY;
+        HRF_TRY(copies ? add_copy(w, s->node, (double)hrf_area_bytes(&t->from), err)
+                       : hrf_transfers_simulate(t, s->node, &w->place->program, err));
     }
-    return n_bytes;
+    return HRF_OK;
 }
 
 static enum hrf_status cost_of_part(const struct writer *w, const struct hrf_graph *graph,
@@ -152,8 +73,7 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
                                        .label = s->node,
                                        .seconds = cost.seconds };
     if (!hrf_plan_is_as_before(plan, graph, i))
-        facts->weight_bytes += cost.weight_bytes >= 0 ? cost.weight_bytes
-                                                      : constant_bytes(graph, node);
+        facts->weight_bytes += cost.weight_bytes;
     if (cost.workspace_bytes > facts->workspace_bytes)
         facts->workspace_bytes = cost.workspace_bytes;
     w->place->computing[cost.origin] += cost.seconds;
@@ -161,20 +81,6 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
     int64_t copied;
     (void)hrf_part_copies(graph, node, s->part, &s->box, &copied);
     return add_copy(w, s->node, (double)copied, err);
-}
-
-static enum hrf_status add_step(struct writer *w, const struct hrf_graph *graph,
-                                const struct hrf_plan *plan, int32_t i, struct hrf_error *err)
-{
-    const struct hrf_step *s = &plan->steps[i];
-    const struct hrf_node *node = &graph->nodes[s->node];
-    if (node->op == HRF_OP_ALL_REDUCE)
-        return add_reduce(w, s->node, hrf_rank_map_node(plan->map, s->node)->row, err);
-    if (node->op != HRF_OP_EXCHANGE)
-        return add_kernel(w, graph, plan, i, err);
-    if (s->kind != HRF_STEP_END)
-        HRF_TRY(begin_exchange(w, graph, plan, s->node, err));
-    return s->kind != HRF_STEP_BEGIN ? end_exchange(w, plan, s->node, err) : HRF_OK;
 }
 
 /* The first and last node of the whole graph that the place has a part in. */
@@ -194,7 +100,7 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
                                    const struct hrf_machine *machine, struct place *place,
                                    struct hrf_error *err)
 {
-    struct writer w = { partition, costs, machine, place, index, 0 };
+    struct writer w = { costs, machine, place };
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_rank_map) map = NULL;
     HRF_AUTO(hrf_plan) plan = NULL;
@@ -204,8 +110,10 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
         HRF_TRY(add_copy(&w, LABEL_FEED, (double)hrf_value_bytes(&graph->values[graph->inputs[i]]),
                          err));
     for (int32_t i = 0; i < plan->n_steps; i++)
-        HRF_TRY(add_step(&w, graph, plan, i, err));
-    place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + w.largest_message;
+        HRF_TRY(hrf_op_communicates(graph->nodes[plan->steps[i].node].op)
+                    ? add_transfers(&w, plan, &plan->steps[i], err)
+                    : add_kernel(&w, graph, plan, i, err));
+    place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + plan->message_bytes;
     place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
         place->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
@@ -223,35 +131,6 @@ struct maker {
     struct hrf_shares shares;
 };
 
-static int32_t mirror(const struct hrf_partition *p, int32_t place)
-{
-    const int32_t n = hrf_layout_stage_ranks(&p->layout);
-    return (p->layout.stages - 1 - place / n) * n + place % n;
-}
-
-static int64_t output_bytes(const struct maker *m, int32_t i, int64_t n_images)
-{
-    const struct hrf_graph *graph = m->partition->graph;
-    return hrf_value_bytes(&graph->values[graph->outputs[i]]) / m->shares.per_microbatch * n_images;
-}
-
-static enum hrf_status add_outputs(const struct maker *m, int32_t rank, enum hrf_sim_kind kind,
-                                   int32_t peer, int32_t group, int32_t microbatch,
-                                   struct hrf_error *err)
-{
-    int64_t first;
-    const int64_t n = hrf_shares_images(&m->shares, group, microbatch, &first);
-    for (int32_t i = 0; i < m->partition->graph->n_outputs && n > 0; i++) {
-        const struct hrf_sim_step step = { .kind = kind,
-                                           .label = LABEL_OUTPUT,
-                                           .peer = peer,
-                                           .tag = OUTPUT_TAG,
-                                           .n_bytes = output_bytes(m, i, n) };
-        HRF_TRY(hrf_sim_add(&m->programs[rank], &step, err));
-    }
-    return HRF_OK;
-}
-
 /* A micro-batch of the place, its peers as ranks of the group. */
 static enum hrf_status add_turn(const struct maker *m, int32_t rank, int32_t place,
                                 bool is_mirrored, struct hrf_error *err)
@@ -260,40 +139,37 @@ static enum hrf_status add_turn(const struct maker *m, int32_t rank, int32_t pla
     const int32_t base = rank / m->partition->n_ranks * m->partition->n_ranks;
     for (int32_t i = 0; i < from->n_steps; i++) {
         struct hrf_sim_step step = from->steps[i];
-        step.peer = base + (is_mirrored ? mirror(m->partition, step.peer) : step.peer);
+        step.peer = base +
+                    (is_mirrored ? hrf_layout_mirror(&m->partition->layout, step.peer) : step.peer);
         step.tag = 2 * step.tag + is_mirrored;
         HRF_TRY(hrf_sim_add(&m->programs[rank], &step, err));
     }
     return HRF_OK;
 }
 
-static enum hrf_status add_turns(const struct maker *m, int32_t rank, const struct hrf_turn *turns,
-                                 struct hrf_error *err)
+static enum hrf_status add_batch(const struct maker *m, int32_t rank, struct hrf_error *err)
 {
     const struct hrf_partition *p = m->partition;
-    const int32_t group = rank / p->n_ranks, in_group = rank % p->n_ranks;
-    for (int32_t t = 0; t < p->layout.microbatches; t++) {
-        const int32_t place = turns[t].is_mirrored ? mirror(p, in_group) : in_group;
-        HRF_TRY(add_turn(m, rank, place, turns[t].is_mirrored, err));
-        if (place == p->output_rank && rank != 0)
-            HRF_TRY(add_outputs(m, rank, HRF_SIM_SEND, 0, group, turns[t].microbatch, err));
+    HRF_AUTO_FREE struct hrf_batch_step *steps = NULL;
+    int32_t n_steps;
+    HRF_TRY(hrf_batch_plan(p, &m->shares, rank, &steps, &n_steps, err));
+    for (int32_t i = 0; i < n_steps; i++) {
+        const struct hrf_batch_step *s = &steps[i];
+        const bool is_mirrored = s->turn.is_mirrored;
+        const int32_t in_group = rank % p->n_ranks;
+        const struct hrf_sim_step output = { .kind = s->kind == HRF_BATCH_SEND ? HRF_SIM_SEND
+                                                                               : HRF_SIM_RECEIVE,
+                                             .label = LABEL_OUTPUT,
+                                             .peer = s->peer,
+                                             .tag = OUTPUT_TAG,
+                                             .n_bytes = s->n_bytes };
+        if (s->kind == HRF_BATCH_RUN)
+            HRF_TRY(add_turn(m, rank,
+                             is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
+                             is_mirrored, err));
+        else if (s->kind != HRF_BATCH_KEEP)
+            HRF_TRY(hrf_sim_add(&m->programs[rank], &output, err));
     }
-    return HRF_OK;
-}
-
-/* Rank 0 takes every output that it has not made itself. */
-static enum hrf_status add_gathering(const struct maker *m, struct hrf_error *err)
-{
-    const struct hrf_partition *p = m->partition;
-    const struct hrf_layout_plan *l = &p->layout;
-    for (int32_t group = 0; group < l->data; group++)
-        for (int32_t b = 0; b < l->microbatches; b++) {
-            const bool is_mirrored = l->bidirectional && b >= l->microbatches / 2;
-            const int32_t giver = is_mirrored ? mirror(p, p->output_rank) : p->output_rank;
-            const int32_t from = group * p->n_ranks + giver;
-            if (from != 0)
-                HRF_TRY(add_outputs(m, 0, HRF_SIM_RECEIVE, from, group, b, err));
-        }
     return HRF_OK;
 }
 
@@ -309,7 +185,8 @@ static void sum_up(const struct maker *m, int32_t rank)
         m->prediction->computing[o] += place->computing[o] * turns;
     if (!p->layout.bidirectional)
         return;
-    const struct hrf_predicted_rank *other = &m->places[mirror(p, in_group)].facts;
+    const struct hrf_predicted_rank *other =
+        &m->places[hrf_layout_mirror(&p->layout, in_group)].facts;
     out->activation_bytes += other->activation_bytes;
     out->weight_bytes += other->weight_bytes;
     out->workspace_bytes += other->workspace_bytes;
@@ -317,17 +194,11 @@ static void sum_up(const struct maker *m, int32_t rank)
 
 static enum hrf_status make_ranks(const struct maker *m, struct hrf_error *err)
 {
-    const struct hrf_layout_plan *l = &m->partition->layout;
-    HRF_AUTO_FREE struct hrf_turn *turns = hrf_calloc((size_t)l->microbatches, sizeof *turns);
-    if (turns == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to predict a layout");
     for (int32_t r = 0; r < m->prediction->n_ranks; r++) {
-        const int32_t position = r % m->partition->n_ranks / hrf_layout_stage_ranks(l);
-        HRF_TRY(hrf_schedule(l, position, turns, err));
-        HRF_TRY(add_turns(m, r, turns, err));
+        HRF_TRY(add_batch(m, r, err));
         sum_up(m, r);
     }
-    return add_gathering(m, err);
+    return HRF_OK;
 }
 
 static bool has_message(const struct hrf_partition *p, int32_t e)

@@ -1,9 +1,8 @@
 /* predict.h - what a layout will take: time, memory and traffic of every rank, without running it.
  *
- * Every rank's graph is turned into a program of what the executor would do (engine/run/rank.h,
- * peers.h): feed, kernels at their costs, the sends, copies and receives of exchanges and
- * reductions, micro-batch by micro-batch in the order of the schedule, outputs to rank 0. The
- * programs are then played on the machine. Pure arithmetic.
+ * The lists that the executor runs - a rank's steps and transfers (plan.h, transfers.h), its
+ * micro-batches and outputs (schedule.h) - become programs, with kernels at their costs, which are
+ * then played on the machine. Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_PREDICT_H
 #define HRF_ENGINE_PLAN_PREDICT_H

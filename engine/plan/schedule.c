@@ -45,3 +45,74 @@ enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
     }
     return HRF_OK;
 }
+
+/* ---- a batch ---- */
+
+struct batch {
+    const struct hrf_partition *p;
+    const struct hrf_shares *shares;
+    struct hrf_batch_step *steps;
+    int32_t n_steps;
+};
+
+/* What output i has for so many images. */
+static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
+{
+    const struct hrf_graph *graph = b->p->graph;
+    const int64_t all = hrf_value_bytes(&graph->values[graph->outputs[i]]);
+    return b->shares->per_microbatch == b->shares->n_images
+               ? all
+               : all / b->shares->per_microbatch * n_images;
+}
+
+static void add_outputs(struct batch *b, enum hrf_batch_kind kind, int32_t peer, int32_t group,
+                        const struct hrf_turn *turn)
+{
+    int64_t first;
+    const int64_t n = hrf_shares_images(b->shares, group, turn->microbatch, &first);
+    for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++)
+        b->steps[b->n_steps++] = (struct hrf_batch_step){
+            kind, *turn, peer, i, output_bytes(b, i, 1) * first, output_bytes(b, i, n)
+        };
+}
+
+static void add_turns(struct batch *b, int32_t rank, const struct hrf_turn *turns)
+{
+    const struct hrf_layout_plan *l = &b->p->layout;
+    const int32_t group = rank / b->p->n_ranks, in_group = rank % b->p->n_ranks;
+    for (int32_t t = 0; t < l->microbatches; t++) {
+        const int32_t place = turns[t].is_mirrored ? hrf_layout_mirror(l, in_group) : in_group;
+        b->steps[b->n_steps++] = (struct hrf_batch_step){ HRF_BATCH_RUN, .turn = turns[t] };
+        if (place == b->p->output_rank)
+            add_outputs(b, rank == 0 ? HRF_BATCH_KEEP : HRF_BATCH_SEND, 0, group, &turns[t]);
+    }
+    for (int32_t i = 0; i < l->data * l->microbatches && rank == 0; i++) {
+        const int32_t m = i % l->microbatches;
+        const struct hrf_turn turn = { m, runs_mirrored(l, m) };
+        const int32_t giver = turn.is_mirrored ? hrf_layout_mirror(l, b->p->output_rank)
+                                               : b->p->output_rank;
+        const int32_t from = i / l->microbatches * b->p->n_ranks + giver;
+        if (from != 0)
+            add_outputs(b, HRF_BATCH_RECEIVE, from, i / l->microbatches, &turn);
+    }
+}
+
+enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_shares *shares,
+                               int32_t rank, struct hrf_batch_step **out, int32_t *n_steps,
+                               struct hrf_error *err)
+{
+    const struct hrf_layout_plan *l = &p->layout;
+    const size_t n_turns = (size_t)l->microbatches, n_outputs = (size_t)p->graph->n_outputs;
+    const size_t most = n_turns * (1 + n_outputs * (1 + (rank == 0 ? (size_t)l->data : 0)));
+    HRF_AUTO_FREE struct hrf_turn *turns = hrf_calloc(n_turns, sizeof *turns);
+    HRF_AUTO_FREE struct hrf_batch_step *steps = hrf_calloc(most, sizeof *steps);
+    struct batch b = { p, shares, steps, 0 };
+    if (turns == NULL || steps == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan a batch");
+    HRF_TRY(hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), turns, err));
+    add_turns(&b, rank, turns);
+    *out = steps;
+    *n_steps = b.n_steps;
+    steps = NULL;
+    return HRF_OK;
+}

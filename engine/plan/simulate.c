@@ -23,7 +23,7 @@ enum hrf_status hrf_sim_add(struct hrf_sim_program *program, const struct hrf_si
 
 struct message {
     int32_t from;
-    int64_t tag;
+    int64_t tag, n_bytes;
     double arrival, receive; /* s: when it is there, and how long taking it lasts */
 };
 
@@ -96,9 +96,11 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     double *port = find_port(g, rank, placement);
     const double start = fmax(*port, g->players[rank].now);
     *port = start + cost.transit - latency;
-    const struct message message = {
-        .from = rank, .tag = step->tag, .arrival = *port + latency, .receive = cost.receive
-    };
+    const struct message message = { .from = rank,
+                                     .tag = step->tag,
+                                     .n_bytes = step->n_bytes,
+                                     .arrival = *port + latency,
+                                     .receive = cost.receive };
     HRF_TRY(hrf_array_reserve((void **)&box->messages, &box->capacity, box->n + 1, sizeof message,
                               err));
     box->messages[box->n++] = message;
@@ -133,6 +135,10 @@ static enum hrf_status play_receive(struct game *g, int32_t rank, const struct h
         g->players[rank].is_blocked = true;
         return HRF_OK;
     }
+    if (step->n_bytes != HRF_SIM_ANY_SIZE && step->n_bytes != message.n_bytes)
+        return hrf_error_set(
+            err, HRF_E_BUG, "rank %d takes %lld bytes where rank %d sends %lld (tag %lld)", rank,
+            (long long)step->n_bytes, step->peer, (long long)message.n_bytes, (long long)step->tag);
     HRF_TRY(spend(g, rank, step, HRF_SIM_WAIT, message.arrival, err));
     return spend(g, rank, step, HRF_SIM_RECEIVE, g->players[rank].now + message.receive, err);
 }

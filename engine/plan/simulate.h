@@ -21,12 +21,13 @@ enum hrf_sim_kind {
 };
 const char *hrf_sim_kind_name(enum hrf_sim_kind kind);
 
+enum { HRF_SIM_ANY_SIZE = -1 };
 struct hrf_sim_step {
     enum hrf_sim_kind kind;
-    int32_t label; /* the caller's own: which node */
-    int32_t peer;  /* SEND, RECEIVE */
-    int64_t tag, n_bytes;
-    double seconds; /* COMPUTE, COPY */
+    int32_t label;        /* the caller's own: which node */
+    int32_t peer;         /* SEND, RECEIVE */
+    int64_t tag, n_bytes; /* n_bytes of a RECEIVE: HRF_SIM_ANY_SIZE, or just so many */
+    double seconds;       /* COMPUTE, COPY */
 };
 
 struct hrf_sim_program {
@@ -59,7 +60,8 @@ struct hrf_simulation {
 };
 
 /* programs[n_ranks]. HRF_E_USER: the machine has no link that a message would need. HRF_E_BUG:
- * ranks wait for messages that nobody sends (the first is named), or messages were left over. */
+ * ranks wait for messages that nobody sends (the first is named), messages were left over, or one
+ * is taken with another size than it was sent with. */
 HRF_CHECKED enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_ranks,
                                          const struct hrf_machine *machine,
                                          struct hrf_simulation **out, struct hrf_error *err);

@@ -1,6 +1,7 @@
 #include "engine/run/banded.h"
 
 #include "engine/backend/backend.h"
+#include "engine/plan/kept.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -137,7 +138,7 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
     HRF_TRY(hrf_session_allocate(owner, b->partition->kept_bytes, &b->kept, err));
     for (int32_t k = 0; k < b->n_kinds; k++) {
         hrf_session_lend(b->kinds[k].session, b->arena, b->workspace);
-        b->kinds[k].peers.kept = b->kept;
+        b->kinds[k].peers.memory[HRF_MEMORY_KEPT] = b->kept;
     }
     b->memory.activation_bytes += b->partition->kept_bytes;
     return HRF_OK;
@@ -356,7 +357,6 @@ static enum hrf_status run_band(struct hrf_banded *b, int32_t band, hrf_source *
     struct kind *kind = &b->kinds[b->kind_of[band]];
     const int32_t input = b->halves.head->inputs[0];
     const struct hrf_box *box = hrf_partition_box(b->partition, input, band);
-    kind->peers.rank = band;
     if (hrf_box_is_empty(box))
         return HRF_OK; /* more bands than rows */
     const struct hrf_shape *shape = hrf_session_input_shape(kind->session, 0);

@@ -22,8 +22,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALIGNMENT = 256 };
-
 struct staging {
     char *memory;
     size_t n_bytes;
@@ -144,13 +142,8 @@ static void patience_end(struct patience *p)
 
 /* ---- groups ---- */
 
-static size_t room_of(const struct hrf_part *part)
-{
-    return (hrf_area_bytes(&part->area) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 /* Where each part is sent from or received into: itself, or packed. */
-static bool is_direct(const struct hrf_part *part, bool packs_all)
+static bool is_direct(const struct hrf_device_part *part, bool packs_all)
 {
     return !packs_all && hrf_area_is_packed(&part->area);
 }
@@ -162,12 +155,13 @@ static enum hrf_status pack(struct hrf_device_nccl *n, const struct hrf_device_n
     size_t at = 0;
     *has_packed = false;
     for (int32_t i = 0; i < g->n_sent; i++) {
-        const struct hrf_part *part = &g->sent[i];
+        const struct hrf_device_part *part = &g->sent[i];
         if (is_direct(part, g->packs_all))
             continue;
-        const struct hrf_area packed = hrf_area_packed(&part->area, n->out.memory + at);
-        HRF_TRY(hrf_device_copy(c->ops, c->backend, &packed, &part->area, err));
-        at += room_of(part);
+        const struct hrf_area packed = hrf_area_packed(&part->area);
+        HRF_TRY(hrf_device_copy(c->ops, c->backend, n->out.memory + at, &packed, part->at,
+                                &part->area, err));
+        at += hrf_part_room(hrf_area_bytes(&packed));
         *has_packed = true;
     }
     return HRF_OK;
@@ -180,18 +174,20 @@ static enum hrf_status transfer(struct hrf_device_nccl *n, const struct hrf_devi
     void *queue = n->config.ops->queue(n->config.backend);
     size_t out = 0, in = 0;
     for (int32_t i = 0; i < g->n_sent; i++) {
-        const struct hrf_part *part = &g->sent[i];
+        const struct hrf_device_part *part = &g->sent[i];
         const bool direct = is_direct(part, g->packs_all);
-        HRF_TRY(m->send(n->nccl, part->peer, direct ? part->area.at : n->out.memory + out,
-                        hrf_area_bytes(&part->area), queue, err));
-        out += direct ? 0 : room_of(part);
+        const int64_t n_bytes = hrf_area_bytes(&part->area);
+        HRF_TRY(m->send(n->nccl, part->peer, direct ? part->at : n->out.memory + out,
+                        (size_t)n_bytes, queue, err));
+        out += direct ? 0 : hrf_part_room(n_bytes);
     }
     for (int32_t i = 0; i < g->n_received; i++) {
-        const struct hrf_part *part = &g->received[i];
+        const struct hrf_device_part *part = &g->received[i];
         const bool direct = is_direct(part, false);
-        HRF_TRY(m->receive(n->nccl, part->peer, direct ? part->area.at : n->in.memory + in,
-                           hrf_area_bytes(&part->area), queue, err));
-        in += direct ? 0 : room_of(part);
+        const int64_t n_bytes = hrf_area_bytes(&part->area);
+        HRF_TRY(m->receive(n->nccl, part->peer, direct ? part->at : n->in.memory + in,
+                           (size_t)n_bytes, queue, err));
+        in += direct ? 0 : hrf_part_room(n_bytes);
     }
     return HRF_OK;
 }
@@ -202,12 +198,13 @@ static enum hrf_status unpack(struct hrf_device_nccl *n, const struct hrf_device
     const struct hrf_device_nccl_config *c = &n->config;
     size_t at = 0;
     for (int32_t i = 0; i < g->n_received; i++) {
-        const struct hrf_part *part = &g->received[i];
+        const struct hrf_device_part *part = &g->received[i];
         if (is_direct(part, false))
             continue;
-        const struct hrf_area packed = hrf_area_packed(&part->area, n->in.memory + at);
-        HRF_TRY(hrf_device_copy(c->ops, c->backend, &part->area, &packed, err));
-        at += room_of(part);
+        const struct hrf_area packed = hrf_area_packed(&part->area);
+        HRF_TRY(hrf_device_copy(c->ops, c->backend, part->at, &part->area, n->in.memory + at,
+                                &packed, err));
+        at += hrf_part_room(hrf_area_bytes(&packed));
     }
     return HRF_OK;
 }
@@ -261,18 +258,18 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
 {
     const struct hrf_device_nccl_config *c = &n->config;
     const int32_t n_ranks = c->peers->partition->n_ranks;
-    const size_t words = (size_t)n_ranks * ALIGNMENT;
+    const size_t words = (size_t)n_ranks * HRF_PART_ALIGNMENT;
     void *memory = NULL, *queue;
     HRF_TRY(c->ops->allocate(c->backend, 2 * words, &memory, err));
     c->ops->turn(c->backend, HRF_QUEUE_PEERS);
     queue = c->ops->queue(c->backend);
     enum hrf_status status = n->module->begin(n->nccl, err);
     for (int32_t q = 0; q < n_ranks; q++) {
-        char *out = (char *)memory + (size_t)q * ALIGNMENT, *in = out + words;
+        char *out = (char *)memory + (size_t)q * HRF_PART_ALIGNMENT, *in = out + words;
         if (status == HRF_OK && c->sends_to[q])
-            status = n->module->send(n->nccl, q, out, ALIGNMENT, queue, err);
-        if (status == HRF_OK && c->hears_from[q])
-            status = n->module->receive(n->nccl, q, in, ALIGNMENT, queue, err);
+            status = n->module->send(n->nccl, q, out, HRF_PART_ALIGNMENT, queue, err);
+        if (status == HRF_OK && c->receives_from[q])
+            status = n->module->receive(n->nccl, q, in, HRF_PART_ALIGNMENT, queue, err);
     }
     const enum hrf_status ended = n->module->end(n->nccl, status == HRF_OK ? err : NULL);
     status = status == HRF_OK ? ended : status;
@@ -331,7 +328,7 @@ enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *conf
     if (*why != '\0')
         return HRF_OK;
     HRF_TRY(join(n, &all[0].id, err));
-    n->config.sends_to = n->config.hears_from = NULL; /* lent for this call */
+    n->config.sends_to = n->config.receives_from = NULL; /* lent for this call */
     *out = n;
     n = NULL;
     return HRF_OK;

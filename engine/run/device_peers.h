@@ -27,11 +27,11 @@ enum hrf_carrier {
 
 struct hrf_device_peers; /* opaque; used by its rank's thread */
 
-/* Every rank of the comm, at the same place among its messages; one network at a time. With no comm
- * (bands) nothing is sent, and what a rank has is cut to what it needs. HRF_E_UNSUPPORTED with the
- * pair and the reason when `carrier` cannot carry a message. `links` (NULL: not known) are lent for
- * the call and serve AUTO: rank 0's say on all ranks which carrier takes a message of which size.
- * All else is borrowed for life. */
+/* For peers that have their plan. Every rank of the comm, at the same place among its messages; one
+ * network at a time. With no comm (bands) nothing is sent, and what a rank has is cut to what it
+ * needs. HRF_E_UNSUPPORTED with the pair and the reason when `carrier` cannot carry a message.
+ * `links` (NULL: not known) are lent for the call and serve AUTO: rank 0's say on all ranks which
+ * carrier takes a message of which size. All else is borrowed for life. */
 HRF_CHECKED enum hrf_status
 hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
                         struct hrf_backend *backend, enum hrf_carrier carrier,
@@ -60,17 +60,10 @@ const char *hrf_device_peers_carriers(const struct hrf_device_peers *device);
  * be. Lives as the object. */
 const char *hrf_device_peers_notes(const struct hrf_device_peers *device);
 
-/* As those of peers.h, with pointers of the device. Queued; the thread waits for what goes through
- * the host. `is_beside`, the same at both: kernels that are queued between the two run meanwhile.
- */
-HRF_CHECKED enum hrf_status hrf_device_peers_begin(struct hrf_device_peers *device,
-                                                   int32_t exchange, const void *in, void *out,
-                                                   bool is_beside, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_device_peers_end(struct hrf_device_peers *device, int32_t exchange,
-                                                 void *out, bool is_beside, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_device_peers_reduce(struct hrf_device_peers *device, int32_t reduce,
-                                                    const void *in, void *out,
-                                                    struct hrf_error *err);
+/* As hrf_peers_run(), in memory of the device. Queued; the thread waits for what goes through the
+ * host. Kernels that are queued between a BEGIN and its END run meanwhile. */
+HRF_CHECKED enum hrf_status hrf_device_peers_run(struct hrf_device_peers *device, int32_t step,
+                                                 struct hrf_error *err);
 
 /* For a mark of the device's, as hrf_device_ops.wait; ends with the reason when another rank has
  * failed for whom the device waits. */

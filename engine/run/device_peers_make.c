@@ -8,36 +8,37 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of every message of rank `from` to rank `to`. */
-static int64_t message_bytes(const struct hrf_partition *p, int32_t row, int32_t from, int32_t to)
+/* What transfer i sends or receives; 0: it does neither. */
+static int64_t message_bytes(const struct hrf_plan *plan, int32_t i, bool is_out)
 {
-    if (row < p->n_exchanges) {
-        const struct hrf_box part = hrf_exchange_sent(&p->exchanges[row], from, to);
-        return from != to ? hrf_exchange_bytes(&p->exchanges[row], &part) : 0;
-    }
-    const struct hrf_reduce *r = &p->reduces[row - p->n_exchanges];
-    const bool is_sent = from != to && r->gives[from] && from >= r->first &&
-                         from < r->first + r->n && to >= r->first && to < r->first + r->n;
-    return is_sent ? r->count * (int64_t)hrf_dtype_size(r->dtype) : 0;
+    const struct hrf_transfer *t = &plan->transfers[i];
+    const bool is_it = t->kind == (is_out ? HRF_TRANSFER_SEND : HRF_TRANSFER_RECEIVE);
+    return is_it ? hrf_area_bytes(is_out ? &t->from : &t->to) : 0;
 }
 
-/* Room for the staged parts of the largest exchange. */
+/* Room for the parts of the step that has most of them on that way. */
+static size_t room_for(const struct hrf_device_peers *d, enum hrf_device_way way, bool is_out)
+{
+    const struct hrf_plan *plan = d->peers->plan;
+    size_t most = 0;
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        const struct hrf_step *step = &plan->steps[s];
+        size_t sum = 0;
+        for (int32_t i = step->first_transfer; i < step->first_transfer + step->n_transfers; i++) {
+            const int64_t n = message_bytes(plan, i, is_out);
+            if (n > 0 && hrf_device_way_of(d, plan->transfers[i].peer, n) == way)
+                sum += hrf_part_room(n);
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
 static enum hrf_status make_staging(struct hrf_device_peers *d, struct hrf_staging *s, bool is_out,
                                     struct hrf_error *err)
 {
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t me = d->peers->rank;
     void *host = NULL, *device = NULL;
-    for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
-        size_t sum = 0;
-        for (int32_t q = 0; q < p->n_ranks; q++) {
-            const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
-            if (n > 0 && hrf_device_way_of(d, q, n) == WAY_HOST)
-                sum += (size_t)(n + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT *
-                       HRF_PART_ALIGNMENT;
-        }
-        s->n_bytes = sum > s->n_bytes ? sum : s->n_bytes;
-    }
+    s->n_bytes = room_for(d, WAY_HOST, is_out);
     if (s->n_bytes == 0)
         return HRF_OK;
     HRF_TRY(d->ops->allocate(d->backend, s->n_bytes, &device, err));
@@ -64,49 +65,31 @@ static enum hrf_status make_gathered(struct hrf_device_peers *d, struct hrf_erro
 
 static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error *err)
 {
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t n_rows = p->n_exchanges + p->n_reduces;
-    HRF_AUTO_FREE int64_t *sizes = hrf_calloc((size_t)n_rows * (size_t)p->n_ranks + 1,
-                                              sizeof *sizes);
-    if (sizes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d exchanges", n_rows);
-    for (int32_t row = 0; row < n_rows; row++)
-        for (int32_t q = 0; q < p->n_ranks; q++)
-            sizes[row * p->n_ranks + q] = message_bytes(p, row, d->peers->rank, q);
     const struct hrf_shared_config config = { .peers = d->peers,
                                               .ops = d->ops,
                                               .backend = d->backend,
                                               .is_wanted = d->carrier == HRF_CARRIER_AUTO ||
                                                            d->carrier == HRF_CARRIER_IPC,
-                                              .is_required = d->carrier == HRF_CARRIER_IPC,
-                                              .part_bytes = sizes,
-                                              .n_rows = n_rows };
+                                              .is_required = d->carrier == HRF_CARRIER_IPC };
     return hrf_shared_create(&config, &d->shared, err);
 }
 
-/* By NCCL: with whom the rank talks, and the room for the parts of its largest exchange. */
-static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *hears_from,
+/* By NCCL: with whom the rank communicates, and the room for the parts of its largest exchange. */
+static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *receives_from,
                          struct hrf_device_nccl_config *config)
 {
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t me = d->peers->rank;
+    const struct hrf_plan *plan = d->peers->plan;
     d->only_nccl = true;
-    for (int32_t row = 0; row < p->n_exchanges + p->n_reduces; row++) {
-        size_t sums[2] = { 0 };
-        for (int32_t i = 0; i < 2 * p->n_ranks; i++) {
-            const int32_t q = i / 2;
-            const bool is_out = i % 2 == 0;
-            const int64_t n = is_out ? message_bytes(p, row, me, q) : message_bytes(p, row, q, me);
-            const bool is_nccl = n > 0 && hrf_device_way_of(d, q, n) == WAY_NCCL;
-            d->only_nccl &= is_nccl || n == 0;
-            *(is_out ? &sends_to[q] : &hears_from[q]) |= is_nccl;
-            if (is_nccl)
-                sums[i % 2] += (size_t)(n + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT *
-                               HRF_PART_ALIGNMENT;
-        }
-        config->out_bytes = sums[0] > config->out_bytes ? sums[0] : config->out_bytes;
-        config->in_bytes = sums[1] > config->in_bytes ? sums[1] : config->in_bytes;
+    for (int32_t i = 0; i < 2 * plan->n_transfers; i++) {
+        const bool is_out = i % 2 == 0;
+        const int64_t n = message_bytes(plan, i / 2, is_out);
+        const int32_t q = plan->transfers[i / 2].peer;
+        const bool is_nccl = n > 0 && hrf_device_way_of(d, q, n) == WAY_NCCL;
+        d->only_nccl &= is_nccl || n == 0;
+        *(is_out ? &sends_to[q] : &receives_from[q]) |= is_nccl;
     }
+    config->out_bytes = room_for(d, WAY_NCCL, true);
+    config->in_bytes = room_for(d, WAY_NCCL, false);
 }
 
 static bool wants_nccl(const struct hrf_device_peers *d)
@@ -121,18 +104,18 @@ static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *e
 {
     const size_t n = (size_t)d->peers->partition->n_ranks;
     char why[512] = "";
-    HRF_AUTO_FREE bool *talks = hrf_calloc(2 * n, sizeof *talks);
-    if (talks == NULL)
+    HRF_AUTO_FREE bool *sends_to = hrf_calloc(2 * n, sizeof *sends_to);
+    if (sends_to == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
     struct hrf_device_nccl_config config = { .peers = d->peers,
                                              .ops = d->ops,
                                              .backend = d->backend,
-                                             .sends_to = talks,
-                                             .hears_from = talks + n };
+                                             .sends_to = sends_to,
+                                             .receives_from = sends_to + n };
     d->uses_nccl = wants_nccl(d);
     if (!d->uses_nccl)
         return HRF_OK;
-    measure_nccl(d, talks, talks + n, &config);
+    measure_nccl(d, sends_to, sends_to + n, &config);
     HRF_TRY(hrf_device_nccl_create(&config, &d->nccl, why, sizeof why, err));
     d->uses_nccl = d->nccl != NULL;
     d->only_nccl &= d->uses_nccl;
@@ -183,16 +166,12 @@ static const char *name_carriers(const struct hrf_device_peers *d)
                                             [NCCL | SHARED] = { "ipc+nccl", "ipc+nccl" },
                                             [NCCL | SHARED |
                                                 HOST] = { "ipc+nccl+mpi", "ipc+nccl+loop" } };
-    const struct hrf_partition *p = d->peers->partition;
-    const int32_t me = d->peers->rank, n_rows = p->n_exchanges + p->n_reduces;
+    const struct hrf_plan *plan = d->peers->plan;
     unsigned used = 0;
-    for (int32_t i = 0; i < n_rows * p->n_ranks; i++) {
-        const int32_t row = i / p->n_ranks, q = i % p->n_ranks;
-        const int64_t sent = message_bytes(p, row, me, q), taken = message_bytes(p, row, q, me);
-        if (sent > 0)
-            used |= 1U << hrf_device_way_of(d, q, sent);
-        if (taken > 0)
-            used |= 1U << hrf_device_way_of(d, q, taken);
+    for (int32_t i = 0; i < 2 * plan->n_transfers; i++) {
+        const int64_t n = message_bytes(plan, i / 2, i % 2 == 0);
+        if (n > 0)
+            used |= 1U << hrf_device_way_of(d, plan->transfers[i / 2].peer, n);
     }
     return names[used][d->peers->comm->is_one_process];
 }

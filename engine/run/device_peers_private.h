@@ -4,27 +4,19 @@
 
 #include "engine/run/device_peers.h"
 
-/* n_images x n_rows runs of bytes somewhere; distances in bytes. */
-struct hrf_area {
+/* A message: a part of a tensor of this rank, on its device. */
+struct hrf_device_part {
+    int32_t peer; /* in the partition */
+    int32_t tag;  /* in the plan */
     char *at;
-    int64_t n_images, n_rows, row_bytes;
-    int64_t image, row;
-};
-static inline size_t hrf_area_bytes(const struct hrf_area *a)
-{
-    return (size_t)(a->n_images * a->n_rows * a->row_bytes);
-}
-/* The same runs one after the other, at `at`. */
-struct hrf_area hrf_area_packed(const struct hrf_area *of, void *at);
-bool hrf_area_is_packed(const struct hrf_area *area);
-
-/* A message: a part of a tensor of this rank. */
-struct hrf_part {
-    int32_t peer;     /* in the partition */
-    int32_t exchange; /* its row; reductions behind the exchanges */
-    int64_t tag;
     struct hrf_area area;
 };
+/* In packed memory, where every part is aligned. */
+enum { HRF_PART_ALIGNMENT = 256 };
+static inline size_t hrf_part_room(int64_t n_bytes)
+{
+    return (size_t)(n_bytes + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT * HRF_PART_ALIGNMENT;
+}
 
 /* device_shared.c: memory of this rank that others see, and theirs. */
 struct hrf_shared; /* opaque */
@@ -33,8 +25,6 @@ struct hrf_shared_config {
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
     bool is_wanted, is_required; /* else nothing is shared; else a pair that cannot is an error */
-    const int64_t *part_bytes;   /* [rows of exchanges and reductions][n_ranks] that are sent */
-    int32_t n_rows;
 };
 /* Tells the others and is told; both ends of a pair come to the same. */
 HRF_CHECKED enum hrf_status hrf_shared_create(const struct hrf_shared_config *config,
@@ -45,11 +35,13 @@ bool hrf_shared_reaches(const struct hrf_shared *shared, int32_t rank);
 bool hrf_shared_is_beside(const struct hrf_shared *shared, int32_t rank); /* on the same node */
 int64_t hrf_shared_bytes(const struct hrf_shared *shared);
 /* Queues the packing and tells the receiver. */
-HRF_CHECKED enum hrf_status hrf_shared_send(struct hrf_shared *shared, const struct hrf_part *part,
+HRF_CHECKED enum hrf_status hrf_shared_send(struct hrf_shared *shared,
+                                            const struct hrf_device_part *part,
                                             struct hrf_error *err);
 /* Waits for the sender's word and queues the unpacking. */
 HRF_CHECKED enum hrf_status hrf_shared_receive(struct hrf_shared *shared,
-                                               const struct hrf_part *part, struct hrf_error *err);
+                                               const struct hrf_device_part *part,
+                                               struct hrf_error *err);
 
 /* device_nccl.c: NCCL between ranks that each have a GPU of their own. */
 struct hrf_device_nccl; /* opaque */
@@ -57,13 +49,14 @@ struct hrf_device_nccl_config {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
-    /* [n_ranks] with whom this rank will talk by it: pairs are warmed up. Lent for the call. */
-    const bool *sends_to, *hears_from;
+    /* [n_ranks] with whom this rank will communicate by it: pairs are warmed up. Lent for the call.
+     */
+    const bool *sends_to, *receives_from;
     size_t out_bytes, in_bytes; /* of the largest group's parts, each in whole 256 bytes */
 };
 /* Of one exchange. */
 struct hrf_device_nccl_group {
-    const struct hrf_part *sent, *received;
+    const struct hrf_device_part *sent, *received;
     int32_t n_sent, n_received;
     bool packs_all; /* what is sent is not there any more when the exchange ends */
 };
@@ -95,8 +88,6 @@ HRF_CHECKED enum hrf_status hrf_device_receive_word(const struct hrf_peers *peer
                                                     struct hrf_error *err);
 int64_t hrf_device_word_tag(const struct hrf_peers *peers);
 
-enum { HRF_PART_ALIGNMENT = 256 }; /* bytes: of parts in packed memory */
-
 /* Packed parts on their way through the host: on the device and in host memory that it reaches. */
 struct hrf_staging {
     char *device, *host;
@@ -121,15 +112,16 @@ struct hrf_device_peers {
     bool host_is_read; /* copies out of in.host may be under way */
     char *gathered;    /* all ranks' parts of a reduction */
     size_t gathered_bytes;
-    /* [n_ranks] of the exchange at hand; those of NCCL apart */
-    struct hrf_part *sent, *received, *nccl_sent, *nccl_received;
+    /* [n_ranks] of the step at hand; those of NCCL apart */
+    struct hrf_device_part *sent, *received, *nccl_sent, *nccl_received;
     bool is_ready, has_failed, is_settled;
     /* What the recorded exchanges count each time, and what was counted before. */
     struct hrf_comm_count recorded[HRF_N_COMM_USES], counted[HRF_N_COMM_USES];
 };
 
 HRF_CHECKED enum hrf_status hrf_device_copy(const struct hrf_device_ops *ops,
-                                            struct hrf_backend *backend, const struct hrf_area *to,
+                                            struct hrf_backend *backend, char *to_at,
+                                            const struct hrf_area *to, const char *from_at,
                                             const struct hrf_area *from, struct hrf_error *err);
 
 enum hrf_device_way hrf_device_way_of(const struct hrf_device_peers *device, int32_t peer,

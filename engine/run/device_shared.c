@@ -3,7 +3,7 @@
  * A rank packs a part into a slot of its own memory, sets the slot's `ready` signal and sends a
  * word on where it lies; the receiver, whose queue waits for the signal, unpacks from there, sets a
  * `taken` signal of its own and sends a word on that. The slot is used again after the word, with
- * the sender's queue waiting for the signal. Every row of exchanges and receiver has one slot at
+ * the sender's queue waiting for the signal. Every tag and receiver has one slot at
  * first, all in one block of memory, and another whenever none is free.
  *
  * Words of one network and direction on a comm have a tag of their own: first each rank's block and
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256, CLOSED = -1, MOST_SLOTS = 1024 };
+enum { CLOSED = -1, MOST_SLOTS = 1024 };
 
 /* A block of this rank's memory that others may open. */
 struct block {
@@ -41,7 +41,7 @@ struct seen { /* a slot as its receiver sees it */
     struct hrf_device_handle taken_handle;
 };
 
-/* One row's messages between this rank and another, in one direction. */
+/* One tag's messages between this rank and another, in one direction. */
 struct lane {
     struct slot *slots;
     struct seen *seen;
@@ -63,7 +63,7 @@ struct hrf_shared {
     struct block *blocks;
     int32_t n_blocks;
     int64_t n_bytes;
-    struct lane *lanes;           /* [rows][ranks] */
+    struct lane *lanes;           /* [tags][ranks] */
     struct neighbour *neighbours; /* [ranks] */
 };
 
@@ -88,7 +88,7 @@ struct full_word {
 };
 
 struct taken_word {
-    int32_t row, slot; /* row CLOSED: no more will come, nothing is open */
+    int32_t tag, slot; /* tag CLOSED: no more will come, nothing is open */
     struct hrf_device_handle taken;
 };
 
@@ -105,27 +105,27 @@ static enum hrf_status receive_word(struct hrf_shared *s, int32_t from, void *wo
 }
 
 /* Of a part: it comes in the order of the part's own tag. */
-static enum hrf_status send_part_word(struct hrf_shared *s, const struct hrf_part *part,
+static enum hrf_status send_part_word(struct hrf_shared *s, const struct hrf_device_part *part,
                                       const void *word, size_t n_bytes, struct hrf_error *err)
 {
     struct hrf_comm *comm = s->config.peers->comm;
-    return comm->ops->send(comm, hrf_peers_comm_rank(s->config.peers, part->peer), part->tag, word,
-                           n_bytes, err);
+    return comm->ops->send(comm, hrf_peers_comm_rank(s->config.peers, part->peer),
+                           hrf_peers_tag(s->config.peers, part->tag), word, n_bytes, err);
 }
 
-static enum hrf_status receive_part_word(struct hrf_shared *s, const struct hrf_part *part,
+static enum hrf_status receive_part_word(struct hrf_shared *s, const struct hrf_device_part *part,
                                          void *word, size_t n_bytes, struct hrf_error *err)
 {
     struct hrf_comm *comm = s->config.peers->comm;
-    return comm->ops->receive(comm, hrf_peers_comm_rank(s->config.peers, part->peer), part->tag,
-                              word, n_bytes, err);
+    return comm->ops->receive(comm, hrf_peers_comm_rank(s->config.peers, part->peer),
+                              hrf_peers_tag(s->config.peers, part->tag), word, n_bytes, err);
 }
 
 /* ---- slots of a sender ---- */
 
-static struct lane *lane_of(struct hrf_shared *s, int32_t row, int32_t peer)
+static struct lane *lane_of(struct hrf_shared *s, int32_t tag, int32_t peer)
 {
-    return &s->lanes[row * s->n_ranks + peer];
+    return &s->lanes[tag * s->n_ranks + peer];
 }
 
 static enum hrf_status add_block(struct hrf_shared *s, size_t n_bytes, struct hrf_error *err)
@@ -158,24 +158,22 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
     return HRF_OK;
 }
 
-static size_t room_of(int64_t n_bytes)
-{
-    return (size_t)(n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* One slot for each lane, in one block: at least something, so that all ranks are alike. */
+/* One slot for each lane that this rank sends by, in one block: at least something, so that all
+ * ranks are alike. */
 static enum hrf_status add_first_slots(struct hrf_shared *s, struct hrf_error *err)
 {
-    const int32_t n = s->config.n_rows * s->n_ranks;
-    size_t at = 0, all = ALIGNMENT;
-    for (int32_t i = 0; i < n; i++)
-        all += room_of(s->config.part_bytes[i]);
+    const struct hrf_plan *plan = s->config.peers->plan;
+    size_t at = 0, all = HRF_PART_ALIGNMENT;
+    for (int32_t i = 0; i < plan->n_transfers; i++)
+        if (plan->transfers[i].kind == HRF_TRANSFER_SEND)
+            all += hrf_part_room(hrf_area_bytes(&plan->transfers[i].from));
     HRF_TRY(add_block(s, all, err));
-    for (int32_t i = 0; i < n; i++) {
-        if (s->config.part_bytes[i] == 0)
+    for (int32_t i = 0; i < plan->n_transfers; i++) {
+        const struct hrf_transfer *t = &plan->transfers[i];
+        if (t->kind != HRF_TRANSFER_SEND || hrf_area_bytes(&t->from) == 0)
             continue;
-        HRF_TRY(add_slot(s, &s->lanes[i], 0, at, err));
-        at += room_of(s->config.part_bytes[i]);
+        HRF_TRY(add_slot(s, lane_of(s, t->tag, t->peer), 0, at, err));
+        at += hrf_part_room(hrf_area_bytes(&t->from));
     }
     return HRF_OK;
 }
@@ -185,15 +183,15 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
     const struct hrf_shared_config *c = &s->config;
     struct taken_word word;
     HRF_TRY(receive_word(s, peer, &word, sizeof word, err));
-    if (word.row == CLOSED) {
+    if (word.tag == CLOSED) {
         s->neighbours[peer].has_closed = true;
         return HRF_OK;
     }
-    if (word.row < 0 || word.row >= c->n_rows || word.slot < 0 ||
-        word.slot >= lane_of(s, word.row, peer)->n_slots)
-        return hrf_error_set(err, HRF_E_BUG, "rank %d took slot %d of row %d, which there is not",
-                             peer, word.slot, word.row);
-    struct slot *slot = &lane_of(s, word.row, peer)->slots[word.slot];
+    if (word.tag < 0 || word.tag >= c->peers->plan->n_tags || word.slot < 0 ||
+        word.slot >= lane_of(s, word.tag, peer)->n_slots)
+        return hrf_error_set(err, HRF_E_BUG, "rank %d took slot %d of tag %d, which there is not",
+                             peer, word.slot, word.tag);
+    struct slot *slot = &lane_of(s, word.tag, peer)->slots[word.slot];
     if (slot->taken == NULL && !s->is_ending)
         HRF_TRY(c->ops->signal_open(c->backend, &word.taken, s->is_far, &slot->taken, err));
     slot->is_full = false;
@@ -224,7 +222,7 @@ static int32_t find_empty(const struct lane *lane)
     return -1;
 }
 
-static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, size_t n_bytes,
+static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, int64_t n_bytes,
                                  int32_t *out, struct hrf_error *err)
 {
     int32_t i = find_empty(lane);
@@ -235,7 +233,7 @@ static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, size_t
     if (i < 0 && lane->n_slots == MOST_SLOTS)
         return hrf_error_set(err, HRF_E_BUG, "%d parts of one kind that nobody takes", MOST_SLOTS);
     if (i < 0) {
-        HRF_TRY(add_block(s, room_of((int64_t)n_bytes), err));
+        HRF_TRY(add_block(s, hrf_part_room(n_bytes), err));
         HRF_TRY(add_slot(s, lane, s->n_blocks - 1, 0, err));
         i = lane->n_slots - 1;
     }
@@ -243,20 +241,21 @@ static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, size_t
     return HRF_OK;
 }
 
-enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_part *part,
+enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_part *part,
                                 struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
-    struct lane *lane = lane_of(s, part->exchange, part->peer);
+    struct lane *lane = lane_of(s, part->tag, part->peer);
+    const int64_t n_bytes = hrf_area_bytes(&part->area);
     int32_t i = 0;
-    HRF_TRY(take_slot(s, lane, hrf_area_bytes(&part->area), &i, err));
+    HRF_TRY(take_slot(s, lane, n_bytes, &i, err));
     struct slot *slot = &lane->slots[i];
     const struct block *block = &s->blocks[slot->block];
-    const struct hrf_area packed = hrf_area_packed(&part->area,
-                                                   (char *)block->memory + slot->offset);
+    const struct hrf_area packed = hrf_area_packed(&part->area);
     if (slot->taken != NULL)
         HRF_TRY(c->ops->signal_wait(c->backend, slot->taken, err));
-    HRF_TRY(hrf_device_copy(c->ops, c->backend, &packed, &part->area, err));
+    HRF_TRY(hrf_device_copy(c->ops, c->backend, (char *)block->memory + slot->offset, &packed,
+                            part->at, &part->area, err));
     HRF_TRY(c->ops->signal_set(c->backend, slot->ready, err));
     slot->is_full = true;
     const struct full_word word = { .slot = i,
@@ -266,7 +265,7 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_part *par
                                     .ready = slot->ready_handle };
     HRF_TRY(send_part_word(s, part, &word, sizeof word, err));
     struct hrf_comm *comm = c->peers->comm;
-    const int64_t beyond = (int64_t)hrf_area_bytes(&part->area) - (int64_t)sizeof word;
+    const int64_t beyond = n_bytes - (int64_t)sizeof word;
     comm->sent_bytes += beyond; /* what was carried, not what was said of it */
     comm->counts[comm->use].bytes += beyond;
     return HRF_OK;
@@ -295,11 +294,11 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
 }
 
 /* The slot of a word, opened when it is its first. */
-static enum hrf_status see(struct hrf_shared *s, const struct hrf_part *part,
+static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *part,
                            const struct full_word *word, struct seen **out, struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
-    struct lane *lane = lane_of(s, part->exchange, part->peer);
+    struct lane *lane = lane_of(s, part->tag, part->peer);
     void *block = NULL;
     if (word->slot < 0 || word->slot > lane->n_seen || word->slot >= MOST_SLOTS || word->block < 0)
         return hrf_error_set(err, HRF_E_BUG, "rank %d filled slot %d after %d of them", part->peer,
@@ -321,7 +320,7 @@ static enum hrf_status see(struct hrf_shared *s, const struct hrf_part *part,
     return HRF_OK;
 }
 
-enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_part *part,
+enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device_part *part,
                                    struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
@@ -329,11 +328,11 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_part *
     struct seen *seen = NULL;
     HRF_TRY(receive_part_word(s, part, &word, sizeof word, err));
     HRF_TRY(see(s, part, &word, &seen, err));
-    const struct hrf_area packed = hrf_area_packed(&part->area, seen->at);
+    const struct hrf_area packed = hrf_area_packed(&part->area);
     HRF_TRY(c->ops->signal_wait(c->backend, seen->ready, err));
-    HRF_TRY(hrf_device_copy(c->ops, c->backend, &part->area, &packed, err));
+    HRF_TRY(hrf_device_copy(c->ops, c->backend, part->at, &part->area, seen->at, &packed, err));
     HRF_TRY(c->ops->signal_set(c->backend, seen->taken, err));
-    const struct taken_word taken = { part->exchange, word.slot, seen->taken_handle };
+    const struct taken_word taken = { part->tag, word.slot, seen->taken_handle };
     return send_word(s, part->peer, &taken, sizeof taken, err);
 }
 
@@ -375,8 +374,9 @@ static struct verdict judge(struct hrf_shared *s, int32_t peer, const struct gre
 
 static bool is_needed(struct hrf_shared *s, int32_t peer)
 {
-    for (int32_t row = 0; row < s->config.n_rows; row++)
-        if (s->config.part_bytes[row * s->n_ranks + peer] > 0)
+    const struct hrf_plan *plan = s->config.peers->plan;
+    for (int32_t i = 0; i < plan->n_transfers; i++)
+        if (plan->transfers[i].kind == HRF_TRANSFER_SEND && plan->transfers[i].peer == peer)
             return true;
     return false;
 }
@@ -425,7 +425,8 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
 
 static enum hrf_status build(struct hrf_shared *s, struct hrf_error *err)
 {
-    s->lanes = hrf_calloc((size_t)s->config.n_rows * (size_t)s->n_ranks + 1, sizeof *s->lanes);
+    s->lanes = hrf_calloc((size_t)s->config.peers->plan->n_tags * (size_t)s->n_ranks + 1,
+                          sizeof *s->lanes);
     s->neighbours = hrf_calloc((size_t)s->n_ranks, sizeof *s->neighbours);
     if (s->lanes == NULL || s->neighbours == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %d ranks", s->n_ranks);
@@ -443,7 +444,6 @@ enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct
     s->me = config->peers->rank;
     s->is_far = !config->peers->comm->is_one_process;
     const enum hrf_status status = build(s, err);
-    s->config.part_bytes = NULL; /* lent for this call */
     if (status != HRF_OK) {
         hrf_shared_destroy(s, false);
         return status;
@@ -462,7 +462,8 @@ static void close_all(struct hrf_shared *s)
     for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
         for (int32_t i = 0; i < s->neighbours[q].n_blocks; i++)
             c->ops->close(c->backend, s->neighbours[q].blocks[i], s->is_far);
-    for (int32_t i = 0; s->lanes != NULL && s->is_far && i < c->n_rows * s->n_ranks; i++) {
+    for (int32_t i = 0; s->lanes != NULL && s->is_far && i < c->peers->plan->n_tags * s->n_ranks;
+         i++) {
         for (int32_t k = 0; k < s->lanes[i].n_seen; k++)
             c->ops->signal_destroy(c->backend, s->lanes[i].seen[k].ready);
         for (int32_t k = 0; k < s->lanes[i].n_slots; k++)
@@ -474,7 +475,7 @@ static void close_all(struct hrf_shared *s)
 static void release_own(struct hrf_shared *s)
 {
     const struct hrf_shared_config *c = &s->config;
-    for (int32_t i = 0; s->lanes != NULL && i < c->n_rows * s->n_ranks; i++) {
+    for (int32_t i = 0; s->lanes != NULL && i < c->peers->plan->n_tags * s->n_ranks; i++) {
         struct lane *lane = &s->lanes[i];
         for (int32_t k = 0; k < lane->n_slots; k++)
             c->ops->signal_destroy(c->backend, lane->slots[k].ready);
@@ -493,7 +494,7 @@ static void release_own(struct hrf_shared *s)
 /* Hears every word up to the last one of each rank that was reached. */
 static void part_from_all(struct hrf_shared *s)
 {
-    const struct taken_word last = { .row = CLOSED };
+    const struct taken_word last = { .tag = CLOSED };
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (s->neighbours[q].is_reached && send_word(s, q, &last, sizeof last, NULL) != HRF_OK)
             return;

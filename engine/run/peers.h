@@ -1,14 +1,14 @@
-/* peers.h - a rank's dealings with the other ranks of its group: exchanges and reductions.
+/* peers.h - a rank's messages with the other ranks of its group: runs the transfers of its plan.
  *
- * Runs the EXCHANGE and ALL_REDUCE nodes of a rank's graph over a comm. Where a part lies in one
- * piece in memory it is sent from and received into its tensor; else it is packed.
+ * plan/transfers.h says what is copied, sent and received, and in which order; this carries it out
+ * over a comm, in host memory.
  */
 #ifndef HRF_ENGINE_RUN_PEERS_H
 #define HRF_ENGINE_RUN_PEERS_H
 
 #include "base/alloc.h"
 #include "engine/comm/comm.h"
-#include "engine/plan/kept.h"
+#include "engine/plan/plan.h"
 
 /* Tags of exchanges and reductions lie between 0 and the first; each of the others has one use on a
  * comm. MPI promises 32767, of which its back end here keeps the last two. */
@@ -27,46 +27,45 @@ _Static_assert((int)HRF_TAGS_END <= 32766, "what MPI promises");
 
 struct hrf_peers {
     const struct hrf_partition *partition; /* borrowed */
-    struct hrf_comm *comm;                 /* borrowed */
+    struct hrf_comm *comm;                 /* borrowed; NULL: ranks are bands, without messages */
     int32_t rank;                          /* in the partition */
     int32_t base;                          /* the group's first rank in the comm */
     bool is_mirrored; /* the partition's stages lie on the group's ranks from the last to the first
                        */
-    struct hrf_rank_map *map; /* of the rank's graph; owned */
-    void *scratch;
-    size_t scratch_bytes;
-    /* The partition's kept memory where ranks are bands, on the device if there is one; borrowed.
-     */
-    void *kept;
+    struct hrf_rank_map *map;    /* of the rank's graph; owned */
+    const struct hrf_plan *plan; /* of that; borrowed */
+    /* On the device if there is one; borrowed, but for the host's memory of one message. */
+    char *memory[HRF_N_MEMORIES];
 };
-/* `rank` is then the band at hand, which may be any that is alike the one that the graph is of. */
 
 /* The rank's graph and its map are to be made next: peers->map. */
 HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
                                            const struct hrf_partition *partition,
                                            struct hrf_comm *comm, int32_t rank, int32_t base,
                                            bool is_mirrored, struct hrf_error *err);
+void hrf_peers_release(struct hrf_peers *peers);
+/* The plan, which is borrowed for life, and memory for its largest message. */
+HRF_CHECKED enum hrf_status hrf_peers_bind(struct hrf_peers *peers, const struct hrf_plan *plan,
+                                           struct hrf_error *err);
 /* One step further: those that wait for this rank need not give up yet, and what is under way gets
  * on where the comm needs that. */
 HRF_CHECKED enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *err);
-void hrf_peers_release(struct hrf_peers *peers);
-/* `in`: the box that the rank has (NULL: none); `out`: the box that it needs (not touched when it
- * takes nothing). Memory order. `in` may be exactly the part of `out` that holds it. begin() gives,
- * and puts what the rank has itself into `out`; end() takes the rest. Between the two what is to
- * come belongs to the comm. */
-HRF_CHECKED enum hrf_status hrf_peers_begin(struct hrf_peers *peers, int32_t exchange,
-                                            const void *in, void *out, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_peers_end(struct hrf_peers *peers, int32_t exchange, void *out,
+/* The transfers of a step. After those of a BEGIN step, what is to come belongs to the comm until
+ * those of its END. */
+HRF_CHECKED enum hrf_status hrf_peers_run(struct hrf_peers *peers, int32_t step,
                                           struct hrf_error *err);
-/* Both at once. */
-HRF_CHECKED enum hrf_status hrf_peers_exchange(struct hrf_peers *peers, int32_t exchange,
-                                               const void *in, void *out, struct hrf_error *err);
-/* `in`: the rank's part (NULL: none). */
-HRF_CHECKED enum hrf_status hrf_peers_reduce(struct hrf_peers *peers, int32_t reduce,
-                                             const void *in, void *out, struct hrf_error *err);
 
-/* The comm's name of a rank of the partition, and the tag of a row's messages. */
+/* The comm's name of a rank of the partition, and of a tag of its plan. Each direction of mirrored
+ * pipelines has tags of its own. Messages of one tag arrive in order, so micro-batches need not be
+ * told apart. */
 int32_t hrf_peers_comm_rank(const struct hrf_peers *peers, int32_t rank);
-int64_t hrf_peers_tag(const struct hrf_peers *peers, bool is_reduce, int32_t index);
+static inline int64_t hrf_peers_tag(const struct hrf_peers *peers, int64_t tag)
+{
+    return 2 * tag + peers->is_mirrored;
+}
+static inline char *hrf_peers_at(const struct hrf_peers *peers, const struct hrf_area *area)
+{
+    return peers->memory[area->memory] + area->offset;
+}
 
 #endif

@@ -155,6 +155,7 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
     HRF_TRY(check_outputs(work, err));
     HRF_TRY(leave_devices_plain(config, &work->layout, err));
     HRF_TRY(hrf_work_partition(work->graph, &work->layout, config->cutting, &work->partition, err));
+    HRF_TRY(hrf_transfers_prove(work->partition, err));
     *out = work;
     work = NULL;
     return HRF_OK;
@@ -206,8 +207,9 @@ struct hrf_rank {
     int32_t group;
     struct part parts[2];
     int32_t n_parts;
-    struct hrf_turn *turns;      /* [microbatches] */
-    bool is_filled;              /* the first turn has its inputs already */
+    struct hrf_batch_step *steps;
+    int32_t n_steps;
+    bool is_filled;              /* the first step has its inputs already */
     struct hrf_rank_facts facts; /* but for `memory` */
 };
 
@@ -219,7 +221,7 @@ void hrf_rank_destroy(struct hrf_rank *rank)
         hrf_session_destroy(rank->parts[i].session);
         hrf_peers_release(&rank->parts[i].peers);
     }
-    hrf_free(rank->turns);
+    hrf_free(rank->steps);
     hrf_free(rank);
 }
 
@@ -241,7 +243,7 @@ static struct hrf_session_memory memory_of(const struct hrf_rank *rank)
     struct hrf_session_memory sum = { 0 };
     for (int32_t i = 0; i < rank->n_parts; i++) {
         const struct hrf_session_memory m = hrf_session_memory(rank->parts[i].session);
-        sum.activation_bytes += m.activation_bytes + (int64_t)rank->parts[i].peers.scratch_bytes;
+        sum.activation_bytes += m.activation_bytes + rank->parts[i].peers.plan->message_bytes;
         sum.weight_bytes += m.weight_bytes;
         sum.workspace_bytes += m.workspace_bytes;
     }
@@ -266,11 +268,8 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
 {
     const struct hrf_work *work = rank->work;
     const int32_t in_group = rank->comm->rank % work->partition->n_ranks;
-    const int32_t per_stage = hrf_layout_stage_ranks(&work->layout);
     const bool is_mirrored = rank->n_parts == 1;
-    const int32_t stage = is_mirrored ? work->layout.stages - 1 - in_group / per_stage
-                                      : in_group / per_stage;
-    const int32_t place = stage * per_stage + in_group % per_stage; /* in the partition */
+    const int32_t place = is_mirrored ? hrf_layout_mirror(&work->layout, in_group) : in_group;
     struct part *part = &rank->parts[rank->n_parts++];
     HRF_AUTO(hrf_graph) graph = NULL;
     for (int32_t i = 0; i < work->graph->n_inputs; i++) {
@@ -291,12 +290,9 @@ static enum hrf_status build(struct hrf_rank *rank, const struct hrf_session_con
                              struct hrf_error *err)
 {
     const struct hrf_layout_plan *l = &rank->work->layout;
-    const int32_t in_group = rank->comm->rank % rank->work->partition->n_ranks;
     rank->group = rank->comm->rank / rank->work->partition->n_ranks;
-    rank->turns = hrf_calloc((size_t)l->microbatches, sizeof *rank->turns);
-    if (rank->turns == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank");
-    HRF_TRY(hrf_schedule(l, in_group / hrf_layout_stage_ranks(l), rank->turns, err));
+    HRF_TRY(hrf_batch_plan(rank->work->partition, &rank->work->shares, rank->comm->rank,
+                           &rank->steps, &rank->n_steps, err));
     HRF_TRY(create_part(rank, config, err));
     return l->bidirectional ? create_part(rank, config, err) : HRF_OK;
 }
@@ -340,61 +336,6 @@ static enum hrf_status fill_inputs(struct hrf_rank *rank, const struct part *par
     return HRF_OK;
 }
 
-/* What an output has for the images of a micro-batch. */
-static size_t output_bytes(const struct hrf_work *work, int32_t i, int64_t n_images)
-{
-    const struct hrf_shape *shape = &work->graph->values[work->graph->outputs[i]].shape;
-    const size_t all = (size_t)hrf_shape_count(shape) * sizeof(float);
-    return work->shares.per_microbatch == work->shares.n_images
-               ? all
-               : all / (size_t)work->shares.per_microbatch * (size_t)n_images;
-}
-
-static enum hrf_status give_outputs(struct hrf_rank *rank, const struct part *part,
-                                    int32_t microbatch, float *const *outputs,
-                                    struct hrf_error *err)
-{
-    const struct hrf_work *work = rank->work;
-    int64_t first;
-    const int64_t n = hrf_shares_images(&work->shares, rank->group, microbatch, &first);
-    rank->comm->use = HRF_COMM_OUTPUT;
-    for (int32_t i = 0; i < work->graph->n_outputs && n > 0; i++) {
-        const size_t n_bytes = output_bytes(work, i, n);
-        const float *from = hrf_session_output(part->session, i);
-        if (rank->comm->rank == 0)
-            memcpy((char *)outputs[i] + output_bytes(work, i, 1) * (size_t)first, from, n_bytes);
-        else
-            HRF_TRY(rank->comm->ops->send(rank->comm, 0, HRF_TAG_OUTPUT, from, n_bytes, err));
-    }
-    return HRF_OK;
-}
-
-/* The comm rank that gives the outputs of a micro-batch. */
-static int32_t giver_of(const struct hrf_work *work, int32_t group, int32_t microbatch)
-{
-    const struct hrf_layout_plan *l = &work->layout;
-    const bool is_mirrored = l->bidirectional && microbatch >= l->microbatches / 2;
-    return group * work->partition->n_ranks + (is_mirrored ? 0 : work->partition->output_rank);
-}
-
-static enum hrf_status gather(struct hrf_rank *rank, float *const *outputs, struct hrf_error *err)
-{
-    const struct hrf_work *work = rank->work;
-    rank->comm->use = HRF_COMM_OUTPUT;
-    for (int32_t group = 0; group < work->layout.data; group++)
-        for (int32_t m = 0; m < work->layout.microbatches; m++) {
-            int64_t first;
-            const int64_t n = hrf_shares_images(&work->shares, group, m, &first);
-            const int32_t from = giver_of(work, group, m);
-            for (int32_t i = 0; i < work->graph->n_outputs && n > 0 && from != 0; i++)
-                HRF_TRY(rank->comm->ops->receive(rank->comm, from, HRF_TAG_OUTPUT,
-                                                 (char *)outputs[i] +
-                                                     output_bytes(work, i, 1) * (size_t)first,
-                                                 output_bytes(work, i, n), err));
-        }
-    return HRF_OK;
-}
-
 bool hrf_rank_is_fed(const struct hrf_rank *rank)
 {
     bool is_fed = false;
@@ -418,29 +359,45 @@ struct hrf_box hrf_rank_fed(const struct hrf_rank *rank, int32_t input)
 enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
                               struct hrf_error *err)
 {
-    const struct hrf_turn *turn = &rank->turns[0];
+    const struct hrf_turn *turn = &rank->steps[0].turn;
     const enum hrf_status status = fill_inputs(rank, &rank->parts[turn->is_mirrored],
                                                turn->microbatch, source, context, err);
     rank->is_filled = status == HRF_OK;
     return status;
 }
 
+static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_step *s,
+                                hrf_source *source, void *context, float *const *outputs,
+                                struct hrf_error *err)
+{
+    struct hrf_comm *comm = rank->comm;
+    struct part *part = &rank->parts[s->turn.is_mirrored];
+    const size_t n = (size_t)s->n_bytes;
+    if (s->kind == HRF_BATCH_RUN) {
+        if (!rank->is_filled)
+            HRF_TRY(fill_inputs(rank, part, s->turn.microbatch, source, context, err));
+        rank->is_filled = false;
+        return hrf_session_run(part->session, err);
+    }
+    comm->use = HRF_COMM_OUTPUT;
+    if (s->kind == HRF_BATCH_SEND)
+        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT,
+                               hrf_session_output(part->session, s->output), n, err);
+    char *to = (char *)outputs[s->output] + s->offset;
+    if (s->kind == HRF_BATCH_RECEIVE)
+        return comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT, to, n, err);
+    memcpy(to, hrf_session_output(part->session, s->output), n);
+    return HRF_OK;
+}
+
 static enum hrf_status run(struct hrf_rank *rank, hrf_source *source, void *context,
                            float *const *outputs, struct hrf_error *err)
 {
-    const struct hrf_work *work = rank->work;
-    const bool is_filled = rank->is_filled;
+    enum hrf_status status = HRF_OK;
+    for (int32_t i = 0; i < rank->n_steps && status == HRF_OK; i++)
+        status = run_step(rank, &rank->steps[i], source, context, outputs, err);
     rank->is_filled = false;
-    for (int32_t t = 0; t < work->layout.microbatches; t++) {
-        const struct hrf_turn *turn = &rank->turns[t];
-        struct part *part = &rank->parts[turn->is_mirrored];
-        if (t > 0 || !is_filled)
-            HRF_TRY(fill_inputs(rank, part, turn->microbatch, source, context, err));
-        HRF_TRY(hrf_session_run(part->session, err));
-        if (part->peers.rank == work->partition->output_rank)
-            HRF_TRY(give_outputs(rank, part, turn->microbatch, outputs, err));
-    }
-    return rank->comm->rank == 0 ? gather(rank, outputs, err) : HRF_OK;
+    return status;
 }
 
 /* The comm carries other things than runs, too: `before` is what it had carried when this began. */

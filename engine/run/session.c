@@ -126,6 +126,8 @@ static void bind_calls(struct hrf_session *session)
 {
     const struct hrf_graph *graph = session->graph;
     const void **at = session->inputs;
+    if (session->peers != NULL)
+        session->peers->memory[HRF_MEMORY_ARENA] = (char *)session->arena;
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         const struct hrf_node *node = &graph->nodes[session->plan->steps[i].node];
         session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
@@ -354,6 +356,8 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
         hrf_session_keep_even_parts(session->graph, map);
     HRF_TRY(hrf_plan_create(session->graph, map, &session->plan, err));
     session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
+    if (session->peers != NULL)
+        HRF_TRY(hrf_peers_bind(session->peers, session->plan, err));
     HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, config->memory_limit_bytes, err));
     if (session->device.ops == NULL)

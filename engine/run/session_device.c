@@ -197,25 +197,6 @@ static enum hrf_status grow(struct hrf_session *session, void **memory, size_t *
     return HRF_OK;
 }
 
-enum hrf_status hrf_session_device_communicate(struct hrf_session *session, int32_t i,
-                                               struct hrf_error *err)
-{
-    struct hrf_device_peers *peers = session->device.peers;
-    const struct hrf_step *step = &session->plan->steps[i];
-    const struct hrf_node *node = &session->graph->nodes[step->node];
-    const struct hrf_kernel_call *call = &session->calls[i];
-    const int32_t index = hrf_rank_map_node(session->plan->map, step->node)->row;
-    const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
-    if (node->op == HRF_OP_ALL_REDUCE)
-        return hrf_device_peers_reduce(peers, index, in, call->output, err);
-    const bool is_beside = step->kind != HRF_STEP_KERNEL;
-    if (step->kind != HRF_STEP_END)
-        HRF_TRY(hrf_device_peers_begin(peers, index, in, call->output, is_beside, err));
-    if (step->kind == HRF_STEP_BEGIN)
-        return HRF_OK;
-    return hrf_device_peers_end(peers, index, call->output, is_beside, err);
-}
-
 enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,
                                         const float **out, struct hrf_error *err)
 {

@@ -79,9 +79,6 @@ HRF_CHECKED enum hrf_status hrf_session_device_finish(struct hrf_session *sessio
                                                       struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,
                                                     struct hrf_error *err);
-/* A step of EXCHANGE or ALL_REDUCE. */
-HRF_CHECKED enum hrf_status hrf_session_device_communicate(struct hrf_session *session,
-                                                           int32_t step, struct hrf_error *err);
 /* Value `value` (float32) copied to the host. */
 HRF_CHECKED enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,
                                                     const float **out, struct hrf_error *err);

@@ -62,22 +62,6 @@ void hrf_session_observe(struct hrf_session *session, hrf_session_observer *obse
     session->observer = context;
 }
 
-/* Kernels see host memory here. */
-static enum hrf_status communicate(struct hrf_session *session, const struct hrf_step *step,
-                                   const struct hrf_kernel_call *call, struct hrf_error *err)
-{
-    const struct hrf_node *node = &session->graph->nodes[step->node];
-    const int32_t index = hrf_rank_map_node(session->plan->map, step->node)->row;
-    const void *in = node->n_inputs > 0 ? call->inputs[0] : NULL;
-    if (node->op == HRF_OP_ALL_REDUCE)
-        return hrf_peers_reduce(session->peers, index, in, call->output, err);
-    if (step->kind != HRF_STEP_END)
-        HRF_TRY(hrf_peers_begin(session->peers, index, in, call->output, err));
-    if (step->kind == HRF_STEP_BEGIN)
-        return HRF_OK;
-    return hrf_peers_end(session->peers, index, call->output, err);
-}
-
 static enum hrf_status run_fused(struct hrf_session *session, int32_t i, struct hrf_error *err)
 {
     struct hrf_kernel *kernel = session->kernels[i];
@@ -94,10 +78,9 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct h
     const bool communicates = hrf_op_communicates(session->graph->nodes[step->node].op);
     if (session->peers != NULL)
         HRF_TRY(hrf_peers_progress(session->peers, err));
-    if (communicates && session->device.ops != NULL)
-        return hrf_session_device_communicate(session, i, err);
     if (communicates)
-        return communicate(session, step, &session->calls[i], err);
+        return session->device.peers != NULL ? hrf_device_peers_run(session->device.peers, i, err)
+                                             : hrf_peers_run(session->peers, i, err);
     return step->part == HRF_PART_WHOLE ? kernel->run(kernel, &session->calls[i], err)
                                         : hrf_session_run_part(session, i, err);
 }

@@ -11,12 +11,11 @@
 enum { SMALLEST = 256, MOST_ROUNDS = 15, LEAST_ROUNDS = 5, MOST_IN_A_ROW = 32, WARM_UP = 2 };
 static const double round_bytes = 256e6; /* of a round's exchanges together, at most */
 
-/* A partition of which nothing is computed: exchange `size * n_pairs + pair` is of that pair. Each
- * of the two has one row and needs both. */
+/* A plan of messages alone: step `size * n_pairs + pair` is of that pair, the two ranks of which
+ * swap a row each. */
 struct stage {
     struct hrf_partition partition;
-    struct hrf_exchange *exchanges;
-    struct hrf_box *boxes;
+    struct hrf_plan *plan;
     int32_t n_pairs, n_sizes;
 };
 
@@ -44,38 +43,51 @@ static void pair_of(int32_t pair, int32_t *a, int32_t *b)
     *a = pair;
 }
 
-static enum hrf_status set_stage(struct stage *s, int32_t n_ranks, int64_t largest_bytes,
-                                 struct hrf_error *err)
+/* Bytes of a row that the ranks of a step swap. */
+static int64_t row_bytes(const struct stage *s, int32_t step)
 {
-    s->n_pairs = hrf_tuned_pairs(n_ranks);
+    return (int64_t)SMALLEST << 2 * (step / s->n_pairs);
+}
+
+/* Rank `me`'s own row is the first of the two for the first of a pair, and the second for the other
+ * one. */
+static enum hrf_status add_step(struct stage *s, int32_t i, int32_t me, struct hrf_error *err)
+{
+    int32_t pair[2];
+    const int64_t n = row_bytes(s, i);
+    struct hrf_step *step = &s->plan->steps[s->plan->n_steps++];
+    *step = (struct hrf_step){ .kind = HRF_STEP_KERNEL, .first_transfer = s->plan->n_transfers };
+    pair_of(i % s->n_pairs, &pair[0], &pair[1]);
+    if (me != pair[0] && me != pair[1])
+        return HRF_OK;
+    const struct hrf_area rows[2] = { { HRF_MEMORY_ARENA, 0, 1, 1, n, n, n },
+                                      { HRF_MEMORY_ARENA, n, 1, 1, n, n, n } };
+    const int mine = me == pair[1];
+    struct hrf_transfer t = {
+        HRF_TRANSFER_SEND, pair[!mine], 2 * i, false, rows[mine], rows[mine]
+    };
+    HRF_TRY(hrf_transfers_append(s->plan, &t, err));
+    t.kind = HRF_TRANSFER_RECEIVE;
+    t.to = t.from = rows[!mine];
+    step->n_transfers = 2;
+    return hrf_transfers_append(s->plan, &t, err);
+}
+
+static enum hrf_status set_stage(struct stage *s, const struct hrf_comm *comm,
+                                 int64_t largest_bytes, struct hrf_error *err)
+{
+    s->n_pairs = hrf_tuned_pairs(comm->n_ranks);
     for (int64_t n = SMALLEST; n <= largest_bytes && s->n_sizes < HRF_LINK_MAX_POINTS; n *= 4)
         s->n_sizes++;
     const size_t n = (size_t)(s->n_pairs * s->n_sizes);
-    s->exchanges = hrf_calloc(n, sizeof *s->exchanges);
-    s->boxes = hrf_calloc(n * (size_t)n_ranks * 2, sizeof *s->boxes);
-    if (s->exchanges == NULL || s->boxes == NULL)
+    s->plan = hrf_calloc(1, sizeof *s->plan);
+    if (s->plan != NULL)
+        s->plan->steps = hrf_calloc(n, sizeof *s->plan->steps);
+    if (s->plan == NULL || s->plan->steps == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu exchanges", n);
-    for (int32_t i = 0; i < s->n_pairs * s->n_sizes; i++) {
-        int32_t pair[2];
-        struct hrf_box *own = s->boxes + (size_t)i * (size_t)n_ranks * 2, *need = own + n_ranks;
-        pair_of(i % s->n_pairs, &pair[0], &pair[1]);
-        for (int64_t row = 0; row < 2; row++) {
-            own[pair[row]] = (struct hrf_box){ { row, 0 }, { row + 1, 1 } };
-            need[pair[row]] = (struct hrf_box){ { 0, 0 }, { 2, 1 } };
-        }
-        s->exchanges[i] = (struct hrf_exchange){ .n_images = 1,
-                                                 .channels = (int64_t)SMALLEST
-                                                             << 2 * (i / s->n_pairs),
-                                                 .element_bytes = 1,
-                                                 .source = HRF_NO_EXCHANGE,
-                                                 .kept = -1,
-                                                 .have = own,
-                                                 .local = own,
-                                                 .need = need };
-    }
-    s->partition = (struct hrf_partition){ .n_ranks = n_ranks,
-                                           .exchanges = s->exchanges,
-                                           .n_exchanges = s->n_pairs * s->n_sizes };
+    for (int32_t i = 0; i < (int32_t)n; i++)
+        HRF_TRY(add_step(s, i, comm->rank, err));
+    s->partition = (struct hrf_partition){ .n_ranks = comm->n_ranks };
     s->partition.layout = hrf_layout_single();
     return HRF_OK;
 }
@@ -92,8 +104,7 @@ static void release(struct tuner *t, bool together)
     if (t->backend != NULL)
         t->ops->destroy(t->backend);
     hrf_peers_release(&t->peers);
-    hrf_free(t->stage.exchanges);
-    hrf_free(t->stage.boxes);
+    hrf_plan_destroy(t->stage.plan);
 }
 
 static enum hrf_status set_up(struct tuner *t, enum hrf_carrier carrier, int64_t largest_bytes,
@@ -102,13 +113,15 @@ static enum hrf_status set_up(struct tuner *t, enum hrf_carrier carrier, int64_t
     const struct hrf_backend_config config = { .n_threads = 1,
                                                .place = t->comm->is_one_process ? t->comm->rank
                                                                                 : -1 };
-    HRF_TRY(set_stage(&t->stage, t->comm->n_ranks, largest_bytes, err));
+    HRF_TRY(set_stage(&t->stage, t->comm, largest_bytes, err));
     HRF_TRY(hrf_peers_init(&t->peers, &t->stage.partition, t->comm, t->comm->rank, 0, false, err));
+    HRF_TRY(hrf_peers_bind(&t->peers, t->stage.plan, err));
     HRF_TRY(hrf_backend_open("cuda", &t->ops, err));
     HRF_TRY(t->ops->create(&config, &t->backend, err));
     if (t->ops->enter != NULL)
         t->ops->enter(t->backend);
     HRF_TRY(t->ops->device->allocate(t->backend, (size_t)largest_bytes * 2, &t->rows, err));
+    t->peers.memory[HRF_MEMORY_ARENA] = t->rows;
     return hrf_device_peers_create(&t->peers, t->ops->device, t->backend, carrier, NULL, &t->device,
                                    err);
 }
@@ -117,13 +130,9 @@ static enum hrf_status set_up(struct tuner *t, enum hrf_carrier carrier, int64_t
 static enum hrf_status play(struct tuner *t, int32_t exchange, int32_t n, double *seconds,
                             struct hrf_error *err)
 {
-    const struct hrf_exchange *x = &t->stage.exchanges[exchange];
-    char *own = (char *)t->rows + x->local[t->comm->rank].lo[0] * x->channels;
     const double start = hrf_clock_seconds();
-    for (int32_t i = 0; i < n; i++) {
-        HRF_TRY(hrf_device_peers_begin(t->device, exchange, own, t->rows, false, err));
-        HRF_TRY(hrf_device_peers_end(t->device, exchange, t->rows, false, err));
-    }
+    for (int32_t i = 0; i < n; i++)
+        HRF_TRY(hrf_device_peers_run(t->device, exchange, err));
     HRF_TRY(t->ops->device->mark(t->backend, 0, err));
     HRF_TRY(hrf_device_peers_wait(t->device, 0, err));
     *seconds = (hrf_clock_seconds() - start) / n;
@@ -139,7 +148,7 @@ static int compare(const void *a, const void *b)
 static enum hrf_status measure(struct tuner *t, int32_t exchange, double *median,
                                struct hrf_error *err)
 {
-    const double n_bytes = (double)t->stage.exchanges[exchange].channels;
+    const double n_bytes = (double)row_bytes(&t->stage, exchange);
     const int32_t fitting = round_bytes / n_bytes < MOST_IN_A_ROW ? (int32_t)(round_bytes / n_bytes)
                                                                   : MOST_IN_A_ROW;
     const int32_t in_a_row = fitting > 0 ? fitting : 1;
@@ -155,7 +164,7 @@ static enum hrf_status measure(struct tuner *t, int32_t exchange, double *median
 /* Each pair by itself; all come together before the next one's turn. */
 static enum hrf_status measure_all(struct tuner *t, double *medians, struct hrf_error *err)
 {
-    for (int32_t i = 0; i < t->stage.partition.n_exchanges; i++) {
+    for (int32_t i = 0; i < t->stage.plan->n_steps; i++) {
         struct hrf_vote vote = { .status = HRF_OK };
         int32_t a, b;
         pair_of(i % t->stage.n_pairs, &a, &b);
@@ -190,11 +199,10 @@ static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const dou
         snprintf(link.comm, sizeof link.comm, "%s", carrier_name(t, carrier));
         for (int32_t i = 0; i < s->n_sizes; i++) {
             const int32_t e = i * s->n_pairs + p;
-            const double seconds =
-                medians[(size_t)a * (size_t)s->partition.n_exchanges + (size_t)e];
+            const double seconds = medians[(size_t)a * (size_t)s->plan->n_steps + (size_t)e];
             if (seconds >= 0)
                 link.points[link.n_points++] = (struct hrf_link_point){
-                    .bytes = (double)s->exchanges[e].channels, .transit = seconds
+                    .bytes = (double)row_bytes(s, e), .transit = seconds
                 };
         }
         pairs[p] = (struct hrf_tuned_pair){
@@ -206,7 +214,7 @@ static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const dou
 /* What another carrier took is not this one's. */
 static void forget_others(const struct tuner *t, enum hrf_carrier carrier, double *medians)
 {
-    for (int32_t i = 0; i < t->stage.partition.n_exchanges; i++) {
+    for (int32_t i = 0; i < t->stage.plan->n_steps; i++) {
         int32_t a, b;
         pair_of(i % t->stage.n_pairs, &a, &b);
         if (t->comm->rank == a &&
@@ -219,7 +227,7 @@ static enum hrf_status tell(struct tuner *t, enum hrf_carrier carrier, const dou
                             struct hrf_tuned_pair *pairs, struct hrf_error *err)
 {
     const size_t n = (size_t)t->comm->n_ranks;
-    const size_t n_bytes = (size_t)t->stage.partition.n_exchanges * sizeof *medians;
+    const size_t n_bytes = (size_t)t->stage.plan->n_steps * sizeof *medians;
     struct place own = { .host = "" };
     HRF_AUTO_FREE struct place *places = hrf_calloc(n, sizeof *places);
     HRF_AUTO_FREE double *all = hrf_calloc(n, n_bytes);
@@ -243,8 +251,7 @@ enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_carrier carrier
      * would measure none of the others. */
     enum hrf_status status = set_up(&t, carrier == HRF_CARRIER_IPC ? HRF_CARRIER_AUTO : carrier,
                                     largest_bytes, err);
-    HRF_AUTO_FREE double *medians = hrf_calloc((size_t)t.stage.partition.n_exchanges + 1,
-                                               sizeof *medians);
+    HRF_AUTO_FREE double *medians = hrf_calloc((size_t)t.stage.plan->n_steps + 1, sizeof *medians);
     if (status == HRF_OK && medians == NULL)
         status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the figures of a carrier");
     if (status == HRF_OK)

@@ -372,6 +372,93 @@ static void a_residual_outlives_an_interior_with_sides(void **state)
     hrf_graph_destroy(whole);
 }
 
+/* ---- the messages of all ranks ---- */
+
+struct ranks {
+    struct hrf_graph *graphs[4];
+    struct hrf_rank_map *maps[4];
+    struct hrf_plan *plans[4];
+};
+
+static struct ranks plan_all(const char *layout, struct hrf_graph *whole)
+{
+    struct ranks all = { .plans = { NULL } };
+    for (int32_t r = 0; r < 4; r++)
+        all.plans[r] = plan_of_rank(layout, r, whole, &all.graphs[r], &all.maps[r]);
+    return all;
+}
+
+static void release_all(struct ranks *all)
+{
+    for (int r = 0; r < 4; r++) {
+        hrf_plan_destroy(all->plans[r]);
+        hrf_rank_map_destroy(all->maps[r]);
+        hrf_graph_destroy(all->graphs[r]);
+    }
+}
+
+/* The transfer of that kind, `n` of them further on, of rank 1. */
+static struct hrf_transfer *find(struct ranks *all, enum hrf_transfer_kind kind, int n)
+{
+    struct hrf_plan *plan = all->plans[1];
+    for (int32_t i = 0; i < plan->n_transfers; i++)
+        if (plan->transfers[i].kind == kind && n-- == 0)
+            return &plan->transfers[i];
+    fail_msg("rank 1 has too few transfers of kind %d", kind);
+    return NULL;
+}
+
+static void messages_refused(struct ranks *all, const char *said)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    const struct hrf_plan *plans[4];
+    for (int r = 0; r < 4; r++)
+        plans[r] = all->plans[r];
+    assert_int_equal(hrf_transfers_check(plans, 4, &err), said != NULL ? HRF_E_BUG : HRF_OK);
+    if (said != NULL && strstr(err.text, said) == NULL)
+        fail_msg("it says '%s'", err.text);
+}
+
+static void a_wrong_tag_size_or_order_of_a_message_is_named(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = { "spatial=4,halos=overlap", "spatial=2x2,halos=plain" };
+    struct hrf_graph *whole = chain(64);
+    for (int i = 0; i < 2; i++) {
+        struct ranks all = plan_all(layouts[i], whole);
+        messages_refused(&all, NULL);
+        struct hrf_transfer *t = find(&all, HRF_TRANSFER_SEND, 0);
+        t->tag += 2; /* of another exchange */
+        messages_refused(&all, "that nobody sends");
+        t->tag -= 2;
+        t->peer ^= 2; /* to another rank, which takes another message for it or leaves it */
+        messages_refused(&all, "rank ");
+        t->peer ^= 2;
+        t->from.n_rows++;
+        messages_refused(&all, " sends ");
+        t->from.n_rows += 99;
+        refuses(all.plans[1], all.graphs[1], "is not of its tensors");
+        t->from.n_rows -= 100;
+        /* Rank 1 waits for its second exchange before it gives what the first one needs. */
+        struct hrf_transfer *later = find(&all, HRF_TRANSFER_RECEIVE, 4), first = *t;
+        *t = *later;
+        *later = first;
+        messages_refused(&all, "that nobody sends");
+        *later = *t;
+        *t = first;
+        t = find(&all, HRF_TRANSFER_RECEIVE, 0);
+        first = *t;
+        t->kind = HRF_TRANSFER_EXPECT; /* and never receives it */
+        messages_refused(&all, "never takes a message");
+        refuses(all.plans[1], all.graphs[1], i == 0 ? "bytes of" : "is not of its tensors");
+        *t = first;
+        assert_int_equal(hrf_plan_check(all.plans[1], all.graphs[1], NULL), HRF_OK);
+        messages_refused(&all, NULL);
+        release_all(&all);
+    }
+    hrf_graph_destroy(whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +472,7 @@ int main(void)
         cmocka_unit_test(halos_serve_more_than_one_residual_block),
         cmocka_unit_test(the_interior_comes_between_an_exchanges_begin_and_end),
         cmocka_unit_test(a_halo_that_is_read_before_its_exchange_ends_is_found),
+        cmocka_unit_test(a_wrong_tag_size_or_order_of_a_message_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

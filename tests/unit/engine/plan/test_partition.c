@@ -367,6 +367,57 @@ static void faults_of_kept_rows_are_found(void **state)
     assert_int_equal(hrf_partition_check(p, &err), HRF_OK);
 }
 
+static struct hrf_plan *plan_of_band(const struct hrf_partition *p, int32_t band,
+                                     struct hrf_graph **graph, struct hrf_rank_map **map)
+{
+    struct hrf_plan *plan = NULL;
+    assert_int_equal(hrf_partition_graph(p, band, graph, map, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_create(*graph, *map, &plan, NULL), HRF_OK);
+    assert_int_equal(hrf_plan_check(plan, *graph, NULL), HRF_OK);
+    return plan;
+}
+
+static bool is_same_area(const struct hrf_area *a, const struct hrf_area *b)
+{
+    return a->memory == b->memory && a->offset == b->offset && a->n_images == b->n_images &&
+           a->n_rows == b->n_rows && a->row_bytes == b->row_bytes &&
+           a->image_stride == b->image_stride && a->row_stride == b->row_stride;
+}
+
+/* One session serves bands that are alike, so what it copies may not depend on the band. */
+static void bands_that_are_alike_copy_the_same_bytes(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    const int32_t x = build_input(&b, SHAPE(2, 16, 128, 16));
+    const int32_t u = build_plain_conv(&b, x, 16, 16, 3, 1, true);
+    int32_t y = build_plain_conv(&b, build_plain_conv(&b, u, 16, 16, 5, 1, true), 16, 16, 3, 1,
+                                 true);
+    y = build_plain_conv(&b, build_binary(&b, HRF_OP_ADD, u, y), 16, 16, 3, 2, true);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    HRF_AUTO(hrf_partition) p = keep_rows(graph, 16);
+    int32_t n_alike = 0, n_copies = 0;
+    for (int32_t band = 1; band < p->n_ranks; band++) {
+        HRF_AUTO(hrf_graph) of_one = NULL;
+        HRF_AUTO(hrf_graph) of_other = NULL;
+        HRF_AUTO(hrf_rank_map) map_of_one = NULL;
+        HRF_AUTO(hrf_rank_map) map_of_other = NULL;
+        if (!hrf_bands_are_alike(p, band - 1, band))
+            continue;
+        HRF_AUTO(hrf_plan) one = plan_of_band(p, band - 1, &of_one, &map_of_one);
+        HRF_AUTO(hrf_plan) other = plan_of_band(p, band, &of_other, &map_of_other);
+        n_alike++;
+        assert_int_equal(one->n_transfers, other->n_transfers);
+        for (int32_t i = 0; i < one->n_transfers; i++, n_copies++) {
+            const struct hrf_transfer *s = &one->transfers[i], *t = &other->transfers[i];
+            assert_int_equal(s->kind, HRF_TRANSFER_COPY);
+            assert_int_equal(t->kind, HRF_TRANSFER_COPY);
+            assert_true(is_same_area(&s->from, &t->from) && is_same_area(&s->to, &t->to));
+        }
+    }
+    assert_true(n_alike > 8 && n_copies > 2 * n_alike);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +428,7 @@ int main(void)
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(bands_that_keep_rows_are_predicted_to_the_row),
         cmocka_unit_test(faults_of_kept_rows_are_found),
+        cmocka_unit_test(bands_that_are_alike_copy_the_same_bytes),
         cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
         cmocka_unit_test(both_directions_keep_both_ranks_busy),
         cmocka_unit_test(bands_are_predicted_to_the_row),

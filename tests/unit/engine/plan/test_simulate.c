@@ -37,7 +37,9 @@ static struct hrf_sim_step sending(int32_t to, int64_t tag, int64_t n_bytes)
 
 static struct hrf_sim_step receiving(int32_t from, int64_t tag)
 {
-    return (struct hrf_sim_step){ .kind = HRF_SIM_RECEIVE, .peer = from, .tag = tag };
+    return (struct hrf_sim_step){
+        .kind = HRF_SIM_RECEIVE, .peer = from, .tag = tag, .n_bytes = HRF_SIM_ANY_SIZE
+    };
 }
 
 static void release(struct scene *scene)
