@@ -2,10 +2,11 @@
 #include "engine/run/bench.h"
 #include "base/json.h"
 #include "engine/cli/cli.h"
-#include "engine/cli/comm.h"
-#include "engine/cli/known.h"
-#include "engine/cli/layout.h"
-#include "engine/cli/plan_print.h"
+#include "engine/planning/find_layout.h"
+#include "engine/planning/known_machine.h"
+#include "engine/planning/prediction_print.h"
+#include "engine/planning/request.h"
+#include "engine/run/joined.h"
 #include "engine/run/planner.h"
 
 #include <math.h>

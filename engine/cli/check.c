@@ -4,11 +4,12 @@
  * Each row is a line as soon as it is there, so that a machine that ends the program leaves what
  * was found till then. A first start tunes every convolution, which takes its time: rows that would
  * begin after the time given are left out by name. */
-#include "engine/cli/check.h"
 #include "base/clock.h"
+#include "base/gpu_meter.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "engine/cli/cli.h"
-#include "engine/model/model.h"
+#include "engine/planning/request.h"
 #include "engine/run/banded.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/made_ranges.h"
@@ -19,7 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hrf_check_leaves_out(const struct hrf_check *check, const char *model, const char *what)
+struct check {
+    const char *device, *save;
+    bool quick, json;
+    bool small;      /* the program itself is tried: every row, on small images */
+    int64_t seconds; /* 0: as long as it takes */
+    double start;
+    struct hrf_device_identity identity;
+    bool good;
+    json_t *all; /* what was found so far */
+};
+
+/* True if a row would begin too late; it is then left out by name. */
+static bool leaves_out(const struct check *check, const char *model, const char *what)
 {
     const bool is_late = check->seconds > 0 &&
                          hrf_clock_seconds() - check->start >= (double)check->seconds;
@@ -28,7 +41,8 @@ bool hrf_check_leaves_out(const struct hrf_check *check, const char *model, cons
     return is_late;
 }
 
-void hrf_check_keep(struct hrf_check *check, const char *rows, json_t *row, bool good)
+/* Puts a row into `rows` of check->all, which is saved at once. */
+static void keep_row(struct check *check, const char *rows, json_t *row, bool good)
 {
     struct hrf_error err = { .text = "" };
     check->good &= good;
@@ -67,8 +81,8 @@ static const struct {
 };
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], LAYOUT_SIZE = 64, N_BANDS = 3 };
 
-enum hrf_status hrf_check_make_graph(const char *model, int64_t size, int64_t batch,
-                                     struct hrf_graph **out, struct hrf_error *err)
+static enum hrf_status make_graph(const char *model, int64_t size, int64_t batch,
+                                  struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_TRY(hrf_engine_load_model(model, 10, size, &graph, err));
@@ -136,7 +150,7 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     struct hrf_calibrated calibrated = { .ranges = NULL };
     struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
     int64_t n = 0;
-    HRF_TRY(hrf_check_make_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(make_graph(row->model, row->size, row->batch, &graph, err));
     enum hrf_status status = run_session(graph, &config, &seen, 1, &truth, &n, err);
     if (status == HRF_OK && strcmp(row->precision, "int8") == 0) {
         status = hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, &calibration, err);
@@ -156,13 +170,13 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     return HRF_OK;
 }
 
-static void check_agreements(struct hrf_check *check, int first, int end)
+static void check_agreements(struct check *check, int first, int end)
 {
     for (int i = first; i < end; i++) {
         struct agreement row = agreements[i];
         struct hrf_error why = { .text = "" };
         double difference = INFINITY;
-        if (hrf_check_leaves_out(check, row.model, row.precision))
+        if (leaves_out(check, row.model, row.precision))
             continue;
         if (check->small && row.size > 32) { /* Inception needs 75 */
             row.size /= 4;
@@ -174,12 +188,12 @@ static void check_agreements(struct hrf_check *check, int first, int end)
             printf("%s  %-20s %4lld px %-5s %.1e of the largest output (at most %.0e)%s%s\n",
                    good ? "ok  " : "BAD ", row.model, (long long)row.size, row.precision,
                    difference, row.limit, ran ? "" : ": ", why.text);
-        hrf_check_keep(check, "agreement",
-                       json_pack("{sssIsIsssosfsbss}", "model", row.model, "size",
-                                 (json_int_t)row.size, "batch", (json_int_t)row.batch, "precision",
-                                 row.precision, "difference", hrf_json_number(difference), "limit",
-                                 row.limit, "good", (int)good, "error", why.text),
-                       good);
+        keep_row(check, "agreement",
+                 json_pack("{sssIsIsssosfsbss}", "model", row.model, "size", (json_int_t)row.size,
+                           "batch", (json_int_t)row.batch, "precision", row.precision, "difference",
+                           hrf_json_number(difference), "limit", row.limit, "good", (int)good,
+                           "error", why.text),
+                 good);
     }
 }
 
@@ -213,12 +227,12 @@ static enum hrf_status run_bands(const struct hrf_graph *graph,
     return HRF_OK;
 }
 
-static enum hrf_status compare_layout(const struct hrf_check *check, const char *model,
+static enum hrf_status compare_layout(const struct check *check, const char *model,
                                       const char *layout, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_made_ranges made;
-    HRF_TRY(hrf_check_make_graph(model, LAYOUT_SIZE, 1, &graph, err));
+    HRF_TRY(make_graph(model, LAYOUT_SIZE, 1, &graph, err));
     struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
     const int64_t n_in = hrf_shape_count(&source.shape);
     const size_t n_bytes = (size_t)hrf_shape_count(&graph->values[graph->outputs[0]].shape) *
@@ -246,27 +260,198 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
     return status;
 }
 
-static void check_layouts(struct hrf_check *check)
+static void check_layouts(struct check *check)
 {
     for (int i = 0; i < (int)N_LAYOUTS; i++) {
         const char *layout = layouts[i].layout, *words = layout != NULL ? layout : "bands=3";
         struct hrf_error why = { .text = "" };
-        if (hrf_check_leaves_out(check, layouts[i].model, words))
+        if (leaves_out(check, layouts[i].model, words))
             continue;
         const bool same = compare_layout(check, layouts[i].model, layout, &why) == HRF_OK;
         if (!check->json)
             printf("%s  %-20s %4d px int8  %s: %s\n", same ? "ok  " : "BAD ", layouts[i].model,
                    (int)LAYOUT_SIZE, words, same ? "the same bytes" : why.text);
-        hrf_check_keep(check, "layouts",
-                       json_pack("{sssssssbss}", "model", layouts[i].model, "precision", "int8",
-                                 "layout", words, "good", (int)same, "error", why.text),
-                       same);
+        keep_row(check, "layouts",
+                 json_pack("{sssssssbss}", "model", layouts[i].model, "precision", "int8", "layout",
+                           words, "good", (int)same, "error", why.text),
+                 same);
+    }
+}
+
+/* ---- images per second, memory and energy of the networks that are asked about most ---- */
+
+/* What is asked most comes first. */
+static const struct speed {
+    const char *model, *precision;
+    int64_t size, batch;
+    int runs;
+} speeds[] = {
+    { "resnet-v2-101-hires", "int8", 256, 64, 40 }, { "resnet101", "int8", 256, 64, 40 },
+    { "resnet-v2-101-hires", "bf16", 256, 64, 40 }, { "resnet101", "bf16", 256, 64, 40 },
+    { "resnet-v2-101-hires", "tf32", 256, 64, 40 }, { "resnet101", "tf32", 256, 64, 40 },
+    { "resnet-v2-101-hires", "fp32", 256, 64, 10 }, { "resnet-v2-101-hires", "fp32", 8192, 1, 1 },
+    { "resnet-v2-101-hires", "fp16", 256, 64, 40 }, { "resnet101", "fp32", 256, 64, 10 },
+};
+enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
+
+/* As a run feeds it: pixels, one batch crossing over while the one before is computed. */
+struct measured {
+    double build, again; /* s: the first start, and one that finds its plans tuned */
+    double median;       /* s from one batch's end to the next one's */
+    struct hrf_device_times per_batch;
+    struct hrf_session_memory memory;
+    double operations;
+    /* By NVIDIA's driver: what the process held there, its context included (0: unknown), and J a
+     * batch (NaN: unknown). */
+    int64_t process_bytes;
+    double joules;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
+                                    struct hrf_gpu_meter *meter, struct measured *out,
+                                    struct hrf_error *err)
+{
+    const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
+    const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_device_times before = { 0, 0 };
+    double since = 0;
+    if (seconds == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d times", row->runs);
+    for (int i = 0; i <= n; i++) {
+        if (i < 2) { /* each of the two places once: what stands in it is sent again */
+            uint8_t *pixels = hrf_session_pixels(session);
+            for (size_t k = 0; k < n_pixels; k++)
+                pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
+        }
+        if (i < n)
+            HRF_TRY(hrf_session_start(session, err));
+        if (i == 0)
+            continue;
+        HRF_TRY(hrf_session_finish(session, err));
+        const double now = hrf_clock_seconds();
+        if (i == n_warm) {
+            before = hrf_session_device_use(session).times;
+            if (meter != NULL)
+                (void)hrf_gpu_meter_joules(meter);
+        }
+        if (i > n_warm)
+            seconds[i - n_warm - 1] = now - since;
+        since = now;
+    }
+    const struct hrf_device_times after = hrf_session_device_use(session).times;
+    if (meter != NULL) {
+        out->joules = hrf_gpu_meter_joules(meter) / row->runs;
+        out->process_bytes = hrf_gpu_meter_process_bytes(meter);
+    }
+    qsort(seconds, (size_t)row->runs, sizeof *seconds, by_size);
+    out->median = seconds[row->runs / 2];
+    out->per_batch.copy = (after.copy - before.copy) / row->runs;
+    out->per_batch.kernels = (after.kernels - before.kernels) / row->runs;
+    return HRF_OK;
+}
+
+static enum hrf_status measure(const struct check *check, const struct speed *row,
+                               struct measured *out, struct hrf_error *err)
+{
+    static const struct hrf_pixel_form form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO(hrf_gpu_meter) meter = NULL;
+    struct hrf_made_ranges made;
+    if (hrf_gpu_meter_create(check->identity.address, NULL, &meter, NULL) != HRF_OK)
+        meter = NULL; /* two figures less */
+    HRF_TRY(make_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
+    const struct hrf_session_config config = { .device = check->device,
+                                               .precision = row->precision,
+                                               .ranges = made.ranges,
+                                               .n_ranges = made.n_ranges,
+                                               .pixels = &form };
+    double start = hrf_clock_seconds();
+    enum hrf_status status = hrf_session_create(graph, &config, &session, err);
+    out->build = hrf_clock_seconds() - start;
+    if (status == HRF_OK) {
+        out->memory = hrf_session_memory(session);
+        out->operations = hrf_session_operations(session);
+        status = hrf_session_depth(session) == 2
+                     ? time_batches(session, row, meter, out, err)
+                     : hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
+                                     check->device);
+    }
+    hrf_session_destroy(session);
+    session = NULL;
+    start = hrf_clock_seconds();
+    if (status == HRF_OK)
+        status = hrf_session_create(graph, &config, &session, err);
+    out->again = hrf_clock_seconds() - start;
+    hrf_made_ranges_release(&made);
+    return status;
+}
+
+static json_t *row_json(const struct speed *row, const struct measured *m, double speed,
+                        const char *error)
+{
+    const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
+    return json_pack(
+        "{ss sI sI ss so so so so sI sI sI so so so ss}", "model", row->model, "size",
+        (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision", row->precision,
+        "images_per_second", hrf_json_number(speed), "tops", hrf_json_number(tops), "copy_seconds",
+        hrf_json_number(m->per_batch.copy), "kernel_seconds", hrf_json_number(m->per_batch.kernels),
+        "peak_memory_bytes", (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
+        (json_int_t)m->memory.weight_bytes, "process_bytes", (json_int_t)m->process_bytes,
+        "joules_per_image", hrf_json_number(m->joules / (double)row->batch), "build_seconds",
+        hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "error",
+        error);
+}
+
+static void print_row(const struct speed *row, const struct measured *m, double speed)
+{
+    const double weights = (double)m->memory.weight_bytes / 0x1p30;
+    const double all = (double)hrf_session_memory_total(&m->memory) / 0x1p30;
+    printf("      %-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; a batch copies "
+           "%.2f ms, computes %.2f ms; %.2f GiB beside %.2f of weights",
+           row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
+           m->operations / m->median * 1e-12, m->per_batch.copy * 1e3, m->per_batch.kernels * 1e3,
+           all - weights, weights);
+    if (m->process_bytes > 0)
+        printf(", %.2f with its context", (double)m->process_bytes / 0x1p30);
+    if (!isnan(m->joules))
+        printf("; %.3f J an image", m->joules / (double)row->batch);
+    printf("; ready in %.1f s, again in %.1f s\n", m->build, m->again);
+}
+
+static void check_speeds(struct check *check)
+{
+    for (int i = 0; i < (int)N_SPEEDS; i++) {
+        struct speed row = speeds[i];
+        struct hrf_error why = { .text = "" };
+        struct measured m = { .median = NAN, .joules = NAN };
+        if (leaves_out(check, row.model, row.precision))
+            continue;
+        if (check->small)
+            row.size = 32, row.batch = 1, row.runs = 1;
+        const bool ran = measure(check, &row, &m, &why) == HRF_OK;
+        const double speed = ran ? (double)row.batch / m.median : NAN;
+        if (!check->json && ran)
+            print_row(&row, &m, speed);
+        else if (!check->json)
+            printf("BAD   %-20s %4lld px %-5s batch %lld: %s\n", row.model, (long long)row.size,
+                   row.precision, (long long)row.batch, why.text);
+        keep_row(check, "speed", row_json(&row, &m, speed, why.text), ran);
     }
 }
 
 /* ---- all of it ---- */
 
-static enum hrf_status begin(struct hrf_check *check, struct hrf_error *err)
+static enum hrf_status begin(struct check *check, struct hrf_error *err)
 {
     const struct hrf_backend_ops *ops = NULL;
     char words[512] = "";
@@ -282,7 +467,7 @@ static enum hrf_status begin(struct hrf_check *check, struct hrf_error *err)
                               : hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
 }
 
-static enum hrf_status end(struct hrf_check *check, struct hrf_error *err)
+static enum hrf_status end(struct check *check, struct hrf_error *err)
 {
     json_object_set_new(check->all, "complete", json_true()); /* rows left out are said by name */
     HRF_AUTO_FREE char *text = hrf_json_text(check->all);
@@ -293,13 +478,13 @@ static enum hrf_status end(struct hrf_check *check, struct hrf_error *err)
     return check->save != NULL ? hrf_json_write_file(check->save, check->all, err) : HRF_OK;
 }
 
-static enum hrf_status check_all(struct hrf_check *check, struct hrf_error *err)
+static enum hrf_status check_all(struct check *check, struct hrf_error *err)
 {
     HRF_TRY(begin(check, err));
     check_agreements(check, 0, N_QUICK);
     check_layouts(check);
     if (!check->quick) {
-        hrf_check_speeds(check);
+        check_speeds(check);
         check_agreements(check, N_QUICK, N_AGREEMENTS);
     }
     return end(check, err);
@@ -307,7 +492,7 @@ static enum hrf_status check_all(struct hrf_check *check, struct hrf_error *err)
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct hrf_check check = { .device = "cuda", .start = hrf_clock_seconds(), .good = true };
+    struct check check = { .device = "cuda", .start = hrf_clock_seconds(), .good = true };
     const struct hrf_option options[] = {
         { "device", "D", "which to check (default cuda)", HRF_OPTION_TEXT, &check.device },
         { "quick", NULL, "small networks, no speed", HRF_OPTION_FLAG, &check.quick },

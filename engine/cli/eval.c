@@ -1,12 +1,13 @@
 /* eval.c - `hires-engine eval`: one network over one array, the tool for checking us. */
 #include "base/path.h"
 #include "engine/cli/cli.h"
-#include "engine/cli/comm.h"
-#include "engine/cli/known.h"
-#include "engine/cli/layout.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
+#include "engine/planning/find_layout.h"
+#include "engine/planning/known_machine.h"
+#include "engine/planning/request.h"
 #include "engine/run/calibrator.h"
+#include "engine/run/joined.h"
 #include "engine/run/network.h"
 #include "engine/run/noise.h"
 

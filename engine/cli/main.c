@@ -1,7 +1,18 @@
 /* main.c - hires-engine: runs networks. It knows nothing of cohorts, stores or schedulers. */
 #include "engine/cli/cli.h"
 
+#include <stdio.h>
 #include <string.h>
+
+const char *hrf_engine_program = "hires-engine";
+
+int hrf_engine_fail(const char *command, const struct hrf_error *err)
+{
+    fprintf(stderr, "%s %s: %s\n", HRF_ENGINE_PROGRAM, command, err->text);
+    if (err->status == HRF_E_USER || err->status == HRF_E_UNSUPPORTED)
+        return 2;
+    return 1;
+}
 
 static const struct hrf_command *const commands[] = { &hrf_engine_eval,
                                                       &hrf_engine_infer,

@@ -5,6 +5,7 @@
 #include "engine/cli/cli.h"
 #include "engine/onnx/onnx.h"
 #include "engine/passes/passes.h"
+#include "engine/planning/request.h"
 #include "engine/run/rank.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* plan.c - `hires-engine plan`: what layouts would take on a machine, without running anything. */
 #include "engine/cli/cli.h"
-#include "engine/cli/plan_print.h"
 #include "engine/plan/timeline.h"
+#include "engine/planning/prediction_print.h"
+#include "engine/planning/request.h"
 #include "engine/run/planner.h"
 
 #include "base/path.h"

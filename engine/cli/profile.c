@@ -4,6 +4,7 @@
 
 #include "base/process.h"
 #include "engine/cli/cli.h"
+#include "engine/planning/request.h"
 #include "engine/run/cost_file.h"
 
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* sweep.c - `hires-engine sweep`: memory and throughput over ranks, ways to share, and precisions:
  * simulated, and measured where this machine can. */
-#include "engine/cli/sweep.h"
+#include "engine/planning/sweep_write.h"
 
 #include "base/process.h"
 #include "engine/cli/cli.h"
+#include "engine/planning/request.h"
 #include "engine/run/bench.h"
 #include "engine/run/planner.h"
 

@@ -1,6 +1,6 @@
 /* fuzz_machine.c - machine files of any bytes are read or refused; what is read is written so that
  * it reads back. */
-#include "engine/cli/machine_file.h"
+#include "engine/planning/machine_file.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * first rank of a group leads it: it gets batches from rank 0 and orders its group to run them, so
  * that all of a group run the same batches in the same order. With groups of one nobody is ordered.
  */
-#ifndef HRF_ENGINE_CLI_RANKS_H
-#define HRF_ENGINE_CLI_RANKS_H
+#ifndef HRF_ENGINE_WORKER_RANKS_H
+#define HRF_ENGINE_WORKER_RANKS_H
 
 #include "engine/run/share.h"
 #include "schema/record/rank.h"

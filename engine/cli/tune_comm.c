@@ -1,14 +1,15 @@
-/* tune.c - `hires-engine tune-comm`: what messages between ranks cost here, kept for planning. */
-#include "engine/cli/tune.h"
-
+/* tune_comm.c - `hires-engine tune-comm`: what messages between ranks cost here, kept for planning.
+ */
 #include "base/path.h"
 #include "base/private_directory.h"
 #include "base/process.h"
 #include "engine/cli/cli.h"
-#include "engine/cli/comm.h"
-#include "engine/cli/machine_file.h"
+#include "engine/planning/known_machine.h"
+#include "engine/planning/machine_file.h"
 #include "engine/run/agree.h"
+#include "engine/run/joined.h"
 #include "engine/run/tune.h"
+#include "engine/run/tune_devices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,20 +20,6 @@ struct request {
     int64_t largest;
     bool json;
 };
-
-enum hrf_status hrf_engine_machine_path(const char *cache, char **out, struct hrf_error *err)
-{
-    char host[256];
-    HRF_AUTO_FREE char *directory = NULL;
-    HRF_TRY(hrf_cache_folder(cache, "machines", &directory, err));
-    hrf_process_host_name(host, sizeof host);
-    HRF_AUTO_FREE char *name = hrf_text_file_name(host);
-    char *path = name != NULL ? hrf_format("%s/%s.json", directory, name) : NULL;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    *out = path;
-    return HRF_OK;
-}
 
 static enum hrf_status measure_alone(int64_t largest_bytes, struct hrf_machine *m,
                                      struct hrf_error *err)
@@ -58,13 +45,14 @@ static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
                                  struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = NULL;
-    HRF_TRY(hrf_engine_machine_path(r->cache, &path, err));
+    HRF_TRY(hrf_known_machine_path(r->cache, &path, err));
     return hrf_path_exists(path) ? hrf_machine_read(path, m, err)
                                  : measure_alone(r->largest, m, err);
 }
 
-enum hrf_status hrf_tune_keep_link(struct hrf_machine *m, const struct hrf_link *link,
-                                   struct hrf_error *err)
+/* In place of what stood there for the same carrier, placement and kind of memory. */
+static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *link,
+                                 struct hrf_error *err)
 {
     int32_t at = 0;
     while (at < m->n_links &&
@@ -116,10 +104,112 @@ static enum hrf_status measure_processes(const struct request *r, const struct h
         if (pair != NULL)
             HRF_TRY(hrf_tune_link(pair, (enum hrf_placement)p, r->largest, &link, err));
         if (joined->comm->rank == 0)
-            HRF_TRY(hrf_tune_keep_link(m, &link, err));
+            HRF_TRY(keep_link(m, &link, err));
     }
     return HRF_OK;
 }
+
+/* ---- GPUs ---- */
+
+static const struct carrier {
+    const char *name;
+    enum hrf_carrier carrier;
+} carriers[] = {
+    { "ipc", HRF_CARRIER_IPC },
+    { "mpi", HRF_CARRIER_HOST },
+    { "nccl", HRF_CARRIER_NCCL },
+};
+enum { N_CARRIERS = sizeof carriers / sizeof carriers[0] };
+
+static double seconds_of(const struct hrf_link_point *p)
+{
+    return p->send + p->transit + p->receive;
+}
+
+static void print_pair(const struct hrf_tuned_pair *pair)
+{
+    printf("%s, ranks %d and %d, same %s%s: both ways at once\n%12s %10s %10s\n", pair->link.comm,
+           pair->a, pair->b, hrf_placement_name(pair->link.placement),
+           pair->is_one_gpu ? ", one GPU" : "", "bytes", "us", "GB/s a way");
+    for (int32_t i = 0; i < pair->link.n_points; i++) {
+        const struct hrf_link_point *p = &pair->link.points[i];
+        printf("%12.0f %10.2f %10.2f\n", p->bytes, seconds_of(p) * 1e6,
+               p->bytes / seconds_of(p) * 1e-9);
+    }
+}
+
+/* A plan may count on no more than its slowest pair gives. */
+static const struct hrf_tuned_pair *find_slowest(const struct hrf_tuned_pair *pairs, int32_t n,
+                                                 enum hrf_placement placement)
+{
+    const struct hrf_tuned_pair *slowest = NULL;
+    for (int32_t i = 0; i < n; i++) {
+        const struct hrf_tuned_pair *p = &pairs[i];
+        const int32_t last = p->link.n_points - 1;
+        if (last < 0 || p->link.placement != placement)
+            continue;
+        const bool is_rather = slowest == NULL || (slowest->is_one_gpu && !p->is_one_gpu);
+        if (is_rather ||
+            (slowest->is_one_gpu == p->is_one_gpu &&
+             seconds_of(&p->link.points[last]) > seconds_of(&slowest->link.points[last])))
+            slowest = p;
+    }
+    return slowest;
+}
+
+static enum hrf_status keep_slowest(const struct hrf_tuned_pair *pairs, int32_t n, bool is_quiet,
+                                    struct hrf_machine *machine, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < n && !is_quiet; i++)
+        if (pairs[i].link.n_points > 0)
+            print_pair(&pairs[i]);
+    for (int p = 0; p < HRF_N_PLACEMENTS; p++) {
+        const struct hrf_tuned_pair *slowest = find_slowest(pairs, n, (enum hrf_placement)p);
+        if (slowest != NULL)
+            HRF_TRY(keep_link(machine, &slowest->link, err));
+    }
+    return HRF_OK;
+}
+
+/* Measures between the GPUs of all pairs of ranks, by every carrier (`asked` "auto") or by one of
+ * them, which then has to be possible. Prints what each pair takes unless `is_quiet`; of each
+ * placement the slowest pair is kept, of those with a GPU each where there are such. */
+static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *asked,
+                                 int64_t largest_bytes, bool is_quiet, struct hrf_machine *machine,
+                                 struct hrf_error *err)
+{
+    struct hrf_comm *comm = joined->comm;
+    if (comm == NULL || comm->n_ranks < 2)
+        return hrf_error_set(err, HRF_E_USER,
+                             "messages between GPUs are measured between processes, one a GPU: "
+                             "mpirun -n 2 hires-flow tune-comm --device cuda --comm auto");
+    const int32_t n_pairs = hrf_tuned_pairs(comm->n_ranks);
+    HRF_AUTO_FREE struct hrf_tuned_pair *pairs = hrf_calloc((size_t)n_pairs, sizeof *pairs);
+    if (pairs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d pairs of ranks", n_pairs);
+    const bool is_all = strcmp(asked, "auto") == 0;
+    for (int i = 0; i < N_CARRIERS; i++) {
+        struct hrf_error why = { .text = "" };
+        if (!is_all && strcmp(asked, carriers[i].name) != 0)
+            continue;
+        const enum hrf_status status = hrf_tune_devices(comm, carriers[i].carrier, largest_bytes,
+                                                        pairs, &why);
+        if (status == HRF_E_UNSUPPORTED && is_all && carriers[i].carrier == HRF_CARRIER_NCCL) {
+            if (comm->rank == 0)
+                fprintf(stderr, "nccl is left out: %s\n", why.text);
+            continue;
+        }
+        if (status != HRF_OK) {
+            *err = why;
+            return status;
+        }
+        if (comm->rank == 0)
+            HRF_TRY(keep_slowest(pairs, n_pairs, is_quiet, machine, err));
+    }
+    return HRF_OK;
+}
+
+/* ---- the table ---- */
 
 static void print_text(const struct hrf_machine *m, const char *path)
 {
@@ -144,7 +234,7 @@ static enum hrf_status keep(const struct hrf_machine *m, const char *cache, bool
 {
     HRF_AUTO_JSON json = hrf_machine_json(m);
     HRF_AUTO_FREE char *path = NULL;
-    HRF_TRY(hrf_engine_machine_path(cache, &path, err));
+    HRF_TRY(hrf_known_machine_path(cache, &path, err));
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
     HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
     if (directory == NULL || text == NULL)
@@ -166,8 +256,8 @@ static enum hrf_status tune(const void *context, const struct hrf_joined *joined
     if (hrf_joined_is_first(joined))
         HRF_TRY(find_kept(r, &m, err));
     if (r->device != NULL) {
-        HRF_TRY(hrf_tune_gpus(joined, r->comm != NULL ? r->comm : "auto", r->largest, r->json, &m,
-                              err));
+        HRF_TRY(
+            tune_gpus(joined, r->comm != NULL ? r->comm : "auto", r->largest, r->json, &m, err));
     } else if (joined->comm != NULL) {
         HRF_TRY(measure_processes(r, joined, &m, err));
     } else {
@@ -175,7 +265,7 @@ static enum hrf_status tune(const void *context, const struct hrf_joined *joined
         HRF_TRY(measure_alone(r->largest, &fresh, err));
         for (int32_t i = 0; i < m.n_links; i++) /* other carriers' stay */
             if (strcmp(m.links[i].comm, "loop") != 0 || m.links[i].is_gpus)
-                HRF_TRY(hrf_tune_keep_link(&fresh, &m.links[i], err));
+                HRF_TRY(keep_link(&fresh, &m.links[i], err));
         m = fresh;
     }
     return hrf_joined_is_first(joined) ? keep(&m, r->cache, r->json, err) : HRF_OK;

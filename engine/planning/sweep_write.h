@@ -1,8 +1,9 @@
-/* sweep.h - the figures of a sweep over layouts: rows of numbers, pictures of them, a page. */
-#ifndef HRF_ENGINE_CLI_SWEEP_H
-#define HRF_ENGINE_CLI_SWEEP_H
+/* sweep_write.h - the figures of a sweep over layouts: rows of numbers, pictures of them, a page.
+ */
+#ifndef HRF_ENGINE_PLANNING_SWEEP_WRITE_H
+#define HRF_ENGINE_PLANNING_SWEEP_WRITE_H
 
-#include "engine/cli/known.h"
+#include "engine/planning/known_machine.h"
 
 enum hrf_family {
     HRF_FAMILY_SPATIAL,

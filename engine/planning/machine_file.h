@@ -14,8 +14,8 @@
  *     - {comm: ipc, placement: node, gpus: true, points: ...}   # between GPUs, by tune-comm
  *     - {comm: mpi, placement: network, points: [[bytes, send_us, transit_us, receive_us], ...]}
  */
-#ifndef HRF_ENGINE_CLI_MACHINE_FILE_H
-#define HRF_ENGINE_CLI_MACHINE_FILE_H
+#ifndef HRF_ENGINE_PLANNING_MACHINE_FILE_H
+#define HRF_ENGINE_PLANNING_MACHINE_FILE_H
 
 #include "engine/plan/machine.h"
 

@@ -1,8 +1,9 @@
-/* observe.c - what every tensor holds on the patches of a task, in float32: for INT8's ranges. */
+/* observe_task.c - what every tensor holds on the patches of a task, in float32: for INT8's ranges.
+ */
 #include "base/crash.h"
 #include "calibrate/observe/codec.h"
-#include "engine/cli/worker.h"
 #include "engine/run/calibrator.h"
+#include "engine/worker/worker.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Machine files: those of the project, what is written reads back, what is wrong is named. */
-#include "engine/cli/machine_file.h"
+#include "engine/planning/machine_file.h"
 
 #include "tests/unit/unit.h"
 

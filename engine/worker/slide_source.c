@@ -1,4 +1,4 @@
-#include "engine/cli/slide_source.h"
+#include "engine/worker/slide_source.h"
 
 void hrf_slide_source_init(struct hrf_slide_source *source, const struct hrf_rows_config *rows)
 {

@@ -1,7 +1,8 @@
-/* known.h - what is known of the machine that a layout is planned for, and where it is known from.
+/* known_machine.h - what is known of the machine that a layout is planned for, and where it is
+ * known from.
  */
-#ifndef HRF_ENGINE_CLI_KNOWN_H
-#define HRF_ENGINE_CLI_KNOWN_H
+#ifndef HRF_ENGINE_PLANNING_KNOWN_MACHINE_H
+#define HRF_ENGINE_PLANNING_KNOWN_MACHINE_H
 
 #include "engine/plan/machine.h"
 
@@ -27,6 +28,10 @@ struct hrf_known_request {
 /* Rough figures stand in for what was never measured on this machine, and the sources say so. */
 HRF_CHECKED enum hrf_status hrf_known_find(const struct hrf_known_request *request,
                                            struct hrf_known *out, struct hrf_error *err);
+/* Where tune-comm keeps what it has measured of this machine: a heap path. HRF_E_USER: other users
+ * may write there. */
+HRF_CHECKED enum hrf_status hrf_known_machine_path(const char *cache, char **out,
+                                                   struct hrf_error *err);
 /* What tune-comm has measured between this machine's GPUs; false: nothing. */
 bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out);
 void hrf_known_release(struct hrf_known *known);

@@ -1,4 +1,4 @@
-#include "engine/cli/comm.h"
+#include "engine/run/joined.h"
 
 #include "base/module.h"
 #include "engine/plan/layout.h"

@@ -1,5 +1,5 @@
 /* worker.c - the job's model made ready, and the slide and patches of a task. */
-#include "engine/cli/worker.h"
+#include "engine/worker/worker.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -8,13 +8,13 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "engine/backend/backend.h"
-#include "engine/cli/cli.h"
-#include "engine/cli/known.h"
-#include "engine/cli/slide_source.h"
 #include "engine/onnx/onnx.h"
+#include "engine/planning/known_machine.h"
+#include "engine/planning/request.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/class_map.h"
+#include "engine/worker/slide_source.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "engine/cli/sweep.h"
+#include "engine/planning/sweep_write.h"
 
 #include "base/path.h"
 #include "engine/plan/chart.h"

@@ -1,4 +1,4 @@
-#include "engine/cli/layout.h"
+#include "engine/planning/find_layout.h"
 
 #include "base/log.h"
 #include "base/process.h"

@@ -1,4 +1,4 @@
-#include "engine/cli/ranks.h"
+#include "engine/worker/ranks.h"
 
 #include "base/clock.h"
 #include "base/crash.h"

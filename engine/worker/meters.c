@@ -1,4 +1,4 @@
-#include "engine/cli/meters.h"
+#include "engine/worker/meters.h"
 
 #include "base/clock.h"
 #include "base/log.h"

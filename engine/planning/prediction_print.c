@@ -1,6 +1,6 @@
-#include "engine/cli/plan_print.h"
+#include "engine/planning/prediction_print.h"
 
-#include "engine/cli/machine_file.h"
+#include "engine/planning/machine_file.h"
 
 double hrf_outlook_efficiency(const struct hrf_outlook *o)
 {

@@ -1,9 +1,9 @@
-#include "engine/cli/known.h"
+#include "engine/planning/known_machine.h"
 
 #include "base/path.h"
+#include "base/private_directory.h"
 #include "base/process.h"
-#include "engine/cli/cli.h"
-#include "engine/cli/machine_file.h"
+#include "engine/planning/machine_file.h"
 #include "engine/run/cost_file.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static enum hrf_status find_machine(const struct hrf_known_request *request,
 {
     HRF_AUTO_FREE char *tuned = NULL;
     if (request->cluster == NULL)
-        HRF_TRY(hrf_engine_machine_path(request->cache, &tuned, err));
+        HRF_TRY(hrf_known_machine_path(request->cache, &tuned, err));
     const char *path = request->cluster != NULL ? request->cluster : tuned;
     if (request->cluster == NULL && !hrf_path_exists(tuned)) {
         known->machine = assume_machine();
@@ -162,7 +162,7 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
 bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out)
 {
     HRF_AUTO_FREE char *path = NULL;
-    return hrf_engine_machine_path(cache, &path, NULL) == HRF_OK && hrf_path_exists(path) &&
+    return hrf_known_machine_path(cache, &path, NULL) == HRF_OK && hrf_path_exists(path) &&
            hrf_machine_read(path, out, NULL) == HRF_OK && has_gpu_links(out);
 }
 
@@ -170,4 +170,18 @@ void hrf_known_release(struct hrf_known *known)
 {
     hrf_cost_table_release(&known->costs);
     hrf_cost_table_release(&known->single);
+}
+
+enum hrf_status hrf_known_machine_path(const char *cache, char **out, struct hrf_error *err)
+{
+    char host[256];
+    HRF_AUTO_FREE char *directory = NULL;
+    HRF_TRY(hrf_cache_folder(cache, "machines", &directory, err));
+    hrf_process_host_name(host, sizeof host);
+    HRF_AUTO_FREE char *name = hrf_text_file_name(host);
+    char *path = name != NULL ? hrf_format("%s/%s.json", directory, name) : NULL;
+    if (path == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    *out = path;
+    return HRF_OK;
 }

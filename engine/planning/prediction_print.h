@@ -1,10 +1,10 @@
-/* plan_print.h - predictions for people and for scripts. */
-#ifndef HRF_ENGINE_CLI_PLAN_PRINT_H
-#define HRF_ENGINE_CLI_PLAN_PRINT_H
+/* prediction_print.h - predictions for people and for scripts. */
+#ifndef HRF_ENGINE_PLANNING_PREDICTION_PRINT_H
+#define HRF_ENGINE_PLANNING_PREDICTION_PRINT_H
 
-#include "engine/cli/known.h"
 #include "engine/plan/bands.h"
 #include "engine/plan/predict.h"
+#include "engine/planning/known_machine.h"
 
 #include <stdio.h>
 

@@ -1,25 +1,14 @@
-/* request.c - what the subcommands share: checking a request, loading a model, its head. */
-#include "engine/cli/cli.h"
+#include "engine/planning/request.h"
 
+#include "base/args.h"
 #include "base/clock.h"
 #include "base/path.h"
-#include "engine/backend/backend.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
 #include "engine/plan/layout.h"
 
 #include <stdio.h>
 #include <string.h>
-
-const char *hrf_engine_program = "hires-engine";
-
-int hrf_engine_fail(const char *command, const struct hrf_error *err)
-{
-    fprintf(stderr, "%s %s: %s\n", HRF_ENGINE_PROGRAM, command, err->text);
-    if (err->status == HRF_E_USER || err->status == HRF_E_UNSUPPORTED)
-        return 2;
-    return 1;
-}
 
 static bool is_listed(const char *word, const char *const words[])
 {

@@ -1,8 +1,8 @@
-/* comm.h - `--comm`: whether the ranks of a layout are threads of this process or processes that
+/* joined.h - `--comm`: whether the ranks of a layout are threads of this process or processes that
  * an MPI starter (mpirun, srun --mpi=pmix) has started, of which this is one; and how processes
  * carry what lies on GPUs. */
-#ifndef HRF_ENGINE_CLI_COMM_H
-#define HRF_ENGINE_CLI_COMM_H
+#ifndef HRF_ENGINE_RUN_JOINED_H
+#define HRF_ENGINE_RUN_JOINED_H
 
 #include "engine/comm/mpi/mpi.h"
 #include "engine/run/device_peers.h"

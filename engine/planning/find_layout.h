@@ -1,15 +1,15 @@
-/* layout.h - a layout as it was asked for, found for a network on this machine.
+/* find_layout.h - a layout as it was asked for, found for a network on this machine.
  *
  * "auto": the layout of as many ranks as there are threads that takes a batch soonest, predicted by
  * what is known of this machine. Stages of any layout are cut, and halos chosen, by the same costs.
  * Where the ranks are processes, the first one finds the layout and tells the others what it knew:
  * machines that were measured apart would cut the network apart.
  */
-#ifndef HRF_ENGINE_CLI_LAYOUT_H
-#define HRF_ENGINE_CLI_LAYOUT_H
+#ifndef HRF_ENGINE_PLANNING_FIND_LAYOUT_H
+#define HRF_ENGINE_PLANNING_FIND_LAYOUT_H
 
-#include "engine/cli/known.h"
 #include "engine/comm/comm.h"
+#include "engine/planning/known_machine.h"
 #include "engine/run/rank.h"
 
 struct hrf_found_layout {

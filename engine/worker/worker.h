@@ -1,13 +1,18 @@
-/* worker.h - what the workers of infer and calibrate jobs share; for this folder only. */
-#ifndef HRF_ENGINE_CLI_WORKER_H
-#define HRF_ENGINE_CLI_WORKER_H
+/* worker.h - the worker of an infer or calibrate job: scores the patches of the job's tasks, or
+ * observes what every tensor holds on them.
+ *
+ * `hires-engine infer` and `observe` call hrf_worker_run_job(); the rest is shared by the files of
+ * this folder.
+ */
+#ifndef HRF_ENGINE_WORKER_WORKER_H
+#define HRF_ENGINE_WORKER_WORKER_H
 
 #include "engine/backend/backend.h"
-#include "engine/cli/layout.h"
-#include "engine/cli/meters.h"
-#include "engine/cli/ranks.h"
 #include "engine/input/feed.h"
+#include "engine/planning/find_layout.h"
 #include "engine/run/network.h"
+#include "engine/worker/meters.h"
+#include "engine/worker/ranks.h"
 #include "schema/record/calibration.h"
 #include "schema/record/job.h"
 #include "schema/record/scores.h"
@@ -32,6 +37,16 @@ struct hrf_worker {
     int64_t peak_bytes;
 };
 
+/* Runs every task of the job that the spec at `spec_path` describes, which must be of this kind,
+ * and commits a record of each. `job` begins zeroed and is the caller's to release, also on
+ * failure. HRF_E_AGAIN: a signal stopped it, and the next attempt goes on from what was kept. */
+HRF_CHECKED enum hrf_status hrf_worker_run_job(struct hrf_worker *job, const char *spec_path,
+                                               enum hrf_job_kind kind, struct hrf_error *err);
+/* Writes how this rank ended into its record; a rank that cannot go on ends all ranks. Returns the
+ * exit code: of ranks that were asked to stop only rank 0 returns `code`, once it has kept what
+ * there is, because the starter of the ranks would kill rank 0 for another rank's exit code. */
+int hrf_worker_end_rank(struct hrf_worker *job, enum hrf_status status, int code,
+                        const struct hrf_error *err);
 void hrf_worker_release(struct hrf_worker *job);
 HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err);
 /* Divides the job's ranks into groups by the layout that was asked for. */

@@ -1,7 +1,7 @@
 /* slide_source.h - a slide as one image: what feeds the network, and the class map that it leaves.
  */
-#ifndef HRF_ENGINE_CLI_SLIDE_SOURCE_H
-#define HRF_ENGINE_CLI_SLIDE_SOURCE_H
+#ifndef HRF_ENGINE_WORKER_SLIDE_SOURCE_H
+#define HRF_ENGINE_WORKER_SLIDE_SOURCE_H
 
 #include "engine/input/rows.h"
 #include "engine/run/network.h"

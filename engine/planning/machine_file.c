@@ -1,4 +1,4 @@
-#include "engine/cli/machine_file.h"
+#include "engine/planning/machine_file.h"
 
 #include "base/args.h"
 #include "base/path.h"

@@ -3,8 +3,8 @@
  * Every rank has meters and reads them now and then; what they say is handed on towards rank 0 with
  * the results (engine/run/spent.h). For this folder only.
  */
-#ifndef HRF_ENGINE_CLI_METERS_H
-#define HRF_ENGINE_CLI_METERS_H
+#ifndef HRF_ENGINE_WORKER_METERS_H
+#define HRF_ENGINE_WORKER_METERS_H
 
 #include "base/energy.h"
 #include "base/gpu_meter.h"

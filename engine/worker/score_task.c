@@ -1,4 +1,4 @@
-/* score.c - a task's patches, or its slide as one image, to class probabilities.
+/* score_task.c - a task's patches, or its slide as one image, to class probabilities.
  *
  * Ranks share a task's batches; rank 0 gathers the results and keeps them now and then, so that a
  * job that is killed costs a minute of work at most.
@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/process.h"
-#include "engine/cli/slide_source.h"
-#include "engine/cli/worker.h"
+#include "engine/worker/slide_source.h"
+#include "engine/worker/worker.h"
 #include "schema/record/sentinel.h"
 
 #include <math.h>

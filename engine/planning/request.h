@@ -1,0 +1,42 @@
+/* request.h - what a subcommand or a job asks of the engine: device, precision and layout checked,
+ * the model loaded and given its input and its output. */
+#ifndef HRF_ENGINE_PLANNING_REQUEST_H
+#define HRF_ENGINE_PLANNING_REQUEST_H
+
+#include "engine/backend/backend.h"
+#include "engine/ir/graph.h"
+#include "schema/record/calibration.h"
+
+/* What a build can do of --device, --precision and --layout; the text names what was asked, what
+ * there is, and the nearest word. */
+HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
+                                                     const char *layout, struct hrf_error *err);
+
+/* That the device is there: a job that needs another machine should not fail slide by slide. */
+HRF_CHECKED enum hrf_status
+hrf_engine_check_device(const char *device, struct hrf_device_identity *out, struct hrf_error *err);
+
+/* Reads an ONNX file, or builds the named architecture when `name` is one of
+ * hrf_model_names() and no such file exists. */
+HRF_CHECKED enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64_t size,
+                                                  struct hrf_graph **out, struct hrf_error *err);
+
+/* What the model may ask for (graph.h); 0: the default stays. */
+void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double operations);
+/* Sets the shape of a model's only input to batch x 3 x size x size (channels as the model
+ * says); size 0 keeps the model's own. Names what does not fit. */
+HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch,
+                                                       int64_t size, struct hrf_error *err);
+
+/* Makes the graph's only output class probabilities: appends Softmax (or Sigmoid for one
+ * output) unless it ends in one. HRF_E_USER when it has not `n_classes` outputs per image. */
+HRF_CHECKED enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph,
+                                                                 int64_t n_classes,
+                                                                 struct hrf_error *err);
+
+/* Writes a calibration, with what is not said of its origin yet filled in. */
+HRF_CHECKED enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
+                                                        const struct hrf_graph *graph,
+                                                        const char *path, struct hrf_error *err);
+
+#endif
