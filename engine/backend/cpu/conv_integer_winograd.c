@@ -16,7 +16,7 @@
 enum {
     PANEL = HRF_INTEGER_PANEL,
     TILES = HRF_INTEGER_TILES,
-    POINTS = HRF_WINOGRAD_POINTS,
+    POINTS = HRF_INTEGER_POINTS,
     PITCH_SLACK = 32,      /* shorts: keeps the rows of a product off one set of the caches */
     CHUNK_BYTES = 3 << 19, /* of transformed tiles: measured, 4 MiB wait for memory */
     SUMS = POINTS * TILES * PANEL,
@@ -46,8 +46,8 @@ static struct place place_of(const struct integer_winograd *k, int64_t tile)
 {
     const int64_t per_image = k->tile_rows * k->tile_columns;
     return (struct place){ .image = tile / per_image,
-                           .row = tile % per_image / k->tile_columns * HRF_WINOGRAD_OUT,
-                           .column = tile % k->tile_columns * HRF_WINOGRAD_OUT };
+                           .row = tile % per_image / k->tile_columns * HRF_INTEGER_OUT,
+                           .column = tile % k->tile_columns * HRF_INTEGER_OUT };
 }
 
 static void read_tile(const struct integer_winograd *k, const uint8_t *x, int64_t tile, int16_t *v)
@@ -55,8 +55,8 @@ static void read_tile(const struct integer_winograd *k, const uint8_t *x, int64_
     const struct place at = place_of(k, tile);
     const uint8_t *pixels[POINTS], *image = x + at.image * k->rows * k->columns * k->channels;
     for (int64_t i = 0; i < POINTS; i++) {
-        const int64_t y = at.row - k->pad[0] + i / HRF_WINOGRAD_IN;
-        const int64_t u = at.column - k->pad[1] + i % HRF_WINOGRAD_IN;
+        const int64_t y = at.row - k->pad[0] + i / HRF_INTEGER_IN;
+        const int64_t u = at.column - k->pad[1] + i % HRF_INTEGER_IN;
         const bool inside = y >= 0 && y < k->rows && u >= 0 && u < k->columns;
         pixels[i] = inside ? image + (y * k->columns + u) * k->channels : NULL;
     }
@@ -69,10 +69,10 @@ static void write_tile(const struct integer_winograd *k, const int32_t *sums, in
 {
     const struct place at = place_of(k, tile);
     const int64_t n = k->out_channels - column < PANEL ? k->out_channels - column : PANEL;
-    uint8_t *outputs[HRF_WINOGRAD_OUTPUTS];
+    uint8_t *outputs[HRF_INTEGER_OUTPUTS];
     uint8_t *image = out + at.image * k->out_rows * k->out_columns * k->out_channels + column;
-    for (int64_t i = 0; i < HRF_WINOGRAD_OUTPUTS; i++) {
-        const int64_t y = at.row + i / HRF_WINOGRAD_OUT, u = at.column + i % HRF_WINOGRAD_OUT;
+    for (int64_t i = 0; i < HRF_INTEGER_OUTPUTS; i++) {
+        const int64_t y = at.row + i / HRF_INTEGER_OUT, u = at.column + i % HRF_INTEGER_OUT;
         const bool inside = y < k->out_rows && u < k->out_columns;
         outputs[i] = inside ? image + (y * k->out_columns + u) * k->out_channels : NULL;
     }
@@ -183,8 +183,8 @@ static bool sums_come_out_right(const struct hrf_value *x, const struct hrf_valu
 
 static int64_t count_tiles(const struct hrf_shape *y)
 {
-    return y->dims[0] * hrf_ceil_div(y->dims[2], HRF_WINOGRAD_OUT) *
-           hrf_ceil_div(y->dims[3], HRF_WINOGRAD_OUT);
+    return y->dims[0] * hrf_ceil_div(y->dims[2], HRF_INTEGER_OUT) *
+           hrf_ceil_div(y->dims[3], HRF_INTEGER_OUT);
 }
 
 /* In cycles of one thread: 64 products of shorts a cycle or 128 of bytes, at 85 %; the transforms
@@ -333,8 +333,8 @@ static void take_shapes(struct integer_winograd *k, const struct hrf_graph *grap
     k->out_columns = y->dims[3];
     k->pad[0] = node->attributes.window.pad_begin[0];
     k->pad[1] = node->attributes.window.pad_begin[1];
-    k->tile_rows = hrf_ceil_div(k->out_rows, HRF_WINOGRAD_OUT);
-    k->tile_columns = hrf_ceil_div(k->out_columns, HRF_WINOGRAD_OUT);
+    k->tile_rows = hrf_ceil_div(k->out_rows, HRF_INTEGER_OUT);
+    k->tile_columns = hrf_ceil_div(k->out_columns, HRF_INTEGER_OUT);
     k->n_tiles = count_tiles(y);
     k->is_signed = input->dtype == HRF_S8;
     k->zero_point = input->quantization.zero_point;

@@ -13,8 +13,7 @@
  * is enough; images between such kernels are given a better pitch, plan/pitch.h). They are
  * gathered, too, where there is a prologue or they have 16 bits that the product does not take:
  * both are dealt with on the way. Pixels and rows are counted in the product's words (product.h):
- * floats, or two channels of bfloat16 where the processor multiplies those. Crossed rows are always
- * made in the workspace, of pixels where they stand or of what was gathered.
+ * floats, or two channels of bfloat16 where the processor multiplies those.
  *
  * A large window goes through in passes of some of its rows each, whose sums wait in the output
  * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
@@ -43,7 +42,6 @@ struct product_kernel {
     struct hrf_kernel base;
     struct hrf_backend *backend; /* borrowed */
     struct hrf_windows in;
-    enum hrf_words words; /* in.words, or crossed */
     int64_t out_channels;
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
@@ -82,7 +80,7 @@ static int64_t weight_bytes(const struct product_kernel *k)
 /* A thread's scratch: the rows it makes, then its sums. */
 static int64_t own_rows_words(const struct product_kernel *k)
 {
-    return k->gathers || k->words == HRF_CROSSED ? k->block * k->pitch : 0;
+    return k->gathers ? k->block * k->pitch : 0;
 }
 
 static int64_t scratch_words(const struct product_kernel *k)
@@ -147,16 +145,9 @@ static struct pass pass_of(const struct product_kernel *k, int64_t i)
 static const float *rows_of(const struct product_kernel *k, const struct part *p,
                             const struct pass *pass, float *own)
 {
-    const int64_t x_pitch = hrf_windows_pitch(&k->in);
-    const float *rows = (const float *)(const void *)p->x + p->first * x_pitch;
-    if (k->gathers) {
-        hrf_windows_gather(&k->in, p->x, p->first, p->n, pass->begin, pass->end, own, k->pitch);
-        rows = own;
-    }
-    if (k->words != HRF_CROSSED)
-        return rows;
-    hrf_product_cross_rows_avx512(rows, k->gathers ? k->pitch : x_pitch, pass->depth, p->n, own,
-                                  k->pitch);
+    if (!k->gathers)
+        return (const float *)(const void *)p->x + p->first * k->pitch;
+    hrf_windows_gather(&k->in, p->x, p->first, p->n, pass->begin, pass->end, own, k->pitch);
     return own;
 }
 
@@ -169,8 +160,8 @@ static void multiply(const struct product_kernel *k, const struct part *p, float
         const struct hrf_ahead ahead = next_block(k, p, i);
         const struct hrf_epilogue epilogue = pass_epilogue(k, i, p->column, type);
         const float *weights = k->weights + (size_t)i * k->pass_words +
-                               hrf_product_packed_count(k->words, pass.depth, p->column);
-        hrf_product_avx512(k->words, rows_of(k, p, &pass, own), k->pitch, weights, pass.depth, y,
+                               hrf_product_packed_count(pass.depth, p->column);
+        hrf_product_avx512(k->in.words, rows_of(k, p, &pass, own), k->pitch, weights, pass.depth, y,
                            pitch, p->n, p->n_columns, &epilogue, &ahead);
     }
 }
@@ -285,7 +276,7 @@ static void choose_passes(struct product_kernel *k)
     k->n_passes = hrf_ceil_div(k->in.kernel[0], k->pass_rows);
     k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
     k->pitch = k->pass_rows * row_words;
-    k->pass_words = hrf_product_packed_count(k->words, k->pitch, k->out_channels);
+    k->pass_words = hrf_product_packed_count(k->pitch, k->out_channels);
 }
 
 static void choose_blocks(struct product_kernel *k)
@@ -295,7 +286,7 @@ static void choose_blocks(struct product_kernel *k)
     const int64_t row_bytes = k->pass_rows * k->in.kernel[1] * k->in.pixel_words *
                               (int64_t)sizeof(float);
     k->large = weight_bytes(k) > HRF_CPU_LARGE_WEIGHTS;
-    const int64_t tile = hrf_product_rows(k->words), least = MIN_TILES * tile;
+    const int64_t tile = HRF_PRODUCT_ROWS, least = MIN_TILES * tile;
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / tile * tile;
     block = block < least ? least : hrf_least(block, MAX_TILES * tile);
     k->n_slices = 1;
@@ -340,7 +331,7 @@ static enum hrf_status prepare_constants(struct product_kernel *k, const struct 
                              n_bytes);
     turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t pass = 0; pass < k->n_passes; pass++)
-        hrf_product_pack(k->words, turned + pass * pass_depth, 1, depth,
+        hrf_product_pack(k->in.words, turned + pass * pass_depth, 1, depth,
                          hrf_least(depth - pass * pass_depth, pass_depth), k->out_channels,
                          k->weights + (size_t)pass * k->pass_words);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
@@ -396,12 +387,8 @@ static bool is_bad(int64_t pitch)
 /* Where the rows of the product stand, and how far from each other. */
 static void choose_rows(struct product_kernel *k)
 {
-    k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in);
-    if (k->words == HRF_CROSSED) {
-        k->pitch += PITCH_SLACK; /* and room for their ends */
-        return;
-    }
-    k->gathers |= is_bad(hrf_windows_pitch(&k->in));
+    k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in) ||
+                 is_bad(hrf_windows_pitch(&k->in));
     if (!k->gathers)
         k->pitch = hrf_windows_pitch(&k->in);
     else if (is_bad(k->pitch))
@@ -410,14 +397,8 @@ static void choose_rows(struct product_kernel *k)
 
 static const char *name_of(const struct product_kernel *k)
 {
-    switch (k->words) {
-    case HRF_PAIRS:
+    if (k->in.words == HRF_PAIRS)
         return "product:avx512_bf16";
-    case HRF_CROSSED:
-        return HRF_CPU_NAME(k->in.type, "product_crossed:avx512");
-    case HRF_FLOATS:
-        break;
-    }
     return HRF_CPU_NAME(k->in.type, "product:avx512");
 }
 
@@ -434,10 +415,6 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     take_shapes(k, graph, node);
-    k->words = k->in.words;
-    if (k->words == HRF_FLOATS && backend->adds_beside &&
-        hrf_product_crossing_pays(k->in.kernel[1] * k->in.channels, k->out_channels))
-        k->words = HRF_CROSSED;
     k->base.implementation = name_of(k);
     HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
     choose_passes(k);

@@ -7,15 +7,12 @@ enum { FEW_PIXELS = 128 }; /* fewer than pay for reading large weights more than
 
 /* In cycles of one thread for each output pixel: multiply-adds at what was measured of their peak,
  * and for the product the gathering of a row, which the second-level cache limits (5 % of 256
- * channels' time, 10 % of 128's), the calls for each row of the window, and what crossing adds to a
- * row and saves. */
-static double own_cycles(int64_t depth, int64_t columns, int64_t kernel_rows, bool crosses)
+ * channels' time, 10 % of 128's), and the calls for each row of the window. */
+static double own_cycles(int64_t depth, int64_t columns, int64_t kernel_rows)
 {
     const int64_t whole = hrf_ceil_div(columns, HRF_PANEL) * HRF_PANEL;
     const double multiply_adds = (double)(depth * whole) / hrf_cpu_multiply_adds_per_cycle() / 0.94;
-    const double rows = 0.45 * (double)depth + 25.0 * (double)kernel_rows;
-    return crosses ? multiply_adds * HRF_CROSSED_COST + rows + 0.6 * (double)depth
-                   : multiply_adds + rows;
+    return multiply_adds + 0.45 * (double)depth + 25.0 * (double)kernel_rows;
 }
 
 /* oneDNN reads rows where they stand. Of stride 1 it needs no more than its multiply-adds; else it
@@ -30,10 +27,8 @@ static double dnn_cycles(int64_t depth, int64_t columns, int64_t stride, int64_t
 
 /* For windows of more than a pixel: where oneDNN is slower. That is so with strides, unless there
  * are too few outputs to pay for the gathering (measured at stride 2: 64 channels to 128 pay, 96 to
- * 96 do not); of stride 1 where products are crossed (192 channels to 192, 1x7: 4.8 -> 4.0 ms, 96
- * to 96, 3x3 of dilation 2: 6.9 -> 6.3, 64 to 64 do not pay); and where large weights serve few
- * pixels, which it shares out among the threads, so that each reads all weights (512 channels of
- * 8x8 pixels: 1.4 ms, 1.2 here). */
+ * 96 do not); and where large weights serve few pixels, which it shares out among the threads, so
+ * that each reads all weights (512 channels of 8x8 pixels: 1.4 ms, 1.2 here). */
 static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
                         const struct hrf_shape *y)
 {
@@ -42,9 +37,7 @@ static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
     const int64_t n_pixels = y->dims[0] * y->dims[2] * y->dims[3];
     if (n_pixels <= FEW_PIXELS && depth * columns * (int64_t)sizeof(float) > HRF_CPU_LARGE_WEIGHTS)
         return true;
-    const bool crosses = hrf_cpu_adds_beside() &&
-                         hrf_product_crossing_pays(channels * k->dims[3], columns);
-    return own_cycles(depth, columns, k->dims[2], crosses) <
+    return own_cycles(depth, columns, k->dims[2]) <
            dnn_cycles(depth, columns, w->stride[1], channels);
 }
 

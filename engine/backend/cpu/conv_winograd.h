@@ -12,28 +12,8 @@
 #include "engine/backend/cpu/prologue.h"
 #include "engine/backend/cpu/winograd.h"
 
-/* What differs between the strides. */
-struct hrf_winograd_form {
-    int64_t stride;
-    int64_t out, in;                    /* rows, columns of a tile and of the pixels under it */
-    int64_t n_points;                   /* products of a tile */
-    int64_t n_phases;                   /* times the channels: the depth of a product, at most */
-    int64_t n_products;                 /* times the channels: of all points */
-    double input_cycles, output_cycles; /* of a tile's 16 channels: see winograd_cycles() */
-};
-
-/* The phases that reach a point: of stride 1 there is one. */
-static inline struct hrf_winograd_phases hrf_winograd_phases_of(const struct hrf_winograd_form *f,
-                                                                int64_t point)
-{
-    return f->stride == 2 ? hrf_strided_phases(point)
-                          : (struct hrf_winograd_phases){ .first = 0, .end = 1 };
-}
-
 struct hrf_winograd_kernel {
     struct hrf_kernel base;
-    const struct hrf_winograd_form *form;
-    enum hrf_words words;        /* floats, crossed or not */
     struct hrf_backend *backend; /* borrowed */
     int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
     int64_t pad[2];
@@ -46,9 +26,8 @@ struct hrf_winograd_kernel {
     struct hrf_epilogue epilogue;
     bool has_residual;
     struct hrf_cpu_prologue prologue;
-    const float *points[HRF_WINOGRAD_POINTS]; /* into weights */
-    float *weights;                           /* packed, point by point */
-    float *bias, *zeros;                      /* zeros: one pixel outside the image */
+    float *weights;      /* packed, point by point */
+    float *bias, *zeros; /* zeros: one pixel outside the image */
 };
 
 /* Bytes of workspace. */

@@ -24,18 +24,18 @@ static struct place place_of(const struct hrf_winograd_kernel *k, int64_t tile)
 {
     const int64_t per_image = k->tile_rows * k->tile_columns;
     return (struct place){ .image = tile / per_image,
-                           .row = tile % per_image / k->tile_columns * k->form->out,
-                           .column = tile % k->tile_columns * k->form->out };
+                           .row = tile % per_image / k->tile_columns * HRF_WINOGRAD_OUT,
+                           .column = tile % k->tile_columns * HRF_WINOGRAD_OUT };
 }
 
 /* Of the next tile, without divisions: those of place_of() take as long as a few transforms. */
 static void advance(const struct hrf_winograd_kernel *k, struct place *at)
 {
-    at->column += k->form->out;
+    at->column += HRF_WINOGRAD_OUT;
     if (at->column < k->out_columns)
         return;
     at->column = 0;
-    at->row += k->form->out;
+    at->row += HRF_WINOGRAD_OUT;
     if (at->row < k->out_rows)
         return;
     at->row = 0;
@@ -50,8 +50,8 @@ static int64_t pixel_bytes(const struct hrf_winograd_kernel *k)
 /* Bytes from x to a tile's first pixel, which may lie outside the image. */
 static int64_t offset_of(const struct hrf_winograd_kernel *k, const struct place *at)
 {
-    const int64_t row = at->image * k->rows + at->row * k->form->stride - k->pad[0];
-    return (row * k->columns + at->column * k->form->stride - k->pad[1]) * pixel_bytes(k);
+    const int64_t row = at->image * k->rows + at->row - k->pad[0];
+    return (row * k->columns + at->column - k->pad[1]) * pixel_bytes(k);
 }
 
 static bool is_far(const struct hrf_winograd_kernel *k)
@@ -60,28 +60,23 @@ static bool is_far(const struct hrf_winograd_kernel *k)
 }
 
 static void read_tile(const struct hrf_winograd_kernel *k, const char *x, const struct place *at,
-                      int64_t ahead, float *v)
+                      float *v)
 {
-    const char *pixels[HRF_WINOGRAD_POINTS]; /* the more of the two */
-    const struct hrf_winograd_form *const f = k->form;
-    const char *outside = hrf_cpu_prologue_is_there(&k->prologue) ? NULL : (const char *)k->zeros;
-    const int64_t top = at->row * f->stride - k->pad[0], left = at->column * f->stride - k->pad[1];
+    const char *pixels[HRF_WINOGRAD_POINTS];
+    const bool has_prologue = hrf_cpu_prologue_is_there(&k->prologue);
+    const char *outside = has_prologue ? NULL : (const char *)k->zeros;
+    const int64_t top = at->row - k->pad[0], left = at->column - k->pad[1];
     const int64_t pixel = pixel_bytes(k);
     const char *row = x + offset_of(k, at), **to = pixels;
-    for (int64_t i = 0; i < f->in; i++, row += k->columns * pixel) {
+    for (int64_t i = 0; i < HRF_WINOGRAD_IN; i++, row += k->columns * pixel) {
         const bool row_is_there = top + i >= 0 && top + i < k->rows;
-        for (int64_t j = 0; j < f->in; j++) {
+        for (int64_t j = 0; j < HRF_WINOGRAD_IN; j++) {
             const bool inside = row_is_there && left + j >= 0 && left + j < k->columns;
             *to++ = inside ? row + j * pixel : outside;
         }
     }
-    if (f->stride == 2)
-        hrf_strided_input_avx512(k->type, pixels, k->channels, ahead, v, k->slot, is_far(k));
-    else if (outside == NULL)
-        hrf_winograd_prologue_avx512(k->type, pixels, k->channels, &k->prologue, v, k->slot,
-                                     is_far(k));
-    else
-        hrf_winograd_input_avx512(k->type, pixels, k->channels, v, k->slot, is_far(k));
+    hrf_winograd_input_avx512(k->type, pixels, k->channels, has_prologue ? &k->prologue : NULL, v,
+                              k->slot, is_far(k));
 }
 
 static void write_tile(const struct hrf_winograd_kernel *k, const float *const *m, int64_t m_at,
@@ -89,17 +84,14 @@ static void write_tile(const struct hrf_winograd_kernel *k, const float *const *
 {
     char *outputs[HRF_WINOGRAD_OUTPUTS], **to = outputs;
     const int64_t pixel = k->out_channels * (int64_t)hrf_dtype_size(k->out_type);
-    const int64_t row_bytes = k->out_columns * pixel, side = k->form->out;
+    const int64_t row_bytes = k->out_columns * pixel, side = HRF_WINOGRAD_OUT;
     char *row = out + (at->image * k->out_rows + at->row) * row_bytes + at->column * pixel;
     for (int64_t i = 0; i < side; i++, row += row_bytes)
         for (int64_t j = 0; j < side; j++) {
             const bool inside = at->row + i < k->out_rows && at->column + j < k->out_columns;
             *to++ = inside ? row + j * pixel : NULL;
         }
-    if (k->form->stride == 2)
-        hrf_strided_output_avx512(m, m_at, k->out_channels, is_far(k), outputs, &k->epilogue);
-    else
-        hrf_winograd_output_avx512(m, m_at, k->out_channels, is_far(k), outputs, &k->epilogue);
+    hrf_winograd_output_avx512(m, m_at, k->out_channels, is_far(k), outputs, &k->epilogue);
 }
 
 struct tiles {
@@ -117,11 +109,8 @@ static void read_tiles(const struct hrf_winograd_kernel *k, struct tiles tiles, 
                        float *v)
 {
     struct place at = place_of(k, tiles.first);
-    for (int64_t i = 0; i < tiles.n; i++) {
-        const struct place tile = at;
-        advance(k, &at);
-        read_tile(k, x, &tile, offset_of(k, &at) - offset_of(k, &tile), v + i * k->v_pitch);
-    }
+    for (int64_t i = 0; i < tiles.n; i++, advance(k, &at))
+        read_tile(k, x, &at, v + i * k->v_pitch);
 }
 
 /* m: by point, of a block in which `begin` tiles stand before these. */
@@ -133,17 +122,14 @@ static void write_tiles(const struct hrf_winograd_kernel *k, struct tiles tiles,
         write_tile(k, m, (begin + i) * k->m_pitch, &at, out);
 }
 
-/* v: a point's tiles, which are crossed where they stand. */
-static void multiply(const struct hrf_winograd_kernel *k, int64_t point, float *v, float *m,
+/* v: a point's tiles. */
+static void multiply(const struct hrf_winograd_kernel *k, int64_t point, const float *v, float *m,
                      int64_t n, const struct hrf_ahead *ahead)
 {
     static const struct hrf_epilogue as_is = { .type = HRF_F32, .activation = HRF_ACT_NONE };
-    const struct hrf_winograd_phases phases = hrf_winograd_phases_of(k->form, point);
-    const int64_t depth = (phases.end - phases.first) * k->channels;
-    float *const rows = v + phases.first * k->channels;
-    if (k->words == HRF_CROSSED)
-        hrf_product_cross_rows_avx512(rows, k->v_pitch, depth, n, rows, k->v_pitch);
-    hrf_product_avx512(k->words, rows, k->v_pitch, k->points[point], depth, m, k->m_pitch, n,
+    const float *weights = k->weights +
+                           (size_t)point * hrf_product_packed_count(k->channels, k->out_channels);
+    hrf_product_avx512(HRF_FLOATS, v, k->v_pitch, weights, k->channels, m, k->m_pitch, n,
                        k->out_channels, &as_is, ahead);
 }
 
@@ -155,9 +141,8 @@ static struct hrf_ahead rows_under(const struct hrf_winograd_kernel *k, const ch
 {
     const struct place from = place_of(k, block.first), to = place_of(k, block.first + block.n - 1);
     const int64_t row_bytes = k->columns * pixel_bytes(k);
-    const int64_t stride = k->form->stride;
-    const int64_t begin = from.image * k->rows + from.row * stride;
-    int64_t end = to.image * k->rows + (to.row + k->form->out) * stride + 1;
+    const int64_t begin = from.image * k->rows + from.row;
+    int64_t end = to.image * k->rows + to.row + HRF_WINOGRAD_OUT + 1;
     end = end < k->n * k->rows ? end : k->n * k->rows;
     return (struct hrf_ahead){ .memory = x + begin * row_bytes,
                                .n_bytes = (end - begin) * row_bytes };
@@ -168,7 +153,7 @@ static struct hrf_ahead rows_under(const struct hrf_winograd_kernel *k, const ch
 static void multiply_all(const struct hrf_winograd_kernel *k, int64_t n, float *slots,
                          const float **m, struct hrf_ahead next)
 {
-    const int64_t n_points = k->form->n_points;
+    const int64_t n_points = HRF_WINOGRAD_POINTS;
     next.n_bytes /= n_points;
     for (int64_t point = 0; point < n_points; point++, next.memory += next.n_bytes) {
         float *const to = slots + point * k->slot;
@@ -179,7 +164,7 @@ static void multiply_all(const struct hrf_winograd_kernel *k, int64_t n, float *
 
 static int64_t own_floats(const struct hrf_winograd_kernel *k)
 {
-    return (k->form->n_points + 1) * k->slot;
+    return (HRF_WINOGRAD_POINTS + 1) * k->slot;
 }
 
 /* A thread knows its next block before it begins one, and asks for its pixels meanwhile. */
@@ -226,7 +211,7 @@ struct item {
 
 static size_t shared_floats(const struct hrf_winograd_kernel *k)
 {
-    return (size_t)((k->backend->n_threads + k->at_once * k->form->n_points) * k->slot);
+    return (size_t)((k->backend->n_threads + k->at_once * HRF_WINOGRAD_POINTS) * k->slot);
 }
 
 static struct team team_of(const struct hrf_winograd_kernel *k, const struct hrf_kernel_call *call)
@@ -238,14 +223,14 @@ static struct team team_of(const struct hrf_winograd_kernel *k, const struct hrf
         .out = call->output,
         .slots = slots,
         .products = products,
-        .n_taken = (int64_t(*)[N_WORKS])(void *)(products + k->at_once * k->form->n_points),
+        .n_taken = (int64_t(*)[N_WORKS])(void *)(products + k->at_once * HRF_WINOGRAD_POINTS),
     };
 }
 
 static float *input_slot(const struct hrf_winograd_kernel *k, const struct team *t, int64_t block,
                          int64_t point)
 {
-    return t->slots + (k->backend->n_threads + block * k->form->n_points + point) * k->slot;
+    return t->slots + (k->backend->n_threads + block * HRF_WINOGRAD_POINTS + point) * k->slot;
 }
 
 /* What nobody has taken yet, of the thread's own block first; false: nothing is left. */
@@ -255,7 +240,7 @@ static bool take(const struct hrf_winograd_kernel *k, const struct team *t, enum
     for (int64_t i = 0; i < t->n; i++) {
         out->block = (omp_get_thread_num() + i) % t->n;
         const int64_t n = work == MULTIPLY
-                              ? k->form->n_points
+                              ? HRF_WINOGRAD_POINTS
                               : hrf_ceil_div(block_of(k, t->first + out->block).n, GROUP);
 #pragma omp atomic capture
         out->i = t->n_taken[out->block][work]++;
@@ -296,7 +281,7 @@ static void multiply_together(const struct hrf_winograd_kernel *k, const struct 
         }
         float *const v = input_slot(k, t, item.block, item.i);
         multiply(k, item.i, v, to, n, &ahead);
-        t->products[item.block * k->form->n_points + item.i] = to;
+        t->products[item.block * HRF_WINOGRAD_POINTS + item.i] = to;
         to = v;
     }
 }
@@ -304,7 +289,7 @@ static void multiply_together(const struct hrf_winograd_kernel *k, const struct 
 static void write_together(const struct hrf_winograd_kernel *k, const struct team *t)
 {
     for (struct item item; take(k, t, WRITE, &item);)
-        write_tiles(k, group_of(k, t, item), t->products + item.block * k->form->n_points,
+        write_tiles(k, group_of(k, t, item), t->products + item.block * HRF_WINOGRAD_POINTS,
                     item.i * GROUP, t->out);
 }
 
@@ -344,7 +329,7 @@ size_t hrf_winograd_scratch(const struct hrf_winograd_kernel *k)
         return (size_t)k->backend->n_threads *
                (sizeof(struct hrf_stretch) + (size_t)own_floats(k) * sizeof(float));
     return shared_floats(k) * sizeof(float) +
-           (size_t)(k->at_once * k->form->n_points) * sizeof(float *) +
+           (size_t)(k->at_once * HRF_WINOGRAD_POINTS) * sizeof(float *) +
            (size_t)k->at_once * N_WORKS * sizeof(int64_t);
 }
 

@@ -122,7 +122,6 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (backend == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
     backend->n_threads = config->n_threads;
-    backend->adds_beside = hrf_cpu_adds_beside();
     dnnl_status_t status = dnnl_engine_create(&backend->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
         status = dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_in_order);
@@ -173,13 +172,6 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return kernel->function(kernel->spec, call, err);
 }
 
-const struct hrf_spec *hrf_cpu_function_spec(const struct hrf_kernel *kernel,
-                                             hrf_cpu_function *function)
-{
-    const struct loop_kernel *loop = (const struct loop_kernel *)kernel;
-    return kernel->run == run && loop->function == function ? loop->spec : NULL;
-}
-
 static void destroy_kernel(struct hrf_kernel *base)
 {
     hrf_spec_destroy(((struct loop_kernel *)base)->spec);
@@ -216,7 +208,6 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
 /* What computes a CONV in floats, those of 16 bits included. */
 enum way {
     BY_WINOGRAD,
-    BY_STEM,
     BY_PRODUCT,
     BY_STRIPS, /* the prologue first, then whatever computes the CONV without one */
     BY_ONEDNN,
@@ -224,15 +215,13 @@ enum way {
 };
 
 /* The one place where that is chosen, so that whoever asks beforehand and who compiles agree. Own
- * kernels widen and narrow by themselves; over oneDNN's products of 16 bits Winograd, the stem's
- * kernel and products of those bits themselves can win, and not over AMX. */
+ * kernels widen and narrow by themselves; over oneDNN's products of 16 bits Winograd and products
+ * of those bits themselves can win, and not over AMX. */
 static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const double speed = hrf_cpu_native_speed(graph, node);
     if (hrf_cpu_winograd_fits(graph, node))
         return BY_WINOGRAD;
-    if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_stem_fits(graph, node))
-        return BY_STEM;
     if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_product_fits(graph, node))
         return BY_PRODUCT;
     if (hrf_node_has_prologue(node))
@@ -249,8 +238,6 @@ static enum hrf_status compile_conv(struct hrf_backend *backend, const struct hr
     switch (way_of(graph, node)) {
     case BY_WINOGRAD:
         return hrf_cpu_winograd_compile(backend, graph, node, out, err);
-    case BY_STEM:
-        return hrf_cpu_stem_compile(backend, graph, node, out, err);
     case BY_PRODUCT:
         return hrf_cpu_product_compile(backend, graph, node, out, err);
     case BY_STRIPS:

@@ -11,7 +11,6 @@ struct hrf_backend {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int32_t n_threads;
-    bool adds_beside; /* hrf_cpu_adds_beside(); a test has both */
 };
 
 /* A oneDNN status as ours; `what` names the node and the call. */
@@ -61,12 +60,6 @@ HRF_CHECKED enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend
                                                      const struct hrf_node *node,
                                                      struct hrf_kernel **out,
                                                      struct hrf_error *err);
-/* A network's first convolution; without a prologue and a residual. */
-bool hrf_cpu_stem_fits(const struct hrf_graph *graph, const struct hrf_node *node);
-HRF_CHECKED enum hrf_status hrf_cpu_stem_compile(struct hrf_backend *backend,
-                                                 const struct hrf_graph *graph,
-                                                 const struct hrf_node *node,
-                                                 struct hrf_kernel **out, struct hrf_error *err);
 /* In 8-bit integers, exactly. */
 bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,
@@ -95,20 +88,6 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply;
-
-/* The spec of a kernel that is such a function, NULL of any other kernel. */
-const struct hrf_spec *hrf_cpu_function_spec(const struct hrf_kernel *kernel,
-                                             hrf_cpu_function *function);
-
-/* A MAX_POOL of one image by rows of its input in their order, for whoever has just made them. */
-/* Whether it can be: every window has a row of the image. */
-bool hrf_cpu_max_pool_goes_by_rows(const struct hrf_spec *spec);
-/* First and last row of the input under output rows [begin, end). */
-void hrf_cpu_max_pool_rows_under(const struct hrf_spec *spec, int64_t begin, int64_t end,
-                                 int64_t *first, int64_t *last);
-/* Row y's share in the output rows [begin, end) of `image`. */
-void hrf_cpu_max_pool_row(const struct hrf_spec *spec, const float *row, int64_t y, int64_t begin,
-                          int64_t end, float *image);
 
 /* PERFORMER's parts: turns the projection, once; the bytes they work in. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_attention(struct hrf_spec *spec, struct hrf_error *err);

@@ -57,7 +57,7 @@ static struct hrf_max_window window_at(const struct hrf_spec *spec, const float 
 
 static void plain_max(const struct hrf_max_window *w, float *out)
 {
-    for (int64_t c = 0; c < w->channels && !w->goes_on; c++)
+    for (int64_t c = 0; c < w->channels; c++)
         out[c] = -INFINITY;
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
@@ -148,68 +148,6 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
         }
     }
     return HRF_OK;
-}
-
-/* ---- MAX_POOL by rows of its input, as they come ---- */
-
-bool hrf_cpu_max_pool_goes_by_rows(const struct hrf_spec *spec)
-{
-    const int64_t rows = spec->inputs[0].shape.dims[2];
-    for (int64_t oy = 0; oy < spec->output.shape.dims[2]; oy++) {
-        int64_t y0, y1;
-        clip_window(&spec->attributes.window, 0, oy, rows, &y0, &y1);
-        if (y1 <= y0)
-            return false;
-    }
-    return true;
-}
-
-void hrf_cpu_max_pool_rows_under(const struct hrf_spec *spec, int64_t begin, int64_t end,
-                                 int64_t *first, int64_t *last)
-{
-    const struct hrf_window *w = &spec->attributes.window;
-    const int64_t top = begin * w->stride[0] - w->pad_begin[0];
-    const int64_t bottom = (end - 1) * w->stride[0] - w->pad_begin[0] +
-                           (w->kernel[0] - 1) * w->dilation[0];
-    *first = top > 0 ? top : 0;
-    *last = hrf_least(bottom, spec->inputs[0].shape.dims[2] - 1);
-}
-
-/* The bits of whole windows: their rows come in the same order. */
-static void add_to_row(const struct hrf_spec *spec, const float *row, bool goes_on, float *out)
-{
-    const struct hrf_window *w = &spec->attributes.window;
-    const int64_t channels = spec->output.shape.dims[1], columns = spec->inputs[0].shape.dims[3];
-    max_function *const max_of = best_max();
-    struct hrf_max_window window = { .rows = 1,
-                                     .channels = channels,
-                                     .column_step = w->dilation[1] * channels,
-                                     .goes_on = goes_on };
-    for (int64_t ox = 0; ox < spec->output.shape.dims[3]; ox++) {
-        int64_t x0, x1;
-        clip_window(w, 1, ox, columns, &x0, &x1);
-        window.columns = x1 - x0;
-        window.x = row + (ox * w->stride[1] - w->pad_begin[1] + x0 * w->dilation[1]) * channels;
-        max_of(&window, out + ox * channels);
-    }
-}
-
-void hrf_cpu_max_pool_row(const struct hrf_spec *spec, const float *row, int64_t y, int64_t begin,
-                          int64_t end, float *image)
-{
-    const struct hrf_window *w = &spec->attributes.window;
-    const struct hrf_shape *out = &spec->output.shape;
-    const int64_t span = (w->kernel[0] - 1) * w->dilation[0], at = y + w->pad_begin[0];
-    const int64_t least = at > span ? hrf_ceil_div(at - span, w->stride[0]) : 0;
-    const int64_t most = at / w->stride[0];
-    for (int64_t oy = least > begin ? least : begin; oy <= most && oy < end; oy++) {
-        int64_t y0, y1;
-        const int64_t below = at - oy * w->stride[0];
-        clip_window(w, 0, oy, spec->inputs[0].shape.dims[2], &y0, &y1);
-        if (below % w->dilation[0] == 0)
-            add_to_row(spec, row, below > y0 * w->dilation[0],
-                       image + oy * out->dims[3] * out->dims[1]);
-    }
 }
 
 enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,

@@ -18,12 +18,6 @@ static inline void max_of_some(const struct hrf_max_window *w, int64_t c, float 
     const __mmask16 mask2 = hrf_first_lanes_avx512(n - 2 * LANES),
                     mask3 = hrf_first_lanes_avx512(n - 3 * LANES);
     __m512 best0 = _mm512_set1_ps(-INFINITY), best1 = best0, best2 = best0, best3 = best0;
-    if (w->goes_on) {
-        best0 = _mm512_maskz_loadu_ps(mask0, y + c);
-        best1 = _mm512_maskz_loadu_ps(mask1, y + c + LANES);
-        best2 = _mm512_maskz_loadu_ps(mask2, y + c + 2 * LANES);
-        best3 = _mm512_maskz_loadu_ps(mask3, y + c + 3 * LANES);
-    }
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
             const float *p = w->x + i * w->row_step + j * w->column_step + c;

@@ -11,7 +11,6 @@ struct hrf_max_window {
     const float *x;
     int64_t rows, columns, channels;
     int64_t row_step, column_step; /* floats from one to the next */
-    bool goes_on;                  /* y holds the largest of what comes before these */
     const float *ahead;            /* runs that will be read soon: only hints */
     int64_t n_ahead, ahead_step, ahead_bytes;
 };

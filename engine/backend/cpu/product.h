@@ -9,19 +9,11 @@
  *
  * a and w are counted in words of 32 bits:
  *
- * FLOATS.
- *
- * CROSSED floats: two multiply-adds become one and two additions, which is quicker where a core
- * adds beside its multiply-adds. a1 w1 + a2 w2 = (a1 + w2)(a2 + w1) - a1 a2 - w1 w2, and the last
- * two are sums over a row and over a column alone, made once (Winograd, "A new algorithm for inner
- * product", IEEE Transactions on Computers C-17, 1968). Of 16 numbers of depth five pairs are
- * crossed, 11 multiply-adds and 10 additions where 16 multiply-adds were; the rest beyond the last
- * 16 as floats are. Both factors of a product are about as large: rows and columns are scaled by
- * powers of two, and every other pair is crossed as a1 w1 + a2 w2 = a1 a2 + w1 w2
- * - (w2 - a1)(w1 - a2), so that the sums to take away stay small. So the error is 1.1 to 1.7 times
- * that of plain sums, up to 2.7 times where all numbers of a long row have one sign (test_product.c
- * measures it). A row or column with a number that is not finite gives +infinity in all its
- * outputs.
+ * FLOATS. Each sum is a plain one: the products are added one after the other, each by a fused
+ * multiply-add that rounds once. So an output is off by at most n u / (1 - n u) times the sum of
+ * its products' magnitudes, n being the depth and u = 2^-24, whatever the data; products with a
+ * zero add exactly nothing. (Winograd's inner product of 1968, which trades multiplications for
+ * additions, has no such bound: a factor's size enters where the other factor is small.)
  *
  * PAIRS of bfloat16 that follow each other in the depth, where the processor multiplies those:
  * twice the multiply-adds in the same time. Products and sums of these are float32, too, each
@@ -42,10 +34,7 @@
 
 #define HRF_PANEL 32 /* columns: two registers of 16 floats */
 
-enum hrf_words { HRF_FLOATS, HRF_CROSSED, HRF_PAIRS };
-enum {
-    HRF_CROSSED_ENDS = 2
-}; /* floats behind a crossed row: what is added, what it is scaled by */
+enum hrf_words { HRF_FLOATS, HRF_PAIRS };
 
 struct hrf_epilogue {
     const float *bias;   /* per column; NULL: none */
@@ -62,27 +51,16 @@ bool hrf_cpu_has_avx512(void);
 bool hrf_cpu_has_avx512_bf16(void);
 /* Of floats, that a core can begin: 32, or 16 where 512 bits go through in two halves. */
 int hrf_cpu_multiply_adds_per_cycle(void);
-/* A core adds floats beside that, on units of their own, and has the time to load what crossed
- * products take: those are the quicker. */
-bool hrf_cpu_adds_beside(void);
 
-/* Of that many numbers each, crossed rows are then made in less time than they save. */
-bool hrf_product_crossing_pays(int64_t depth, int64_t columns);
-#define HRF_CROSSED_COST (11.0 / 16) /* multiply-adds, of those that were */
-
-/* Rows of a product that are done at once: multiples of them are best. */
-int64_t hrf_product_rows(enum hrf_words words);
+/* Rows of a product that are computed at once: multiples of it are best. */
+enum { HRF_PRODUCT_ROWS = 14 };
 
 /* Words of the packed form, of which a panel has as many as 1 column; depth in words. */
-size_t hrf_product_packed_count(enum hrf_words words, int64_t depth, int64_t columns);
+size_t hrf_product_packed_count(int64_t depth, int64_t columns);
 /* w[k][c] stands at w[k * depth_stride + c * column_stride]; depth in numbers, an even one for
  * pairs, which are rounded. */
 void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed);
-/* Rows of floats as a crossed product takes them: scaled, HRF_CROSSED_ENDS more behind each. `to`
- * may be x, with the same pitch. */
-void hrf_product_cross_rows_avx512(const float *x, int64_t x_pitch, int64_t depth, int64_t rows,
-                                   float *to, int64_t to_pitch);
 /* What is asked for ahead of its use. Only hints: the memory need not exist. */
 struct hrf_ahead {
     const char *memory;   /* that the caller will read next: comes into the second-level cache */

@@ -16,30 +16,6 @@ enum {
 };
 
 #define START(i, pointer, offset) __m512 x##i = bias0, y##i = bias1;
-/* What sums start from; those that were crossed get the bias when they are whole. The pointers have
- * come to what stands behind the rows. */
-#define START_FLOATS(lane)  hrf_bias(t->bias, lane, t->mask[(lane) / 16])
-#define START_PAIRS(lane)   START_FLOATS(lane)
-#define START_CROSSED(lane) _mm512_load_ps(t->ends + (lane))
-#define FINISH_FLOATS(n)
-#define FINISH_PAIRS(n)
-#define UNCROSS(i, pointer, offset)                                                                \
-    {                                                                                              \
-        const float *const end = (const float *)(const void *)((pointer) + (offset));              \
-        const __m512 add = _mm512_set1_ps(end[0]), scale = _mm512_set1_ps(end[1]);                 \
-        x##i = _mm512_mul_ps(_mm512_add_ps(x##i, add), scale);                                     \
-        y##i = _mm512_mul_ps(_mm512_add_ps(y##i, add), scale);                                     \
-        x##i = _mm512_fmadd_ps(x##i, scale0, whole_bias0);                                         \
-        y##i = _mm512_fmadd_ps(y##i, scale1, whole_bias1);                                         \
-    }
-#define FINISH_CROSSED(n)                                                                          \
-    {                                                                                              \
-        const __m512 whole_bias0 = START_FLOATS(0), whole_bias1 = START_FLOATS(16);                \
-        const __m512 scale0 = _mm512_load_ps(t->ends + HRF_PANEL);                                 \
-        const __m512 scale1 = _mm512_load_ps(t->ends + HRF_PANEL + 16);                            \
-        ROWS_##n(UNCROSS)                                                                          \
-    }
-
 /* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
 #define ADD(i, pointer, offset)                                                                    \
     x##i = _mm512_add_ps(x##i, _mm512_loadu_ps(y + (i)*t->y_pitch));                               \
@@ -80,7 +56,6 @@ enum {
 struct tile {
     const char *a, *w;
     const float *bias;
-    const float *ends; /* behind the panel, of crossed words */
     void *y;
     int64_t a_pitch, y_pitch;  /* words; numbers */
     int64_t times;             /* of the unrolled steps */
@@ -108,7 +83,8 @@ struct tile {
         float *const y = t->y;                                                                     \
         uint16_t *const b = t->y;                                                                  \
         const bool is_b16 = HRF_##KIND == HRF_PAIRS && e->type == HRF_B16;                         \
-        const __m512 bias0 = START_##KIND(0), bias1 = START_##KIND(16);                            \
+        const __m512 bias0 = hrf_bias(t->bias, 0, t->mask[0]);                                     \
+        const __m512 bias1 = hrf_bias(t->bias, 16, t->mask[1]);                                    \
         ROWS_##n(START) const char *far = t->memory;                                               \
         int64_t far_step = t->memory_step, ahead = AHEAD * STEP_BYTES;                             \
         for (int64_t times = t->times; times > 0; times--) {                                       \
@@ -120,7 +96,6 @@ struct tile {
         for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
             REST_##KIND(n) ADVANCE(1)                                                              \
         }                                                                                          \
-        FINISH_##KIND(n);                                                                          \
         if (e->accumulate && is_b16) {                                                             \
             ROWS_##n(ADD_B16)                                                                      \
         } else if (e->accumulate && t->mask[1] == 0xffff) {                                        \
@@ -149,17 +124,16 @@ typedef void tile_function(const struct tile *t, const struct hrf_epilogue *e);
 #define DEFINE_TILES(KIND)                                                                         \
     DEFINE_TILE(KIND, 1) DEFINE_TILE(KIND, 2) DEFINE_TILE(KIND, 3) DEFINE_TILE(KIND, 4)            \
     DEFINE_TILE(KIND, 5) DEFINE_TILE(KIND, 6) DEFINE_TILE(KIND, 7) DEFINE_TILE(KIND, 8)            \
-    DEFINE_TILE(KIND, 9) DEFINE_TILE(KIND, 10) DEFINE_TILE(KIND, 11) DEFINE_TILE(KIND, 12)
+    DEFINE_TILE(KIND, 9) DEFINE_TILE(KIND, 10) DEFINE_TILE(KIND, 11) DEFINE_TILE(KIND, 12)         \
+    DEFINE_TILE(KIND, 13) DEFINE_TILE(KIND, 14)
 #define TILES(KIND)                                                                                \
     NULL,     KIND##_1, KIND##_2, KIND##_3,  KIND##_4,  KIND##_5, KIND##_6,                        \
-    KIND##_7, KIND##_8, KIND##_9, KIND##_10, KIND##_11, KIND##_12
-DEFINE_TILES(FLOATS) DEFINE_TILE(FLOATS, 13) DEFINE_TILE(FLOATS, 14)
-DEFINE_TILES(PAIRS) DEFINE_TILE(PAIRS, 13) DEFINE_TILE(PAIRS, 14)
-DEFINE_TILES(CROSSED)
-    /* clang-format on */
-    static tile_function *const floats_tiles[] = { TILES(FLOATS), FLOATS_13, FLOATS_14 };
-static tile_function *const pairs_tiles[] = { TILES(PAIRS), PAIRS_13, PAIRS_14 };
-static tile_function *const crossed_tiles[] = { TILES(CROSSED) };
+    KIND##_7, KIND##_8, KIND##_9, KIND##_10, KIND##_11, KIND##_12, KIND##_13, KIND##_14
+DEFINE_TILES(FLOATS)
+DEFINE_TILES(PAIRS)
+/* clang-format on */
+static tile_function *const floats_tiles[] = { TILES(FLOATS) };
+static tile_function *const pairs_tiles[] = { TILES(PAIRS) };
 
 /* What differs between the kinds of words beside their steps. */
 static const struct kind {
@@ -168,8 +142,7 @@ static const struct kind {
     int64_t far_bytes, far_step; /* from beyond the second level */
     int64_t most;                /* times these steps, that ask for all rows of y */
 } kinds[] = {
-    [HRF_FLOATS] = { floats_tiles, UNROLL_FLOATS, 4 * LINE, 2 * LINE, HRF_MAX_ROWS / 2 },
-    [HRF_CROSSED] = { crossed_tiles, UNROLL_CROSSED, 8 * LINE, 2 * LINE, HRF_CROSSED_ROWS / 4 },
+    [HRF_FLOATS] = { floats_tiles, UNROLL_FLOATS, 4 * LINE, 2 * LINE, HRF_PRODUCT_ROWS / 2 },
     /* y of 16 bits: one line each */
     [HRF_PAIRS] = { pairs_tiles, UNROLL_PAIRS, 8 * LINE, LINE, 2 },
 };
@@ -178,7 +151,7 @@ static const struct kind {
 static void run_narrow(tile_function *tile, const struct tile *t, int64_t n, char *y,
                        int64_t row_bytes, const struct hrf_epilogue *e)
 {
-    _Alignas(LINE) float sums[HRF_MAX_ROWS * HRF_PANEL];
+    _Alignas(LINE) float sums[HRF_PRODUCT_ROWS * HRF_PANEL];
     struct tile own = *t;
     own.y = sums;
     own.y_pitch = HRF_PANEL;
@@ -202,7 +175,6 @@ struct lines {
 /* What all tiles of a product have in common. */
 struct product {
     const struct kind *kind;
-    int32_t max_rows;
     bool finishes_in_place; /* the tiles store y as it is to be */
     bool weights_are_far;
     const char *packed;
@@ -239,22 +211,21 @@ static void plan_tile(const struct product *p, struct tile *t, struct lines *lin
 
 /* Even tiles: 64 rows are 13+13+13+13+12, not 14+14+14+14+8. 32 bits: a division of 64 takes as
  * long as ten steps. */
-static int32_t count_tiles(const struct product *p, int32_t rows)
+static int32_t count_tiles(int32_t rows)
 {
-    return (rows + p->max_rows - 1) / p->max_rows;
+    return (rows + HRF_PRODUCT_ROWS - 1) / HRF_PRODUCT_ROWS;
 }
 
 /* All panels, one after the other, over some rows. */
 static void run_panels(const struct product *p, struct tile *t, const char *a, char *y,
                        int32_t rows, struct lines *memory)
 {
-    const int32_t n_tiles = count_tiles(p, rows);
+    const int32_t n_tiles = count_tiles(rows);
     const int32_t least = n_tiles > 1 ? rows / n_tiles : rows;
     const int32_t n_larger = rows - least * n_tiles;
     t->w = p->packed;
     for (int64_t column = 0; column < p->columns; column += HRF_PANEL, t->w += p->panel_bytes) {
         t->bias = p->epilogue->bias != NULL ? p->epilogue->bias + column : NULL;
-        t->ends = (const float *)(const void *)(t->w + p->depth * STEP_BYTES);
         t->mask[0] = hrf_first_lanes_avx512(p->columns - column);
         t->mask[1] = hrf_first_lanes_avx512(p->columns - column - 16);
         t->a = a;
@@ -288,12 +259,11 @@ void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_pitch, co
     const int64_t number_bytes = epilogue->type == HRF_F32 ? (int64_t)sizeof(float) : 2;
     const struct product p = {
         .kind = &kinds[words],
-        .max_rows = (int32_t)hrf_product_rows(words),
         .finishes_in_place = epilogue->type == HRF_F32 || (is_pairs && epilogue->type == HRF_B16),
         .packed = packed,
         .depth = depth,
         .columns = columns,
-        .panel_bytes = (int64_t)(hrf_product_packed_count(words, depth, 1) * sizeof(float)),
+        .panel_bytes = (int64_t)(hrf_product_packed_count(depth, 1) * sizeof(float)),
         .number_bytes = number_bytes,
         .row_bytes = y_pitch * number_bytes,
         .epilogue = epilogue,
@@ -306,7 +276,7 @@ void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_pitch, co
      * weights stay near, they go through all panels tile by tile, so that the lines of a row follow
      * each other (64 channels to 256, with a residual: 4.0 -> 2.9 ms). */
     const bool by_tiles = is_pairs && depth * columns * WORD <= SMALL_WEIGHTS;
-    const int32_t n_tiles = count_tiles(&p, (int32_t)rows);
+    const int32_t n_tiles = count_tiles((int32_t)rows);
     const int64_t once = by_tiles ? ((int32_t)rows + n_tiles - 1) / n_tiles : rows;
     for (int64_t row = 0; row < rows; row += once)
         run_panels(&p, &t, (const char *)a + row * a_pitch * WORD, (char *)y + row * p.row_bytes,

@@ -7,10 +7,6 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_ROWS_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_ROWS_AVX512_H
 
-/* Two registers of sums each, and two for the weights; where rows are crossed, six for the weights
- * and two for their factors. */
-enum { HRF_MAX_ROWS = 14, HRF_CROSSED_ROWS = 12 };
-
 /* Declares them; `pitch` in bytes. Tiles of few rows leave some unused. */
 #define ROW_PLACES(first, pitch)                                                                   \
     const char *const p0 = (first), *const p1 = p0 + 3 * (pitch), *const p2 = p1 + 3 * (pitch);    \

@@ -13,9 +13,12 @@
 #define HRF_ENGINE_BACKEND_CPU_WINOGRAD_INTEGER_H
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cpu/winograd.h"
 
 enum {
+    HRF_INTEGER_OUT = 4,                                  /* rows, columns of a tile */
+    HRF_INTEGER_IN = 6,                                   /* of the input under it */
+    HRF_INTEGER_POINTS = HRF_INTEGER_IN * HRF_INTEGER_IN, /* products per channel pair */
+    HRF_INTEGER_OUTPUTS = HRF_INTEGER_OUT * HRF_INTEGER_OUT,
     HRF_INTEGER_PANEL = 32,    /* output channels at a time: two registers of 16 sums */
     HRF_INTEGER_TILES = 14,    /* tiles at a time: 28 registers of sums */
     HRF_INTEGER_CHANNELS = 16, /* input channels come in multiples of this */
@@ -57,7 +60,7 @@ bool hrf_cpu_has_vnni(void);
 void hrf_integer_winograd_weights(const int8_t *w, int64_t channels, int16_t *u);
 
 /* pixels[36]: `channels` bytes each, NULL outside the image. Point p goes to v + p * pitch. */
-void hrf_integer_winograd_input(const uint8_t *const pixels[HRF_WINOGRAD_POINTS], int64_t channels,
+void hrf_integer_winograd_input(const uint8_t *const pixels[HRF_INTEGER_POINTS], int64_t channels,
                                 bool is_signed, int32_t zero_point, int16_t *v, int64_t pitch);
 
 /* sums[36][HRF_INTEGER_TILES][HRF_INTEGER_PANEL] of n <= HRF_INTEGER_TILES tiles whose point p,
@@ -68,7 +71,7 @@ void hrf_integer_winograd_multiply(const int16_t *v, int64_t point_pitch, int64_
 /* One tile of them. outputs[16]: where each output's panel of n_columns bytes goes, NULL for
  * those outside the image. `first` is the panel's first column, for the epilogue's arrays. */
 void hrf_integer_winograd_output(const int32_t *sums, int64_t n_columns, int64_t first,
-                                 uint8_t *const outputs[HRF_WINOGRAD_OUTPUTS],
+                                 uint8_t *const outputs[HRF_INTEGER_OUTPUTS],
                                  const struct hrf_integer_epilogue *epilogue);
 
 #endif

@@ -8,9 +8,9 @@
 #include <immintrin.h>
 
 enum {
-    IN = HRF_WINOGRAD_IN,
-    OUT = HRF_WINOGRAD_OUT,
-    POINTS = HRF_WINOGRAD_POINTS,
+    IN = HRF_INTEGER_IN,
+    OUT = HRF_INTEGER_OUT,
+    POINTS = HRF_INTEGER_POINTS,
     PANEL = HRF_INTEGER_PANEL,
     LANES = 32, /* shorts */
 };
@@ -202,7 +202,7 @@ static inline void finish(__m512i sums, __mmask16 mask, uint8_t *y, __m512 bias,
 }
 
 /* The tile's 16 true sums of 16 columns. */
-static inline void true_sums(const int32_t *sums, __m512i out[HRF_WINOGRAD_OUTPUTS])
+static inline void true_sums(const int32_t *sums, __m512i out[HRF_INTEGER_OUTPUTS])
 {
     /* Powers of two in (24, 12, 6, 6) x (24, 12, 6, 6); the other factor is always 9. */
     static const unsigned shifts[OUT] = { 3, 2, 1, 1 };
@@ -222,14 +222,14 @@ static inline void true_sums(const int32_t *sums, __m512i out[HRF_WINOGRAD_OUTPU
 }
 
 static void output_any(const int32_t *sums, __mmask16 mask, int64_t column, int64_t first,
-                       uint8_t *const outputs[HRF_WINOGRAD_OUTPUTS],
+                       uint8_t *const outputs[HRF_INTEGER_OUTPUTS],
                        const struct hrf_integer_epilogue *e)
 {
     const __m512 bias = _mm512_loadu_ps(e->bias + first + column);
     const __m512 multiplier = _mm512_loadu_ps(e->multiplier + first + column);
-    __m512i out[HRF_WINOGRAD_OUTPUTS];
+    __m512i out[HRF_INTEGER_OUTPUTS];
     true_sums(sums + column, out);
-    for (int i = 0; i < HRF_WINOGRAD_OUTPUTS; i++)
+    for (int i = 0; i < HRF_INTEGER_OUTPUTS; i++)
         if (outputs[i] != NULL)
             finish(out[i], mask, outputs[i] + column, bias, multiplier, e);
 }
@@ -242,7 +242,7 @@ static inline __m512i steps(__m512i sums, __m512 bias, __m512 multiplier)
 
 /* The usual epilogue, for a whole panel: two outputs at a time are narrowed together. */
 static void output_plain(const int32_t *sums, int64_t first,
-                         uint8_t *const outputs[HRF_WINOGRAD_OUTPUTS],
+                         uint8_t *const outputs[HRF_INTEGER_OUTPUTS],
                          const struct hrf_integer_epilogue *e)
 {
     const __m512 bias0 = _mm512_loadu_ps(e->bias + first);
@@ -251,10 +251,10 @@ static void output_plain(const int32_t *sums, int64_t first,
     const __m512 multiplier1 = _mm512_loadu_ps(e->multiplier + first + 16);
     /* The packing instructions leave four numbers of each of their operands by turns. */
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m512i low[HRF_WINOGRAD_OUTPUTS], high[HRF_WINOGRAD_OUTPUTS];
+    __m512i low[HRF_INTEGER_OUTPUTS], high[HRF_INTEGER_OUTPUTS];
     true_sums(sums, low);
     true_sums(sums + 16, high);
-    for (int i = 0; i < HRF_WINOGRAD_OUTPUTS; i += 2) {
+    for (int i = 0; i < HRF_INTEGER_OUTPUTS; i += 2) {
         const __m512i a = _mm512_packs_epi32(steps(low[i], bias0, multiplier0),
                                              steps(high[i], bias1, multiplier1));
         const __m512i b = _mm512_packs_epi32(steps(low[i + 1], bias0, multiplier0),
@@ -269,7 +269,7 @@ static void output_plain(const int32_t *sums, int64_t first,
 }
 
 void hrf_integer_winograd_output(const int32_t *sums, int64_t n_columns, int64_t first,
-                                 uint8_t *const outputs[HRF_WINOGRAD_OUTPUTS],
+                                 uint8_t *const outputs[HRF_INTEGER_OUTPUTS],
                                  const struct hrf_integer_epilogue *epilogue)
 {
     if (epilogue->is_plain && n_columns == PANEL) {

@@ -54,34 +54,6 @@ static struct hrf_graph *entrances(uint64_t seed)
     return build_finish(&b, &x, 1);
 }
 
-/* A first convolution and the pool behind it; `is_read`: its outputs are needed elsewhere, too. */
-static struct hrf_graph *stem(uint64_t seed, bool is_read)
-{
-    struct build b = build_start(seed);
-    struct hrf_attributes a = hrf_attributes_default();
-    const int64_t channels = build_pick(&b, 2, 4), kernel = build_pick(&b, 6, 8);
-    const int64_t out = 16 * build_pick(&b, 1, 4);
-    int32_t outputs[2];
-    int32_t x = build_input(
-        &b, SHAPE(build_pick(&b, 1, 4), channels, build_pick(&b, 20, 120), build_pick(&b, 20, 70)));
-    x = build_plain_conv(&b, x, channels, out, kernel, 2, true);
-    if (build_pick(&b, 0, 2) > 0)
-        x = build_unary(&b, HRF_OP_RELU, x);
-    outputs[1] = x;
-    const bool is_usual = build_pick(&b, 0, 1) == 0; /* 3x3 of stride 2: goes another way */
-    for (int i = 0; i < 2; i++) {
-        struct hrf_window *w = &a.window;
-        w->kernel[i] = is_usual ? 3 : build_pick(&b, 2, 3);
-        w->stride[i] = is_usual ? 2 : build_pick(&b, 1, 3);
-        w->dilation[i] = is_usual ? 1 : build_pick(&b, 1, 2);
-        w->pad_begin[i] = is_usual ? 1 : build_pick(&b, 0, 1);
-        w->pad_end[i] = build_pick(&b, 0, 1);
-    }
-    x = build_node(&b, HRF_OP_MAX_POOL, &x, 1, &a);
-    outputs[0] = build_plain_conv(&b, x, out, 16, 1, 1, true); /* not where the images come in */
-    return build_finish(&b, outputs, is_read ? 2 : 1);
-}
-
 static void fill(struct hrf_session *session, uint64_t seed)
 {
     struct hrf_random random = hrf_random_init(seed);
@@ -172,39 +144,11 @@ static void a_branch_is_added_to_what_is_still_in_the_caches(void **state)
         assert_true(pairs.n_adding > N_NETWORKS / 3);
 }
 
-static void a_first_convolution_is_pooled_row_by_row(void **state)
-{
-    (void)state;
-    struct pairs pairs = { .n = 0 };
-    for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
-        struct hrf_graph *graph = stem(seed, false);
-        check(graph, "fp32", 1 + (int32_t)(seed % 4), seed, &pairs);
-        hrf_graph_destroy(graph);
-    }
-    print_message("%d pairs in %d networks\n", pairs.n, N_NETWORKS);
-    if (hrf_cpu_has_avx512())
-        assert_true(pairs.n > N_NETWORKS / 3);
-}
-
-static void what_others_read_is_written(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 0; seed < 4; seed++) {
-        struct hrf_graph *graph = stem(seed, true);
-        struct pairs pairs = { .n = 0 };
-        check(graph, "fp32", 1, seed, &pairs);
-        assert_int_equal(pairs.n, 0);
-        hrf_graph_destroy(graph);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_that_run_together_give_the_bits_of_one_after_the_other),
         cmocka_unit_test(a_branch_is_added_to_what_is_still_in_the_caches),
-        cmocka_unit_test(a_first_convolution_is_pooled_row_by_row),
-        cmocka_unit_test(what_others_read_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,9 +37,9 @@ static const struct layer layers[] = {
     { 1, 256, 5, 23, 1, 1, HRF_ACT_LEAKY_RELU, false, true, "product" },
     { 2, 64, 11, 128, 3, 2, HRF_ACT_RELU, true, false, "product" },
     { 1, 256, 9, 160, 3, 2, HRF_ACT_CLIP, true, true, "product" }, /* in passes */
-    { 3, 16, 13, 32, 3, 1, HRF_ACT_RELU, true, false, "winograd_4x4" },
-    { 1, 48, 32, 64, 3, 1, HRF_ACT_CLIP, true, true, "winograd_4x4" },
-    { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "winograd_4x4" },
+    { 3, 16, 13, 32, 3, 1, HRF_ACT_RELU, true, false, "winograd_2x2" },
+    { 1, 48, 32, 64, 3, 1, HRF_ACT_CLIP, true, true, "winograd_2x2" },
+    { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "winograd_2x2" },
 };
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_LAYERS = sizeof layers / sizeof layers[0] };
 
