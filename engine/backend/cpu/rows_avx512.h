@@ -7,6 +7,8 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_ROWS_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_ROWS_AVX512_H
 
+#include <stdint.h>
+
 /* Declares them; `pitch` in bytes. Tiles of few rows leave some unused. */
 #define ROW_PLACES(first, pitch)                                                                   \
     const char *const p0 = (first), *const p1 = p0 + 3 * (pitch), *const p2 = p1 + 3 * (pitch);    \
