@@ -1,6 +1,6 @@
 /* identity.c - what a device is, in words. */
 #include "base/process.h"
-#include "engine/backend/backend.h"
+#include "engine/backend/device.h"
 
 #include <stdio.h>
 #include <string.h>

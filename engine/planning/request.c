@@ -3,6 +3,7 @@
 #include "base/args.h"
 #include "base/clock.h"
 #include "base/path.h"
+#include "engine/backend/backend.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
 #include "engine/plan/layout.h"

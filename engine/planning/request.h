@@ -3,7 +3,7 @@
 #ifndef HRF_ENGINE_PLANNING_REQUEST_H
 #define HRF_ENGINE_PLANNING_REQUEST_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/device.h"
 #include "engine/ir/graph.h"
 #include "schema/record/calibration.h"
 

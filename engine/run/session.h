@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/backend/backend.h"
+#include "engine/backend/device.h"
 #include "engine/ir/graph.h"
 #include "engine/passes/lower.h"
 #include "engine/run/device_peers.h"

@@ -7,7 +7,7 @@
 #ifndef HRF_ENGINE_WORKER_WORKER_H
 #define HRF_ENGINE_WORKER_WORKER_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/device.h"
 #include "engine/input/feed.h"
 #include "engine/planning/find_layout.h"
 #include "engine/run/network.h"

@@ -1,0 +1,52 @@
+/* kernel.h - one node compiled for its shapes, and one run of it.
+ *
+ * Memory layout, the same for every back end: a tensor of rank 4 lies in memory as N, H, W, C
+ * although its shape is written N, C, H, W; any other rank lies in the order of its shape. Both are
+ * dense, except images with a pitch (hrf_value.pitch): the number of elements from one pixel's
+ * channels to the next pixel's; those beyond the channels have no meaning. Only nodes for which the
+ * back end said so (takes_pitch in backend.h) see such images.
+ * Weights of a convolution are a constant in ONNX order; a back end packs them as it likes.
+ *
+ * Ownership: the caller owns every buffer that a call names and lends it for the call; a kernel
+ * owns its packed constants.
+ */
+#ifndef HRF_ENGINE_BACKEND_KERNEL_H
+#define HRF_ENGINE_BACKEND_KERNEL_H
+
+#include "base/error.h"
+#include "engine/ir/fused_pair.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HRF_BUFFER_ALIGNMENT 64 /* bytes: one cache line, one AVX-512 register */
+
+/* The pointers of one run. Constants and absent inputs are NULL: the kernel has its own copy.
+ * The output is disjoint from every input, except that it may be exactly the buffer of the
+ * residual of a CONV or GEMM, or of an input of the output's shape of a pointwise operator
+ * (activations, BATCH_NORM, ADD, SUB, MUL, DIV). */
+struct hrf_kernel_call {
+    const void *const *inputs; /* [n_inputs of the node], each of its value's type */
+    void *output;
+    void *workspace; /* at least workspace_bytes, aligned to HRF_BUFFER_ALIGNMENT */
+};
+
+/* One node made ready for its shapes. Back ends put this first in a struct of their own. */
+struct hrf_kernel {
+    enum hrf_status (*run)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
+                           struct hrf_error *err);
+    void (*destroy)(struct hrf_kernel *kernel);
+    /* Both NULL, or: whether this kernel can run fused with `next`, whose only input, or residual,
+     * is this one's output; and the run of both. The results are those of one after the other, but
+     * for what is not kept. Both calls have the same workspace. */
+    bool (*can_fuse)(const struct hrf_kernel *kernel, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair);
+    enum hrf_status (*run_fused)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err);
+    const char *implementation; /* "brgconv:avx512_core", "winograd:avx512"; lives as the kernel */
+    size_t workspace_bytes;     /* scratch that any other kernel may use before and after */
+    size_t weight_bytes;        /* packed constants held by the kernel */
+};
+
+#endif
