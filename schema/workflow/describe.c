@@ -41,7 +41,7 @@ static void add_kind(const struct hrf_key *key, struct hrf_strbuf *out)
 void hrf_workflow_describe(struct hrf_strbuf *out)
 {
     hrf_strbuf_adds(out, "| key | value | default | |\n|---|---|---|---|\n"
-                         "| `version` | 1 | | needed: the form of this file |\n");
+                         "| `version` | 1 | | required: the version of the file format |\n");
     for (size_t i = 0; i < hrf_n_keys; i++) {
         const struct hrf_key *key = &hrf_keys[i];
         const bool is_needed = strcmp(key->path, "dataset.layout") == 0 ||
@@ -50,6 +50,6 @@ void hrf_workflow_describe(struct hrf_strbuf *out)
         add_kind(key, out);
         hrf_strbuf_addf(out, " | %s%s%s | %s%s |\n", key->initial != NULL ? "`" : "",
                         key->initial != NULL ? key->initial : "", key->initial != NULL ? "`" : "",
-                        is_needed ? "needed: " : "", key->help);
+                        is_needed ? "required: " : "", key->help);
     }
 }
