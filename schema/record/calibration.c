@@ -1,30 +1,46 @@
 #include "schema/record/calibration.h"
 
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/path.h"
+#include "schema/record/fields.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { VERSION = 1, MOST_BYTES = 256 << 20 };
 
+static const struct hrf_field fields[] = {
+#define FIELD(key, type) HRF_FIELD(struct hrf_calibration, #key, key, HRF_FIELD_##type)
+    FIELD(key, NEEDED),    FIELD(method, NEEDED),
+    FIELD(graph, NEEDED),  FIELD(sample, NEEDED),
+    FIELD(engine, NEEDED), FIELD(created, NEEDED),
+    FIELD(seconds, REAL),  HRF_FIELD(struct hrf_calibration, "samples", n_samples, HRF_FIELD_INT),
+#undef FIELD
+};
+
+static const struct hrf_field tensor_fields[] = {
+#define FIELD(key, type) HRF_FIELD(struct hrf_calibration_tensor, #key, key, HRF_FIELD_##type)
+    FIELD(name, NEEDED), FIELD(method, NEEDED),  FIELD(low, FLOAT),
+    FIELD(high, FLOAT),  FIELD(sqnr_db, NUMBER),
+#undef FIELD
+};
+
+static const struct hrf_field keep_fields[] = {
+    HRF_FIELD(struct hrf_calibration_keep, "name", name, HRF_FIELD_NEEDED),
+    HRF_FIELD(struct hrf_calibration_keep, "reason", reason, HRF_FIELD_NEEDED),
+};
+
 void hrf_calibration_destroy(struct hrf_calibration *c)
 {
     if (c == NULL)
         return;
     for (size_t i = 0; i < c->n_tensors; i++) {
-        hrf_free(c->tensors[i].name);
-        hrf_free(c->tensors[i].method);
+        hrf_fields_release(HRF_FIELDS(tensor_fields), &c->tensors[i]);
         hrf_free(c->tensors[i].means);
     }
-    for (size_t i = 0; i < c->n_keep; i++) {
-        hrf_free(c->keep[i].name);
-        hrf_free(c->keep[i].reason);
-    }
-    char *texts[] = { c->key, c->method, c->graph, c->sample, c->engine, c->created };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        hrf_free(texts[i]);
+    for (size_t i = 0; i < c->n_keep; i++)
+        hrf_fields_release(HRF_FIELDS(keep_fields), &c->keep[i]);
+    hrf_fields_release(HRF_FIELDS(fields), c);
     hrf_free(c->tensors);
     hrf_free(c->keep);
     hrf_free(c);
@@ -80,33 +96,30 @@ const char *hrf_calibration_doubt(const struct hrf_calibration_tensor *t)
 
 static json_t *tensor_json(const struct hrf_calibration_tensor *t)
 {
-    json_t *observed = t->is_observed ? json_pack("[oo]", hrf_json_number((double)t->observed_low),
-                                                  hrf_json_number((double)t->observed_high))
-                                      : json_null();
-    json_t *means = json_null();
-    if (t->means != NULL) {
-        means = json_array();
-        for (int64_t i = 0; i < t->n_means; i++)
-            json_array_append_new(means, hrf_json_number((double)t->means[i]));
-    }
-    return json_pack("{sososososososo}", "name", hrf_json_string(t->name), "low",
-                     hrf_json_number((double)t->low), "high", hrf_json_number((double)t->high),
-                     "observed", observed, "method", hrf_json_string(t->method), "sqnr_db",
-                     hrf_json_number(t->sqnr_db), "means", means);
+    json_t *object = hrf_fields_json(HRF_FIELDS(tensor_fields), t, 0);
+    json_t *means = t->means != NULL ? json_array() : json_null();
+    for (int64_t i = 0; t->means != NULL && i < t->n_means; i++)
+        json_array_append_new(means, hrf_json_number((double)t->means[i]));
+    json_object_set_new(object, "means", means);
+    json_object_set_new(object, "observed",
+                        t->is_observed ? json_pack("[oo]", hrf_json_number((double)t->observed_low),
+                                                   hrf_json_number((double)t->observed_high))
+                                       : json_null());
+    return object;
 }
 
 static json_t *body_json(const struct hrf_calibration *c)
 {
+    json_t *body = hrf_fields_json(HRF_FIELDS(fields), c, VERSION);
     json_t *tensors = json_array(), *keep = json_array();
     for (size_t i = 0; i < c->n_tensors; i++)
         json_array_append_new(tensors, tensor_json(&c->tensors[i]));
     for (size_t i = 0; i < c->n_keep; i++)
-        json_array_append_new(keep, json_pack("{soso}", "name", hrf_json_string(c->keep[i].name),
-                                              "reason", hrf_json_string(c->keep[i].reason)));
-    return json_pack("{sisssssssssssssIsososo}", "version", VERSION, "kind", "calibration", "key",
-                     c->key, "method", c->method, "graph", c->graph, "sample", c->sample, "engine",
-                     c->engine, "samples", (json_int_t)c->n_samples, "seconds",
-                     hrf_json_number(c->seconds), "tensors", tensors, "keep", keep);
+        json_array_append_new(keep, hrf_fields_json(HRF_FIELDS(keep_fields), &c->keep[i], 0));
+    json_object_set_new(body, "kind", json_string("calibration"));
+    json_object_set_new(body, "tensors", tensors);
+    json_object_set_new(body, "keep", keep);
+    return body;
 }
 
 static enum hrf_status checksum(json_t *body, char out[HRF_HASH_HEX], struct hrf_error *err)
@@ -124,7 +137,6 @@ enum hrf_status hrf_calibration_encode(const struct hrf_calibration *c, char **o
     HRF_AUTO_JSON body = body_json(c);
     if (body == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
-    json_object_set_new(body, "created", hrf_json_string(c->created));
     HRF_TRY(checksum(body, sum, err));
     json_object_set_new(body, "sha256", json_string(sum));
     *out = hrf_json_text(body);
@@ -140,15 +152,6 @@ enum hrf_status hrf_calibration_write(const struct hrf_calibration *c, const cha
 }
 
 /* ---- reading ---- */
-
-static enum hrf_status get_text(const json_t *object, const char *key, const char *where,
-                                char **out, struct hrf_error *err)
-{
-    const char *text;
-    HRF_TRY(hrf_json_get_text(object, key, where, &text, err));
-    *out = hrf_strdup(text);
-    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
-}
 
 static enum hrf_status read_means(const json_t *list, const char *where,
                                   struct hrf_calibration_tensor *t, struct hrf_error *err)
@@ -188,18 +191,12 @@ static enum hrf_status read_observed(const json_t *pair, const char *where,
 static enum hrf_status read_tensor(const json_t *object, const char *where,
                                    struct hrf_calibration_tensor *t, struct hrf_error *err)
 {
-    double low, high;
-    HRF_TRY(get_text(object, "name", where, &t->name, err));
-    HRF_TRY(get_text(object, "method", where, &t->method, err));
-    HRF_TRY(hrf_json_get_number(object, "low", where, &low, err));
-    HRF_TRY(hrf_json_get_number(object, "high", where, &high, err));
-    t->low = (float)low;
-    t->high = (float)high;
-    if (!isfinite(t->low) || !isfinite(t->high) || low > high)
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(tensor_fields), object, where, t, err));
+    if (!isfinite(t->low) || !isfinite(t->high) || t->low > t->high)
         return hrf_error_set(err, HRF_E_USER, "%s: tensor '%s' has the range %g to %g", where,
-                             t->name, low, high);
-    const json_t *sqnr = json_object_get(object, "sqnr_db");
-    t->sqnr_db = json_is_number(sqnr) ? json_number_value(sqnr) : HUGE_VAL;
+                             t->name, (double)t->low, (double)t->high);
+    if (isnan(t->sqnr_db))
+        t->sqnr_db = HUGE_VAL;
     HRF_TRY(read_observed(json_object_get(object, "observed"), where, t, err));
     return read_means(json_object_get(object, "means"), where, t, err);
 }
@@ -257,24 +254,10 @@ static enum hrf_status read_lists(const json_t *body, const char *where, struct 
     }
     for (size_t i = 0; i < json_array_size(keep); i++) {
         c->n_keep++;
-        HRF_TRY(get_text(json_array_get(keep, i), "name", where, &c->keep[i].name, err));
-        HRF_TRY(get_text(json_array_get(keep, i), "reason", where, &c->keep[i].reason, err));
+        HRF_TRY(hrf_fields_read(HRF_FIELDS(keep_fields), json_array_get(keep, i), where,
+                                &c->keep[i], err));
     }
     return check_ranges(c, where, err);
-}
-
-static enum hrf_status read_body(const json_t *body, const char *where, struct hrf_calibration *c,
-                                 struct hrf_error *err)
-{
-    HRF_TRY(get_text(body, "key", where, &c->key, err));
-    HRF_TRY(get_text(body, "method", where, &c->method, err));
-    HRF_TRY(get_text(body, "graph", where, &c->graph, err));
-    HRF_TRY(get_text(body, "sample", where, &c->sample, err));
-    HRF_TRY(get_text(body, "engine", where, &c->engine, err));
-    HRF_TRY(get_text(body, "created", where, &c->created, err));
-    HRF_TRY(hrf_json_get_int(body, "samples", where, &c->n_samples, err));
-    HRF_TRY(hrf_json_get_number(body, "seconds", where, &c->seconds, err));
-    return read_lists(body, where, c, err);
 }
 
 static enum hrf_status check_sum(json_t *body, const char *where, struct hrf_error *err)
@@ -310,7 +293,8 @@ enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes, const c
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
     HRF_TRY(hrf_json_parse(text, n_bytes, where, &body, err));
     HRF_TRY(check_sum(body, where, err));
-    HRF_TRY(read_body(body, where, c, err));
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), body, where, c, err));
+    HRF_TRY(read_lists(body, where, c, err));
     *out = c;
     c = NULL;
     return HRF_OK;

@@ -1,15 +1,24 @@
 #include "schema/record/rank.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/path.h"
+#include "schema/record/fields.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { VERSION = 1 };
 
-static const char *const names[] = { "running", "done", "stopped", "failed" };
+static const char *const states[] = { "running", "done", "stopped", "failed", NULL };
+static const struct hrf_field fields[] = {
+#define FIELD(key, type) HRF_FIELD(struct hrf_rank_record, #key, key, HRF_FIELD_##type)
+    FIELD(rank, INT),      FIELD(n_ranks, INT),
+    FIELD(pid, INT),       FIELD(n_cpus, INT),
+    FIELD(begin_ms, INT),  FIELD(end_ms, INT),
+    FIELD(n_batches, INT), FIELD(exit_code, INT),
+    FIELD(cpus, NOTE),     FIELD(host, NOTE),
+    FIELD(reason, NOTE),   HRF_FIELD_ENUM(struct hrf_rank_record, "state", state, states),
+#undef FIELD
+};
 
 static char *rank_path(const char *directory, int64_t rank)
 {
@@ -20,48 +29,10 @@ enum hrf_status hrf_rank_write(const char *directory, const struct hrf_rank_reco
                                struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = rank_path(directory, r->rank);
-    HRF_AUTO_JSON value = json_pack(
-        "{sisIsIsIsIsIsIsIsIsssssoso}", "version", VERSION, "rank", (json_int_t)r->rank, "n_ranks",
-        (json_int_t)r->n_ranks, "pid", (json_int_t)r->pid, "n_cpus", (json_int_t)r->n_cpus,
-        "begin_ms", (json_int_t)r->begin_ms, "end_ms", (json_int_t)r->end_ms, "n_batches",
-        (json_int_t)r->n_batches, "exit_code", (json_int_t)r->exit_code, "state", names[r->state],
-        "cpus", r->cpus, "host", hrf_json_string(r->host), "reason", hrf_json_string(r->reason));
+    HRF_AUTO_JSON value = hrf_fields_json(HRF_FIELDS(fields), r, VERSION);
     if (path == NULL || value == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the record of a rank");
     return hrf_json_write_file(path, value, err);
-}
-
-static enum hrf_status parse(const json_t *value, const char *where, struct hrf_rank_record *out,
-                             struct hrf_error *err)
-{
-    const char *state, *cpus, *host, *reason;
-    int64_t version;
-    HRF_TRY(hrf_json_get_int(value, "version", where, &version, err));
-    if (version != VERSION)
-        return hrf_error_set(err, HRF_E_USER, "%s: rank record version %lld, this build reads %d",
-                             where, (long long)version, VERSION);
-    HRF_TRY(hrf_json_get_int(value, "rank", where, &out->rank, err));
-    HRF_TRY(hrf_json_get_int(value, "n_ranks", where, &out->n_ranks, err));
-    HRF_TRY(hrf_json_get_int(value, "pid", where, &out->pid, err));
-    HRF_TRY(hrf_json_get_int(value, "n_cpus", where, &out->n_cpus, err));
-    HRF_TRY(hrf_json_get_int(value, "begin_ms", where, &out->begin_ms, err));
-    HRF_TRY(hrf_json_get_int(value, "end_ms", where, &out->end_ms, err));
-    HRF_TRY(hrf_json_get_int(value, "n_batches", where, &out->n_batches, err));
-    HRF_TRY(hrf_json_get_int(value, "exit_code", where, &out->exit_code, err));
-    HRF_TRY(hrf_json_get_text(value, "state", where, &state, err));
-    HRF_TRY(hrf_json_get_text(value, "cpus", where, &cpus, err));
-    HRF_TRY(hrf_json_get_text(value, "host", where, &host, err));
-    HRF_TRY(hrf_json_get_text(value, "reason", where, &reason, err));
-    snprintf(out->cpus, sizeof out->cpus, "%s", cpus);
-    snprintf(out->host, sizeof out->host, "%s", host);
-    snprintf(out->reason, sizeof out->reason, "%s", reason);
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(state, names[i]) == 0) {
-            out->state = (enum hrf_rank_state)i;
-            return HRF_OK;
-        }
-    }
-    return hrf_error_set(err, HRF_E_USER, "%s: unknown state '%s' of a rank", where, state);
 }
 
 enum hrf_status hrf_rank_read(const char *directory, int64_t rank, struct hrf_rank_record *out,
@@ -75,7 +46,8 @@ enum hrf_status hrf_rank_read(const char *directory, int64_t rank, struct hrf_ra
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_AGAIN, "'%s' is not there", path);
     HRF_TRY(hrf_json_read_file(path, &value, err));
-    HRF_TRY(parse(value, path, &found, err));
+    HRF_TRY(hrf_fields_check_version(value, VERSION, "record of a rank", path, err));
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), value, path, &found, err));
     *out = found;
     return HRF_OK;
 }

@@ -59,17 +59,19 @@ void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part)
     }
 }
 
+static const struct hrf_field traffic_fields[] = {
+#define FIELD(name, type) HRF_FIELD(struct hrf_traffic, #name, name, HRF_FIELD_##type)
+    FIELD(operation, NOTE), FIELD(messages, INT),   FIELD(bytes, INT),
+    FIELD(sending, REAL),   FIELD(receiving, REAL),
+#undef FIELD
+};
+
 static json_t *traffic_json(const struct hrf_traffics *traffic)
 {
     json_t *items = json_array();
-    for (int32_t i = 0; i < traffic->n_items; i++) {
-        const struct hrf_traffic *t = &traffic->items[i];
+    for (int32_t i = 0; i < traffic->n_items; i++)
         json_array_append_new(items,
-                              json_pack("{sssIsIsoso}", "operation", t->operation, "messages",
-                                        (json_int_t)t->messages, "bytes", (json_int_t)t->bytes,
-                                        "sending", hrf_json_number(t->sending), "receiving",
-                                        hrf_json_number(t->receiving)));
-    }
+                              hrf_fields_json(HRF_FIELDS(traffic_fields), &traffic->items[i], 0));
     return json_pack("{ssso}", "carrier", traffic->carrier, "operations", items);
 }
 
@@ -80,7 +82,6 @@ static const struct hrf_field timing_fields[] = {
     FIELD(kernels, NUMBER), FIELD(wait, REAL),   FIELD(write, REAL),   FIELD(total, REAL),
 #undef FIELD
 };
-enum { N_TIMING_FIELDS = sizeof timing_fields / sizeof timing_fields[0] };
 
 static const struct hrf_field fields[] = {
 #define FIELD(name, type) HRF_FIELD(struct hrf_scores, #name, name, HRF_FIELD_##type)
@@ -99,16 +100,6 @@ static const struct hrf_field fields[] = {
     HRF_FIELD_NEW(struct hrf_scores, "peak_process_bytes", peak_process_bytes, HRF_FIELD_INT),
     HRF_FIELD_NEW(struct hrf_scores, "device_memory_bytes", device_memory_bytes, HRF_FIELD_INT),
 };
-enum { N_FIELDS = sizeof fields / sizeof fields[0] };
-
-static json_t *timing_json(const struct hrf_timing *timing)
-{
-    json_t *object = json_object();
-    if (hrf_fields_write(timing_fields, N_TIMING_FIELDS, timing, object))
-        return object;
-    json_decref(object);
-    return NULL;
-}
 
 static json_t *hardware_json(const struct hrf_hardware *hardware)
 {
@@ -121,9 +112,10 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
                                   struct hrf_error *err)
 {
     HRF_AUTO_JSON header = json_pack("{sososo}", "hardware", hardware_json(&scores->hardware),
-                                     "timing", timing_json(&scores->timing), "traffic",
-                                     traffic_json(&scores->traffic));
-    if (!hrf_fields_write(fields, N_FIELDS, scores, header))
+                                     "timing",
+                                     hrf_fields_json(HRF_FIELDS(timing_fields), &scores->timing, 0),
+                                     "traffic", traffic_json(&scores->traffic));
+    if (!hrf_fields_write(HRF_FIELDS(fields), scores, header))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
     const struct hrf_class_map *map = &scores->class_map;
     const struct hrf_section sections[] = {
@@ -148,7 +140,7 @@ static enum hrf_status read_timing(const json_t *header, const char *where,
 {
     json_t *object;
     HRF_TRY(hrf_json_get_object(header, "timing", where, &object, err));
-    return hrf_fields_read(timing_fields, N_TIMING_FIELDS, object, where, timing, err);
+    return hrf_fields_read(HRF_FIELDS(timing_fields), object, where, timing, err);
 }
 
 enum { MAX_MAP_SIDE = 1 << 15 };
@@ -196,16 +188,10 @@ static enum hrf_status read_traffic(const json_t *header, const char *where,
     snprintf(traffic->carrier, sizeof traffic->carrier, "%s", text);
     json_array_foreach(json_object_get(object, "operations"), i, item)
     {
-        struct hrf_traffic *t = &traffic->items[i];
         if (i == HRF_MAX_TRAFFIC)
             return hrf_error_set(err, HRF_E_USER, "%s: more than %d kinds of messages", where,
                                  HRF_MAX_TRAFFIC);
-        HRF_TRY(hrf_json_get_text(item, "operation", where, &text, err));
-        snprintf(t->operation, sizeof t->operation, "%s", text);
-        HRF_TRY(hrf_json_get_int(item, "messages", where, &t->messages, err));
-        HRF_TRY(hrf_json_get_int(item, "bytes", where, &t->bytes, err));
-        HRF_TRY(hrf_json_get_number(item, "sending", where, &t->sending, err));
-        HRF_TRY(hrf_json_get_number(item, "receiving", where, &t->receiving, err));
+        HRF_TRY(hrf_fields_read(HRF_FIELDS(traffic_fields), item, where, &traffic->items[i], err));
         traffic->n_items = (int32_t)i + 1;
     }
     return HRF_OK;
@@ -233,7 +219,7 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
 {
     const json_t *header = container->header;
     struct hrf_section section;
-    HRF_TRY(hrf_fields_read(fields, N_FIELDS, header, where, scores, err));
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), header, where, scores, err));
     read_hardware(header, &scores->hardware);
     HRF_TRY(read_timing(header, where, &scores->timing, err));
     HRF_TRY(read_traffic(header, where, &scores->traffic, err));

@@ -71,10 +71,9 @@ static const struct hrf_field fields[] = {
     FIELD("tasks_no_tissue", tasks.n_no_tissue, INT),
     FIELD("tasks_failed", tasks.n_failed, INT),
     FIELD("tasks_missing", tasks.n_missing, INT),
-    FIELD("reason", reason, CHARS),
+    FIELD("reason", reason, NOTE),
 #undef FIELD
 };
-enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
 /* The hash of an object as it is without its checksum. */
 static enum hrf_status hash_object(const json_t *object, char sha256[HRF_HASH_HEX],
@@ -90,10 +89,9 @@ static enum hrf_status hash_object(const json_t *object, char sha256[HRF_HASH_HE
 static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
                               struct hrf_error *err)
 {
-    HRF_AUTO_JSON object = json_object();
+    HRF_AUTO_JSON object = hrf_fields_json(HRF_FIELDS(fields), sentinel, VERSION);
     char sha256[HRF_HASH_HEX];
-    if (!hrf_fields_write(fields, N_FIELDS, sentinel, object) ||
-        json_object_set_new(object, "version", json_integer(VERSION)) != 0)
+    if (object == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a sentinel");
     HRF_TRY(hash_object(object, sha256, err));
     const bool failed = json_object_set_new(object, "sha256", json_string(sha256)) != 0;
@@ -168,7 +166,7 @@ enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struc
     HRF_TRY(hrf_file_read(path, LIMIT_BYTES, &text, &n_bytes, err));
     HRF_TRY(hrf_json_parse(text, n_bytes, path, &object, err));
     HRF_TRY(check_object(object, path, err));
-    HRF_TRY(hrf_fields_read(fields, N_FIELDS, object, path, &found, err));
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), object, path, &found, err));
     *out = found;
     return HRF_OK;
 }

@@ -77,14 +77,12 @@ static const struct hrf_field fields[] = {
     FIELD(seconds, REAL),
 #undef FIELD
 };
-enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
 enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hrf_bytes *out,
                                      struct hrf_error *err)
 {
-    HRF_AUTO_JSON header = json_object();
-    if (!hrf_fields_write(fields, N_FIELDS, plan, header) ||
-        json_object_set_new(header, "hash", json_string(plan->hash)) != 0)
+    HRF_AUTO_JSON header = hrf_fields_json(HRF_FIELDS(fields), plan, 0);
+    if (header == NULL || json_object_set_new(header, "hash", json_string(plan->hash)) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
     const struct hrf_section sections[] = {
         { "patches", plan->patches, (size_t)plan->n_patches * sizeof plan->patches[0] },
@@ -131,7 +129,7 @@ static enum hrf_status decode_plan(const struct hrf_container *container, const 
 {
     const char *hash;
     struct hrf_section patches;
-    HRF_TRY(hrf_fields_read(fields, N_FIELDS, container->header, where, plan, err));
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), container->header, where, plan, err));
     HRF_TRY(check_plan(plan, where, err));
     HRF_TRY(hrf_json_get_text(container->header, "hash", where, &hash, err));
     if (strlen(hash) != HRF_HASH_HEX - 1)

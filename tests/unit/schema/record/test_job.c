@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/path.h"
 #include "schema/record/job.h"
+#include "schema/record/rank.h"
 #include "schema/record/sentinel.h"
 #include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
@@ -136,8 +137,8 @@ static void a_spec_that_cannot_be_used_is_refused_by_name(void **state)
     } cases[] = {
         { SPEC("1", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")), "" },
         { SPEC("2", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")),
-          "spec version 2, this build reads 1" },
-        { SPEC("1", "j", "sleep", ENGINE, TASK("t", "\"p\"", "0")), "unknown job kind 'sleep'" },
+          "version 2 of the job's spec, this build reads 1" },
+        { SPEC("1", "j", "sleep", ENGINE, TASK("t", "\"p\"", "0")), "unknown kind 'sleep'" },
         { SPEC("1", "j", "tile", ENGINE, TASK("t", "\"p\"", "0")),
           "'tiler' must be an object, it is missing" },
         { SPEC("1", "j", "infer", ENGINE, TASK("t", "null", "0")), "'tile_plan' is null" },
@@ -182,6 +183,22 @@ static void reading_a_spec_survives_every_failed_allocation(void **state)
     hrf_alloc_fail_after(0);
     assert_string_equal(back->tasks[4].slide_name, odd_names[4]);
     hrf_job_spec_destroy(back);
+}
+
+/* Texts are cut where a message is cut: in the middle of a character, whose bytes are then written
+ * as three each. */
+static void the_longest_reason_of_a_rank_is_read_whatever_it_holds(void **state)
+{
+    (void)state;
+    struct hrf_rank_record r = { .rank = 3, .n_ranks = 4, .state = HRF_RANK_FAILED }, back;
+    memset(r.reason, 0xc3, sizeof r.reason - 1);
+    memset(r.host, 'h', sizeof r.host - 1);
+    assert_int_equal(hrf_rank_write(directory, &r, NULL), HRF_OK);
+    assert_int_equal(hrf_rank_read(directory, 3, &back, NULL), HRF_OK);
+    assert_int_equal(back.state, HRF_RANK_FAILED);
+    assert_string_equal(back.host, r.host);
+    assert_int_equal(strlen(back.reason), sizeof back.reason - 1);
+    assert_int_equal(unlink(file("rank-0003.json")), 0);
 }
 
 static void a_committed_task_is_collected(void **state)
@@ -290,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_tile_spec_comes_back),
         cmocka_unit_test(a_spec_that_cannot_be_used_is_refused_by_name),
         cmocka_unit_test(reading_a_spec_survives_every_failed_allocation),
+        cmocka_unit_test(the_longest_reason_of_a_rank_is_read_whatever_it_holds),
         cmocka_unit_test(a_committed_task_is_collected),
         cmocka_unit_test(a_failed_task_keeps_its_reason_whatever_it_holds),
         cmocka_unit_test(a_record_that_is_not_the_committed_one_is_refused),

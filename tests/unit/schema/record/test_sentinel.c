@@ -115,6 +115,11 @@ static void the_longest_sentinel_fits_into_its_reserve(void **state)
     assert_false(hrf_path_exists(reserved));
     assert_int_equal(hrf_sentinel_read(directory, "done", &back, NULL), HRF_OK);
     assert_same(&sentinel, &back);
+
+    memset(sentinel.reason, 0xc3, sizeof sentinel.reason - 1); /* not UTF-8: three bytes for one */
+    assert_int_equal(hrf_sentinel_write(directory, "done", &sentinel, NULL), HRF_OK);
+    assert_int_equal(hrf_sentinel_read(directory, "done", &back, NULL), HRF_OK);
+    assert_int_equal(strlen(back.reason), sizeof back.reason - 1);
 }
 
 static enum hrf_status read_changed(size_t at, char c, char *text, struct hrf_error *err)
