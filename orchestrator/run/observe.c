@@ -390,7 +390,9 @@ static enum hrf_status close_job(struct run *run, struct run_job *job, struct hr
     HRF_AUTO_FREE char *reason = verdict.reason, *message = verdict.message;
     HRF_TRY(judged);
     if (!has_word || run->executor->quiet_ms > 0)
-        run_revoke(run, job); /* should it live on somewhere, it commits nothing */
+        run_revoke(run, job);              /* should it live on somewhere, it commits nothing */
+    if (job->view.cause == HRF_CAUSE_NODE) /* one that Slurm holds would wait there for ever */
+        run->executor->ops->cancel(run->executor, &job->handle, 1, false);
     bool is_short = false;
     for (; job->n_collected < job->n_tasks; job->n_collected++) {
         struct hrf_task_row *task = run_find_task(run, job->task_ids[job->n_collected]);

@@ -331,6 +331,13 @@ static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
         snprintf(out->reason, sizeof out->reason, "%.*s", (int)sizeof out->reason - 1, e->reason);
     if (strpbrk(e->nodes, ",[") == NULL)
         snprintf(out->node, sizeof out->node, "%.*s", (int)sizeof out->node - 1, e->nodes);
+    /* Slurm could not start it, and holds it until a person lets it go: its machine's fault, so
+     * that it is given up, and its tasks go elsewhere. */
+    if (strcmp(e->reason, "launch failed requeued held") == 0 ||
+        strcmp(e->reason, "launch_failed_requeued_held") == 0) {
+        out->sight = HRF_JOB_ENDED;
+        out->cause = HRF_CAUSE_NODE;
+    }
     /* Its start failed, most often for want of the machine. */
     if (strcmp(e->reason, "JobLaunchFailure") == 0 && e->cause == HRF_CAUSE_FAILED)
         out->cause = HRF_CAUSE_NODE;
