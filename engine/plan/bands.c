@@ -197,7 +197,7 @@ static bool are_brought_alike(const struct hrf_partition *p, int32_t a, int32_t 
     return true;
 }
 
-bool hrf_bands_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
+static bool are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
 {
     for (int32_t v = 0; v < p->graph->n_values; v++) {
         const struct hrf_box *u = hrf_partition_box(p, v, a), *w = hrf_partition_box(p, v, b);
@@ -210,6 +210,20 @@ bool hrf_bands_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
             return false;
     }
     return are_brought_alike(p, a, b) && (p->fronts == NULL || hrf_kept_are_alike(p, a, b));
+}
+
+void hrf_bands_find_kinds(const struct hrf_partition *p, int32_t *kind_of, int32_t *first_of,
+                          int32_t *n_kinds)
+{
+    *n_kinds = 0;
+    for (int32_t band = 0; band < p->n_ranks; band++) {
+        int32_t k = 0;
+        while (k < *n_kinds && !are_alike(p, first_of[k], band))
+            k++;
+        if (k == *n_kinds)
+            first_of[(*n_kinds)++] = band;
+        kind_of[band] = k;
+    }
 }
 
 void hrf_bands_text(const struct hrf_bands_plan *plan, char out[96])

@@ -74,9 +74,11 @@ HRF_CHECKED enum hrf_status hrf_bands_graph(const struct hrf_partition *partitio
                                             const struct hrf_halves *halves, int32_t band,
                                             struct hrf_graph **out, struct hrf_rank_map **map_out,
                                             struct hrf_error *err);
-/* Two bands are computed alike: the same boxes, moved, with the same padding. One session, with one
- * copy of the weights, then serves both. */
-bool hrf_bands_are_alike(const struct hrf_partition *partition, int32_t a, int32_t b);
+/* Bands of one kind are computed alike: the same boxes, moved, with the same padding. One session,
+ * with one copy of the weights, then serves all of them. kind_of [n_ranks]; first_of [n_ranks at
+ * most]: the first band of each kind. */
+void hrf_bands_find_kinds(const struct hrf_partition *partition, int32_t *kind_of,
+                          int32_t *first_of, int32_t *n_kinds);
 
 /* What bands will take, by the same choice that the engine makes. */
 struct hrf_bands_prediction {

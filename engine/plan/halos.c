@@ -57,8 +57,8 @@ static enum hrf_status seconds_of(const struct chooser *c, const struct hrf_node
 static double copying(const struct chooser *c, const struct hrf_exchange *x, int32_t rank)
 {
     const struct hrf_box kept = hrf_box_intersect(&x->local[rank], &x->need[rank]);
-    if (!hrf_exchange_takes(x, rank) || hrf_exchange_place_of_own(x, rank) >= 0 ||
-        !(c->machine->copy_rate > 0))
+    if (!hrf_exchange_takes(x, rank) ||
+        hrf_exchange_place(x, &x->need[rank], &x->local[rank]) >= 0 || !(c->machine->copy_rate > 0))
         return 0;
     return (double)hrf_exchange_bytes(x, &kept) / c->machine->copy_rate;
 }

@@ -461,23 +461,13 @@ int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *b
            (int64_t)x->element_bytes;
 }
 
-int64_t hrf_exchange_place_of_own(const struct hrf_exchange *x, int32_t rank)
+int64_t hrf_exchange_place(const struct hrf_exchange *x, const struct hrf_box *outer,
+                           const struct hrf_box *inner)
 {
-    const struct hrf_box *own = &x->local[rank], *need = &x->need[rank];
-    if (x->n_images != 1 || hrf_box_is_empty(own) || !hrf_box_contains(need, own) ||
-        own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
+    if (x->n_images != 1 || hrf_box_is_empty(inner) || !hrf_box_contains(outer, inner) ||
+        inner->lo[1] != outer->lo[1] || inner->hi[1] != outer->hi[1])
         return -1;
-    return (own->lo[0] - need->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
-           (int64_t)x->element_bytes;
-}
-
-int64_t hrf_exchange_place_within(const struct hrf_exchange *x, int32_t rank)
-{
-    const struct hrf_box *own = &x->local[rank], *need = &x->need[rank];
-    if (x->n_images != 1 || hrf_box_is_empty(need) || !hrf_box_contains(own, need) ||
-        own->lo[1] != need->lo[1] || own->hi[1] != need->hi[1])
-        return -1;
-    return (need->lo[0] - own->lo[0]) * (own->hi[1] - own->lo[1]) * x->channels *
+    return (inner->lo[0] - outer->lo[0]) * (inner->hi[1] - inner->lo[1]) * x->channels *
            (int64_t)x->element_bytes;
 }
 

@@ -159,10 +159,10 @@ static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition
 /* What rank `from` sends to rank `to`; may be empty. */
 struct hrf_box hrf_exchange_sent(const struct hrf_exchange *exchange, int32_t from, int32_t to);
 int64_t hrf_exchange_bytes(const struct hrf_exchange *exchange, const struct hrf_box *box);
-/* Bytes into what the rank needs at which all that it has stands in one piece; -1: it does not. */
-int64_t hrf_exchange_place_of_own(const struct hrf_exchange *exchange, int32_t rank);
-/* Bytes into what the rank has at which all that it needs stands in one piece; -1: it does not. */
-int64_t hrf_exchange_place_within(const struct hrf_exchange *exchange, int32_t rank);
+/* Bytes into box `outer` of the value at which all of `inner` stands in one piece; -1: it does not.
+ */
+int64_t hrf_exchange_place(const struct hrf_exchange *exchange, const struct hrf_box *outer,
+                           const struct hrf_box *inner);
 /* Whether the rank gets a value of its own from the exchange: what it has is not what it needs. */
 bool hrf_exchange_takes(const struct hrf_exchange *exchange, int32_t rank);
 

@@ -8,7 +8,6 @@
 
 /* Bands whose graphs are alike. */
 struct kind {
-    int32_t first_band;     /* whose graph it is */
     struct hrf_peers peers; /* without a comm: its exchanges are crops of what it has */
     struct hrf_session *session;
     float pixel[4];         /* the colour ... */
@@ -25,6 +24,7 @@ struct hrf_banded {
     struct kind *kinds; /* [n_kinds] */
     int32_t n_kinds;
     int32_t *kind_of;        /* [bands] */
+    int32_t *first_of;       /* [n_kinds] the band whose graph it is */
     void *arena, *workspace; /* of the band that runs */
     void *kept;              /* rows that bands keep for later ones */
     struct hrf_session_memory memory;
@@ -70,19 +70,13 @@ void hrf_banded_destroy(struct hrf_banded *b)
 
 static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
 {
-    const int32_t n = b->plan.n_bands;
-    b->kinds = hrf_calloc((size_t)n, sizeof *b->kinds);
-    b->kind_of = hrf_calloc((size_t)n, sizeof *b->kind_of);
+    const size_t n = (size_t)b->plan.n_bands;
+    b->kinds = hrf_calloc(n, sizeof *b->kinds);
+    b->kind_of = hrf_calloc(2 * n, sizeof *b->kind_of);
     if (b->kinds == NULL || b->kind_of == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d bands", n);
-    for (int32_t band = 0; band < n; band++) {
-        int32_t k = 0;
-        while (k < b->n_kinds && !hrf_bands_are_alike(b->partition, b->kinds[k].first_band, band))
-            k++;
-        if (k == b->n_kinds)
-            b->kinds[b->n_kinds++].first_band = band;
-        b->kind_of[band] = k;
-    }
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu bands", n);
+    b->first_of = b->kind_of + n;
+    hrf_bands_find_kinds(b->partition, b->kind_of, b->first_of, &b->n_kinds);
     return HRF_OK;
 }
 
@@ -127,7 +121,7 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
     for (int32_t k = 0; k < b->n_kinds; k++) {
         HRF_AUTO(hrf_graph) graph = NULL;
         struct hrf_peers *peers = &b->kinds[k].peers;
-        HRF_TRY(hrf_peers_init(peers, b->partition, NULL, b->kinds[k].first_band, 0, false, err));
+        HRF_TRY(hrf_peers_init(peers, b->partition, NULL, b->first_of[k], 0, false, err));
         HRF_TRY(hrf_bands_graph(b->partition, &b->halves, peers->rank, &graph, &peers->map, err));
         HRF_TRY(hrf_session_create_prepared(&graph, &lent, peers, &b->kinds[k].session, err));
         take_memory(&b->memory, b->kinds[k].session);

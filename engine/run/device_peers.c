@@ -98,7 +98,6 @@ static bool is_staged(const struct hrf_device_peers *d, const struct hrf_device_
 /* All parts cross over while the thread waits once. */
 static enum hrf_status send_staged(struct hrf_device_peers *d, int32_t n, struct hrf_error *err)
 {
-    struct hrf_comm *comm = d->peers->comm;
     size_t at = 0;
     for (int32_t i = 0; i < n; i++) {
         const struct hrf_device_part *part = &d->sent[i];
@@ -122,9 +121,8 @@ static enum hrf_status send_staged(struct hrf_device_peers *d, int32_t n, struct
         const int64_t n_bytes = hrf_area_bytes(&part->area);
         if (!is_staged(d, part))
             continue;
-        HRF_TRY(comm->ops->send(comm, hrf_peers_comm_rank(d->peers, part->peer),
-                                hrf_peers_tag(d->peers, part->tag), d->out.host + at,
-                                (size_t)n_bytes, err));
+        HRF_TRY(hrf_peers_send(d->peers, part->peer, part->tag, d->out.host + at, (size_t)n_bytes,
+                               err));
         at += hrf_part_room(n_bytes);
     }
     return HRF_OK;
@@ -134,13 +132,11 @@ static enum hrf_status receive_staged(struct hrf_device_peers *d,
                                       const struct hrf_device_part *part, size_t at,
                                       struct hrf_error *err)
 {
-    struct hrf_comm *comm = d->peers->comm;
     const size_t n_bytes = (size_t)hrf_area_bytes(&part->area);
     const bool is_direct = hrf_area_is_packed(&part->area);
     const struct hrf_area packed = hrf_area_packed(&part->area);
     char *to = is_direct ? part->at : d->in.device + at;
-    HRF_TRY(comm->ops->receive(comm, hrf_peers_comm_rank(d->peers, part->peer),
-                               hrf_peers_tag(d->peers, part->tag), d->in.host + at, n_bytes, err));
+    HRF_TRY(hrf_peers_receive(d->peers, part->peer, part->tag, d->in.host + at, n_bytes, err));
     d->host_is_read = true;
     HRF_TRY(d->ops->upload(d->backend, to, d->in.host + at, n_bytes, err));
     return is_direct ? HRF_OK

@@ -92,35 +92,6 @@ struct taken_word {
     struct hrf_device_handle taken;
 };
 
-static enum hrf_status send_word(struct hrf_shared *s, int32_t to, const void *word, size_t n_bytes,
-                                 struct hrf_error *err)
-{
-    return hrf_device_send_word(s->config.peers, to, word, n_bytes, err);
-}
-
-static enum hrf_status receive_word(struct hrf_shared *s, int32_t from, void *word, size_t n_bytes,
-                                    struct hrf_error *err)
-{
-    return hrf_device_receive_word(s->config.peers, from, word, n_bytes, err);
-}
-
-/* Of a part: it comes in the order of the part's own tag. */
-static enum hrf_status send_part_word(struct hrf_shared *s, const struct hrf_device_part *part,
-                                      const void *word, size_t n_bytes, struct hrf_error *err)
-{
-    struct hrf_comm *comm = s->config.peers->comm;
-    return comm->ops->send(comm, hrf_peers_comm_rank(s->config.peers, part->peer),
-                           hrf_peers_tag(s->config.peers, part->tag), word, n_bytes, err);
-}
-
-static enum hrf_status receive_part_word(struct hrf_shared *s, const struct hrf_device_part *part,
-                                         void *word, size_t n_bytes, struct hrf_error *err)
-{
-    struct hrf_comm *comm = s->config.peers->comm;
-    return comm->ops->receive(comm, hrf_peers_comm_rank(s->config.peers, part->peer),
-                              hrf_peers_tag(s->config.peers, part->tag), word, n_bytes, err);
-}
-
 /* ---- slots of a sender ---- */
 
 static struct lane *lane_of(struct hrf_shared *s, int32_t tag, int32_t peer)
@@ -182,7 +153,7 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
 {
     const struct hrf_shared_config *c = &s->config;
     struct taken_word word;
-    HRF_TRY(receive_word(s, peer, &word, sizeof word, err));
+    HRF_TRY(hrf_device_receive_word(s->config.peers, peer, &word, sizeof word, err));
     if (word.tag == CLOSED) {
         s->neighbours[peer].has_closed = true;
         return HRF_OK;
@@ -263,7 +234,7 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_pa
                                     .offset = slot->offset,
                                     .memory = block->handle,
                                     .ready = slot->ready_handle };
-    HRF_TRY(send_part_word(s, part, &word, sizeof word, err));
+    HRF_TRY(hrf_peers_send(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
     struct hrf_comm *comm = c->peers->comm;
     const int64_t beyond = n_bytes - (int64_t)sizeof word;
     comm->sent_bytes += beyond; /* what was carried, not what was said of it */
@@ -326,14 +297,14 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device
     const struct hrf_shared_config *c = &s->config;
     struct full_word word;
     struct seen *seen = NULL;
-    HRF_TRY(receive_part_word(s, part, &word, sizeof word, err));
+    HRF_TRY(hrf_peers_receive(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
     HRF_TRY(see(s, part, &word, &seen, err));
     const struct hrf_area packed = hrf_area_packed(&part->area);
     HRF_TRY(c->ops->signal_wait(c->backend, seen->ready, err));
     HRF_TRY(hrf_device_copy(c->ops, c->backend, part->at, &part->area, seen->at, &packed, err));
     HRF_TRY(c->ops->signal_set(c->backend, seen->taken, err));
     const struct taken_word taken = { part->tag, word.slot, seen->taken_handle };
-    return send_word(s, part->peer, &taken, sizeof taken, err);
+    return hrf_device_send_word(s->config.peers, part->peer, &taken, sizeof taken, err);
 }
 
 /* ---- who reaches whom ---- */
@@ -385,7 +356,7 @@ static enum hrf_status hear_verdict(struct hrf_shared *s, int32_t peer, const st
                                     struct hrf_error *err)
 {
     struct verdict other;
-    HRF_TRY(receive_word(s, peer, &other, sizeof other, err));
+    HRF_TRY(hrf_device_receive_word(s->config.peers, peer, &other, sizeof other, err));
     s->neighbours[peer].is_reached = own->is_reached && other.is_reached;
     if (s->neighbours[peer].is_reached || !s->config.is_required || !is_needed(s, peer))
         return HRF_OK;
@@ -405,18 +376,19 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
     greet(s, &own);
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
-            HRF_TRY(send_word(s, q, &own, sizeof own, err));
+            HRF_TRY(hrf_device_send_word(s->config.peers, q, &own, sizeof own, err));
     for (int32_t q = 0; q < s->n_ranks; q++) {
         if (q == s->me)
             continue;
-        HRF_TRY(receive_word(s, q, &other, sizeof other, err));
+        HRF_TRY(hrf_device_receive_word(s->config.peers, q, &other, sizeof other, err));
         memcpy(s->neighbours[q].address, other.address, sizeof other.address);
         s->neighbours[q].is_beside = strcmp(own.host, other.host) == 0;
         verdicts[q] = judge(s, q, &own, &other);
     }
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
-            HRF_TRY(send_word(s, q, &verdicts[q], sizeof verdicts[q], err));
+            HRF_TRY(
+                hrf_device_send_word(s->config.peers, q, &verdicts[q], sizeof verdicts[q], err));
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
             HRF_TRY(hear_verdict(s, q, &verdicts[q], err));
@@ -496,7 +468,8 @@ static void part_from_all(struct hrf_shared *s)
 {
     const struct taken_word last = { .tag = CLOSED };
     for (int32_t q = 0; q < s->n_ranks; q++)
-        if (s->neighbours[q].is_reached && send_word(s, q, &last, sizeof last, NULL) != HRF_OK)
+        if (s->neighbours[q].is_reached &&
+            hrf_device_send_word(s->config.peers, q, &last, sizeof last, NULL) != HRF_OK)
             return;
     for (int32_t q = 0; q < s->n_ranks; q++)
         while (s->neighbours[q].is_reached && !s->neighbours[q].has_closed)

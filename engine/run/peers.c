@@ -46,6 +46,20 @@ static void add(const struct hrf_reduce *r, void *sum, const void *part)
 
 /* ---- transfers ---- */
 
+enum hrf_status hrf_peers_send(const struct hrf_peers *peers, int32_t to, int64_t tag,
+                               const void *bytes, size_t n_bytes, struct hrf_error *err)
+{
+    return peers->comm->ops->send(peers->comm, hrf_peers_comm_rank(peers, to),
+                                  hrf_peers_tag(peers, tag), bytes, n_bytes, err);
+}
+
+enum hrf_status hrf_peers_receive(const struct hrf_peers *peers, int32_t from, int64_t tag,
+                                  void *bytes, size_t n_bytes, struct hrf_error *err)
+{
+    return peers->comm->ops->receive(peers->comm, hrf_peers_comm_rank(peers, from),
+                                     hrf_peers_tag(peers, tag), bytes, n_bytes, err);
+}
+
 static void copy(const struct hrf_peers *peers, const struct hrf_transfer *t)
 {
     const struct hrf_area *from = &t->from, *to = &t->to;
@@ -72,16 +86,16 @@ static enum hrf_status run(struct hrf_peers *peers, const struct hrf_transfer *t
     const bool sends = t->kind == HRF_TRANSFER_SEND;
     char *at = hrf_peers_at(peers, sends ? &t->from : &t->to);
     const size_t n = (size_t)hrf_area_bytes(sends ? &t->from : &t->to);
-    const int64_t tag = hrf_peers_tag(peers, t->tag);
     switch (t->kind) {
     case HRF_TRANSFER_EXPECT:
         return comm->ops->expect == NULL
                    ? HRF_OK
-                   : comm->ops->expect(comm, hrf_peers_comm_rank(peers, t->peer), tag, at, n, err);
+                   : comm->ops->expect(comm, hrf_peers_comm_rank(peers, t->peer),
+                                       hrf_peers_tag(peers, t->tag), at, n, err);
     case HRF_TRANSFER_SEND:
-        return comm->ops->send(comm, hrf_peers_comm_rank(peers, t->peer), tag, at, n, err);
+        return hrf_peers_send(peers, t->peer, t->tag, at, n, err);
     case HRF_TRANSFER_RECEIVE:
-        return comm->ops->receive(comm, hrf_peers_comm_rank(peers, t->peer), tag, at, n, err);
+        return hrf_peers_receive(peers, t->peer, t->tag, at, n, err);
     case HRF_TRANSFER_PACK:
     case HRF_TRANSFER_UNPACK:
     case HRF_TRANSFER_COPY:

@@ -63,6 +63,13 @@ static inline int64_t hrf_peers_tag(const struct hrf_peers *peers, int64_t tag)
 {
     return 2 * tag + peers->is_mirrored;
 }
+/* A message of the plan's to or from a rank of the partition. */
+HRF_CHECKED enum hrf_status hrf_peers_send(const struct hrf_peers *peers, int32_t to, int64_t tag,
+                                           const void *bytes, size_t n_bytes,
+                                           struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_peers_receive(const struct hrf_peers *peers, int32_t from,
+                                              int64_t tag, void *bytes, size_t n_bytes,
+                                              struct hrf_error *err);
 static inline char *hrf_peers_at(const struct hrf_peers *peers, const struct hrf_area *area)
 {
     return peers->memory[area->memory] + area->offset;
