@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/launch/launch.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,13 +61,12 @@ static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
 
 static void look_at_engine(struct hrf_doctor *doctor)
 {
-    HRF_AUTO_FREE char *self = NULL, *directory = NULL, *program = NULL;
+    HRF_AUTO_FREE char *program = NULL;
     struct hrf_strbuf out = HRF_STRBUF_INIT;
     struct hrf_process_result result = { .exited = false };
     struct hrf_error err = { .text = "no memory" };
     bool good = false;
-    if (hrf_process_self(&self, &err) == HRF_OK && (directory = hrf_path_directory(self)) != NULL &&
-        (program = hrf_path_join(directory, "hires-engine")) != NULL) {
+    if (hrf_launch_find_engine(&program, &err) == HRF_OK) {
         const char *const argv[] = { program, "version", NULL };
         good = hrf_process_run(argv, NULL, NULL, 30000, 4096, &out, NULL, &result, &err) ==
                    HRF_OK &&

@@ -6,6 +6,7 @@
 #include "orchestrator/cli/doctor.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"
+#include "orchestrator/launch/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,11 +156,10 @@ static bool has_pmix(struct hrf_doctor *doctor)
 static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
                         const char *directory, int64_t n_nodes)
 {
-    HRF_AUTO_FREE char *self = NULL, *bin = NULL, *engine = NULL, *chdir = NULL, *partition = NULL;
+    HRF_AUTO_FREE char *engine = NULL, *chdir = NULL, *partition = NULL;
     struct hrf_slurm_output out;
     char why[300] = "";
-    if (hrf_process_self(&self, NULL) != HRF_OK || (bin = hrf_path_directory(self)) == NULL ||
-        (engine = hrf_path_join(bin, "hires-engine")) == NULL ||
+    if (hrf_launch_find_engine(&engine, NULL) != HRF_OK ||
         (chdir = hrf_format("--chdir=%s", directory)) == NULL ||
         (partition = hrf_format("--partition=%s", settings->slurm.partition != NULL
                                                       ? settings->slurm.partition

@@ -41,6 +41,25 @@ static void add_quoted(struct hrf_strbuf *yaml, const char *before, const char *
     yaml->failed |= quoted == NULL;
 }
 
+/* `list` is what the command line gave, "a, b": one item of a YAML list for each. */
+static void add_list(struct hrf_strbuf *yaml, const char *key, const char *list)
+{
+    hrf_strbuf_addf(yaml, "%s:\n", key);
+    for (const char *at = list;; at++) {
+        at += strspn(at, " ");
+        size_t n = strcspn(at, ",");
+        const char *end = at + n;
+        while (n > 0 && at[n - 1] == ' ')
+            n--;
+        HRF_AUTO_FREE char *item = hrf_strndup(at, n);
+        yaml->failed |= item == NULL;
+        if (item != NULL)
+            add_quoted(yaml, "    - ", item);
+        if (*(at = end) == '\0')
+            return;
+    }
+}
+
 /* As a glob that matches just this path. */
 static void add_file(struct hrf_strbuf *yaml, const char *path)
 {
@@ -121,11 +140,13 @@ static enum hrf_status write_request(const struct request *r, const char *operan
     if (r->slide_mpp > 0)
         hrf_strbuf_addf(&yaml, "  mpp: %.9g\n", r->slide_mpp);
     hrf_strbuf_addf(&yaml, "tiler: {patch: {size: %lld, mpp: %.9g}}\n", (long long)r->size, r->mpp);
-    hrf_strbuf_addf(&yaml, "precision: [%s]\nengine: {device: %s, batch: %lld}\n", r->precision,
-                    r->device, (long long)r->batch);
-    hrf_strbuf_addf(&yaml, "model:\n  classes: [%s]\n", r->classes);
+    add_list(&yaml, "precision", r->precision);
+    hrf_strbuf_addf(&yaml, "engine:\n  batch: %lld\n", (long long)r->batch);
+    add_quoted(&yaml, "  device: ", r->device);
+    hrf_strbuf_adds(&yaml, "model:\n");
+    add_list(&yaml, "  classes", r->classes);
     if (r->positive != NULL)
-        hrf_strbuf_addf(&yaml, "  positive: %s\n", r->positive);
+        add_quoted(&yaml, "  positive: ", r->positive);
     if (model != NULL)
         add_quoted(&yaml, "  file: ", model);
     if (status == HRF_OK)

@@ -1,9 +1,9 @@
 /* plan_layout.c - what `hires-flow plan` says of ranks: asked of the engine, which can tell. */
 #include "orchestrator/cli/plan_layout.h"
 
-#include "base/path.h"
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/launch/launch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,12 +54,8 @@ static void add_number(struct words *words, const char *option, double value)
 
 static enum hrf_status add_program(struct words *words, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *self = NULL;
-    HRF_TRY(hrf_process_self(&self, err));
-    HRF_AUTO_FREE char *directory = hrf_path_directory(self);
-    char *program = directory != NULL ? hrf_path_join(directory, "hires-engine") : NULL;
-    if (program == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    char *program = NULL;
+    HRF_TRY(hrf_launch_find_engine(&program, err));
     words->own[words->n_own++] = program;
     words->argv[words->n++] = program;
     words->argv[words->n++] = "plan";

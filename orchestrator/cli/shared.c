@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/launch/launch.h"
 #include "schema/record/start.h"
 
 #include <errno.h>
@@ -61,17 +62,6 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
     return hrf_strdup(is_gone ? "its process is gone; a driver takes in what it did" : text);
 }
 
-/* hires-engine lies beside this program. Heap. */
-static enum hrf_status find_engine(char **out, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *self = NULL, *directory = NULL;
-    HRF_TRY(hrf_process_self(&self, err));
-    if ((directory = hrf_path_directory(self)) == NULL ||
-        (*out = hrf_path_join(directory, "hires-engine")) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    return HRF_OK;
-}
-
 /* What the engine said, without its own name. */
 static enum hrf_status model_misfit(const struct hrf_workflow *w, const char *said,
                                     struct hrf_error *err)
@@ -109,7 +99,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
 {
     enum { PATIENCE_MS = 120000 };
     HRF_AUTO_FREE char *program = NULL;
-    HRF_TRY(find_engine(&program, err));
+    HRF_TRY(hrf_launch_find_engine(&program, err));
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     const bool one_rank = !w->engine.parallel.is_auto && w->engine.parallel.spatial_rows == 1 &&
                           w->engine.parallel.spatial_cols == 1 && w->engine.parallel.stages == 1;
@@ -196,7 +186,7 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
     HRF_AUTO_FREE char *program = NULL;
     const char *words[64] = { NULL };
     int n = 0;
-    if (find_engine(&program, &err) != HRF_OK)
+    if (hrf_launch_find_engine(&program, &err) != HRF_OK)
         return hrf_cli_fail(command, &err);
     if (argc > 60) {
         fprintf(stderr, "%s %s: %d arguments are more than the 60 that are taken\n", HRF_PROGRAM,

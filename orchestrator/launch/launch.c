@@ -55,19 +55,20 @@ static void launch_release(struct launch *l)
     hrf_free(l->program);
 }
 
-/* hires-flow itself for tiling; hires-engine beside it (or HRF_ENGINE) for inference. */
-static enum hrf_status find_program(struct launch *l, struct hrf_error *err)
+enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *self = NULL, *directory = NULL;
-    const char *engine = getenv("HRF_ENGINE");
+    const char *named = getenv("HRF_ENGINE");
     HRF_TRY(hrf_process_self(&self, err));
-    if (l->spec->kind == HRF_JOB_TILE)
-        l->program = hrf_strdup(self);
-    else if (engine != NULL && engine[0] != '\0')
-        l->program = hrf_strdup(engine);
+    char *found = NULL;
+    if (named != NULL && named[0] != '\0')
+        found = hrf_strdup(named);
     else if ((directory = hrf_path_directory(self)) != NULL)
-        l->program = hrf_path_join(directory, "hires-engine");
-    return l->program != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        found = hrf_path_join(directory, "hires-engine");
+    if (found == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    *path = found;
+    return HRF_OK;
 }
 
 static void fill_identity(struct launch *l)
@@ -394,7 +395,8 @@ static bool may_help_again(enum hrf_status status)
 
 static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_error *err)
 {
-    HRF_TRY(find_program(l, err));
+    HRF_TRY(l->spec->kind == HRF_JOB_TILE ? hrf_process_self(&l->program, err)
+                                          : hrf_launch_find_engine(&l->program, err));
     const char *verb = l->spec->kind == HRF_JOB_TILE        ? "tile-job"
                        : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
                                                             : "infer";

@@ -15,9 +15,13 @@ is_json 'v["slides"]["done"] == 1'
 cores_of() { python3 -c 'import glob,json,sys; print(*{json.load(open(f))["engine"]["n_threads"] for f in glob.glob(sys.argv[1] + "/jobs/infer-*/spec.json")})' "$1"; }
 [ "$(cores_of "$scratch/one")" = "$(nproc)" ] || fail "$(cores_of "$scratch/one") cores for a lonely job"
 [ "$(cores_of "$scratch/run")" = "$((($(nproc) + 1) / 2))" ] || [ "$(nproc)" -gt 2 ] || fail "not a share of the cores"
-cp "$images/test_001.tif" "$scratch/odd [1] \"*.tif"
-expect_code 0 "$flow" infer "$scratch/odd [1] \"*.tif" --model "$model" --out "$scratch/odd" --size 64 --json
+odd="$scratch/odd [1] \"*: #
+- 'x.tif"
+cp "$images/test_001.tif" "$odd"
+expect_code 0 "$flow" infer "$odd" --model "$model" --out "$scratch/odd" --size 64 --json \
+    --classes 'no: #1, "tumor" {}' --positive '"tumor" {}'
 is_json 'v["slides"] == {"total": 1, "done": 1, "failed": 0, "no_tissue": 0, "excluded": 0}'
+grep -qF 'classes: ["no: #1", "\"tumor\" {}"]' "$scratch/odd/workflow.yaml" || fail "$(grep classes: "$scratch/odd/workflow.yaml")"
 expect_code 2 "$flow" infer "$images"
 expect_text "--model"
 expect_code 2 "$flow" infer "$scratch/nowhere" --model "$model" --out "$scratch/x"
@@ -25,6 +29,16 @@ expect_text "does not exist"
 mkdir "$scratch/empty"
 expect_code 2 "$flow" infer "$scratch/empty" --model "$model" --out "$scratch/x"
 expect_text "holds no slide"
+
+# HRF_ENGINE names the engine for everything that starts it.
+printf '#!/bin/sh\necho another engine: "$1" >&2\nexit 1\n' >"$scratch/another"
+chmod +x "$scratch/another"
+HRF_ENGINE=$scratch/another expect_code 1 "$flow" bench engine --model resnet50
+expect_text "another engine: bench"
+HRF_ENGINE=$scratch/another expect_code 2 "$flow" infer "$images" --model "$model" --out "$scratch/x" --size 64
+expect_text "another engine: model"
+HRF_ENGINE=$scratch/another expect_code 4 "$flow" doctor
+expect_text "put hires-engine beside hires-flow"
 
 # aggregate by another rule, without scoring again; JSON is the report's.
 expect_code 0 "$flow" aggregate "$scratch/run" --set aggregate.slide_score=mean

@@ -13,7 +13,7 @@ asked() { sqlite3 "$scratch/run/run.db" "$1"; }
 # The engine, but for one slide $signal ends it (or its launcher) as often as there are marks.
 cat >"$scratch/engine" <<'END'
 #!/bin/sh
-if grep -q "$poison" "$2" && n=$(ls "$marks" | head -n 1) && [ -n "$n" ]; then
+if [ "$1" = infer ] && grep -q "$poison" "$2" && n=$(ls "$marks" | head -n 1) && [ -n "$n" ]; then
     rm "$marks/$n"
     case $signal in
     launcher) kill -KILL $PPID; sleep 1000 ;;

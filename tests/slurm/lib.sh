@@ -20,6 +20,7 @@ export HRF_SLURM_WAIT_PERCENT=20 HRF_BEAT_MS=500
 export HRF_ENGINE=$scratch/engine
 printf '#!/bin/bash\ngate=%q engine=%q\n' "$gate" "$engine" >"$HRF_ENGINE" # jobs get little environment
 cat >>"$HRF_ENGINE" <<'END'
+[ "$1" = infer ] || [ "$1" = observe ] || exec "$engine" "$@"
 job=$(basename "$(dirname "$2")")
 : >"$gate/starts/$job.${SLURMD_NODENAME:-here}.${SLURM_PROCID:-0}.$$"
 [ ! -e "$gate/do" ] || . "$gate/do"
