@@ -1,4 +1,5 @@
-#include "engine/backend/backend.h"
+/* layout.c - where the elements of a tensor lie, and walks over several tensors at once. */
+#include "engine/backend/compute.h"
 
 #include <assert.h>
 #include <string.h>
@@ -146,4 +147,26 @@ void hrf_walk_seek(const struct hrf_walk *walk, int64_t row, int64_t offsets[HRF
         for (int32_t k = 0; k < walk->n_operands; k++)
             offsets[k] += index * walk->strides[k][i];
     }
+}
+
+struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec)
+{
+    const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
+    const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
+    const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
+    const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];
+    const bool inside = spec->attributes.column_row_depth;
+    const int64_t line = columns * block * channels; /* of the wide side */
+    const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
+                                         block * channels,    channels,     1 };
+    const int64_t narrow[HRF_MAX_RANK] = {
+        rows * columns * depth, columns * depth,           inside ? block : block * channels, depth,
+        inside ? 1 : channels,  inside ? block * block : 1
+    };
+    struct hrf_blocks blocks = {
+        .box = { .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels } }
+    };
+    memcpy(blocks.in, to_space ? narrow : wide, sizeof blocks.in);
+    memcpy(blocks.out, to_space ? wide : narrow, sizeof blocks.out);
+    return blocks;
 }

@@ -1,6 +1,6 @@
 /* matmul.c - numpy's matrix product of any ranks, as a row of plain ones with strides: rank 4 lies
  * in memory as images do, and vectors have no rows or columns. */
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 
 static int64_t batch_stride(const struct hrf_shape *shape, const int64_t *strides, int32_t missing,
                             int32_t axis)

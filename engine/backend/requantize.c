@@ -1,5 +1,5 @@
 /* requantize.c - the constants by which integer sums become 8-bit results. */
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 
 #include <float.h>
 

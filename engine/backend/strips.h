@@ -8,7 +8,7 @@
 #ifndef HRF_ENGINE_BACKEND_STRIPS_H
 #define HRF_ENGINE_BACKEND_STRIPS_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 
 struct hrf_strips {
     int64_t n, rows, columns, channels, out_rows; /* of the whole image */

@@ -427,12 +427,12 @@ static int32_t make_global_max(struct build *b)
                        build_input(b, pick_image(b, pick_channels(b), 1)));
 }
 
-static int32_t make_resize(struct build *b)
+static int32_t resize_of(struct build *b, enum hrf_resize_mode mode)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const struct hrf_shape x = pick_image(b, pick_channels(b), 1);
     const bool by_scales = build_pick(b, 0, 1) == 0;
-    a.resize.mode = (enum hrf_resize_mode)build_pick(b, 0, 2);
+    a.resize.mode = mode;
     a.resize.coordinates = (enum hrf_resize_coordinates)build_pick(b, 0, 3);
     a.resize.rounding = (enum hrf_resize_rounding)build_pick(b, 0, 3);
     a.resize.cubic_a = -0.75f;
@@ -443,6 +443,121 @@ static int32_t make_resize(struct build *b)
     }
     const int32_t input = build_input(b, x);
     return build_node(b, HRF_OP_RESIZE, &input, 1, &a);
+}
+
+static int32_t make_nearest(struct build *b)
+{
+    return resize_of(b, HRF_RESIZE_NEAREST);
+}
+
+static int32_t make_interpolation(struct build *b)
+{
+    return resize_of(b, build_pick(b, 0, 1) == 0 ? HRF_RESIZE_LINEAR : HRF_RESIZE_CUBIC);
+}
+
+/* ---- moves: images, so that a precision finds products around them ---- */
+
+static int32_t make_concat(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape shape = pick_image(b, pick_channels(b), 1);
+    int32_t inputs[3];
+    a.axis = build_pick(b, 0, 3);
+    for (int i = 0; i < 3; i++) {
+        shape.dims[a.axis] = build_pick(b, 1, 9);
+        inputs[i] = build_input(b, shape);
+    }
+    return build_node(b, HRF_OP_CONCAT, inputs, (int32_t)build_pick(b, 1, 3), &a);
+}
+
+static int32_t make_transpose(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = build_pick(b, 0, 1) == 0 ? pick_image(b, pick_channels(b), 1)
+                                                            : SHAPE(build_pick(b, 1, 9), 7);
+    a.n_axes = shape.rank;
+    for (int32_t i = 0; i < shape.rank; i++) { /* a random order */
+        const int32_t k = (int32_t)build_pick(b, 0, i);
+        a.axes[i] = a.axes[k];
+        a.axes[k] = i;
+    }
+    const int32_t x = build_input(b, shape);
+    return build_node(b, HRF_OP_TRANSPOSE, &x, 1, &a);
+}
+
+static int32_t make_slice(struct build *b)
+{
+    const struct hrf_shape shape = pick_image(b, 1 + pick_channels(b), 2);
+    int64_t starts[2], ends[2], steps[2];
+    const int64_t axes[2] = { build_pick(b, 0, 1), build_pick(b, 2, 3) };
+    for (int i = 0; i < 2; i++) {
+        const int64_t size = shape.dims[axes[i]];
+        const bool back = build_pick(b, 0, 3) == 0;
+        starts[i] = back ? -1 : build_pick(b, 0, size - 1);
+        ends[i] = back ? INT64_MIN : size;
+        steps[i] = (back ? -1 : 1) * build_pick(b, 1, 3);
+    }
+    const int32_t inputs[] = { build_input(b, shape), build_integers(b, 2, starts),
+                               build_integers(b, 2, ends), build_integers(b, 2, axes),
+                               build_integers(b, 2, steps) };
+    return build_node(b, HRF_OP_SLICE, inputs, 5, NULL);
+}
+
+static int32_t make_gather(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = pick_image(b, pick_channels(b), 1);
+    a.axis = build_pick(b, 0, 3);
+    const int64_t size = shape.dims[a.axis];
+    int64_t indices[5];
+    for (int i = 0; i < 5; i++)
+        indices[i] = build_pick(b, -size, size - 1);
+    const int32_t x = build_input(b, shape);
+    const int32_t inputs[] = { x, build_integers(b, build_pick(b, 1, 5), indices) };
+    return build_node(b, HRF_OP_GATHER, inputs, 2, &a);
+}
+
+static int32_t make_pad(struct build *b)
+{
+    const struct hrf_shape shape = pick_image(b, pick_channels(b), 1);
+    int64_t pads[8];
+    for (int i = 0; i < 8; i++)
+        pads[i] = build_pick(b, 0, 2);
+    const int32_t inputs[] = { build_input(b, shape), build_integers(b, 8, pads),
+                               build_constant(b, SHAPE(1), -1, 1) };
+    return build_node(b, HRF_OP_PAD, inputs, 3, NULL);
+}
+
+static int32_t make_blocks(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const bool to_space = build_pick(b, 0, 1) == 0;
+    a.size = build_pick(b, 1, 3);
+    a.column_row_depth = to_space && build_pick(b, 0, 1) == 0;
+    const int64_t in_depth = to_space ? a.size * a.size : 1, in_space = to_space ? 1 : a.size;
+    const struct hrf_shape shape = SHAPE(build_pick(b, 1, 2), build_pick(b, 1, 9) * in_depth,
+                                         build_pick(b, 1, 9) * in_space,
+                                         build_pick(b, 1, 9) * in_space);
+    const int32_t x = build_input(b, shape);
+    return build_node(b, to_space ? HRF_OP_DEPTH_TO_SPACE : HRF_OP_SPACE_TO_DEPTH, &x, 1, &a);
+}
+
+/* From images, to images, and from one form of image to another. */
+static int32_t make_reshape(struct build *b)
+{
+    const struct hrf_shape x = pick_image(b, pick_channels(b), 1);
+    const int64_t area = x.dims[2] * x.dims[3];
+    const int64_t image[] = { x.dims[0], area, 1, x.dims[1] };
+    const int64_t turned[] = { x.dims[0], x.dims[3], x.dims[1], x.dims[2] };
+    const int64_t flat[] = { x.dims[0], x.dims[1] * area };
+    const int how = (int)build_pick(b, 0, 3);
+    const int32_t input = build_input(b, how == 3 ? SHAPE(flat[0], flat[1]) : x);
+    return build_binary(b, HRF_OP_RESHAPE, input,
+                        build_integers(b, how == 2 ? 2 : 4,
+                                       how == 0   ? image
+                                       : how == 1 ? turned
+                                       : how == 2 ? flat
+                                                  : x.dims));
 }
 
 static int32_t make_lrn(struct build *b)
@@ -517,9 +632,17 @@ const struct op_case op_cases[] = {
     { "average pool", HRF_OP_AVERAGE_POOL, make_average_pool, 40, 1e-6, true },
     { "global average pool", HRF_OP_GLOBAL_AVERAGE_POOL, make_global_average, 10, 1e-6, true },
     { "global max pool", HRF_OP_GLOBAL_MAX_POOL, make_global_max, 10, 0, true },
-    { "resize", HRF_OP_RESIZE, make_resize, 30, 0, true },
+    { "resize", HRF_OP_RESIZE, make_interpolation, 30, 1e-6, true },
     { "lrn", HRF_OP_LRN, make_lrn, 15, 1e-6, true },
     { "reduce mean", HRF_OP_REDUCE_MEAN, make_reduce_mean, 20, 1e-6, true },
     { "reductions", HRF_OP_REDUCE_SUM, make_reduction, 40, 1e-6, true },
+    { "concat", HRF_OP_CONCAT, make_concat, 20, 0, true },
+    { "transpose", HRF_OP_TRANSPOSE, make_transpose, 20, 0, true },
+    { "slice", HRF_OP_SLICE, make_slice, 20, 0, true },
+    { "gather", HRF_OP_GATHER, make_gather, 20, 0, true },
+    { "pad", HRF_OP_PAD, make_pad, 20, 0, true },
+    { "depth and space", HRF_OP_DEPTH_TO_SPACE, make_blocks, 20, 0, true },
+    { "reshape", HRF_OP_RESHAPE, make_reshape, 20, 0, true },
+    { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
 };
 const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);

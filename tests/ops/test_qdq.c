@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
 #include "engine/passes/lower.h"

@@ -2,7 +2,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_CPU_PRIVATE_H
 #define HRF_ENGINE_BACKEND_CPU_CPU_PRIVATE_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/cpu/plain.h"
 #include "engine/backend/cpu/product.h"
 
 #include <oneapi/dnnl/dnnl.h>

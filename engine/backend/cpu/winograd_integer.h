@@ -12,7 +12,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_WINOGRAD_INTEGER_H
 #define HRF_ENGINE_BACKEND_CPU_WINOGRAD_INTEGER_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 
 enum {
     HRF_INTEGER_OUT = 4,                                  /* rows, columns of a tile */

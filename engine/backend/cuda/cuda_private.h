@@ -3,7 +3,7 @@
 #define HRF_ENGINE_BACKEND_CUDA_CUDA_PRIVATE_H
 
 #include "base/strbuf.h"
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 #include "engine/backend/cuda/device.h"
 #include "engine/backend/cuda/kernels.h"
 #include "engine/backend/cuda/plan_cache.h"

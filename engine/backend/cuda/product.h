@@ -7,7 +7,7 @@
 #ifndef HRF_ENGINE_BACKEND_CUDA_PRODUCT_H
 #define HRF_ENGINE_BACKEND_CUDA_PRODUCT_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/compute.h"
 
 struct hrf_product_plan;
 

@@ -368,7 +368,7 @@ static cudaError_t launch_resize(const struct hrf_cuda_kernel *kernel,
         .out_rows = y[2],
         .out_columns = y[3],
         .channels = x[1],
-        .n_taps = hrf_resize_n_taps(spec),
+        .n_taps = hrf_resize_n(&spec->attributes.resize),
         .rows = kernel->tables[0],
         .columns = kernel->tables[1],
     };

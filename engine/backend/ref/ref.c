@@ -1,3 +1,4 @@
+/* ref.c - the table of the reference's operators, and their way from memory to numbers. */
 #include "engine/backend/ref/ref.h"
 
 #include "engine/backend/ref/ref_private.h"
@@ -8,51 +9,46 @@ struct hrf_backend {
     int unused; /* the reference has no state */
 };
 
-struct ref_kernel {
-    struct hrf_kernel base;
-    struct hrf_spec *spec;
-    hrf_ref_function *function;
-};
-
-static hrf_ref_function *find_function(enum hrf_op op)
+/* `is_integer`: some of the node's values are of 8 bits. */
+static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
 {
+    static hrf_ref_function *const of_any_type[HRF_N_OPS] = {
+        [HRF_OP_CONV] = hrf_ref_conv,
+        [HRF_OP_CONV_TRANSPOSE] = hrf_ref_conv,
+        [HRF_OP_GEMM] = hrf_ref_gemm,
+        [HRF_OP_BATCH_NORM] = hrf_ref_batch_norm,
+        [HRF_OP_ADD] = hrf_ref_binary,
+        [HRF_OP_SUB] = hrf_ref_binary,
+        [HRF_OP_MUL] = hrf_ref_binary,
+        [HRF_OP_MAX_POOL] = hrf_ref_pool,
+        [HRF_OP_AVERAGE_POOL] = hrf_ref_pool,
+        [HRF_OP_GLOBAL_AVERAGE_POOL] = hrf_ref_pool,
+        [HRF_OP_GLOBAL_MAX_POOL] = hrf_ref_pool,
+        [HRF_OP_POOL_SUM] = hrf_ref_pool_sum,
+        [HRF_OP_POOL_FINISH] = hrf_ref_pool_finish,
+        [HRF_OP_QUANTIZE] = hrf_ref_quantize,
+        [HRF_OP_DEQUANTIZE] = hrf_ref_copy,
+    };
+    static hrf_ref_function *const of_floats[HRF_N_OPS] = {
+        [HRF_OP_CAST] = hrf_ref_copy,
+        [HRF_OP_MATMUL] = hrf_ref_matmul,
+        [HRF_OP_SOFTMAX] = hrf_ref_softmax,
+        [HRF_OP_LOG_SOFTMAX] = hrf_ref_softmax,
+        [HRF_OP_LRN] = hrf_ref_lrn,
+        [HRF_OP_RESIZE] = hrf_ref_resize,
+        [HRF_OP_PERFORMER_MAX] = hrf_ref_performer_max,
+        [HRF_OP_PERFORMER_STATE] = hrf_ref_performer_state,
+        [HRF_OP_PERFORMER_APPLY] = hrf_ref_performer_apply,
+    };
     if (hrf_op_is_unary(op))
         return hrf_ref_unary;
+    if (hrf_op_is_move(op))
+        return hrf_ref_move;
+    if (of_any_type[op] != NULL || is_integer)
+        return of_any_type[op];
     if (hrf_op_is_binary(op))
         return hrf_ref_binary;
-    if (hrf_op_is_reduction(op))
-        return hrf_ref_reduction;
-    switch (op) {
-    case HRF_OP_CONV:
-        return hrf_ref_conv;
-    case HRF_OP_CONV_TRANSPOSE:
-        return hrf_ref_conv_transpose;
-    case HRF_OP_GEMM:
-        return hrf_ref_gemm;
-    case HRF_OP_MATMUL:
-        return hrf_ref_matmul;
-    case HRF_OP_BATCH_NORM:
-        return hrf_ref_batch_norm;
-    case HRF_OP_SOFTMAX:
-    case HRF_OP_LOG_SOFTMAX:
-        return hrf_ref_softmax;
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-        return hrf_ref_pool;
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return hrf_ref_global_pool;
-    case HRF_OP_LRN:
-        return hrf_ref_lrn;
-    case HRF_OP_PERFORMER_MAX:
-        return hrf_ref_performer_max;
-    case HRF_OP_PERFORMER_STATE:
-        return hrf_ref_performer_state;
-    case HRF_OP_PERFORMER_APPLY:
-        return hrf_ref_performer_apply;
-    default:
-        return NULL;
-    }
+    return hrf_op_is_reduction(op) ? hrf_ref_reduction : of_floats[op];
 }
 
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
@@ -71,18 +67,15 @@ static void destroy(struct hrf_backend *backend)
 static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
                         struct hrf_error *err)
 {
+    const bool is_integer = hrf_node_form(graph, node) == HRF_FORM_INTEGER;
     if (hrf_is_partial(node->op))
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
-    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
-        return hrf_integer_supports(graph, node, err);
-    if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
+    if (find_function(node->op, is_integer) != NULL)
         return true;
-    if (hrf_op_is_move(node->op) || node->op == HRF_OP_RESIZE || find_function(node->op) != NULL)
-        return true;
-    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no kernel", node->name,
-                  hrf_op_name(node->op));
+    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no %skernel", node->name,
+                  hrf_op_name(node->op), is_integer ? "INT8 " : "");
     return false;
 }
 
@@ -90,45 +83,82 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
                            struct hrf_error *err)
 {
     (void)err;
-    struct ref_kernel *kernel = (struct ref_kernel *)base;
-    kernel->function(kernel->spec, call);
+    struct hrf_ref_node *node = (struct hrf_ref_node *)base;
+    double *numbers = call->workspace;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        struct hrf_ref_tensor *x = &node->inputs[i];
+        if (x->constant != NULL || x->dtype == HRF_DTYPE_NONE)
+            continue;
+        hrf_ref_load(x, call->inputs[i], false, numbers);
+        x->numbers = numbers;
+        numbers += hrf_shape_count(&x->shape);
+    }
+    node->result = call->output;
+    node->scratch = numbers;
+    node->compute(node);
     return HRF_OK;
 }
 
 static void destroy_kernel(struct hrf_kernel *base)
 {
-    hrf_spec_destroy(((struct ref_kernel *)base)->spec);
-    hrf_free(base);
+    struct hrf_ref_node *node = (struct hrf_ref_node *)base;
+    for (int32_t i = 0; i < node->n_inputs && node->inputs != NULL; i++)
+        hrf_free(node->inputs[i].constant);
+    hrf_free(node->inputs);
+    hrf_free(node);
+}
+
+static struct hrf_ref_tensor tensor_of(const struct hrf_value *value)
+{
+    return (struct hrf_ref_tensor){ .dtype = value->dtype,
+                                    .shape = value->shape,
+                                    .quantization = value->quantization };
+}
+
+static enum hrf_status add_input(struct hrf_ref_node *node, struct hrf_ref_tensor *x,
+                                 const struct hrf_value *value, struct hrf_error *err)
+{
+    const size_t n = (size_t)hrf_shape_count(&value->shape);
+    *x = tensor_of(value);
+    if (value->data == NULL) {
+        node->base.workspace_bytes += n * sizeof(double);
+        return HRF_OK;
+    }
+    x->constant = hrf_alloc_array(n > 0 ? n : 1, sizeof *x->constant);
+    if (x->constant == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "constant '%s' of %zu numbers", value->name, n);
+    hrf_ref_load(x, value->data, true, x->constant);
+    x->numbers = x->constant;
+    node->base.weight_bytes += n * sizeof *x->constant;
+    return HRF_OK;
 }
 
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_kernel **out,
+                               const struct hrf_node *from, struct hrf_kernel **out,
                                struct hrf_error *err)
 {
-    const enum hrf_node_form form = hrf_node_form(graph, node);
-    if (hrf_is_partial(node->op))
-        return hrf_partial_compile(graph, node, out, err);
-    if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
-        return hrf_integer_compile(graph, node, out, err);
-    if (hrf_op_is_move(node->op))
-        return hrf_move_compile(graph, node, out, err);
-    if (form == HRF_FORM_HALF)
-        return hrf_half_compile(&hrf_backend_ref, backend, graph, node, out, err);
-    if (node->op == HRF_OP_RESIZE)
-        return hrf_resize_compile(graph, node, out, err);
-    HRF_AUTO(hrf_spec) spec = NULL;
-    HRF_TRY(hrf_spec_create(graph, node, &spec, err));
-    struct ref_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    if (kernel == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    kernel->base = (struct hrf_kernel){ .run = run,
-                                        .destroy = destroy_kernel,
-                                        .implementation = "ref",
-                                        .weight_bytes = hrf_spec_constant_bytes(spec) };
-    kernel->function = find_function(node->op);
-    kernel->spec = spec;
-    spec = NULL;
-    *out = &kernel->base;
+    (void)backend;
+    struct hrf_ref_node *node = hrf_calloc(1, sizeof *node);
+    if (node == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", from->name);
+    node->base = (struct hrf_kernel){ .run = run,
+                                      .destroy = destroy_kernel,
+                                      .implementation = "ref" };
+    HRF_AUTO(hrf_kernel) owned = &node->base;
+    node->op = from->op;
+    node->attributes = from->attributes;
+    node->compute = find_function(from->op, hrf_node_form(graph, from) == HRF_FORM_INTEGER);
+    node->output = tensor_of(&graph->values[from->outputs[0]]);
+    node->base.workspace_bytes = (size_t)hrf_shape_count(&node->output.shape) * sizeof(double);
+    node->inputs = hrf_calloc((size_t)from->n_inputs + 1, sizeof *node->inputs);
+    if (node->inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", from->name);
+    node->n_inputs = from->n_inputs;
+    for (int32_t i = 0; i < from->n_inputs; i++)
+        if (from->inputs[i] != HRF_NO_VALUE)
+            HRF_TRY(add_input(node, &node->inputs[i], &graph->values[from->inputs[i]], err));
+    *out = owned;
+    owned = NULL;
     return HRF_OK;
 }
 

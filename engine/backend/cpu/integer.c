@@ -4,7 +4,7 @@
  * order and no cut of the work changes a bit. A float step is written once for every operator:
  * real = (q - zero point) * scale; results are rounded half to even and saturated.
  */
-#include "engine/backend/integer_private.h"
+#include "engine/backend/cpu/integer_private.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 

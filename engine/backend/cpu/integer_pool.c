@@ -1,5 +1,5 @@
 /* integer_pool.c - pools of 8-bit values: exact sums, and the largest as bytes in order. */
-#include "engine/backend/integer_private.h"
+#include "engine/backend/cpu/integer_private.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* integer_private.h - what the plain 8-bit kernels share; for this folder only. */
-#ifndef HRF_ENGINE_BACKEND_INTEGER_PRIVATE_H
-#define HRF_ENGINE_BACKEND_INTEGER_PRIVATE_H
+#ifndef HRF_ENGINE_BACKEND_CPU_INTEGER_PRIVATE_H
+#define HRF_ENGINE_BACKEND_CPU_INTEGER_PRIVATE_H
 
-#include "engine/backend/backend.h"
+#include "engine/backend/cpu/plain.h"
 
 struct hrf_integer_kernel {
     struct hrf_kernel base;

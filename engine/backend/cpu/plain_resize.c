@@ -1,6 +1,6 @@
-/* resize.c - images of other sizes: for each output row and column a few input ones and weights,
- * worked out once. Shared by the back ends of host memory. */
-#include "engine/backend/backend.h"
+/* plain_resize.c - images of other sizes: for each output row and column a few input ones and
+ * weights, worked out once. */
+#include "engine/backend/cpu/plain.h"
 
 #include <string.h>
 
@@ -56,19 +56,6 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-int32_t hrf_resize_n_taps(const struct hrf_spec *spec)
-{
-    return hrf_resize_n(&spec->attributes.resize);
-}
-
-void hrf_resize_taps(const struct hrf_spec *spec, int axis, struct hrf_resize_tap *taps)
-{
-    const int64_t n_in = spec->inputs[0].shape.dims[2 + axis];
-    const int64_t n_out = spec->output.shape.dims[2 + axis];
-    for (int64_t i = 0; i < n_out; i++)
-        taps[i] = hrf_resize_tap_at(&spec->attributes.resize, axis, n_in, n_out, i);
-}
-
 enum hrf_status hrf_resize_compile(const struct hrf_graph *graph, const struct hrf_node *node,
                                    struct hrf_kernel **out, struct hrf_error *err)
 {
@@ -78,7 +65,7 @@ enum hrf_status hrf_resize_compile(const struct hrf_graph *graph, const struct h
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "resize" };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
-    k->n_taps = hrf_resize_n_taps(k->spec);
+    k->n_taps = hrf_resize_n(&k->spec->attributes.resize);
     for (int axis = 0; axis < 2; axis++) {
         const size_t n_out = (size_t)k->spec->output.shape.dims[2 + axis];
         k->taps[axis] = hrf_alloc_array(n_out, sizeof *k->taps[axis]);

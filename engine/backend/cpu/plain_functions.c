@@ -1,6 +1,5 @@
-/* unary.c - what functions of one number and of two are, in double: the truth for every back end.
- */
-#include "engine/backend/backend.h"
+/* plain_functions.c - functions of one number and of two, in double. */
+#include "engine/backend/cpu/plain.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
-/* partial.c - GLOBAL_AVERAGE_POOL in two halves, so that ranks can add up in between.
+/* pool_partial.c - GLOBAL_AVERAGE_POOL in two halves, so that ranks can add up in between.
  *
  * Sums of 8-bit values are exact 32-bit integers and sums of floats are double, so that how the
  * image was cut does not show in the result.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/cpu/plain.h"
 #include "engine/ir/number.h"
 
 #include <string.h>
@@ -14,11 +14,6 @@ struct partial_kernel {
 };
 
 enum { BLOCK = 64 }; /* channels whose sums stay in the nearest cache */
-
-bool hrf_is_partial(enum hrf_op op)
-{
-    return op == HRF_OP_POOL_SUM || op == HRF_OP_POOL_FINISH;
-}
 
 static void sum_integers(const struct hrf_operand *x, const uint8_t *in, int64_t area,
                          int64_t first, int64_t n, int32_t *out)
