@@ -1,6 +1,6 @@
 #include "base/csv.h"
 
-#include "base/path.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <ctype.h>

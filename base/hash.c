@@ -1,6 +1,6 @@
 #include "base/hash.h"
 
-#include "base/path.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

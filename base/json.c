@@ -1,6 +1,6 @@
 #include "base/json.h"
 
-#include "base/path.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 
 #include <math.h>

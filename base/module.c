@@ -1,8 +1,8 @@
 #include "base/module.h"
 
 #include "base/alloc.h"
+#include "base/own_process.h"
 #include "base/path.h"
-#include "base/process.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

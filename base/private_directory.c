@@ -65,18 +65,3 @@ enum hrf_status hrf_private_directory_open(const char *path, struct hrf_error *e
     HRF_TRY(make(path, err));
     return hrf_private_directory_check(path, err);
 }
-
-enum hrf_status hrf_cache_folder(const char *cache, const char *folder, char **out,
-                                 struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *top = hrf_cache_directory(cache);
-    HRF_AUTO_FREE char *path = top != NULL && folder != NULL ? hrf_path_join(top, folder)
-                                                             : hrf_strdup(top);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path of the cache");
-    HRF_TRY(hrf_private_directory_check(top, err));
-    HRF_TRY(hrf_private_directory_check(path, err));
-    *out = path;
-    path = NULL;
-    return HRF_OK;
-}

@@ -17,9 +17,4 @@ HRF_CHECKED enum hrf_status hrf_private_directory_open(const char *path, struct 
 /* The check alone; a directory that is not there passes. For readers. */
 HRF_CHECKED enum hrf_status hrf_private_directory_check(const char *path, struct hrf_error *err);
 
-/* The directory `folder` (NULL: itself) of the cache that `cache` names as for
- * hrf_cache_directory(), both checked and neither made. *out is a heap path. */
-HRF_CHECKED enum hrf_status hrf_cache_folder(const char *cache, const char *folder, char **out,
-                                             struct hrf_error *err);
-
 #endif

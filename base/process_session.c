@@ -2,7 +2,7 @@
 #include "base/process_session.h"
 
 #include "base/clock.h"
-#include "base/process.h"
+#include "base/host.h"
 
 #include <assert.h>
 #include <dirent.h>

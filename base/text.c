@@ -1,5 +1,10 @@
 #include "base/text.h"
 
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/strbuf.h"
+
+#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,4 +63,68 @@ void hrf_text_show(const char *text, char *out, size_t size)
         memcpy(out + used, shown, n + 1);
         used += n;
     }
+}
+
+char *hrf_text_printable(const char *text)
+{
+    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    while (*text != '\0') {
+        char shown[HRF_TEXT_STEP];
+        bool is_plain;
+        text += hrf_text_step(text, shown, &is_plain);
+        hrf_strbuf_adds(&out, shown);
+    }
+    return hrf_strbuf_detach(&out);
+}
+
+/* FILE_NAME_MOST: what may be left of the 255 bytes that file systems take when an ending and a
+ * temporary name's addition have had theirs. A longer name keeps its beginning, before a dash and
+ * HASH_DIGITS of its SHA-256. */
+enum { FILE_NAME_MOST = 180, HASH_DIGITS = 16, BEGINNING = FILE_NAME_MOST - 1 - HASH_DIGITS };
+
+/* *cut: how many bytes whole characters have within BEGINNING. */
+static void escape(const char *text, struct hrf_strbuf *out, size_t *cut)
+{
+    for (const char *s = text; *s != '\0';) {
+        char shown[HRF_TEXT_STEP];
+        bool is_plain;
+        const unsigned char c = (unsigned char)*s;
+        const size_t n = hrf_text_step(s, shown, &is_plain);
+        if (c < 0x80)
+            is_plain = isalnum(c) || c == '_' || c == '-' || (c == '.' && s != text);
+        if (out->length <= BEGINNING)
+            *cut = out->length;
+        for (size_t i = 0; i < n; i++)
+            hrf_strbuf_addf(out, is_plain ? "%c" : "%%%02X", (unsigned char)s[i]);
+        s += n;
+    }
+}
+
+static char *file_name(const char *text, bool *is_shortened)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    char hash[HRF_HASH_HEX];
+    size_t cut = 0;
+    escape(text, &out, &cut);
+    *is_shortened = out.length > FILE_NAME_MOST;
+    if (!*is_shortened)
+        return hrf_strbuf_detach(&out);
+    if (out.failed || hrf_hash_buffer(text, strlen(text), hash, NULL) != HRF_OK)
+        return NULL;
+    return hrf_format("%.*s-%.*s", (int)cut, out.text, HASH_DIGITS, hash);
+}
+
+char *hrf_text_file_name(const char *text)
+{
+    bool is_shortened;
+    return file_name(text, &is_shortened);
+}
+
+char *hrf_text_shortened(const char *text)
+{
+    bool is_shortened;
+    HRF_AUTO_FREE char *name = file_name(text, &is_shortened);
+    char *result = is_shortened ? name : NULL;
+    name = is_shortened ? NULL : name;
+    return result;
 }

@@ -17,5 +17,14 @@ enum { HRF_TEXT_STEP = 8 }; /* the longest form of one character, with its NUL *
 size_t hrf_text_step(const char *text, char out[HRF_TEXT_STEP], bool *is_plain);
 /* All of `text`, cut at a whole character where it does not fit. `out` is not `text`. */
 void hrf_text_show(const char *text, char *out, size_t size);
+/* Any byte string as printable text for messages: heap. NULL when memory ran out. */
+char *hrf_text_printable(const char *text);
+/* A slide name as a file name: every byte outside [A-Za-z0-9._-] and valid UTF-8
+ * above 0x7f (but for marks of direction) becomes %XX, a leading '.' too. What would be longer than
+ * 180 bytes, which leaves room for an ending, is cut and told apart by a part of its SHA-256. The
+ * mapping is one to one. */
+char *hrf_text_file_name(const char *text);
+/* The same of a text that is too long, NULL of one that is not. */
+char *hrf_text_shortened(const char *text);
 
 #endif

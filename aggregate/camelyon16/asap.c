@@ -1,6 +1,6 @@
 #include "aggregate/camelyon16/asap.h"
 
-#include "base/path.h"
+#include "base/file.h"
 
 #include <expat.h>
 #include <math.h>

@@ -4,6 +4,7 @@
 #include "aggregate/report/page.h"
 #include "aggregate/report/tables.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/path.h"
 
 json_t *hrf_report_pair_json(const struct hrf_run_pair *pair, const char *const directories[2])

@@ -1,6 +1,6 @@
 #include "aggregate/report/heatmap.h"
 
-#include "base/path.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <string.h>

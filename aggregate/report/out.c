@@ -1,7 +1,7 @@
 #include "aggregate/report/out.h"
 
 #include "base/csv.h"
-#include "base/path.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
 #include "aggregate/report/tables.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
 #include "base/path.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* load.c - the run store into a cohort, and one slide's score from its stored patches. */
 #include "aggregate/study/cohort.h"
 
-#include "base/path.h"
+#include "base/text.h"
 #include "schema/store/tasks.h"
 
 #include <stdio.h>

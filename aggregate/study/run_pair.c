@@ -1,6 +1,6 @@
 #include "aggregate/study/run_pair.h"
 
-#include "base/path.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* identity.c - what a device is, in words. */
-#include "base/process.h"
+#include "base/host.h"
 #include "engine/backend/device.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* eval.c - `hires-engine eval`: one network over one array, the tool for checking us. */
-#include "base/path.h"
 #include "engine/cli/cli.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"

@@ -5,6 +5,7 @@
 #include "engine/planning/request.h"
 #include "engine/run/planner.h"
 
+#include "base/file.h"
 #include "base/path.h"
 
 #include <stdio.h>

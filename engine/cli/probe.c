@@ -1,7 +1,8 @@
 /* probe.c - `hires-engine ranks`: whether the ranks that were started find each other. */
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/module.h"
-#include "base/process.h"
+#include "base/strbuf.h"
 #include "engine/cli/cli.h"
 #include "engine/comm/mpi/mpi.h"
 

@@ -2,7 +2,7 @@
  */
 #include "engine/run/profile.h"
 
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/cli/cli.h"
 #include "engine/planning/request.h"
 #include "engine/run/cost_file.h"

@@ -2,7 +2,7 @@
  * simulated, and measured where this machine can. */
 #include "engine/planning/sweep_write.h"
 
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/cli/cli.h"
 #include "engine/planning/request.h"
 #include "engine/run/bench.h"

@@ -1,8 +1,9 @@
 /* tune_comm.c - `hires-engine tune-comm`: what messages between ranks cost here, kept for planning.
  */
+#include "base/host.h"
+#include "base/own_process.h"
 #include "base/path.h"
 #include "base/private_directory.h"
-#include "base/process.h"
 #include "engine/cli/cli.h"
 #include "engine/planning/known_machine.h"
 #include "engine/planning/machine_file.h"

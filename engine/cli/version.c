@@ -1,6 +1,6 @@
 /* version.c - `hires-engine version`: what this build is and what it runs on. */
 #include "base/module.h"
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/comm/nccl/nccl.h"

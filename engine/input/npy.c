@@ -1,6 +1,6 @@
 #include "engine/input/npy.h"
 
-#include "base/path.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* From a model message to a graph: constants, inputs, nodes in order, outputs. */
 #include "engine/onnx/reader_private.h"
 
-#include "base/path.h"
+#include "base/file.h"
 #include "engine/ir/op.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* Tensors: types, raw and typed elements. Little-endian machines only, as ONNX's raw data is. */
 #include "engine/onnx/reader_private.h"
 
-#include "base/path.h"
+#include "base/file.h"
 
 #include <limits.h>
 #include <onnx.pb-c.h>

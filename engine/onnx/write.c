@@ -2,7 +2,7 @@
 #include "engine/onnx/names.h"
 #include "engine/onnx/onnx.h"
 
-#include "base/path.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 #include "engine/ir/op.h"
 

@@ -1,7 +1,7 @@
 #include "engine/planning/find_layout.h"
 
 #include "base/log.h"
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/run/agree.h"
 #include "engine/run/planner.h"
 

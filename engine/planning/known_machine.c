@@ -1,8 +1,10 @@
 #include "engine/planning/known_machine.h"
 
+#include "base/cache.h"
+#include "base/host.h"
+#include "base/own_process.h"
 #include "base/path.h"
-#include "base/private_directory.h"
-#include "base/process.h"
+#include "base/text.h"
 #include "engine/planning/machine_file.h"
 #include "engine/run/cost_file.h"
 

@@ -1,7 +1,7 @@
 #include "engine/planning/machine_file.h"
 
 #include "base/args.h"
-#include "base/path.h"
+#include "base/file.h"
 #include "schema/yaml/tree.h"
 
 #include <errno.h>

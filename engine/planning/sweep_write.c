@@ -1,5 +1,7 @@
 #include "engine/planning/sweep_write.h"
 
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "engine/plan/chart.h"
 #include "engine/plan/timeline.h"

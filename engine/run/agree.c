@@ -1,6 +1,6 @@
 #include "engine/run/agree.h"
 
-#include "base/process.h"
+#include "base/host.h"
 #include "engine/run/peers.h"
 
 #include <string.h>

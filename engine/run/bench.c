@@ -1,7 +1,7 @@
 #include "engine/run/bench.h"
 
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/own_process.h"
 #include "base/random.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"

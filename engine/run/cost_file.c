@@ -1,8 +1,10 @@
 #include "engine/run/cost_file.h"
 
+#include "base/cache.h"
+#include "base/host.h"
 #include "base/path.h"
 #include "base/private_directory.h"
-#include "base/process.h"
+#include "base/text.h"
 
 enum { VERSION = 1 };
 

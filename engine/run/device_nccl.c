@@ -11,8 +11,8 @@
 #include "engine/run/device_peers_private.h"
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/module.h"
-#include "base/process.h"
 #include "engine/comm/nccl/nccl.h"
 
 #include <pthread.h>

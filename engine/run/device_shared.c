@@ -11,7 +11,7 @@
  */
 #include "engine/run/device_peers_private.h"
 
-#include "base/process.h"
+#include "base/host.h"
 
 #include <stdio.h>
 #include <string.h>

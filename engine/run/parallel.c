@@ -1,6 +1,6 @@
 #include "engine/run/parallel.h"
 
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/comm/loop.h"
 
 #include <pthread.h>

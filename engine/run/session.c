@@ -1,6 +1,6 @@
 #include "engine/run/session.h"
 
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/backend/backend.h"
 #include "engine/passes/passes.h"
 #include "engine/plan/pitch.h"

@@ -1,7 +1,7 @@
 #include "engine/run/tune_devices.h"
 
 #include "base/clock.h"
-#include "base/process.h"
+#include "base/host.h"
 #include "engine/run/agree.h"
 
 #include <stdio.h>

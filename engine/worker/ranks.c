@@ -2,9 +2,10 @@
 
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/module.h"
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/comm/mpi/mpi.h"
 
 #include <stdio.h>

@@ -6,9 +6,10 @@
  */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/process.h"
+#include "base/text.h"
 #include "engine/planning/request.h"
 #include "engine/worker/worker.h"
 

@@ -5,9 +5,10 @@
  */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/own_process.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "engine/worker/slide_source.h"
 #include "engine/worker/worker.h"
 #include "schema/record/sentinel.h"

@@ -2,11 +2,10 @@
 #include "engine/worker/worker.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/process.h"
+#include "base/own_process.h"
 #include "engine/backend/backend.h"
 #include "engine/onnx/onnx.h"
 #include "engine/planning/known_machine.h"

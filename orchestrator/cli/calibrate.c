@@ -1,7 +1,7 @@
 /* calibrate.c - `hires-flow calibrate`: makes a workflow's calibration, and keeps the store of
  * them. */
+#include "base/cache.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/run/run.h"
 #include "schema/store/calibrations.h"

@@ -1,6 +1,7 @@
 /* compare.c - `compare DIR1 DIR2`: what one finished run costs and gains against another. */
 #include "aggregate/report/compare.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/run/params.h"
 

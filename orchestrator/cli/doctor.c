@@ -1,9 +1,10 @@
 /* doctor.c - `hires-flow doctor`: what this machine has, and what each finding means for a run. */
 #include "orchestrator/cli/doctor.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/file_system.h"
 #include "base/json.h"
-#include "base/path.h"
+#include "base/own_process.h"
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"

@@ -1,5 +1,7 @@
 /* infer.c - `hires-flow infer`: one slide or a folder of them scored without a workflow file. It
  * writes the file that would say the same, DIR/request.yaml, and runs that. */
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "schema/yaml/tree.h"

@@ -1,6 +1,7 @@
 /* plan.c - `hires-flow plan`: what a run would do, without doing it. */
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/plan_layout.h"
 #include "orchestrator/executor/slurm/script.h"

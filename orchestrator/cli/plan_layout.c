@@ -1,6 +1,7 @@
 /* plan_layout.c - what `hires-flow plan` says of ranks: asked of the engine, which can tell. */
 #include "orchestrator/cli/plan_layout.h"
 
+#include "base/own_process.h"
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"

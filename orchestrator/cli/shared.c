@@ -1,5 +1,7 @@
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/json.h"
+#include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/text.h"

@@ -1,7 +1,6 @@
 /* status.c - `hires-flow status DIR [--watch]`: where a run stands, read beside its driver. */
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "schema/record/throttle.h"
 

@@ -1,8 +1,8 @@
 /* tile.c - `hires-flow tile SLIDE`: the tile plan of one slide, to look at; and the workers. */
 #include "tiler/plan/tile.h"
 
+#include "base/file.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"
 #include "tiler/plan/tile_job.h"

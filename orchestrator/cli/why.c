@@ -2,8 +2,8 @@
  * all that did not go well. */
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "orchestrator/cli/cli.h"
 
 #include <stdio.h>

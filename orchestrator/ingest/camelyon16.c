@@ -7,6 +7,7 @@
  */
 #include "base/csv.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
 
 #include <stdlib.h>

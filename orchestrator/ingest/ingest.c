@@ -1,6 +1,7 @@
 #include "orchestrator/ingest/ingest.h"
 
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
 
 #include <dirent.h>

@@ -5,6 +5,7 @@
  * their extension alone keep it. A name depends on the set of paths, not on their order.
  */
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
 
 #include <stdlib.h>

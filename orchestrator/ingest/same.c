@@ -4,8 +4,10 @@
  * same when they are one file of the file system, or when their sizes and all of their bytes are
  * equal. Bytes are only looked at where sizes are equal: first some, then all.
  */
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
 
 #include <errno.h>

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/host.h"
+#include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/process_session.h"

@@ -5,8 +5,11 @@
  * label is looked at. Its identity is part of the key, as are the model, its preprocessing, the
  * method and the version: a calibration that was made once, by whichever run, is found again.
  */
+#include "base/cache.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "calibrate/fit/fit.h"

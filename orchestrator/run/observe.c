@@ -2,9 +2,11 @@
  * result go again, later or with more, or are given up. */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/job.h"
 

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "base/log.h"

@@ -1,5 +1,7 @@
 /* spec.c - what a job is told: its tasks, the settings they depend on, the words before its worker.
  */
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/job.h"

@@ -2,8 +2,8 @@
  * started, so that whatever happens then can be told apart afterwards. */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
 #include "base/log.h"
-#include "base/path.h"
 #include "orchestrator/run/run_private.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "schema/record/calibration.h"
 
+#include "base/file.h"
 #include "base/hash.h"
-#include "base/path.h"
 #include "schema/record/fields.h"
 
 #include <math.h>

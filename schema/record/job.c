@@ -1,6 +1,7 @@
 #include "schema/record/job.h"
 
 #include "base/crash.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/path.h"
 #include "schema/record/container.h"

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/path.h"

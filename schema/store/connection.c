@@ -1,5 +1,7 @@
 /* connection.c - opening and closing the store, transactions, statements, errors. */
 #include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "schema/store/columns.h"

@@ -1,7 +1,7 @@
 #include "schema/store/owner.h"
 
 #include "base/clock.h"
-#include "base/process.h"
+#include "base/host.h"
 
 #include <stdlib.h>
 #include <string.h>

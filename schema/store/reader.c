@@ -5,6 +5,7 @@
  * stands, or, when a crash left a log or a journal beside it, a copy of both in the temporary
  * directory is.
  */
+#include "base/file.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "schema/store/store_private.h"

@@ -3,8 +3,8 @@
  * What a task's record must say of itself follows from the task's row and its slide's: key,
  * fingerprint of the file, hash of the tile plan.
  */
-#include "base/path.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "schema/store/columns.h"
 #include "schema/store/tasks.h"
 

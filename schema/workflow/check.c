@@ -1,6 +1,7 @@
 /* check.c - what no single key of a workflow can tell: keys that go together, that exclude each
  * other, that hang on each other's values. */
 #include "base/path.h"
+#include "base/text.h"
 #include "schema/workflow/reader.h"
 
 #include <stdio.h>

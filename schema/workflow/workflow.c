@@ -3,7 +3,9 @@
 #include "schema/workflow/workflow.h"
 
 #include "base/args.h"
+#include "base/file.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "schema/workflow/reader.h"
 
 #include <stddef.h>

@@ -12,9 +12,11 @@
  */
 #include "base/args.h"
 #include "base/clock.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "base/own_process.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "orchestrator/ingest/ingest.h"
 #include "orchestrator/run/run_private.h"
 

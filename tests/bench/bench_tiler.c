@@ -10,8 +10,8 @@
  */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/own_process.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tiler/plan/tile.h"
 #include "tiler/slide/slide.h"

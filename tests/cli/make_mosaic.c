@@ -4,7 +4,7 @@
  * lesion of tumour patches in a place of its own. PATCHES holds normal/ and tumor/, 256 px PNGs.
  */
 #include "base/alloc.h"
-#include "base/path.h"
+#include "base/directory.h"
 #include "tiler/synth/synth.h"
 
 #include <glob.h>

@@ -3,7 +3,6 @@
  * packing of weights, graphs handed to cuDNN and own kernels are these. */
 #include "tests/unit/unit.h"
 
-#include "base/path.h"
 #include "engine/model/model.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/session.h"

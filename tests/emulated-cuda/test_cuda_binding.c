@@ -1,6 +1,8 @@
 /* Which GPU a rank takes, by what the starters of ranks say. */
-#include "base/path.h"
-#include "base/process.h"
+#include "base/alloc.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/own_process.h"
 #include "engine/backend/cuda/binding.h"
 #include "tests/unit/unit.h"
 

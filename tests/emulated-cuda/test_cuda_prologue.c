@@ -3,7 +3,6 @@
  * on ref, which has none. */
 #include "tests/unit/unit.h"
 
-#include "base/path.h"
 #include "engine/run/session.h"
 #include "engine/run/session_private.h"
 #include "tests/emulated-cuda/in_place.h"

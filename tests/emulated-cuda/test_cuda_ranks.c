@@ -1,7 +1,6 @@
 /* Ranks whose tensors lie on emulated GPUs: threads of this process on one or several of them. */
 #include "tests/unit/unit.h"
 
-#include "base/path.h"
 #include "base/random.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/parallel.h"

@@ -5,6 +5,7 @@
  * TYPE is i (an integer), r (a real), t (a text: the rest of the line), b (its bytes as a blob) or
  * n (NULL). Then all is read that commands read, in one transaction that is rolled back.
  */
+#include "base/directory.h"
 #include "base/path.h"
 #include "schema/store/store_private.h"
 #include "schema/store/tasks.h"

@@ -1,5 +1,6 @@
 /* replay.c - a fuzz entry as a plain regression program: runs it over every file of a corpus,
  * and over every prefix-truncated and bit-flipped form of the small ones. */
+#include "base/file.h"
 #include "base/path.h"
 
 #include "base/alloc.h"

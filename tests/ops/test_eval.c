@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "engine/input/npy.h"

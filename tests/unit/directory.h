@@ -3,7 +3,7 @@
 #ifndef HRF_TESTS_UNIT_DIRECTORY_H
 #define HRF_TESTS_UNIT_DIRECTORY_H
 
-#include "base/path.h"
+#include "base/directory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

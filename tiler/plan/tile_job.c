@@ -4,6 +4,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "tiler/plan/tile.h"
 
 #include <stdio.h>

@@ -1,7 +1,9 @@
 /* slide.c - OpenSlide behind slide.h. This folder alone includes openslide.h. */
 #include "tiler/slide/slide.h"
 
+#include "base/file.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "tiler/slide/slide_private.h"
 
 #include <errno.h>

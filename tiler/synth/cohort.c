@@ -1,7 +1,9 @@
 /* cohort.c - a cohort in the CAMELYON16 layout: slides, reference.csv, ASAP annotations. */
 #include "base/alloc.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/own_process.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "tiler/synth/synth.h"

@@ -1,6 +1,6 @@
 #include "engine/backend/cuda/binding.h"
 
-#include "base/process.h"
+#include "base/own_process.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,8 +1,7 @@
 /* cuda.c - the CUDA back end: operators on one GPU; its memory and queue are in queue.c. */
 #include "engine/backend/cuda/cuda.h"
 
-#include "base/path.h"
-#include "base/private_directory.h"
+#include "base/cache.h"
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 

@@ -1,5 +1,7 @@
 /* local.c - jobs as processes of this machine: `hires-flow launch SPEC` in a session of its own. */
 #include "base/alloc.h"
+#include "base/host.h"
+#include "base/own_process.h"
 #include "base/process.h"
 #include "base/process_session.h"
 #include "orchestrator/executor/executor.h"

@@ -1,5 +1,7 @@
 #include "orchestrator/executor/slurm/board.h"
 
+#include "base/cache.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/path.h"
 #include "base/private_directory.h"

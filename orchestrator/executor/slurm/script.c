@@ -1,7 +1,6 @@
 #include "orchestrator/executor/slurm/script.h"
 
 #include "base/alloc.h"
-#include "base/path.h"
 #include "orchestrator/executor/slurm/parse.h"
 
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 #include "orchestrator/executor/slurm/site.h"
 
-#include "base/path.h"
-#include "base/process.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/own_process.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/executor/slurm/script.h"

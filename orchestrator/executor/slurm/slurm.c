@@ -2,7 +2,10 @@
  * (queue.h). */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/own_process.h"
 #include "base/path.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"

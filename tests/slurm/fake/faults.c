@@ -17,6 +17,7 @@
 #include "tests/slurm/fake/fake.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/path.h"
 
 #include <signal.h>

@@ -1,5 +1,6 @@
 #include "tests/slurm/fake/fake.h"
 
+#include "base/file.h"
 #include "base/path.h"
 
 #include <fcntl.h>

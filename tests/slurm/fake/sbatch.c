@@ -1,6 +1,10 @@
 /* sbatch.c - what is submitted, as Slurm's controller takes it. */
 #include "tests/slurm/fake/fake.h"
 
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/host.h"
+#include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"
 

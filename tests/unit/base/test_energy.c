@@ -1,6 +1,8 @@
 /* The energy meter on counters made of files. */
 #include "base/energy.h"
 
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "tests/unit/unit.h"

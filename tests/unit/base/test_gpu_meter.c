@@ -1,7 +1,8 @@
 /* The GPU's meter on an emulated NVML: what it is told, and what it is not. */
 #include "base/gpu_meter.h"
 
-#include "base/path.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Directories whose content is believed: own, not writable by others, or refused with a sentence.
  */
 #include "base/alloc.h"
+#include "base/cache.h"
 #include "base/path.h"
 #include "base/private_directory.h"
 #include "tests/unit/directory.h"

@@ -1,8 +1,13 @@
 /* Files, processes, hashes, random numbers and crash points. */
+#include "base/cache.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/file_system.h"
 #include "base/hash.h"
+#include "base/host.h"
+#include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/random.h"

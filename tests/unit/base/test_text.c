@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/path.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "tests/unit/unit.h"

@@ -1,6 +1,7 @@
 #include "tests/unit/tiler/pyramid.h"
 
 #include "base/alloc.h"
+#include "base/directory.h"
 #include "base/path.h"
 
 #include <stdio.h>

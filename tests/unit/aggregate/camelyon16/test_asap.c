@@ -1,6 +1,7 @@
 /* ASAP's XML: what is read, what is refused and in which words; polygons by value. */
 #include "aggregate/camelyon16/asap.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/strbuf.h"

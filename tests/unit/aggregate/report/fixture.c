@@ -1,9 +1,12 @@
 #include "tests/unit/aggregate/report/fixture.h"
 
 #include "aggregate/report/image.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "aggregate/report/heatmap.h"
 #include "aggregate/report/image.h"
 
-#include "base/path.h"
+#include "base/file.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -5,6 +5,8 @@
 
 #include "aggregate/report/out.h"
 #include "aggregate/report/tables.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/strbuf.h"

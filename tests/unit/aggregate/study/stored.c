@@ -1,5 +1,6 @@
 #include "tests/unit/aggregate/study/stored.h"
 
+#include "base/directory.h"
 #include "base/path.h"
 #include "schema/store/tasks.h"
 #include "tests/unit/unit.h"

@@ -5,7 +5,7 @@
  * places, and pixels that are the same or, as a mean of every 64 um square, off by at most the
  * stated bound. HRF_DAMAGE_TABLE=1 prints all rows, not only bad ones.
  */
-#include "base/path.h"
+#include "base/file.h"
 #include "engine/input/feed.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"

@@ -1,7 +1,6 @@
 /* NumPy files: what is written reads back; what is not ours is refused by name. */
 #include "engine/input/npy.h"
 
-#include "base/path.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

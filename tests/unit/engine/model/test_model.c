@@ -1,4 +1,5 @@
 /* Built-in architectures against the figures their authors give. */
+#include "base/directory.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "engine/model/model.h"

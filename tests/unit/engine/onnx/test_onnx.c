@@ -1,5 +1,7 @@
 /* Reading and writing ONNX: golden files for every form and every fault (made by
  * tools/reference/make_onnx_goldens.py), and the round trip. */
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "engine/ir/op.h"
 #include "engine/onnx/onnx.h"

@@ -1,7 +1,8 @@
 /* Profiles: every node gets a cost, in every precision, alone and in company; files keep them. */
 #include "engine/run/profile.h"
 
-#include "base/path.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "engine/model/model.h"
 #include "engine/run/cost_file.h"
 #include "engine/run/made_ranges.h"

@@ -3,6 +3,8 @@
 #include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "orchestrator/ingest/ingest.h"
 

@@ -1,8 +1,9 @@
 /* The launcher around real processes: shell scripts in the place of hires-engine. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/host.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "orchestrator/launch/launch.h"
 #include "schema/record/job.h"
 #include "schema/record/rank.h"

@@ -1,5 +1,6 @@
 /* Job specs, task results and the fence, through real files with the oddest names. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "schema/record/job.h"
 #include "schema/record/rank.h"

@@ -1,8 +1,8 @@
 /* Records come back as they were, and nothing that was cut, changed or made by a newer program is
  * taken for one. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/hash.h"
-#include "base/path.h"
 #include "base/random.h"
 #include "schema/record/container.h"
 #include "schema/record/scores.h"

@@ -1,5 +1,6 @@
 /* Sentinels come back, are refused when damaged, and the last one fits on a full disk. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/path.h"

@@ -2,6 +2,8 @@
 #include "schema/store/calibrations.h"
 
 #include "base/clock.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "schema/store/owner.h"
 #include "tests/unit/unit.h"

@@ -1,7 +1,7 @@
 /* The plan, results by key, attempts, events and the lease. */
 #include "base/clock.h"
 #include "base/crash.h"
-#include "base/process.h"
+#include "base/host.h"
 #include "schema/store/store_private.h"
 #include "tests/unit/schema/store/store_fixture.h"
 #include "tests/unit/unit.h"

@@ -1,4 +1,6 @@
 /* Slides into tile plans: real ones and made ones, and the worker of a tile job. */
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"

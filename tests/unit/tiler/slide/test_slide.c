@@ -1,4 +1,5 @@
 /* Opening, information, resolution and reading of slides, real ones and made ones. */
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/path.h"
 #include "tests/unit/directory.h"

@@ -9,8 +9,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include "base/file.h"
 #include "base/hash.h"
-#include "base/path.h"
 #include "base/strbuf.h"
 #include "engine/backend/cuda/conv_strips.h"
 #include "engine/backend/cuda/cudnn_choose.h"

@@ -1,7 +1,9 @@
 /* Drivers of a user and one board: what one was told the others read, and one asks at a time. */
 #include "base/alloc.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/host.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "orchestrator/executor/slurm/board.h"
 #include "tests/unit/unit.h"
 

@@ -1,6 +1,6 @@
 /* What Slurm's commands print (tests/golden/slurm-output), as values. */
 #include "base/alloc.h"
-#include "base/path.h"
+#include "base/file.h"
 #include "orchestrator/executor/slurm/parse.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Scripts and command lines against tests/golden/slurm; HRF_REFRESH=1 writes them anew. */
-#include "base/path.h"
+#include "base/file.h"
 #include "orchestrator/executor/slurm/script.h"
 
 #include <setjmp.h>

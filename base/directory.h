@@ -1,0 +1,14 @@
+/* directory.h - directories and whole trees of them. */
+#ifndef HRF_BASE_DIRECTORY_H
+#define HRF_BASE_DIRECTORY_H
+
+#include "base/error.h"
+
+/* mkdir -p. */
+HRF_CHECKED enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err);
+/* rm -r; a missing path is fine. Does not follow links. */
+HRF_CHECKED enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_error *err);
+/* fsync of a directory, so that a rename in it survives a power cut. */
+HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err);
+
+#endif
