@@ -22,7 +22,7 @@ static void a_module_of_the_same_version_is_loaded(void **state)
     (void)state;
     const void *operations = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_module_load("test", "0.1.0", &operations, &err), HRF_OK);
+    assert_int_equal(hrf_module_load("test", HRF_VERSION, &operations, &err), HRF_OK);
     assert_int_equal(*(const int *)operations, 42);
 }
 
@@ -32,7 +32,7 @@ static void a_module_of_another_version_is_refused(void **state)
     const void *operations = NULL;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_module_load("test", "9.9", &operations, &err), HRF_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "is of version 0.1.0, this program of version 9.9"));
+    assert_non_null(strstr(err.text, "is of version " HRF_VERSION ", this program of version 9.9"));
     assert_null(operations);
 }
 
@@ -41,7 +41,7 @@ static void a_module_that_is_not_installed_is_named(void **state)
     (void)state;
     const void *operations = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_module_load("nowhere", "0.1.0", &operations, &err), HRF_E_UNSUPPORTED);
+    assert_int_equal(hrf_module_load("nowhere", HRF_VERSION, &operations, &err), HRF_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "this installation has no nowhere module"));
 }
 
