@@ -1,12 +1,12 @@
 /* plan.c - `hires-engine plan`: what layouts would take on a machine, without running anything. */
 #include "engine/cli/cli.h"
-#include "engine/plan/timeline.h"
 #include "engine/planning/prediction_print.h"
 #include "engine/planning/request.h"
 #include "engine/run/planner.h"
 
-#include "base/file.h"
+#include "base/json.h"
 #include "base/path.h"
+#include "base/strbuf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,26 +140,36 @@ static struct hrf_outlook outlook_of(const struct planning *p,
                                  .fits = hrf_planner_fits(planner, prediction) };
 }
 
+/* Each rank as a list of [kind, start, end], in seconds. */
 static enum hrf_status write_timeline(const struct planning *p, const struct hrf_outlook *o,
                                       struct hrf_error *err)
 {
-    const struct request *r = p->request;
+    const struct request *request = p->request;
     char layout[96], title[256], subtitle[256];
     hrf_layout_text(&o->prediction->layout, layout);
-    snprintf(title, sizeof title, "%s, %lld px, batch %lld, %s: %s", hrf_path_name(r->model),
-             (long long)r->size, (long long)r->batch, r->precision, layout);
+    snprintf(title, sizeof title, "%s, %lld px, batch %lld, %s: %s", hrf_path_name(request->model),
+             (long long)request->size, (long long)request->batch, request->precision, layout);
     snprintf(subtitle, sizeof subtitle,
              "simulated on %s: %.2f ms a batch, %.0f %% of %d times one rank",
              p->known.machine.name, o->prediction->seconds * 1e3, 100 * hrf_outlook_efficiency(o),
              o->prediction->n_ranks);
-    const struct hrf_timeline timeline = { .title = title, .subtitle = subtitle };
-    struct hrf_strbuf svg = HRF_STRBUF_INIT;
-    hrf_timeline_svg(&timeline, o->prediction->simulation, &svg);
-    enum hrf_status status = hrf_strbuf_status(&svg, err);
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(r->timeline, svg.text, svg.length, err);
-    hrf_strbuf_release(&svg);
-    return status;
+    const struct hrf_simulation *sim = o->prediction->simulation;
+    json_t *ranks = json_array();
+    for (int32_t r = 0; r < sim->n_ranks; r++) {
+        json_t *spans = json_array();
+        json_array_append_new(ranks, spans);
+        for (int32_t i = 0; i < sim->ranks[r].n_spans; i++) {
+            const struct hrf_sim_span *span = &sim->ranks[r].spans[i];
+            json_array_append_new(
+                spans, json_pack("[sff]", hrf_sim_kind_name(span->kind), span->start, span->end));
+        }
+    }
+    HRF_AUTO_JSON timeline = json_pack("{sososfso}", "title", hrf_json_string(title), "subtitle",
+                                       hrf_json_string(subtitle), "seconds", sim->seconds, "ranks",
+                                       ranks);
+    if (timeline == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a timeline");
+    return hrf_json_write_file(request->timeline, timeline, err);
 }
 
 static enum hrf_status show(struct planning *p, const struct hrf_prediction *prediction,
@@ -286,6 +296,12 @@ static enum hrf_status plan(struct planning *p, struct hrf_error *err)
     if (r->timeline != NULL && p->n_counts > 1)
         return hrf_error_set(err, HRF_E_USER,
                              "--timeline shows one layout; give --ranks one number");
+    const char *ending = r->timeline != NULL ? strrchr(r->timeline, '.') : NULL;
+    if (ending != NULL && strcmp(ending, ".svg") == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--timeline %s: JSON is written, not a picture; name it .json, and "
+                             "'tools/draw timeline' makes the picture from it",
+                             r->timeline);
     const struct hrf_known_request known = { .cluster = r->cluster,
                                              .costs = r->costs,
                                              .cache = r->cache,
@@ -334,8 +350,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &r.costs },
         { "memory", "GIB", "that a rank may hold (default: what the machine has)", HRF_OPTION_REAL,
           &r.memory_gib },
-        { "timeline", "FILE.svg", "a picture of what every rank does when", HRF_OPTION_TEXT,
-          &r.timeline },
+        { "timeline", "FILE.json",
+          "what every rank does when; 'tools/draw timeline' of the source draws it",
+          HRF_OPTION_TEXT, &r.timeline },
         { "threads", "N", "of a rank, for measured costs (default 1)", HRF_OPTION_INT, &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },

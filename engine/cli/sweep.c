@@ -1,9 +1,12 @@
 /* sweep.c - `hires-engine sweep`: memory and throughput over ranks, ways to share, and precisions:
  * simulated, and measured where this machine can. */
-#include "engine/planning/sweep_write.h"
-
+#include "base/csv.h"
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/own_process.h"
+#include "base/path.h"
 #include "engine/cli/cli.h"
+#include "engine/planning/known_machine.h"
 #include "engine/planning/request.h"
 #include "engine/run/bench.h"
 #include "engine/run/planner.h"
@@ -12,6 +15,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum family {
+    FAMILY_SPATIAL,
+    FAMILY_DATA,
+    FAMILY_LAYERS,
+    FAMILY_PIPELINE,
+    FAMILY_BIDIRECTIONAL,
+    FAMILY_SPATIAL_BIDIRECTIONAL,
+    N_FAMILIES
+};
+static const char *const family_names[] = {
+    "spatial", "data", "layers", "pipeline", "bidirectional", "spatial + bidirectional"
+};
+_Static_assert(sizeof family_names / sizeof family_names[0] == N_FAMILIES,
+               "a name for every family");
+
+struct sweep_row {
+    enum family family;
+    enum hrf_rate precision;
+    int32_t n_ranks;
+    bool is_measured; /* else simulated */
+    char layout[96];
+    double seconds; /* of a batch */
+    int64_t peak_bytes;
+};
+
+struct sweep {
+    const char *model;
+    int64_t size, batch;
+    struct hrf_known known;
+    struct sweep_row *rows;
+    size_t n_rows, capacity;
+};
+
 struct request {
     const char *model, *precisions, *cluster, *cache, *out;
     int64_t size, batch, classes, ranks, runs;
@@ -19,24 +55,23 @@ struct request {
 };
 
 /* The family's layout of n ranks for batches of `batch` (even); false: it has none. */
-static bool make_layout(enum hrf_family family, int32_t n, int64_t batch,
-                        struct hrf_layout_plan *out)
+static bool make_layout(enum family family, int32_t n, int64_t batch, struct hrf_layout_plan *out)
 {
     const int32_t microbatches = (int32_t)(batch < 1024 ? batch : 1024);
     struct hrf_layout_plan l = hrf_layout_single();
     switch (family) {
-    case HRF_FAMILY_SPATIAL:
+    case FAMILY_SPATIAL:
         l.rows = n;
         break;
-    case HRF_FAMILY_DATA:
+    case FAMILY_DATA:
         l.data = n;
         break;
-    case HRF_FAMILY_BIDIRECTIONAL:
-    case HRF_FAMILY_PIPELINE:
+    case FAMILY_BIDIRECTIONAL:
+    case FAMILY_PIPELINE:
         l.microbatches = microbatches;
         l.stages = n;
         break;
-    case HRF_FAMILY_LAYERS:
+    case FAMILY_LAYERS:
         l.stages = n;
         break;
     default: /* two stages of half the ranks each */
@@ -44,14 +79,14 @@ static bool make_layout(enum hrf_family family, int32_t n, int64_t batch,
         l.stages = 2;
         l.microbatches = microbatches;
     }
-    l.bidirectional = family >= HRF_FAMILY_BIDIRECTIONAL;
+    l.bidirectional = family >= FAMILY_BIDIRECTIONAL;
     *out = l;
-    const bool is_one = family == HRF_FAMILY_SPATIAL && n == 1;
-    const int32_t least = family == HRF_FAMILY_SPATIAL_BIDIRECTIONAL ? 4 : 2;
+    const bool is_one = family == FAMILY_SPATIAL && n == 1;
+    const int32_t least = family == FAMILY_SPATIAL_BIDIRECTIONAL ? 4 : 2;
     return is_one || (n >= least && l.data <= batch);
 }
 
-static enum hrf_status add_row(struct hrf_sweep *sweep, const struct hrf_sweep_row *row,
+static enum hrf_status add_row(struct sweep *sweep, const struct sweep_row *row,
                                struct hrf_error *err)
 {
     HRF_TRY(hrf_array_reserve((void **)&sweep->rows, &sweep->capacity, sweep->n_rows + 1,
@@ -63,8 +98,8 @@ static enum hrf_status add_row(struct hrf_sweep *sweep, const struct hrf_sweep_r
     return HRF_OK;
 }
 
-static enum hrf_status simulate(struct hrf_sweep *sweep, struct hrf_planner *planner,
-                                const struct hrf_layout_plan *layout, struct hrf_sweep_row *row,
+static enum hrf_status simulate(struct sweep *sweep, struct hrf_planner *planner,
+                                const struct hrf_layout_plan *layout, struct sweep_row *row,
                                 struct hrf_error *err)
 {
     HRF_AUTO(hrf_prediction) prediction = NULL;
@@ -85,9 +120,9 @@ static enum hrf_status simulate(struct hrf_sweep *sweep, struct hrf_planner *pla
     return add_row(sweep, row, err);
 }
 
-static enum hrf_status measure(struct hrf_sweep *sweep, const struct hrf_graph *graph,
+static enum hrf_status measure(struct sweep *sweep, const struct hrf_graph *graph,
                                const struct hrf_layout_plan *layout, int64_t n_runs,
-                               struct hrf_sweep_row *row, struct hrf_error *err)
+                               struct sweep_row *row, struct hrf_error *err)
 {
     const struct hrf_cutting cutting = { &sweep->known.costs, &sweep->known.machine };
     const struct hrf_network_config config = {
@@ -108,7 +143,7 @@ static enum hrf_status measure(struct hrf_sweep *sweep, const struct hrf_graph *
     return add_row(sweep, row, err);
 }
 
-static enum hrf_status sweep_precision(struct hrf_sweep *sweep, const struct request *r,
+static enum hrf_status sweep_precision(struct sweep *sweep, const struct request *r,
                                        const struct hrf_graph *graph, enum hrf_rate precision,
                                        struct hrf_error *err)
 {
@@ -118,11 +153,11 @@ static enum hrf_status sweep_precision(struct hrf_sweep *sweep, const struct req
                                                  .machine = &sweep->known.machine };
     HRF_AUTO(hrf_planner) planner = NULL;
     HRF_TRY(hrf_planner_create(&planning, &planner, err));
-    for (int f = 0; f < HRF_N_FAMILIES; f++)
+    for (int f = 0; f < N_FAMILIES; f++)
         for (int32_t n = 1; n <= r->ranks; n *= 2) {
-            struct hrf_sweep_row row = { .family = (enum hrf_family)f,
-                                         .precision = precision,
-                                         .n_ranks = n };
+            struct sweep_row row = { .family = (enum family)f,
+                                     .precision = precision,
+                                     .n_ranks = n };
             struct hrf_layout_plan layout;
             if (!make_layout(row.family, n, r->batch, &layout))
                 continue;
@@ -147,7 +182,50 @@ static enum hrf_status find_rate(const char *word, size_t n, enum hrf_rate *out,
                          "--precisions '%s' is not a list of fp32, fp16, bf16 and int8", word);
 }
 
-static enum hrf_status sweep_all(struct hrf_sweep *sweep, const struct request *r,
+/* One rank's time in the same precision, measured for measured rows where it was. */
+static double single_seconds(const struct sweep *sweep, const struct sweep_row *of)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < sweep->n_rows; i++) {
+        const struct sweep_row *row = &sweep->rows[i];
+        if (row->n_ranks == 1 && row->precision == of->precision &&
+            (seconds == 0 || row->is_measured == of->is_measured))
+            seconds = row->seconds;
+    }
+    return seconds;
+}
+
+static enum hrf_status write_csv(const struct sweep *sweep, const char *directory,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "sweep.csv");
+    HRF_TRY(hrf_path_make_directories(directory, err));
+    hrf_strbuf_adds(&out, "family,precision,ranks,layout,origin,seconds_per_batch,"
+                          "images_per_second,speedup,efficiency,peak_memory_bytes,size,batch,"
+                          "model,machine,costs\n");
+    for (size_t i = 0; i < sweep->n_rows; i++) {
+        const struct sweep_row *r = &sweep->rows[i];
+        const double speedup = single_seconds(sweep, r) / r->seconds;
+        const char *const texts[] = { sweep->model, sweep->known.machine.name,
+                                      sweep->known.cost_source };
+        hrf_strbuf_addf(&out, "%s,%s,%d,\"%s\",%s,%.6g,%.6g,%.4f,%.4f,%lld,%lld,%lld",
+                        family_names[r->family], hrf_rate_name(r->precision), r->n_ranks, r->layout,
+                        r->is_measured ? "measured" : "simulated", r->seconds,
+                        (double)sweep->batch / r->seconds, speedup, speedup / r->n_ranks,
+                        (long long)r->peak_bytes, (long long)sweep->size, (long long)sweep->batch);
+        for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+            hrf_strbuf_addc(&out, ',');
+            hrf_csv_add_cell(&out, texts[t]);
+        }
+        hrf_strbuf_addc(&out, '\n');
+    }
+    HRF_TRY(hrf_strbuf_status(&out, err));
+    return path != NULL ? hrf_file_write_atomic(path, out.text, out.length, err)
+                        : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+}
+
+static enum hrf_status sweep_all(struct sweep *sweep, const struct request *r,
                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -157,7 +235,6 @@ static enum hrf_status sweep_all(struct hrf_sweep *sweep, const struct request *
                                              .n_threads = 1,
                                              .n_ranks = (int32_t)r->ranks };
     const char *at = r->precisions;
-    HRF_TRY(find_rate(at, strcspn(at, ","), &sweep->first, err));
     HRF_TRY(hrf_known_find(&known, &sweep->known, err));
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
@@ -169,8 +246,8 @@ static enum hrf_status sweep_all(struct hrf_sweep *sweep, const struct request *
         more = at[n] == ',';
         at += n + more;
     }
-    HRF_TRY(hrf_sweep_write(sweep, r->out, err));
-    printf("%s/index.html: %zu rows\n", r->out, sweep->n_rows);
+    HRF_TRY(write_csv(sweep, r->out, err));
+    printf("%s/sweep.csv: %zu rows\n", r->out, sweep->n_rows);
     return HRF_OK;
 }
 
@@ -206,16 +283,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images of a batch, each a micro-batch (default 16)", HRF_OPTION_INT,
           &r.batch },
-        { "precisions", "LIST", "default fp32,bf16,int8; layouts are compared in the first",
-          HRF_OPTION_TEXT, &r.precisions },
+        { "precisions", "LIST", "default fp32,bf16,int8", HRF_OPTION_TEXT, &r.precisions },
         { "ranks", "N", "up to so many, by doubling (default 8)", HRF_OPTION_INT, &r.ranks },
         { "cluster", "FILE", "a machine file (default: this machine)", HRF_OPTION_TEXT,
           &r.cluster },
         { "measure", NULL, "run what has no more ranks than this machine processors",
           HRF_OPTION_FLAG, &r.measure },
         { "runs", "N", "timed runs of what is measured (default 3)", HRF_OPTION_INT, &r.runs },
-        { "out", "DIR", "where sweep.csv, the pictures and index.html go", HRF_OPTION_TEXT,
-          &r.out },
+        { "out", "DIR", "where sweep.csv goes", HRF_OPTION_TEXT, &r.out },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
         { "cache", "DIR", "where costs and machines are kept", HRF_OPTION_TEXT, &r.cache },
@@ -225,7 +300,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_sweep sweep = { .model = r.model, .size = r.size, .batch = r.batch };
+    struct sweep sweep = { .model = r.model, .size = r.size, .batch = r.batch };
     enum hrf_status status = check(&r, &err);
     if (status == HRF_OK)
         status = sweep_all(&sweep, &r, &err);
@@ -237,11 +312,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_sweep = {
     .name = "sweep",
     .operands = "",
-    .summary = "memory and throughput over ranks, layouts and precisions, as pictures",
+    .summary = "memory and throughput over ranks, layouts and precisions, as a table",
     .details = "Spatial, data-parallel, layer-parallel, pipelined, bidirectional and spatial plus "
                "bidirectional layouts are simulated for 1, 2, 4 ... ranks, on this machine or on "
                "one of a file, and with --measure run where this machine has a processor for every "
-               "rank. Writes sweep.csv, memory.svg, throughput.svg, pipeline.svg, "
-               "bidirectional.svg and index.html.",
+               "rank. Writes DIR/sweep.csv; 'tools/draw sweep DIR' of the source draws charts "
+               "and a page from it.",
     .run = run,
 };

@@ -270,8 +270,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &layout.ranks },
         { "layout", "L", "predict this one; with N for the numbers of --ranks (spatial=N)",
           HRF_OPTION_TEXT, &layout.layout },
-        { "timeline", "FILE.svg", "a picture of what every rank does when", HRF_OPTION_TEXT,
-          &layout.timeline },
+        { "timeline", "FILE.json",
+          "what every rank does when; 'tools/draw timeline' of the source draws it",
+          HRF_OPTION_TEXT, &layout.timeline },
         { "json", NULL, "print JSON, with every task", HRF_OPTION_FLAG, &json },
         { NULL },
     };

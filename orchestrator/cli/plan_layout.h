@@ -8,7 +8,7 @@ struct hrf_layout_request {
     const char *cluster;  /* machine file; NULL: this machine */
     const char *ranks;    /* how many: "4", "1..128"; NULL: as the workflow says */
     const char *layout;   /* NULL: the workflow's, or, with `ranks`, the best */
-    const char *timeline; /* a picture to write; NULL: none */
+    const char *timeline; /* a file to write; NULL: none */
     bool json;
 };
 

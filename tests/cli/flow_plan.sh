@@ -31,8 +31,20 @@ expect_code 0 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --ranks 1..8
 expect_text "machine   H200, 8 in a node"
 expect_text "    8  data="
 expect_code 0 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --layout spatial=N --ranks 3 \
-    --timeline "$scratch/t.svg"
+    --timeline "$scratch/t.json"
+"$HRF_SOURCE_DIR/tools/draw" timeline "$scratch/t.json" "$scratch/t.svg"
 grep -q '3 times one rank' "$scratch/t.svg" || fail "no timeline"
+[ "$(grep -c '% computing' "$scratch/t.svg")" = 3 ] || fail "not three ranks"
+expect_code 2 "$engine" plan --model "$model" --size 64 --ranks 1 --timeline "$scratch/t.svg"
+expect_text "name it .json"
+# Two ranks of 4 s: one computes in the first quarter, one waits for two and then computes.
+printf '%s' '{"title": "a <b> & \"c\"", "subtitle": "", "seconds": 4, "ranks": [[["compute", 0, 1]],
+    [["wait", 0, 2], ["compute", 2, 4]]]}' >"$scratch/t.json"
+"$HRF_SOURCE_DIR/tools/draw" timeline "$scratch/t.json" "$scratch/t.svg"
+for part in 'a &lt;b&gt; &amp; &quot;c&quot;' '<rect x="110" y="78.0" width="250" height="20.8" fill="#0072b2"' \
+    '<rect x="110" y="104.0" width="500" height="20.8" fill="#d9d9d9"' '<rect x="610" y="104.0" width="500"'; do
+    grep -qF "$part" "$scratch/t.svg" || fail "no $part"
+done
 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --ranks 2 --json > "$scratch/plan.json" ||
     fail "plan --json"
 /usr/bin/python3 - "$scratch/plan.json" <<'END' || fail "the JSON is not as it should be"
@@ -53,6 +65,7 @@ expect_text '"error":"cannot open'
 # A sweep: every layout simulated, those of two ranks measured too where there are two processors.
 expect_code 0 "$flow" bench sweep --model "$model" --size 64 --batch 2 --ranks 4 \
     --precisions fp32,int8 --measure --runs 1 --out "$scratch/sweep"
+"$HRF_SOURCE_DIR/tools/draw" sweep "$scratch/sweep" >/dev/null || fail "no charts"
 for picture in memory throughput pipeline bidirectional; do
     grep -q '<circle' "$scratch/sweep/$picture.svg" || fail "$picture.svg is empty"
 done
@@ -60,6 +73,16 @@ grep -q '^spatial,fp32,1,"single",measured' "$scratch/sweep/sweep.csv" || fail "
 grep -q '^spatial + bidirectional,int8,4,"spatial=2,stages=2,microbatches=2,bidirectional",simulated' \
     "$scratch/sweep/sweep.csv" || fail "a row is missing"
 [ "$(grep -c '<svg' "$scratch/sweep/index.html")" = 4 ] || fail "the page lacks a picture"
+# 440 px for 1 to 4 ranks by doubling, 220 px for 0 to 10 images/s; what was measured is filled.
+head=family,precision,ranks,layout,origin,images_per_second,seconds_per_batch,efficiency,peak_memory_bytes,model,size,batch,machine,costs
+more=1,1,0,m,64,2,a,b
+printf '%s\n' "$head" "spatial,fp32,1,single,measured,10,$more" "layers,fp32,2,x,simulated,5,$more" \
+    "layers,fp32,4,x,simulated,0,$more" >"$scratch/sweep/sweep.csv"
+"$HRF_SOURCE_DIR/tools/draw" sweep "$scratch/sweep" >/dev/null || fail "no charts"
+for part in 'cx="80.0" cy="40.0" r="3.5" fill="#0072b2"' 'd="M300.0 150.0L520.0 260.0"' \
+    'cx="300.0" cy="150.0" r="3.5" fill="white"'; do
+    grep -qF "$part" "$scratch/sweep/pipeline.svg" || fail "no $part"
+done
 expect_code 2 "$flow" bench sweep --model "$model" --batch 3 --out "$scratch/sweep"
 expect_text "it must be even"
 

@@ -1,7 +1,6 @@
 /* Programs of ranks played on machines whose times can be worked out by hand. */
 #include "engine/plan/simulate.h"
 
-#include "engine/plan/timeline.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -207,40 +206,6 @@ static void a_message_that_nobody_takes_is_named(void **state)
     release(&scene);
 }
 
-static int count(const char *text, const char *word)
-{
-    int n = 0;
-    for (const char *at = text; (at = strstr(at, word)) != NULL; at++)
-        n++;
-    return n;
-}
-
-static void the_picture_shows_every_rank_in_the_colours_of_what_it_does(void **state)
-{
-    (void)state;
-    struct scene scene = { 0 };
-    struct hrf_machine m = machine_of(8, 1, 1e9);
-    HRF_AUTO(hrf_simulation) s = NULL;
-    struct hrf_strbuf svg = HRF_STRBUF_INIT;
-    const struct hrf_timeline timeline = { .title = "a <b> & \"c\"", .subtitle = "" };
-    add(&scene, 0, compute(1));
-    add(&scene, 0, sending(1, 0, 8));
-    add(&scene, 1, receiving(0, 0));
-    add(&scene, 1, compute(2));
-    assert_int_equal(hrf_simulate(scene.programs, 2, &m, &s, NULL), HRF_OK);
-    hrf_timeline_svg(&timeline, s, &svg);
-    assert_int_equal(hrf_strbuf_status(&svg, NULL), HRF_OK);
-    assert_non_null(strstr(svg.text, "a &lt;b&gt; &amp; &quot;c&quot;"));
-    /* 4 s: rank 0 computes in the first quarter; rank 1 waits for two, then computes. */
-    assert_non_null(strstr(svg.text, "<rect x=\"110\" y=\"78.0\" width=\"250\""));
-    assert_non_null(strstr(svg.text, "<rect x=\"110\" y=\"104.0\" width=\"500\""));
-    assert_non_null(strstr(svg.text, "<rect x=\"610\" y=\"104.0\" width=\"500\""));
-    assert_int_equal(count(svg.text, "% computing"), 2);
-    assert_int_equal(count(svg.text, "<rect"), 1 + HRF_SIM_N_KINDS + 3);
-    hrf_strbuf_release(&svg);
-    release(&scene);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,7 +217,6 @@ int main(void)
         cmocka_unit_test(a_measured_link_is_read_between_its_points_and_beyond),
         cmocka_unit_test(ranks_that_wait_for_ever_are_named),
         cmocka_unit_test(a_message_that_nobody_takes_is_named),
-        cmocka_unit_test(the_picture_shows_every_rank_in_the_colours_of_what_it_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
