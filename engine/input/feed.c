@@ -1,4 +1,4 @@
-/* feed.c - see feed.h. One mutex guards everything but the pixels: a reader owns the places
+/* feed.c - see feed.h. One mutex guards everything except the pixels: a reader owns the positions
  * that it claimed, the consumer owns the batch that it was given. */
 #include "engine/input/feed.h"
 
@@ -18,18 +18,18 @@ enum { BLOCK_PX = 1024 };
 
 struct slot {
     void *pixels;    /* by config.type, or bytes when raw */
-    int64_t batch;   /* that it holds, or will hold next: counted as they come */
+    int64_t batch;   /* that it holds or will hold next, counted in the order of delivery */
     int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
-    int64_t claimed; /* places given to readers */
-    int64_t filled;  /* places done */
+    int64_t claimed; /* positions claimed by readers */
+    int64_t filled;  /* positions that are finished */
 };
 
 struct hrf_feed {
     struct hrf_feed_config config;
     int64_t *order;        /* [n_patches]: visiting order -> patch */
-    int64_t n_batches;     /* that will come; INT64_MAX: not known yet */
+    int64_t n_batches;     /* total number; INT64_MAX: not known yet */
     float table[3][256];   /* per channel: byte -> normalised value */
-    uint8_t bytes[3][256]; /* the same in 8 bits, or in 16 */
+    uint8_t bytes[3][256]; /* the same table in S8 or U8 */
     uint16_t halves[3][256];
     struct slot *slots;
     pthread_t *threads;
@@ -46,7 +46,7 @@ struct hrf_feed {
 
 struct claim {
     struct slot *slot;
-    int64_t batch, first, n; /* places [first, first + n) of the batch */
+    int64_t batch, first, n; /* positions [first, first + n) of the batch */
 };
 
 struct visit {
@@ -97,7 +97,7 @@ static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
     return left < feed->config.batch ? left : feed->config.batch;
 }
 
-/* Finds which batch the slot is for. False: there are no more. Called with the lock. */
+/* Assigns the next batch to the slot. False: there is none left. Called with the lock. */
 static bool open_slot(struct hrf_feed *feed, struct slot *slot)
 {
     if (slot->number >= 0)
@@ -112,7 +112,8 @@ static bool open_slot(struct hrf_feed *feed, struct slot *slot)
     return false;
 }
 
-/* Waits for places to fill. False when there is nothing more to do. Called with the lock. */
+/* Waits for positions to fill and claims them. False if nothing is left to do. Called with the
+ * lock. */
 static bool take_claim(struct hrf_feed *feed, struct claim *claim)
 {
     for (;;) {
@@ -136,7 +137,7 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
     }
 }
 
-/* Bytes of a number in the ring. */
+/* Bytes of one element in the ring. */
 static size_t number_bytes(const struct hrf_feed_config *config)
 {
     if (config->raw)
@@ -144,13 +145,13 @@ static size_t number_bytes(const struct hrf_feed_config *config)
     return config->type == HRF_DTYPE_NONE ? sizeof(float) : hrf_dtype_size(config->type);
 }
 
-/* Of a patch, or the rows of it that are asked for. */
+/* Elements of the rows of a patch that are read. */
 static int64_t patch_numbers(const struct hrf_feed_config *config)
 {
     return config->n_rows * config->plan->patch_size * 3;
 }
 
-/* One patch; `out` as the tables have it. */
+/* Normalises one patch; the lookup tables determine the element type of `out`. */
 static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, void *out)
 {
     const int64_t n = patch_numbers(&feed->config);
@@ -175,12 +176,12 @@ static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, voi
     }
 }
 
-/* What one thread reads with. */
+/* The state of one reader thread. */
 struct reader {
     struct hrf_patch_reader *patches;
-    struct hrf_level_check *check; /* NULL: the slide has nothing to compare with */
+    struct hrf_level_check *check; /* NULL: the slide has no other level to compare with */
     unsigned char *rgb;            /* one patch */
-    int64_t decode_ns, prepare_ns; /* not added to the feed's yet */
+    int64_t decode_ns, prepare_ns; /* not yet added to the times of the feed */
 };
 
 static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
@@ -296,7 +297,7 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     return make_order(feed, err);
 }
 
-/* The narrow ones are what the network would make of the floats. */
+/* The tables of narrow types hold what the network would convert the floats to. */
 static void make_tables(struct hrf_feed *feed)
 {
     const struct hrf_feed_config *config = &feed->config;
@@ -367,7 +368,7 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     hrf_free(feed);
 }
 
-/* Called with the lock. The slot of the batch before becomes free for the batch n_ahead later. */
+/* Called with the lock. Frees the slot of the previous batch for the one n_ahead later. */
 static void give_back(struct hrf_feed *feed)
 {
     if (feed->next_batch == 0)

@@ -3,8 +3,8 @@
  * Reader threads decode, resample, normalise and lay out patches as dense NHWC, in float32 or in
  * the type that the network computes in, into a ring of batches; one consumer takes the batches in
  * order. Patches are visited block by block, so that a compressed tile of the slide is decoded once
- * for all patches that lie on it; which patch stands where in which batch depends on the patches
- * alone, never on the threads.
+ * for all patches on it. The position of a patch in the batches depends on the patches alone, never
+ * on the threads.
  */
 #ifndef HRF_ENGINE_INPUT_FEED_H
 #define HRF_ENGINE_INPUT_FEED_H
@@ -25,15 +25,16 @@ struct hrf_feed_config {
     const struct hrf_tile_plan *plan; /* borrowed: geometry and patches */
     int64_t first_patch, n_patches;   /* the range of plan->patches to read */
     int64_t batch;                    /* patches per batch */
-    int64_t first_row, n_rows;        /* of every patch only these; n_rows 0: all */
+    int64_t first_row, n_rows;        /* the rows of every patch to read; n_rows 0: all */
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
-    bool raw;                         /* bytes as they were read, for a device to normalise */
-    enum hrf_dtype type;              /* of a number: F32 (or NONE, the same), F16, B16, S8, U8 */
+    bool raw;                         /* give the bytes as read; the device normalises them */
+    enum hrf_dtype type;              /* element type: F32 (or NONE, the same), F16, B16, S8, U8 */
     struct hrf_quantization quantization; /* of S8 and U8 */
     int32_t n_readers;                    /* >= 1 */
     int32_t n_ahead;                      /* batches in the ring, >= 2 */
-    /* Which batch of the visiting order to read next, -1 after the last; by one thread at a time.
-     * NULL: all of them. What a batch holds is the same whoever reads it. */
+    /* Returns the number of the next batch to read, counted in the visiting order; -1 after the
+     * last. Called by one thread at a time. NULL: all batches. The contents of batch i do not
+     * depend on who reads it. */
     int64_t (*next)(void *context);
     void *context;
 };
@@ -42,27 +43,27 @@ struct hrf_feed_batch {
     const float *pixels; /* [n][rows][size][3]; valid until the next hrf_feed_next; NULL: not F32 */
     const uint8_t *bytes; /* the same, raw or in a narrow type; else NULL */
     const int64_t
-        *patches; /* [n]: which patch each is, counted from first_patch; lives as the feed */
+        *patches; /* [n]: the patch numbers, counted from first_patch; valid as long as the feed */
     int64_t n;
-    int64_t number; /* of the visiting order */
+    int64_t number; /* in the visiting order */
 };
 
 struct hrf_feed_times {
-    double decode, prepare; /* s, all readers together */
+    double decode, prepare; /* s, summed over all readers */
     double wait;            /* s that the consumer waited */
 };
 
-/* The visiting order of n_patches patches from first_patch on: place -> patch, counted from
- * first_patch. Batch b of size n holds the places n * b and on. */
+/* The visiting order of n_patches patches from first_patch on: out[i] is the patch at position i,
+ * counted from first_patch. Batch b of size n holds the positions from n * b on. */
 HRF_CHECKED enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch,
                                            int64_t n_patches, int64_t *out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_feed_create(const struct hrf_feed_config *config,
                                             struct hrf_feed **out, struct hrf_error *err);
-/* Stops the readers; waits for the patch each of them is at. */
+/* Stops the readers and waits until each has finished its current patch. */
 void hrf_feed_destroy(struct hrf_feed *feed);
 HRF_DEFINE_AUTO(hrf_feed)
-/* Gives back the previous batch and waits for the next; n is 0 after the last. A patch that
- * cannot be read ends the feed: the text names slide and place. */
+/* Gives the previous batch back and waits for the next; n is 0 after the last. A patch that cannot
+ * be read ends the feed; the error names the slide and the position. */
 HRF_CHECKED enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
                                           struct hrf_error *err);
 struct hrf_feed_times hrf_feed_times(struct hrf_feed *feed);

@@ -134,7 +134,7 @@ static enum hrf_status take_header(struct cursor *c, struct header *header)
     return HRF_OK;
 }
 
-/* Where the header's text begins and ends, by the version's length field. */
+/* Finds the text of the header by the length field, whose size depends on the version. */
 static enum hrf_status find_header(const unsigned char *bytes, size_t n_bytes, struct cursor *c)
 {
     if (n_bytes < 10 || memcmp(bytes, magic, sizeof magic) != 0)

@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <pthread.h>
 
-/* Rows that a thread takes at once: enough that the rows it reads beyond them (the slide is read
- * in strips of about a million pixels) are few. */
+/* Rows that a thread takes at once. The slide is read in strips of about a million pixels, so few
+ * rows are read beyond those taken. */
 enum { TAKE_ROWS = 512 };
 
 struct work {
@@ -35,7 +35,7 @@ static bool take(struct work *work, int64_t *first, int64_t *n)
     return is_more;
 }
 
-/* n rows of `width` px; of each the columns asked for. */
+/* Normalises n rows of `width` px and keeps the requested columns. */
 static void normalise(const struct work *work, const unsigned char *rgb, int64_t n, int64_t width,
                       float *out)
 {

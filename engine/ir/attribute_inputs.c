@@ -1,4 +1,5 @@
-/* Newer opsets pass what used to be attributes as constant inputs; this reads them back. */
+/* attribute_inputs.c - newer opsets pass former attributes as constant inputs; this reads those
+ * inputs into the attributes. */
 #include "engine/ir/infer_private.h"
 
 #include "engine/ir/op.h"
@@ -91,7 +92,7 @@ static enum hrf_status read_slice(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* The region of interest (input 1) is for a mode that the readers refuse. */
+/* Input 1, the region of interest, only matters in a mode that the importer refuses. */
 static enum hrf_status read_resize(struct hrf_inference *in)
 {
     struct hrf_resize *r = &in->node->attributes.resize;

@@ -1,9 +1,10 @@
-/* Rewriting the container: dropping what nobody uses, and checking that it is sound. */
+/* compact.c - removes unused nodes and values from a graph and renumbers the rest; checks the
+ * invariants of a graph. */
 #include "engine/ir/op.h"
 
 #include <string.h>
 
-/* Where an old index went; HRF_NO_VALUE when it was dropped. */
+/* The new index of each old one; HRF_NO_VALUE if it was removed. */
 struct renumbering {
     bool *node_used, *value_used;
     int32_t *new_node, *new_value;
@@ -40,8 +41,8 @@ static bool all_outputs_known(const struct hrf_graph *graph, const struct hrf_no
     return node->n_outputs > 0;
 }
 
-/* Inputs that are attributes in disguise go once all of them are constants: inference or the
- * importer has read them. */
+/* Removes inputs that stand for attributes once all of them are constants, because shape inference
+ * or the importer has read them. */
 static void drop_attribute_inputs(const struct hrf_graph *graph, struct hrf_node *node)
 {
     int32_t first = hrf_op_info(node->op)->first_attribute_input;

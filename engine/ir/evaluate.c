@@ -1,4 +1,4 @@
-/* Shape arithmetic: small integer tensors whose inputs are known are computed during inference.
+/* evaluate.c - shape arithmetic: computes small integer tensors with known inputs during inference.
  *
  * Everything is done in int64_t on copies; the results are stored in the output's type. Wraps
  * around on overflow, as the ONNX operators do, without undefined behaviour.
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* More elements than this are not shape arithmetic. */
+/* A larger tensor is not shape arithmetic and is not evaluated. */
 enum { MAX_ELEMENTS = 1 << 16 };
 
 static bool is_integer(enum hrf_dtype dtype)
@@ -39,7 +39,7 @@ static void store(enum hrf_dtype dtype, void *data, int64_t i, int64_t x)
         ((uint8_t *)data)[i] = x != 0;
 }
 
-/* Element of `value` that broadcasting puts at element `i` of `shape`. */
+/* The element of `value` that is broadcast to element `i` of `shape`. */
 static int64_t get_broadcast(const struct hrf_value *value, const struct hrf_shape *shape,
                              int64_t i)
 {

@@ -1,4 +1,5 @@
-/* The container: values and nodes, adding to it, copying it. Rewriting is in compact.c. */
+/* graph.c - the graph as a container: creates, extends, copies and destroys it. compact.c removes
+ * what is unused. */
 #include "engine/ir/graph.h"
 
 #include "base/checked.h"
@@ -129,7 +130,7 @@ static void release_node(struct hrf_node *node)
     hrf_free(node->outputs);
 }
 
-/* How many values of how many graphs have one `data`. */
+/* Reference count of constant data that values of several graphs share. */
 struct hrf_shared_data {
     atomic_int n;
 };
@@ -147,7 +148,8 @@ void hrf_value_release_data(struct hrf_value *value)
 
 void hrf_graph_drop_constants(struct hrf_graph *graph)
 {
-    static unsigned char nothing; /* of a constant that is still known to be one */
+    static unsigned char
+        nothing; /* `data` of a dropped constant: not NULL, so that it still counts as a constant */
     for (int32_t i = 0; i < graph->n_values; i++) {
         struct hrf_value *value = &graph->values[i];
         if (value->data == NULL)
@@ -323,8 +325,8 @@ enum hrf_status hrf_graph_place_nodes(struct hrf_graph *graph, struct hrf_error 
 {
     const int32_t n = graph->n_nodes;
     struct hrf_node *placed = hrf_alloc_array((size_t)n, sizeof *placed);
-    /* place[i]: first how many nodes belong before node i, then where the next one of them goes;
-     * node i comes after them. */
+    /* place[i]: first the number of nodes to insert before node i, then the position of the next of
+     * them; node i follows them. */
     HRF_AUTO_FREE int32_t *place = hrf_calloc((size_t)n + 1, sizeof *place);
     if (placed == NULL || place == NULL) {
         hrf_free(placed);

@@ -1,4 +1,5 @@
-/* Shape inference: the walk over the nodes, the simple rules, and the shared helpers. */
+/* infer.c - shape inference: the walk over the nodes, the rules of simple operators, and the
+ * helpers that all rules share. */
 #include "engine/ir/infer_private.h"
 
 #include "base/strbuf.h"
@@ -97,7 +98,8 @@ static enum hrf_status infer_softmax(struct hrf_inference *in)
     HRF_TRY(hrf_infer_axis(in, &a->axis, in->shape.rank));
     if (!a->legacy_axis)
         return HRF_OK;
-    /* Over axes [axis, rank) as one: the same when at most one of them is longer than 1. */
+    /* The softmax over axes [axis, rank) together equals that over one axis if at most one of them
+     * is longer than 1. */
     int64_t long_axis = a->axis;
     int n_long = 0;
     for (int32_t i = (int32_t)a->axis; i < in->shape.rank; i++)
@@ -374,8 +376,8 @@ static hrf_infer_rule *const rules[] = {
 };
 _Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 
-/* RESHAPE's shape, GATHER's indices and attributes in disguise are integers by nature; what
- * QUANTIZE and DEQUANTIZE take, their own rules have looked at. */
+/* The shape of RESHAPE, the indices of GATHER and inputs that stand for attributes are integers.
+ * The rules of QUANTIZE and DEQUANTIZE check their own inputs. */
 static bool is_number_input(const struct hrf_node *node, int32_t k)
 {
     int32_t first = hrf_op_info(node->op)->first_attribute_input;
@@ -386,7 +388,7 @@ static bool is_number_input(const struct hrf_node *node, int32_t k)
     return first == 0 || k < first;
 }
 
-/* What is left for a back end to compute must be float32 and not empty. */
+/* What a back end must compute has to be float32 and not empty. */
 static enum hrf_status check_result(struct hrf_inference *in)
 {
     int64_t count = hrf_shape_count(&in->shape);
@@ -410,14 +412,16 @@ static enum hrf_status check_result(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* What the model has asked for so far, for all images of the batch. */
+/* Memory and operations that the nodes so far need, for all images of the batch. */
 struct demand {
     double images, operations;
-    double constant_bytes; /* once for each node that reads them: each kernel has its own form */
-    double folded;         /* weights that were dequantised; a number of a shape costs as 64 */
+    double constant_bytes; /* counted for each node that reads them: each kernel has its own packed
+                            * copy */
+    double folded; /* elements computed at load: dequantised weights; an element of a shape counts
+                    * as 64 */
 };
 
-/* Weights, twice as many as a file can hold: some seconds. Shapes are a few numbers each. */
+/* Twice as many weights as a file can hold; computing them takes some seconds. */
 static const double max_folded = 0x1p31;
 
 static struct demand no_demand(const struct hrf_graph *graph)
@@ -460,7 +464,7 @@ static enum hrf_status check_bytes(const struct hrf_graph *graph, const struct h
     return HRF_OK;
 }
 
-/* The node's shapes are known; nothing of it has been computed. */
+/* Called when the shapes of the node are known and before anything of it is computed. */
 static enum hrf_status check_demand(const struct hrf_inference *in, struct demand *demand,
                                     struct hrf_error *err)
 {

@@ -1,4 +1,5 @@
-/* Shape inference for operators that move elements and compute nothing (and for the mean). */
+/* infer_layout.c - shape inference for operators that only move elements, and for the reductions.
+ */
 #include "engine/ir/infer_private.h"
 
 #include <math.h>
@@ -42,7 +43,8 @@ enum hrf_status hrf_infer_flatten(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* 0 copies the input's dim (unless allow_zero), one -1 takes what is left. */
+/* A dim of 0 copies that of the input (unless allow_zero); a single -1 is computed from the
+ * rest. */
 enum hrf_status hrf_infer_reshape(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0), *target = hrf_infer_input(in, 1);
@@ -214,7 +216,8 @@ static int64_t slice_axis(int64_t dim, int64_t *start, int64_t *end, int64_t ste
     *start = clamp(from, 0, dim - 1);
     to = clamp(to, -1, *start);
     int64_t span = *start - to;
-    /* "Before the first" must not read as "the last" when inferred again. */
+    /* An end of -1 ("before the first element") would mean "the last element" if shapes were
+     * inferred again. */
     *end = to < 0 ? INT64_MIN : to;
     return span == 0 ? 0 : (span - 1) / (step == INT64_MIN ? INT64_MAX : -step) + 1;
 }
@@ -232,7 +235,7 @@ enum hrf_status hrf_infer_slice(struct hrf_inference *in)
         if (size == 0)
             continue;
         *dim = slice_axis(size, &a->starts[i], &a->ends[i], a->steps[i]);
-        a->steps[i] = clamp(a->steps[i], -size, size); /* beyond is one element all the same */
+        a->steps[i] = clamp(a->steps[i], -size, size); /* a longer step selects one element, too */
     }
     return HRF_OK;
 }

@@ -1,4 +1,4 @@
-/* infer_private.h - the parts of shape inference; for this folder only.
+/* infer_private.h - the rules of shape inference and their helpers; for this folder only.
  *
  * A rule sets the node's first output from its inputs, whose shapes are known, and brings the
  * node's attributes into their final form. It may be called again for other input shapes.
@@ -11,8 +11,8 @@
 struct hrf_inference {
     struct hrf_graph *graph;
     struct hrf_node *node;
-    struct hrf_shape shape; /* of output 0: what the rule finds */
-    enum hrf_dtype dtype;   /* likewise; set to input 0's before the rule runs */
+    struct hrf_shape shape; /* of output 0; the rule sets it */
+    enum hrf_dtype dtype;   /* of output 0; equal to that of input 0 before the rule runs */
     struct hrf_error *err;
 };
 
@@ -24,34 +24,34 @@ hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer
     hrf_infer_reduction, hrf_infer_resize, hrf_infer_depth_to_space, hrf_infer_space_to_depth;
 
 hrf_infer_rule hrf_infer_quantize, hrf_infer_dequantize;
-/* QUANTIZE and DEQUANTIZE of a constant. */
+/* Computes a QUANTIZE or DEQUANTIZE of a constant. */
 enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in);
 
-/* Input k's value; NULL when the node has none there. */
+/* The value of input k; NULL if the node has no such input. */
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
-/* HRF_E_USER with "node 'x' (Conv): " before the text and the input shapes after it. */
+/* Returns HRF_E_USER with "node 'x' (Conv): " before the text and the input shapes after it. */
 enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...) HRF_PRINTF(2, 3);
-/* The same with HRF_E_UNSUPPORTED: legal ONNX, but beyond us. */
+/* The same with HRF_E_UNSUPPORTED: legal ONNX that this engine does not support. */
 enum hrf_status hrf_infer_refuse(struct hrf_inference *in, const char *format, ...)
     HRF_PRINTF(2, 3);
 /* Makes *axis non-negative; `rank` is the number of legal axes. */
 enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t rank);
-/* The same for all of attributes.axes; refuses repeated ones. */
+/* The same for all of attributes.axes; refuses repeated axes. */
 enum hrf_status hrf_infer_axes(struct hrf_inference *in, int32_t rank);
 
 /* Refuses more rows (axis 0) or columns (1) than HRF_MAX_SIDE. */
 enum hrf_status hrf_infer_check_side(struct hrf_inference *in, int axis, int64_t size);
 
-/* Reads the inputs that are attributes in disguise into the attributes. */
+/* Reads constant inputs that stand for attributes (newer opsets) into the attributes. */
 enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in);
-/* Elements of an int32 or int64 constant, at most `max` of them. */
+/* Reads the elements of an int32 or int64 constant, at most `max`. */
 enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
                                    int64_t *out, int32_t max, int32_t *n);
 
-/* Output 0 (shape and type set) is computed when the model is loaded: integer shape arithmetic over
- * known values, and weights between float32 and 8 bits. */
+/* True if output 0, whose shape and type are set, can be computed when the model is loaded: integer
+ * shape arithmetic over known values, and weights converted between float32 and 8 bits. */
 bool hrf_infer_can_evaluate(const struct hrf_inference *in);
-/* Computes it; leaves it alone where it cannot be. */
+/* Computes output 0 if that is possible; otherwise changes nothing. */
 enum hrf_status hrf_infer_evaluate(struct hrf_inference *in);
 
 #endif

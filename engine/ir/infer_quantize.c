@@ -1,6 +1,6 @@
-/* Shape inference for the operators between float32 and 8 bits, as a model brings them. Constants
- * among their inputs (weights, as exporters write them) are computed here, whatever their size.
- * Source: ONNX QuantizeLinear and DequantizeLinear, opsets 10 to 19. */
+/* infer_quantize.c - shape inference for QUANTIZE and DEQUANTIZE nodes of a model. If their input
+ * is a constant (quantised weights), the result is computed here, whatever its size. Source: ONNX
+ * QuantizeLinear and DequantizeLinear, opsets 10 to 19. */
 #include "engine/ir/infer_private.h"
 
 #include "engine/ir/number.h"
@@ -28,7 +28,7 @@ static enum hrf_status check_known(struct hrf_inference *in, const struct hrf_va
     return hrf_infer_refuse(in, "its %s '%s' must be a constant of the model", what, value->name);
 }
 
-/* One number for all, or one for each place along the axis. */
+/* A scale is one number, or one for each index along the axis. */
 static enum hrf_status check_scale(struct hrf_inference *in, const struct hrf_value *scale,
                                    const struct hrf_value *zero)
 {
@@ -75,7 +75,7 @@ static enum hrf_status check_inputs(struct hrf_inference *in)
     return check_scale(in, scale, zero);
 }
 
-/* The quantisation of element `i` of what the node reads, which has `shape`. */
+/* Scale and zero point for element `i` of the node's input, which has `shape`. */
 static struct hrf_quantization at(const struct hrf_graph *graph, const struct hrf_node *node,
                                   const struct hrf_shape *shape, int64_t i)
 {
@@ -159,7 +159,8 @@ enum hrf_status hrf_infer_quantize(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* Reading with another scale than was written with is legal, but nobody means it. */
+/* Dequantising with another scale than the value was quantised with is legal, but surely a mistake
+ * of the model. */
 static enum hrf_status check_pair(struct hrf_inference *in, const struct hrf_value *x)
 {
     const struct hrf_quantization own = at(in->graph, in->node, &x->shape, 0);

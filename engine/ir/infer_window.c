@@ -1,4 +1,4 @@
-/* Shape inference for windows: convolution and pooling. */
+/* infer_window.c - shape inference for operators with a window: convolution and pooling. */
 #include "engine/ir/infer_private.h"
 
 #include <stdint.h>
@@ -53,7 +53,8 @@ static enum hrf_status check_window(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* SAME: ceil(size / stride) outputs; the odd pad goes to the end (UPPER) or the begin. */
+/* SAME gives ceil(size / stride) outputs. An odd pad goes to the end (UPPER) or the begin
+ * (LOWER). */
 static void resolve_auto_pad(struct hrf_window *w, int axis, int64_t size)
 {
     if (w->auto_pad == HRF_PAD_EXPLICIT)
@@ -136,8 +137,8 @@ enum hrf_status hrf_infer_conv(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* The wanted size, or 0, and the pads that give it; what is beyond `full` is more padding of the
- * output. Source: ONNX ConvTranspose, output_shape and auto_pad. */
+/* Computes the pads that give the wanted output size; 0 if no size is asked for. A size beyond
+ * `full` becomes output padding. Source: ONNX ConvTranspose, output_shape and auto_pad. */
 static int64_t resolve_output_size(struct hrf_inference *in, int axis, int64_t size, int64_t full)
 {
     struct hrf_attributes *a = &in->node->attributes;
@@ -207,7 +208,7 @@ enum hrf_status hrf_infer_pool(struct hrf_inference *in)
     const struct hrf_window *w = &in->node->attributes.window;
     in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], x->dims[1] } };
     HRF_TRY(slide_window(in, x));
-    /* A window that sees padding only has no maximum and no mean. */
+    /* A pooling window that covers padding only has no maximum and no mean. */
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
         int64_t extent = w->dilation[i] * (w->kernel[i] - 1) + 1;
         if (w->pad_begin[i] >= extent || w->pad_end[i] >= extent)

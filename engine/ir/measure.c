@@ -1,4 +1,4 @@
-/* What a node costs and what a graph is: operation counts and the content hash. */
+/* measure.c - operation counts of nodes and the content hash of a graph. */
 #include "engine/ir/op.h"
 #include "engine/ir/resize.h"
 
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Multiply-adds of the features of n tokens and of their products with values and ones. */
+/* Multiply-adds to compute the features of n tokens and multiply them by the values and by ones. */
 static double attention_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const bool whole = node->op == HRF_OP_PERFORMER;
@@ -39,7 +39,7 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
     double count = (double)hrf_shape_count(y), inner = 1;
     if (count < 0 || a->rank < 1 || w->rank < 1)
         return 0;
-    if (node->op == HRF_OP_CONV_TRANSPOSE) /* every pixel of x is spread by every weight */
+    if (node->op == HRF_OP_CONV_TRANSPOSE) /* every input pixel meets every weight */
         return 2 * (double)hrf_shape_count(a) * (double)w->dims[1] * (double)w->dims[2] *
                (double)w->dims[3];
     if (node->op == HRF_OP_CONV)
@@ -51,7 +51,8 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
     return 2 * count * inner;
 }
 
-/* A number of the file, which may be any, and a flag in one; wraps around. */
+/* Packs a number from the file and a flag into one integer. The number may be anything, so the
+ * product may wrap around. */
 static int64_t twice_and(int64_t number, bool flag)
 {
     return (int64_t)((uint64_t)number * 2 + flag);
@@ -63,7 +64,7 @@ static double positive_count(const struct hrf_shape *shape)
     return n > 0 ? (double)n : 0;
 }
 
-/* Numbers that go into one of the result. */
+/* Input elements that one element of the result depends on. */
 static double numbers_per_result(const struct hrf_node *node, const struct hrf_shape *x)
 {
     const struct hrf_attributes *a = &node->attributes;
@@ -101,8 +102,9 @@ static void hash_window(struct hrf_hash *hash, const struct hrf_window *w)
     hrf_hash_int(hash, w->count_include_pad);
 }
 
-/* The bits of `uses` in order, so that equal attributes are equal bytes. A convolution's kernel
- * is in its weights' shape; a slice's starts are in its inputs when it has them. */
+/* Hashes the used attributes in the order of the bits of `uses`, so that equal attributes give
+ * equal bytes. Left out are the kernel of a convolution, which the shape of its weights gives, and
+ * the starts of a slice that has them as inputs. */
 static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
@@ -194,7 +196,7 @@ static void hash_value(struct hrf_hash *hash, const struct hrf_graph *graph, int
         return;
     }
     const struct hrf_value *value = &graph->values[index];
-    if (value->data == NULL || value->producer >= 0) { /* by where it comes from */
+    if (value->data == NULL || value->producer >= 0) { /* identified by its producer */
         hrf_hash_int(hash, position[index]);
         return;
     }

@@ -17,8 +17,8 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* Branch by select, so that loops over it vectorise. Subnormals are rounded by adding a number
- * whose last bit is theirs. */
+/* Uses selects in place of branches, so that loops over it vectorise. Subnormals are rounded by
+ * adding a float whose last bit has the weight of the last bit of the result. */
 static inline uint16_t f16_from(float value)
 {
     const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u;

@@ -1,7 +1,8 @@
-/* number.h - between float and the narrow types: float16, bfloat16, 8-bit steps.
+/* number.h - conversion between float and the narrow types: float16, bfloat16, 8-bit integers.
  *
- * All round half to even and saturate where the type cannot go on; a NaN stays one (in 8 bits:
- * the zero point). Arrays convert in loops that a compiler can vectorise.
+ * All conversions round half to even. 8-bit integers saturate; floats beyond the range become
+ * infinity. A NaN stays a NaN; in 8 bits it becomes the zero point. The loops over arrays are
+ * written so that the compiler vectorises them.
  */
 #ifndef HRF_ENGINE_IR_NUMBER_H
 #define HRF_ENGINE_IR_NUMBER_H
@@ -15,12 +16,12 @@ float hrf_b16_to_float(uint16_t bits);
 /* n floats from an array of `dtype` (F32, F16, B16), and back. */
 void hrf_floats_from(enum hrf_dtype dtype, const void *from, float *to, int64_t n);
 void hrf_floats_to(enum hrf_dtype dtype, const float *from, void *to, int64_t n);
-/* What `value` is after a trip through `dtype`. */
+/* `value` converted to `dtype` and back. */
 float hrf_round_to(enum hrf_dtype dtype, float value);
 
 /* The integer nearest to value / scale + zero_point, in the range of S8 or U8. */
 int32_t hrf_quantize(float value, enum hrf_dtype dtype, const struct hrf_quantization *q);
-/* The same for a number that is in steps already. */
+/* The same for a value that was already divided by the scale. */
 int32_t hrf_saturate(float steps, enum hrf_dtype dtype, int32_t zero_point);
 
 #endif

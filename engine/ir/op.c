@@ -7,10 +7,9 @@
 #define ROW(OP, NAME, MIN, MAX, OUT, USES, FIRST)                                                  \
     [HRF_OP_##OP] = { HRF_OP_##OP, NAME, MIN, MAX, OUT, USES, FIRST }
 
-/* CONV's and GEMM's last inputs are the residual, the weights' scales and (CONV) the prologue that
- * passes add.
- * BATCH_NORM's and DROPOUT's further outputs exist in training only; MAX_POOL's indices are not
- * computed. */
+/* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and, for
+ * CONV, the prologue. Further outputs of BATCH_NORM and Dropout exist in training only. The indices
+ * of MAX_POOL are not computed. */
 static const struct hrf_op_info table[] = {
     ROW(CONV, "Conv", 2, HRF_CONV_MAX_INPUTS, 1,
         HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
@@ -86,8 +85,7 @@ static const struct hrf_op_info table[] = {
     ROW(SHAPE, "Shape", 1, 1, 1, HRF_USE_SLICE, 0),
     ROW(CAST, "Cast", 1, 1, 1, HRF_USE_TO, 0),
     ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", 1, 1, 1, HRF_USE_TO | HRF_USE_FILL, 0),
-    /* Scale and zero point as inputs when the model brings them; lowering puts in the short form.
-     */
+    /* Three inputs in a model (scale and zero point); one in the nodes that lowering inserts. */
     ROW(QUANTIZE, "QuantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
     ROW(DEQUANTIZE, "DequantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
     ROW(EXCHANGE, "Exchange", 0, 1, 1, 0, 0),

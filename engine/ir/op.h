@@ -1,6 +1,7 @@
-/* op.h - the operator table: names, counts of inputs and outputs, the attributes that count.
+/* op.h - the operator table: names, numbers of inputs and outputs, and the attributes in use.
  *
- * Immutable; any thread. Knows nothing of back ends: what a device can do is asked there.
+ * The table is immutable, so any thread may read it. It knows nothing of back ends; ask a back end
+ * what it supports.
  */
 #ifndef HRF_ENGINE_IR_OP_H
 #define HRF_ENGINE_IR_OP_H
@@ -40,17 +41,17 @@ struct hrf_op_info {
     int32_t max_inputs; /* INT32_MAX: any number */
     int32_t max_outputs;
     uint32_t uses; /* hrf_attribute_use */
-    /* Inputs from this one on are attributes in disguise (newer opsets): they must be constants
-     * and shape inference reads them into the attributes. 0 = none. */
+    /* Inputs from this index on stand for attributes (newer opsets): they must be constants, and
+     * shape inference reads them into the attributes. 0: none. */
     int32_t first_attribute_input;
 };
 
 const struct hrf_op_info *hrf_op_info(enum hrf_op op);
-/* The operator of that ONNX name, HRF_N_OPS when there is none. */
+/* The operator with that ONNX name; HRF_N_OPS if there is none. */
 enum hrf_op hrf_op_find(const char *name);
 
-/* Reads node `node`'s inputs that are attributes in disguise into its attributes; an error when
- * one of them is not a constant. The inputs stay (hrf_graph_compact() drops them). */
+/* Reads the inputs of node `node` that stand for attributes into its attributes; an error if one of
+ * them is not a constant. The inputs stay until hrf_graph_compact() removes them. */
 HRF_CHECKED enum hrf_status hrf_node_read_attribute_inputs(struct hrf_graph *graph, int32_t node,
                                                            struct hrf_error *err);
 

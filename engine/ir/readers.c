@@ -8,7 +8,7 @@ void hrf_readers_release(struct hrf_readers *readers)
     *readers = (struct hrf_readers){ 0 };
 }
 
-/* Where each value's readers begin; returns how many there are in all. */
+/* Computes where the readers of each value begin; returns the total number of readers. */
 static int32_t find_firsts(const struct hrf_graph *graph, int32_t *first)
 {
     int32_t n = 0;

@@ -1,7 +1,7 @@
-/* readers.h - which nodes read each value: made once, so that a pass over all nodes stays linear.
+/* readers.h - an index of the nodes that read each value, so that a pass over all nodes is linear.
  *
- * It is of the graph as it was when it was made. A pass that lets a consumer take over its
- * producer's inputs may go on using it: what it says of every other value stays true.
+ * The index describes the graph at the time of hrf_readers_init(). A pass that lets a consumer take
+ * over the inputs of its producer may keep using it, because it stays correct for all other values.
  */
 #ifndef HRF_ENGINE_IR_READERS_H
 #define HRF_ENGINE_IR_READERS_H
@@ -12,7 +12,7 @@ struct hrf_readers {
     int32_t *first; /* [n_values + 1]: value v's readers are nodes[first[v]] to nodes[first[v+1]-1],
                      * in order; a node that reads v twice is there twice */
     int32_t *nodes;
-    bool *is_output; /* [n_values]: of the graph */
+    bool *is_output; /* [n_values]: whether the value is an output of the graph */
 };
 
 HRF_CHECKED enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out,
@@ -24,7 +24,7 @@ static inline int32_t hrf_readers_count(const struct hrf_readers *readers, int32
     return readers->first[value + 1] - readers->first[value];
 }
 
-/* One node reads the value, once, and it is no output of the graph. */
+/* True if one node reads the value exactly once and it is no output of the graph. */
 static inline bool hrf_readers_is_one(const struct hrf_readers *readers, int32_t value)
 {
     return hrf_readers_count(readers, value) == 1 && !readers->is_output[value];

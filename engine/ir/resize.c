@@ -11,7 +11,7 @@ static double origin_of(const struct hrf_resize *r, double scale, int64_t x, int
     case HRF_RESIZE_PYTORCH_HALF_PIXEL:
         return n_out > 1 ? half : 0;
     case HRF_RESIZE_ALIGN_CORNERS:
-        /* By its reference code the wanted length counts, not what is left of it as a whole. */
+        /* As in ONNX's reference code, the exact scaled length counts here, not the rounded one. */
         return n_out > 1 ? (double)x * (double)(n_in - 1) / ((double)n_in * scale - 1) : 0;
     case HRF_RESIZE_ASYMMETRIC:
         return (double)x / scale;

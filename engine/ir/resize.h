@@ -1,4 +1,5 @@
-/* resize.h - RESIZE: where in the input an output row or column comes from, whole or in part. */
+/* resize.h - RESIZE: the input rows or columns, with weights, that an output row or column is
+ * interpolated from, for a whole image or a part of one. */
 #ifndef HRF_ENGINE_IR_RESIZE_H
 #define HRF_ENGINE_IR_RESIZE_H
 
@@ -7,13 +8,13 @@
 enum { HRF_RESIZE_TAPS = 4 };
 /* Output row y is the sum of weight[t] times input row index[t], t < n; columns likewise. */
 struct hrf_resize_tap {
-    int64_t index[HRF_RESIZE_TAPS]; /* in the input; places beyond it are its nearest */
+    int64_t index[HRF_RESIZE_TAPS]; /* input rows, clamped to the input */
     double weight[HRF_RESIZE_TAPS];
 };
-int32_t hrf_resize_n(const struct hrf_resize *resize); /* taps of an output row */
-/* Of output row (axis 0) or column (1) `i`, where the input has n_in and the output n_out of them.
- * Where `resize` is a part of a resize, all three count in the part. A later row's places are never
- * before an earlier one's. */
+int32_t hrf_resize_n(const struct hrf_resize *resize); /* taps of one output row or column */
+/* The taps of output row (axis 0) or column (axis 1) `i`. n_in and n_out are the sizes of input and
+ * output. If `resize` is a part of a resize, i, n_in and n_out count within the part. The indices
+ * never decrease from one output row to the next. */
 struct hrf_resize_tap hrf_resize_tap_at(const struct hrf_resize *resize, int axis, int64_t n_in,
                                         int64_t n_out, int64_t i);
 
