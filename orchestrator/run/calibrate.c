@@ -32,7 +32,7 @@ bool run_wants_int8(const struct run *run)
 
 bool run_waits_for_calibration(const struct run *run)
 {
-    return run_wants_int8(run) && run->calibration == NULL;
+    return run_wants_int8(run) && run->calibration == NULL && run->calibration_failure == NULL;
 }
 
 static enum hrf_fit_kind fit_kind(enum hrf_fit_method method)
@@ -363,9 +363,25 @@ static bool observing_is_over(const struct run *run)
 {
     for (size_t i = 0; i < run->tasks.n_items; i++)
         if (run->tasks.items[i].kind == HRF_TASK_CALIBRATE &&
-            run->tasks.items[i].state != HRF_TASK_FINISHED)
+            run->tasks.items[i].state != HRF_TASK_FINISHED &&
+            run->tasks.items[i].state != HRF_TASK_BROKEN)
             return false;
     return true;
+}
+
+static enum hrf_status check_observed(const struct run *run, struct hrf_error *err)
+{
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *t = &run->tasks.items[i];
+        if (t->kind == HRF_TASK_CALIBRATE && t->state == HRF_TASK_BROKEN)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "slide '%s', a part of the sample, failed: %s; run again, exclude "
+                                 "the slide (%s.exclude) or leave int8 out of 'precision'",
+                                 run->slides.items[t->slide_id - 1].name,
+                                 t->reason != NULL ? t->reason : "no reason given",
+                                 run->slides.n_sample > 0 ? "calibrate.slides" : "dataset");
+    }
+    return HRF_OK;
 }
 
 /* ---- one run makes it ---- */
@@ -453,10 +469,10 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
     HRF_AUTO(hrf_calibration) calibration = NULL;
     char key[HRF_HASH_HEX];
     if (sample->n_patches == 0)
-        return hrf_error_set(
-            err, HRF_E_USER, "no slide%s has a patch of tissue, so INT8 cannot be calibrated; %s",
-            run->slides.n_sample > 0 ? " of calibrate.slides" : "",
-            run->slides.n_sample > 0 ? "name others" : "leave int8 out of 'precision'");
+        return hrf_error_set(err, HRF_E_USER, "no slide%s has a patch of tissue; %s",
+                             run->slides.n_sample > 0 ? " of calibrate.slides" : "",
+                             run->slides.n_sample > 0 ? "name others"
+                                                      : "leave int8 out of 'precision'");
     HRF_TRY(calibration_key(run, sample, key, err));
     HRF_TRY(find_calibration(store, key, &calibration, err));
     if (calibration != NULL)
@@ -472,6 +488,7 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
     }
     if (!observing_is_over(run))
         return HRF_OK;
+    HRF_TRY(check_observed(run, err));
     HRF_TRY(fit(run, sample, key, &calibration, err));
     hrf_crash_point("run.calibrate.before_put");
     HRF_TRY(hrf_calibrations_put(store, calibration, err));
@@ -480,38 +497,54 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
     return adopt(run, &calibration, false, err);
 }
 
-enum hrf_status run_calibrate(struct run *run, struct hrf_error *err)
+static enum hrf_status find_or_make(struct run *run, struct hrf_error *err)
 {
-    if (!run_waits_for_calibration(run) || !tiling_is_over(run) || run->calibration_awaited ||
-        (run->calibration_planned && !observing_is_over(run)))
-        return HRF_OK;
     HRF_AUTO(hrf_calibrations) store = NULL;
     struct sample sample = { .parts = NULL };
+    HRF_TRY(hrf_store_set_fact(run->store, "calibration_failure", "", err)); /* an earlier run's */
     HRF_TRY(open_cache(run, &store, err));
     enum hrf_status status = make_sample(run, &sample, err);
     if (status == HRF_OK)
         status = settle(run, &sample, store, err);
     sample_release(&sample);
-    HRF_TRY(status);
-    if (run->calibration != NULL)
-        HRF_TRY(run_plan_all_infer(run, err));
-    return HRF_OK;
+    return status;
 }
 
-enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *err)
+/* INT8 alone fails: its tasks are planned and given up with the reason, the other precisions go on.
+ * `run` again tries anew. */
+static enum hrf_status fail_int8(struct run *run, const char *why, struct hrf_error *err)
 {
-    if (!run_waits_for_calibration(run))
-        return HRF_OK;
+    run->calibration_failure = hrf_format("INT8's calibration failed: %s", why);
+    if (run->calibration_failure == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the reason of a failure");
+    hrf_store_rollback(run->store);
+    run_give_up_calibration(run);
+    hrf_log_warning("calibrate", "%s", run->calibration_failure);
+    HRF_TRY(hrf_store_set_fact(run->store, "calibration_failure", run->calibration_failure, err));
+    HRF_TRY(run_plan_all_infer(run, err));
+    HRF_TRY(hrf_store_begin(run->store, err));
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind == HRF_TASK_CALIBRATE && t->state == HRF_TASK_BROKEN)
-            return hrf_error_set(err, HRF_E_EXTERNAL,
-                                 "int8 could not be calibrated: slide '%s', a part of the sample, "
-                                 "failed: %s; run again, exclude the slide (%s.exclude) or "
-                                 "leave int8 out",
-                                 run->slides.items[t->slide_id - 1].name,
-                                 t->reason != NULL ? t->reason : "no reason given",
-                                 run->slides.n_sample > 0 ? "calibrate.slides" : "dataset");
+        if (t->kind == HRF_TASK_INFER && strcmp(t->precision, hrf_precision_name(HRF_INT8)) == 0)
+            HRF_TRY(hrf_store_set_task(run->store, t->id, HRF_TASK_BROKEN, 0,
+                                       run->calibration_failure, err));
     }
-    return hrf_error_set(err, HRF_E_BUG, "the tasks ended without a calibration");
+    HRF_TRY(hrf_store_commit(run->store, err));
+    return run_reload_tasks(run, err);
+}
+
+enum hrf_status run_calibrate(struct run *run, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    if (!run_waits_for_calibration(run) || !tiling_is_over(run) || run->calibration_awaited ||
+        (run->calibration_planned && !observing_is_over(run)))
+        return HRF_OK;
+    const enum hrf_status status = find_or_make(run, &why);
+    const bool is_int8s = status == HRF_E_USER || status == HRF_E_EXTERNAL;
+    if (is_int8s && !run->calibrate_only)
+        return fail_int8(run, why.text, err);
+    if (status != HRF_OK)
+        return hrf_error_set(err, status, "%s%s", is_int8s ? "INT8's calibration failed: " : "",
+                             why.text);
+    return run->calibration != NULL ? run_plan_all_infer(run, err) : HRF_OK;
 }

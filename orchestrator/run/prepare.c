@@ -181,7 +181,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     run_tell_dropped(run);
     /* A calibration that is known already brings the int8 tasks, and jobs that work on them. */
     HRF_TRY(run_calibrate(run, err));
-    if (run->calibration == NULL)
+    if (run->calibration == NULL && run->calibration_failure == NULL)
         HRF_TRY(run_plan_all_infer(run, err));
     run->is_planned = true;
     return HRF_OK;
@@ -245,9 +245,10 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     }
     HRF_AUTO_FREE struct hrf_task_row *rows = NULL;
     size_t n = 0;
-    HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256,
-                            run->calibration != NULL ? run->calibration->key : NULL, slide, plan,
-                            &rows, &n, err));
+    const char *scales = run->calibration != NULL           ? run->calibration->key
+                         : run->calibration_failure != NULL ? "failed"
+                                                            : NULL;
+    HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256, scales, slide, plan, &rows, &n, err));
     for (size_t i = 0; i < n; i++)
         rows[i].cached = run->is_planned;
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);

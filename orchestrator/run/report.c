@@ -21,6 +21,7 @@ struct params {
     struct hrf_named_text provenance[N_PROVENANCE];
     char model_sha256[HRF_HASH_HEX], host[128];
     struct hrf_calibration *calibration; /* owned */
+    char *calibration_failure;           /* heap; NULL or "": none */
 };
 
 /* Of the model that scored: the file may be gone, or be another one by now. */
@@ -134,8 +135,10 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
         return HRF_OK;
     HRF_TRY(hrf_store_get_fact(store, "calibration", &name, err));
     HRF_TRY(hrf_store_get_fact(store, "calibration_cached", &cached, err));
-    facts->reason = "there is none yet";
-    if (name == NULL)
+    HRF_TRY(hrf_store_get_fact(store, "calibration_failure", &p->calibration_failure, err));
+    const bool has_failed = p->calibration_failure != NULL && p->calibration_failure[0] != '\0';
+    facts->reason = has_failed ? p->calibration_failure : "there is none yet";
+    if (name == NULL || has_failed)
         return HRF_OK;
     HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
     if (path == NULL)
@@ -165,6 +168,7 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
     enum hrf_status status = write_report(workflow, store, directory, aggregate_again, &params,
                                           n_failed, err);
     hrf_calibration_destroy(params.calibration);
+    hrf_free(params.calibration_failure);
     return status;
 }
 

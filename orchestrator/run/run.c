@@ -12,6 +12,7 @@
 #include "orchestrator/run/run_private.h"
 #include "schema/record/job.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ static void run_release(struct run *run)
     hrf_free(run->task_places);
     hrf_calibration_destroy(run->calibration);
     hrf_free(run->calibration_path);
+    hrf_free(run->calibration_failure);
     hrf_free(run->directory);
 }
 
@@ -306,7 +308,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
         if (!changed && !submitted)
             hrf_clock_sleep_ms(run->executor->tick_ms);
     }
-    HRF_TRY(run_check_calibrated(run, err));
+    assert(!run_waits_for_calibration(run));
     run->summary.end = HRF_RUN_DONE;
     return HRF_OK;
 }

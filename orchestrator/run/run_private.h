@@ -84,6 +84,7 @@ struct run {
     struct run_phase phases[HRF_N_TASK_KINDS]; /* by hrf_task_kind */
     struct hrf_calibration *calibration;       /* int8's; NULL: not asked for, or not there yet */
     char *calibration_path;                    /* its record, for jobs */
+    char *calibration_failure;                 /* why there is none in this run; NULL: none failed */
     bool calibration_planned, calibration_cached;
     /* The key that this run has claimed and makes, or, `awaited`, that another run makes; "" =
      * none. Looked after, or looked for, when the time has come (monotonic seconds). */
@@ -137,17 +138,16 @@ HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error
 
 /* calibrate.c */
 bool run_wants_int8(const struct run *run);
-/* Asked for int8, and has no calibration yet. */
+/* Asked for int8, and its calibration is neither there nor failed. */
 bool run_waits_for_calibration(const struct run *run);
-/* Goes on with the calibration as far as the tasks allow: plans it, or fits and keeps it. */
+/* Goes on with the calibration as far as the tasks allow: plans it, or fits and keeps it. A
+ * calibration that fails is a failure of every slide's int8 tasks; with calibrate_only an error. */
 HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err);
 /* To be called on every turn: tells others that this run makes its calibration, or looks whether
  * the other that makes it is ready (or gone). */
 HRF_CHECKED enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err);
 /* Others may make it then. */
 void run_give_up_calibration(struct run *run);
-/* When every task has ended: an error that says why int8 has no calibration, if it has none. */
-HRF_CHECKED enum hrf_status run_check_calibrated(const struct run *run, struct hrf_error *err);
 
 /* spec.c */
 /* DIR/plans/<key>.rec: heap. */

@@ -86,4 +86,21 @@ done
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/other" --set calibrate.samples=30
 expect_text "calibrated:"
 [ "$(kept calibration),$(kept claim)" = 1,0 ] || fail "the store is not in order"
+
+# A calibration that fails is a failure of int8 alone: float32's results are those of a good run,
+# every slide says why it has none of int8, and the next run calibrates.
+rm -rf "$XDG_CACHE_HOME"
+cp -r "$scratch/a/results" "$scratch/good"
+printf '#!/bin/sh\ncase "$*" in */calibrate-*) kill -SEGV $$ ;; esac\nexec %s "$@"\n' "$engine" >"$scratch/crashes"
+chmod +x "$scratch/crashes"
+expect_code 3 env HRF_ENGINE="$scratch/crashes" "$flow" run "$scratch/w.yaml" --out "$scratch/part" --set executor.retries=0
+expect_text "INT8's calibration failed: slide 'test_00"
+report "$scratch/part" 'v["calibration"]["key"] is None and "a part of the sample, failed" in v["calibration"]["key_reason"]'
+report "$scratch/part" '[p["patches"] > 0 for p in v["precisions"]] == [True, False]'
+[ "$(grep -c ",int8,[a-z]*,failed,\"INT8's calibration failed: slide 'test_00" "$scratch/part/results/labels.csv")" = 3 ] || fail "not every slide says why it failed"
+grep ,fp32, "$scratch/good/labels.csv" >"$scratch/good.csv"
+grep ,fp32, "$scratch/part/results/labels.csv" | diff - "$scratch/good.csv" || fail "float32 has other labels"
+expect_code 2 env HRF_ENGINE="$scratch/crashes" "$flow" calibrate "$scratch/w.yaml" --out "$scratch/part" --set executor.retries=0
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/part"
+diff -r "$scratch/good" "$scratch/part/results" || fail "after a failed calibration the results are others"
 echo "1 passed, 0 failed"
