@@ -336,7 +336,7 @@ static json_t *not_done_json(const struct hrf_cohort *cohort)
             continue;
         json_t *object = json_object();
         put_text(object, "slide", slide->name);
-        put_text(object, "state", hrf_cohort_state_word(slide->state));
+        put_text(object, "state", hrf_slide_state_word(slide->state));
         put_text(object, "reason", slide->reason);
         json_array_append_new(array, object);
     }

@@ -76,25 +76,27 @@ static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const cha
 static void state_card(struct hrf_out *out, const struct hrf_cohort_counts *c)
 {
     const struct {
-        const char *name, *colour;
+        enum hrf_slide_state state;
+        const char *colour;
         size_t count;
-    } states[] = { { "done", "ok", c->done },
-                   { "no tissue", "t0", c->no_tissue },
-                   { "excluded", "line", c->excluded },
-                   { "failed", "pos", c->failed },
-                   { "pending", "warn", c->pending } };
+    } states[] = { { HRF_SLIDE_DONE, "ok", c->done },
+                   { HRF_SLIDE_NO_TISSUE, "t0", c->no_tissue },
+                   { HRF_SLIDE_EXCLUDED, "line", c->excluded },
+                   { HRF_SLIDE_FAILED, "pos", c->failed },
+                   { HRF_SLIDE_PENDING, "warn", c->pending } };
     hrf_out_addf(out, "<div class=\"card\"><h3>Slides done</h3><b>%zu <small>of %zu</small></b>",
                  c->done, c->total);
     hrf_out_adds(out, "<div class=\"stack\">");
     for (size_t i = 0; i < 5; i++)
         if (states[i].count > 0)
             hrf_out_addf(out, "<i style=\"flex:%zu;background:var(--%s)\" title=\"%s\"></i>",
-                         states[i].count, states[i].colour, states[i].name);
+                         states[i].count, states[i].colour, hrf_slide_state_text(states[i].state));
     hrf_out_adds(out, "</div><p>");
     const char *between = "";
     for (size_t i = 1; i < 5; i++)
         if (states[i].count > 0) {
-            hrf_out_addf(out, "%s%zu %s", between, states[i].count, states[i].name);
+            hrf_out_addf(out, "%s%zu %s", between, states[i].count,
+                         hrf_slide_state_text(states[i].state));
             between = ", ";
         }
     hrf_out_addf(out, "%s</p></div>\n", between[0] == '\0' ? "none failed, none left out" : "");

@@ -103,10 +103,9 @@ static void name_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide,
 
 static void state_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide)
 {
-    static const char *const words[] = { "pending", "done", "failed", "no tissue", "excluded" };
     bool bad = slide->state == HRF_SLIDE_FAILED || slide->state == HRF_SLIDE_PENDING;
     hrf_out_addf(out, "<td><span class=\"tag%s\">%s</span></td>", bad ? " bad" : "",
-                 words[slide->state]);
+                 hrf_slide_state_text(slide->state));
 }
 
 static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
@@ -179,7 +178,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     bool noted = slide->warning != NULL || extra->note != NULL;
     hrf_out_adds(out, "<tr data-n=\"");
     hrf_out_html(out, slide->name);
-    hrf_out_addf(out, "\" data-s=\"%s%s%s%s%s\">", hrf_cohort_state_word(slide->state),
+    hrf_out_addf(out, "\" data-s=\"%s%s%s%s%s\">", hrf_slide_state_word(slide->state),
                  slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
                  wrong(slide, 0) ? " wrong" : "", flipped(cohort, slide) ? " flip" : "",
                  noted ? " note" : "");

@@ -44,7 +44,7 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
     next_number(out, score->known ? score->value : (double)NAN);
     hrf_out_addf(out, ",%s,", cohort->precisions[precision].name);
     hrf_out_csv(out, has_truth ? hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE) : "");
-    hrf_out_addf(out, ",%s,", hrf_cohort_state_word(state));
+    hrf_out_addf(out, ",%s,", hrf_slide_state_word(state));
     hrf_out_csv(out, reason != NULL ? reason : "");
     hrf_out_adds(out, "\n");
 }

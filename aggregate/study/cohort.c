@@ -286,12 +286,6 @@ enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, si
     return slide->state == HRF_SLIDE_DONE ? HRF_SLIDE_PENDING : slide->state;
 }
 
-const char *hrf_cohort_state_word(enum hrf_slide_state state)
-{
-    static const char *const words[] = { "pending", "done", "failed", "no_tissue", "excluded" };
-    return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "unknown";
-}
-
 const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive)
 {
     if (positive)

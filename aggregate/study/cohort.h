@@ -202,8 +202,6 @@ HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
 /* Where a slide stands at one precision, and why (borrowed; NULL = nothing to say). */
 enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,
                                         const char **reason);
-/* "pending", "done", "failed", "no_tissue", "excluded": the words of report.json. */
-const char *hrf_cohort_state_word(enum hrf_slide_state state);
 /* The word for a label in labels.csv and on the page: the positive class; the other class when
  * there are just two; else "negative". Borrowed from the cohort. */
 const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive);

@@ -86,7 +86,7 @@ static enum hrf_status note_missing(struct hrf_run_pair *pair, const struct hrf_
         return note(pair, row->name, hrf_format("only in %c", letters[side]), err);
     if (!has_ended(other))
         return note(pair, row->name,
-                    hrf_format("%s in %c", hrf_cohort_state_word(other->state), letters[1 - side]),
+                    hrf_format("%s in %c", hrf_slide_state_text(other->state), letters[1 - side]),
                     err);
     return HRF_OK;
 }

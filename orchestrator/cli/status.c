@@ -102,7 +102,7 @@ static int print_text(const struct facts *f)
     for (int s = 0; s < HRF_N_SLIDE_STATES; s++)
         if (f->slides[s] > 0)
             printf(" %lld %s", (long long)f->slides[s],
-                   hrf_slide_state_name((enum hrf_slide_state)s));
+                   hrf_slide_state_text((enum hrf_slide_state)s));
     printf("\n");
     for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
         if (k == HRF_TASK_CALIBRATE && !has_any(f->tasks[k]))

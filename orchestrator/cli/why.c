@@ -202,7 +202,7 @@ static enum hrf_status print_json(struct hrf_store *store, const struct evidence
     HRF_TRY(hrf_store_get_events(store, s->name, &events, err));
     HRF_AUTO_JSON value = json_pack("{sisossss?sosIsoso}", "version", 1, "slide",
                                     hrf_json_string(s->name), "state",
-                                    hrf_slide_state_name(s->state), "reason", s->reason, "path",
+                                    hrf_slide_state_word(s->state), "reason", s->reason, "path",
                                     hrf_json_string(s->path), "bytes", (json_int_t)s->n_bytes,
                                     "tasks", tasks_json(e, s->id), "events", events_json(&events));
     hrf_event_rows_release(&events);
@@ -214,7 +214,7 @@ static enum hrf_status print_text(struct hrf_store *store, const struct evidence
 {
     HRF_AUTO_FREE char *name = hrf_text_printable(s->name), *path = hrf_text_printable(s->path);
     hrf_cli_printf("%s: %s%s%s\n  file %s, %lld bytes\n", name != NULL ? name : "?",
-                   hrf_slide_state_name(s->state), s->reason != NULL ? ": " : "",
+                   hrf_slide_state_text(s->state), s->reason != NULL ? ": " : "",
                    s->reason != NULL ? s->reason : "", path != NULL ? path : "?",
                    (long long)s->n_bytes);
     print_tasks(e, s->id);
@@ -282,10 +282,10 @@ static enum hrf_status show_run(const char *directory, const struct evidence *e,
             continue;
         json_array_append_new(slides,
                               json_pack("{sossss?}", "slide", hrf_json_string(s->name), "state",
-                                        hrf_slide_state_name(s->state), "reason", s->reason));
+                                        hrf_slide_state_word(s->state), "reason", s->reason));
         if (!json)
             hrf_cli_printf("%s: %s%s%s\n", name != NULL ? name : "?",
-                           hrf_slide_state_name(s->state), s->reason != NULL ? ": " : "",
+                           hrf_slide_state_text(s->state), s->reason != NULL ? ": " : "",
                            s->reason != NULL ? s->reason : "");
     }
     for (size_t i = 0; i < e->attempts.n_items; i++) {

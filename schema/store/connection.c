@@ -108,22 +108,47 @@ enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
     return hrf_store_fail(store, code & 0xff, sqlite3_sql(statement), err);
 }
 
+enum hrf_status hrf_store_each_row(struct hrf_store *store, sqlite3_stmt *statement,
+                                   const char *table,
+                                   enum hrf_status (*take)(struct hrf_columns *row, void *context),
+                                   void *context, struct hrf_error *err)
+{
+    struct hrf_columns row = { store, table, statement, HRF_OK, err };
+    bool has_row;
+    HRF_TRY(hrf_store_step(store, statement, &has_row, err));
+    while (has_row) {
+        HRF_TRY(take(&row, context));
+        HRF_TRY(row.status);
+        HRF_TRY(hrf_store_step(store, statement, &has_row, err));
+    }
+    return HRF_OK;
+}
+
+/* The items that hrf_store_read_rows() collects. */
+struct row_list {
+    void **items;
+    size_t *n_items, capacity, item_bytes;
+    void (*read)(struct hrf_columns *row, void *item);
+};
+
+static enum hrf_status append_row(struct hrf_columns *row, void *context)
+{
+    struct row_list *list = context;
+    HRF_TRY(hrf_array_reserve(list->items, &list->capacity, *list->n_items + 1, list->item_bytes,
+                              row->err));
+    list->read(row, (char *)*list->items + (*list->n_items)++ * list->item_bytes);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_store_read_rows(struct hrf_store *store, sqlite3_stmt *statement,
                                     const char *table, size_t item_bytes,
                                     void (*read)(struct hrf_columns *row, void *item), void **items,
                                     size_t *n_items, struct hrf_error *err)
 {
-    struct hrf_columns row = { store, table, statement, HRF_OK, err };
-    size_t capacity = 0;
-    bool has_row;
-    HRF_TRY(hrf_store_step(store, statement, &has_row, err));
-    while (has_row) {
-        HRF_TRY(hrf_array_reserve(items, &capacity, *n_items + 1, item_bytes, err));
-        read(&row, (char *)*items + (*n_items)++ * item_bytes);
-        HRF_TRY(row.status);
-        HRF_TRY(hrf_store_step(store, statement, &has_row, err));
-    }
-    return HRF_OK;
+    struct row_list list = {
+        .items = items, .n_items = n_items, .item_bytes = item_bytes, .read = read
+    };
+    return hrf_store_each_row(store, statement, table, append_row, &list, err);
 }
 
 enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_stmt *statement,

@@ -67,8 +67,9 @@ static enum hrf_status add_failure(struct tally *t, struct hrf_columns *row)
     return HRF_OK;
 }
 
-static enum hrf_status add_task(struct tally *t, struct hrf_columns *row)
+static enum hrf_status add_task(struct hrf_columns *row, void *context)
 {
+    struct tally *t = context;
     const int kind = hrf_column_enum(row, 0, HRF_N_TASK_KINDS);
     const int state = hrf_column_enum(row, 2, HRF_N_TASK_STATES);
     if (kind == HRF_TASK_INFER) {
@@ -89,7 +90,6 @@ static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, co
                                    struct tally *t, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
-    bool has_row;
     HRF_TRY(hrf_store_prepare(
         store,
         "SELECT kind, precision, state, reason FROM task WHERE slide_id=?1 AND kind IN (0, 1) AND "
@@ -97,12 +97,7 @@ static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, co
         &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    struct hrf_columns row = { store, "task", s, HRF_OK, err };
-    while (has_row) {
-        HRF_TRY(add_task(t, &row));
-        HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    }
+    HRF_TRY(hrf_store_each_row(store, s, "task", add_task, t, err));
     tell(t, true);
     HRF_TRY(hrf_strbuf_status(&t->names, err));
     return hrf_strbuf_status(&t->text, err);

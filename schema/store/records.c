@@ -212,11 +212,20 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
     return HRF_OK;
 }
 
+/* The scores of a slide at a precision, joined from its shards. */
+struct shards {
+    const char *precision;
+    struct hrf_record_identity expected;
+    struct hrf_scores *whole; /* owned; NULL before the first */
+};
+
 /* One shard: columns bytes, state, key, first_patch, n_patches. */
-static enum hrf_status read_shard(struct hrf_columns *row, const char *precision,
-                                  struct hrf_record_identity *expected, struct hrf_scores **out,
-                                  struct hrf_error *err)
+static enum hrf_status add_shard(struct hrf_columns *row, void *context)
 {
+    struct shards *shards = context;
+    struct hrf_record_identity *expected = &shards->expected;
+    const char *precision = shards->precision;
+    struct hrf_error *err = row->err;
     HRF_AUTO(hrf_scores) part = NULL;
     size_t n;
     const void *bytes = hrf_column_blob(row, 0, &n);
@@ -235,19 +244,15 @@ static enum hrf_status read_shard(struct hrf_columns *row, const char *precision
                              (long long)part->first_patch, (long long)part->n_patches,
                              part->precision != NULL ? part->precision : "?", (long long)first,
                              (long long)n_patches, precision);
-    *out = part;
-    part = NULL;
-    return HRF_OK;
+    return join_shard(&shards->whole, &part, err);
 }
 
 static enum hrf_status get_scores(struct hrf_store *store, int64_t slide_id, const char *precision,
                                   struct hrf_scores **out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
-    HRF_AUTO(hrf_scores) whole = NULL;
-    struct hrf_record_identity expected;
-    bool has_row;
-    HRF_TRY(expect(store, slide_id, HRF_TASK_INFER, &expected, err));
+    struct shards shards = { .precision = precision };
+    HRF_TRY(expect(store, slide_id, HRF_TASK_INFER, &shards.expected, err));
     HRF_TRY(
         hrf_store_prepare(store,
                           "SELECT bytes, state, task.key, first_patch, n_patches FROM task LEFT "
@@ -256,19 +261,14 @@ static enum hrf_status get_scores(struct hrf_store *store, int64_t slide_id, con
                           &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    struct hrf_columns row = { store, "task", s, HRF_OK, err };
-    while (has_row) {
-        HRF_AUTO(hrf_scores) part = NULL;
-        HRF_TRY(read_shard(&row, precision, &expected, &part, err));
-        HRF_TRY(join_shard(&whole, &part, err));
-        HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    }
-    if (whole == NULL || whole->first_patch != 0)
-        return hrf_error_set(err, HRF_E_AGAIN, "it has no scores in %s", precision);
-    *out = whole;
-    whole = NULL;
-    return HRF_OK;
+    enum hrf_status status = hrf_store_each_row(store, s, "task", add_shard, &shards, err);
+    if (status == HRF_OK && (shards.whole == NULL || shards.whole->first_patch != 0))
+        status = hrf_error_set(err, HRF_E_AGAIN, "it has no scores in %s", precision);
+    if (status == HRF_OK)
+        *out = shards.whole;
+    else
+        hrf_scores_destroy(shards.whole);
+    return status;
 }
 
 enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,

@@ -7,10 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *hrf_slide_state_name(enum hrf_slide_state state)
+static const struct {
+    const char *word, *text;
+} states[HRF_N_SLIDE_STATES] = {
+    [HRF_SLIDE_PENDING] = { "pending", "pending" },
+    [HRF_SLIDE_DONE] = { "done", "done" },
+    [HRF_SLIDE_FAILED] = { "failed", "failed" },
+    [HRF_SLIDE_NO_TISSUE] = { "no_tissue", "no tissue" },
+    [HRF_SLIDE_EXCLUDED] = { "excluded", "excluded" },
+};
+
+const char *hrf_slide_state_word(enum hrf_slide_state state)
 {
-    static const char *const names[] = { "pending", "done", "failed", "no tissue", "excluded" };
-    return names[state];
+    return states[state].word;
+}
+
+const char *hrf_slide_state_text(enum hrf_slide_state state)
+{
+    return states[state].text;
 }
 
 void hrf_slide_row_release(struct hrf_slide_row *row)

@@ -28,7 +28,9 @@ enum hrf_slide_state {
     HRF_SLIDE_EXCLUDED
 };
 enum { HRF_N_SLIDE_STATES = 5 };
-const char *hrf_slide_state_name(enum hrf_slide_state state);
+/* As files and scripts have it ("no_tissue"), and as people read it ("no tissue"). */
+const char *hrf_slide_state_word(enum hrf_slide_state state);
+const char *hrf_slide_state_text(enum hrf_slide_state state);
 
 enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSITIVE = 1 };
 

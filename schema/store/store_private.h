@@ -46,9 +46,14 @@ HRF_CHECKED enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_st
 /* *has_row false: no more. The caller gives the statement back. */
 HRF_CHECKED enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
                                            bool *has_row, struct hrf_error *err);
+struct hrf_columns; /* columns.h */
+/* Calls `take` for every row of the statement until it fails, or a value of the row does. */
+HRF_CHECKED enum hrf_status
+hrf_store_each_row(struct hrf_store *store, sqlite3_stmt *statement, const char *table,
+                   enum hrf_status (*take)(struct hrf_columns *row, void *context), void *context,
+                   struct hrf_error *err);
 /* Every row that is left, by read() into one item each, of `table`. On failure, too, *items (NULL
  * at first) holds *n_items (0 at first) to be released, the last of them perhaps in part. */
-struct hrf_columns; /* columns.h */
 HRF_CHECKED enum hrf_status hrf_store_read_rows(struct hrf_store *store, sqlite3_stmt *statement,
                                                 const char *table, size_t item_bytes,
                                                 void (*read)(struct hrf_columns *row, void *item),

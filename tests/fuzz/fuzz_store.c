@@ -163,7 +163,7 @@ static void read_lists(void)
     if (hrf_store_get_slides(store, &slides, NULL) == HRF_OK)
         for (size_t i = 0; i < slides.n_items + slides.n_sample; i++)
             need(slides.items[i].id > 0 && strlen(slides.items[i].name) < 1 << 30 &&
-                 hrf_slide_state_name(slides.items[i].state)[0] != '\0');
+                 hrf_slide_state_text(slides.items[i].state)[0] != '\0');
     if (hrf_store_get_tasks(store, &tasks, NULL) == HRF_OK)
         for (size_t i = 0; i < tasks.n_items; i++)
             need(hrf_task_kind_name(tasks.items[i].kind)[0] != '\0' &&
