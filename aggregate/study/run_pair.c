@@ -70,12 +70,29 @@ static bool has_ended(const struct hrf_slide_row *row)
            (row->state == HRF_SLIDE_FAILED && row->tile_plan_hash != NULL);
 }
 
-static const struct hrf_slide_row *find_slide(const struct hrf_slide_rows *rows, const char *name)
+static int compare_names(const void *a, const void *b)
 {
-    for (size_t i = 0; i < rows->n_items; i++)
-        if (strcmp(rows->items[i].name, name) == 0)
-            return &rows->items[i];
-    return NULL;
+    const struct hrf_slide_row *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* The rows in the order of their names, which are unique within a run: heap. */
+static const struct hrf_slide_row **by_name(const struct hrf_slide_rows *rows)
+{
+    const struct hrf_slide_row **list = hrf_alloc_array(rows->n_items + 1, sizeof *list);
+    for (size_t i = 0; list != NULL && i < rows->n_items; i++)
+        list[i] = &rows->items[i];
+    if (list != NULL)
+        qsort(list, rows->n_items, sizeof *list, compare_names);
+    return list;
+}
+
+/* The row of `list` [n] that has the name of `row`; NULL: none has. */
+static const struct hrf_slide_row *find_slide(const struct hrf_slide_row *const *list, size_t n,
+                                              const struct hrf_slide_row *row)
+{
+    const struct hrf_slide_row *const *found = bsearch(&row, list, n, sizeof *list, compare_names);
+    return found != NULL ? *found : NULL;
 }
 
 static enum hrf_status note_missing(struct hrf_run_pair *pair, const struct hrf_slide_row *row,
@@ -91,16 +108,17 @@ static enum hrf_status note_missing(struct hrf_run_pair *pair, const struct hrf_
     return HRF_OK;
 }
 
-/* Quadratic in slides; a cohort has at most some thousands. */
 static enum hrf_status match_slides(struct hrf_run_pair *pair, struct matches *m,
                                     struct hrf_error *err)
 {
+    HRF_AUTO_FREE const struct hrf_slide_row **rows_a = by_name(&m->rows[0]);
+    HRF_AUTO_FREE const struct hrf_slide_row **rows_b = by_name(&m->rows[1]);
     m->items = hrf_alloc_array(m->rows[0].n_items + 1, sizeof *m->items);
-    if (m->items == NULL)
+    if (m->items == NULL || rows_a == NULL || rows_b == NULL)
         return no_memory(err);
     for (size_t i = 0; i < m->rows[0].n_items; i++) {
         const struct hrf_slide_row *a = &m->rows[0].items[i];
-        const struct hrf_slide_row *b = find_slide(&m->rows[1], a->name);
+        const struct hrf_slide_row *b = find_slide(rows_b, m->rows[1].n_items, a);
         if (has_ended(a) && b != NULL && has_ended(b))
             m->items[m->n_items++] = (struct match){ { a, b } };
         else if (has_ended(a))
@@ -108,7 +126,7 @@ static enum hrf_status match_slides(struct hrf_run_pair *pair, struct matches *m
     }
     for (size_t i = 0; i < m->rows[1].n_items; i++) {
         const struct hrf_slide_row *b = &m->rows[1].items[i];
-        const struct hrf_slide_row *a = find_slide(&m->rows[0], b->name);
+        const struct hrf_slide_row *a = find_slide(rows_a, m->rows[0].n_items, b);
         if (has_ended(b) && (a == NULL || !has_ended(a)))
             HRF_TRY(note_missing(pair, b, a, 1, err));
     }

@@ -39,22 +39,53 @@ static bool is_slide_file(const char *name)
     return !mask && (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0);
 }
 
-static char *find_annotation(const char *folder, const char *slide)
+/* A folder of annotations, listed once for all slides. */
+struct annotations {
+    char *folder;           /* heap; NULL: there is none */
+    struct name_list files; /* without regard to case; of equal names the first by bytes is first */
+};
+
+static int compare_any_case(const void *a, const void *b)
 {
-    static const char *const names[] = { "lesion_annotations", "annotations",
-                                         "Lesion_annotations" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        HRF_AUTO_FREE char *annotations = find_child(folder, names[i]);
-        HRF_AUTO_FREE char *file = hrf_format("%s.xml", slide);
-        char *found = annotations != NULL && file != NULL ? find_child(annotations, file) : NULL;
-        if (found != NULL)
-            return found;
-    }
-    return NULL;
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    const int order = strcasecmp(x, y);
+    return order != 0 ? order : strcmp(x, y);
 }
 
-static enum hrf_status add_folder(struct ingest *ingest, const char *folder, const char *top,
-                                  enum hrf_truth truth, struct hrf_error *err)
+/* A folder that cannot be read is as good as none. */
+static void annotations_list(const char *top, const char *name, struct annotations *out)
+{
+    *out = (struct annotations){ .folder = find_child(top, name) };
+    if (out->folder != NULL && ingest_list(out->folder, &out->files, NULL) == HRF_OK &&
+        out->files.n_items > 0)
+        qsort(out->files.items, out->files.n_items, sizeof out->files.items[0], compare_any_case);
+}
+
+static void annotations_release(struct annotations *annotations)
+{
+    hrf_free(annotations->folder);
+    ingest_list_release(&annotations->files);
+}
+
+static char *find_annotation(const struct annotations *annotations, const char *slide)
+{
+    HRF_AUTO_FREE char *file = hrf_format("%s.xml", slide);
+    size_t low = 0, high = annotations->files.n_items;
+    while (file != NULL && low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcasecmp(annotations->files.items[middle], file) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool is_there = file != NULL && low < annotations->files.n_items &&
+                          strcasecmp(annotations->files.items[low], file) == 0;
+    return is_there ? hrf_path_join(annotations->folder, annotations->files.items[low]) : NULL;
+}
+
+static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
+                                  const struct annotations annotations[2], enum hrf_truth truth,
+                                  struct hrf_error *err)
 {
     struct name_list list;
     HRF_TRY(ingest_list(folder, &list, err));
@@ -72,9 +103,23 @@ static enum hrf_status add_folder(struct ingest *ingest, const char *folder, con
         if (status != HRF_OK)
             break;
         row->truth = truth;
-        row->annotation = find_annotation(top, row->name);
+        row->annotation = find_annotation(&annotations[0], row->name);
+        if (row->annotation == NULL)
+            row->annotation = find_annotation(&annotations[1], row->name);
     }
     ingest_list_release(&list);
+    return status;
+}
+
+static enum hrf_status add_folder(struct ingest *ingest, const char *folder, const char *top,
+                                  enum hrf_truth truth, struct hrf_error *err)
+{
+    struct annotations annotations[2];
+    annotations_list(top, "lesion_annotations", &annotations[0]);
+    annotations_list(top, "annotations", &annotations[1]);
+    const enum hrf_status status = add_slides(ingest, folder, annotations, truth, err);
+    annotations_release(&annotations[0]);
+    annotations_release(&annotations[1]);
     return status;
 }
 

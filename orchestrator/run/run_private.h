@@ -84,7 +84,7 @@ struct run {
     struct run_phase phases[HRF_N_TASK_KINDS]; /* by hrf_task_kind */
     struct hrf_calibration *calibration;       /* int8's; NULL: not asked for, or not there yet */
     char *calibration_path;                    /* its record, for jobs */
-    char *calibration_failure;                 /* why there is none in this run; NULL: none failed */
+    char *calibration_failure; /* why there is none in this run; NULL: none failed */
     bool calibration_planned, calibration_cached;
     /* The key that this run has claimed and makes, or, `awaited`, that another run makes; "" =
      * none. Looked after, or looked for, when the time has come (monotonic seconds). */
