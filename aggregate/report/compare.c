@@ -1,7 +1,7 @@
 #include "aggregate/report/compare.h"
 
-#include "aggregate/report/json.h"
 #include "aggregate/report/page.h"
+#include "aggregate/report/report_json.h"
 #include "aggregate/report/tables.h"
 #include "base/clock.h"
 #include "base/directory.h"

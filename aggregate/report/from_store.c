@@ -1,5 +1,5 @@
 /* from_store.c - the run store as the source of a report. */
-#include "aggregate/report/report.h"
+#include "aggregate/report/report_files.h"
 
 struct store_source {
     struct hrf_store *store;

@@ -6,7 +6,7 @@
 #ifndef HRF_CALIBRATE_FIT_FIT_H
 #define HRF_CALIBRATE_FIT_FIT_H
 
-#include "calibrate/observe/observe.h"
+#include "calibrate/observe/observations.h"
 #include "schema/record/calibration.h"
 
 enum hrf_fit_kind {

@@ -2,7 +2,7 @@
 #ifndef HRF_CALIBRATE_OBSERVE_CODEC_H
 #define HRF_CALIBRATE_OBSERVE_CODEC_H
 
-#include "calibrate/observe/observe.h"
+#include "calibrate/observe/observations.h"
 
 /* Heap text. */
 HRF_CHECKED enum hrf_status hrf_observations_encode(const struct hrf_observations *observations,

@@ -1,6 +1,6 @@
 /* attribute_inputs.c - newer opsets pass former attributes as constant inputs; this reads those
  * inputs into the attributes. */
-#include "engine/ir/infer_private.h"
+#include "engine/ir/infer_shapes_private.h"
 
 #include "engine/ir/op.h"
 

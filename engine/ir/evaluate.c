@@ -3,7 +3,7 @@
  * Everything is done in int64_t on copies; the results are stored in the output's type. Wraps
  * around on overflow, as the ONNX operators do, without undefined behaviour.
  */
-#include "engine/ir/infer_private.h"
+#include "engine/ir/infer_shapes_private.h"
 
 #include "engine/ir/op.h"
 

@@ -3,8 +3,8 @@
 #define HRF_ENGINE_ONNX_READER_PRIVATE_H
 
 #include "engine/ir/graph.h"
-#include "engine/onnx/names.h"
 #include "engine/onnx/onnx.h"
+#include "engine/onnx/onnx_names.h"
 
 #include <protobuf-c/protobuf-c.h>
 

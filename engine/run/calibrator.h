@@ -3,7 +3,7 @@
 #define HRF_ENGINE_RUN_CALIBRATOR_H
 
 #include "calibrate/fit/fit.h"
-#include "calibrate/observe/observe.h"
+#include "calibrate/observe/observations.h"
 #include "engine/run/session.h"
 #include "schema/record/calibration.h"
 

@@ -1,7 +1,7 @@
 /* ranks.h - the processes that score one job's patches together: found, checked, told apart.
  *
  * A job of one rank has no MPI and no record. Rank 0 writes the results; every rank writes its own
- * record (schema/record/rank.h).
+ * record (schema/record/rank_record.h).
  *
  * Ranks form groups: those of a group run one network together, and groups share the patches. The
  * first rank of a group leads it: it gets batches from rank 0 and orders its group to run them, so
@@ -11,7 +11,7 @@
 #define HRF_ENGINE_WORKER_RANKS_H
 
 #include "engine/run/share.h"
-#include "schema/record/rank.h"
+#include "schema/record/rank_record.h"
 
 struct hrf_ranks; /* opaque */
 

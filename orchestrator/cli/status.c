@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "orchestrator/cli/cli.h"
-#include "schema/record/throttle.h"
+#include "schema/record/throttle_record.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* throttle.c - `hires-flow throttle DIR --jobs N`: how many jobs a run may have, while it runs. */
-#include "schema/record/throttle.h"
 #include "orchestrator/cli/cli.h"
+#include "schema/record/throttle_record.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,7 @@
 #include "base/process.h"
 #include "base/process_session.h"
 #include "schema/record/job.h"
-#include "schema/record/rank.h"
+#include "schema/record/rank_record.h"
 #include "schema/record/sentinel.h"
 #include "schema/record/start.h"
 

@@ -1,5 +1,5 @@
 /* report.c - aggregate every slide, then write results/ and report/ from the store. */
-#include "aggregate/report/report.h"
+#include "aggregate/report/report_files.h"
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/hash.h"

@@ -1,9 +1,9 @@
 /* throttle.c - how many jobs there may be at a time, changeable beside a running driver; and how
  * fast they may be submitted. */
-#include "schema/record/throttle.h"
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/start.h"
+#include "schema/record/throttle_record.h"
 
 #include <stdio.h>
 #include <string.h>

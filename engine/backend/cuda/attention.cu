@@ -5,7 +5,7 @@
  */
 #include "engine/backend/cuda/attention.h"
 
-#include "engine/backend/cuda/launch.cuh"
+#include "engine/backend/cuda/kernel_launch.cuh"
 
 #include <math.h>
 

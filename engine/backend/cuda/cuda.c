@@ -1,4 +1,4 @@
-/* cuda.c - the CUDA back end: operators on one GPU; its memory and queue are in queue.c. */
+/* cuda.c - the CUDA back end: operators on one GPU; its memory and queue are in device_queue.c. */
 #include "engine/backend/cuda/cuda.h"
 
 #include "base/cache.h"

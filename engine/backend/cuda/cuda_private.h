@@ -4,7 +4,7 @@
 
 #include "base/strbuf.h"
 #include "engine/backend/compute.h"
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/cuda_device.h"
 #include "engine/backend/cuda/kernels.h"
 #include "engine/backend/cuda/plan_cache.h"
 #include "engine/backend/cuda/product.h"
@@ -34,7 +34,7 @@ struct hrf_backend {
     struct hrf_strbuf notes, lines; /* lines: for the next notes */
 };
 
-/* share.c: what the queue (struct hrf_device_ops) has for ranks. */
+/* device_share.c: what the queue (struct hrf_device_ops) has for ranks. */
 enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_device_box *box,
                                   struct hrf_error *err);
 enum hrf_status hrf_cuda_join(struct hrf_backend *backend, const struct hrf_device_join *join,

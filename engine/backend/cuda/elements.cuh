@@ -4,7 +4,7 @@
 
 #include "engine/backend/cuda/kernels.h"
 
-#include "engine/backend/cuda/launch.cuh"
+#include "engine/backend/cuda/kernel_launch.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "base/private_directory.h"
 #include "engine/backend/cuda/cudnn_choose.h"
-#include "engine/backend/cuda/tune.h"
+#include "engine/backend/cuda/cudnn_tune.h"
 
 #include <inttypes.h>
 #include <pthread.h>

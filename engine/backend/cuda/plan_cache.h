@@ -10,9 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "engine/backend/cuda/cuda_device.h"
 #include "engine/backend/cuda/cudnn_conv.h"
 #include "engine/backend/cuda/cudnn_plan.h"
-#include "engine/backend/cuda/device.h"
 
 struct hrf_plan_cache;
 

@@ -9,8 +9,8 @@
 #include "base/path.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"
-#include "orchestrator/executor/slurm/queue.h"
 #include "orchestrator/executor/slurm/script.h"
+#include "orchestrator/executor/slurm/slurm_queue.h"
 #include "orchestrator/executor/slurm/witness.h"
 
 #include <stdio.h>

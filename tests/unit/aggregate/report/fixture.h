@@ -2,7 +2,7 @@
 #ifndef HRF_TESTS_UNIT_AGGREGATE_REPORT_FIXTURE_H
 #define HRF_TESTS_UNIT_AGGREGATE_REPORT_FIXTURE_H
 
-#include "aggregate/report/report.h"
+#include "aggregate/report/report_files.h"
 
 #include <stddef.h>
 

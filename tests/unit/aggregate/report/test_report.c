@@ -1,7 +1,7 @@
 /* The files of a report: goldens byte for byte, hostile names, repeatability, leftovers, notes,
  * and what a browser makes of the page. HRF_REFRESH_GOLDEN=1 rewrites labels.csv and report.json
  * (the patch tables come from tools/reference/make_report_goldens.py). */
-#include "aggregate/report/report.h"
+#include "aggregate/report/report_files.h"
 
 #include "aggregate/report/out.h"
 #include "aggregate/report/tables.h"

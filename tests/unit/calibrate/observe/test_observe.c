@@ -1,6 +1,6 @@
 /* Observing: ranges and counts by value, and merging that no order can change. */
 #include "base/random.h"
-#include "calibrate/observe/observe.h"
+#include "calibrate/observe/observations.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

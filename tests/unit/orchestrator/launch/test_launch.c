@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "orchestrator/launch/launch.h"
 #include "schema/record/job.h"
-#include "schema/record/rank.h"
+#include "schema/record/rank_record.h"
 #include "schema/record/sentinel.h"
 #include "schema/record/start.h"
 #include "tests/unit/directory.h"

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "schema/record/job.h"
-#include "schema/record/rank.h"
+#include "schema/record/rank_record.h"
 #include "schema/record/sentinel.h"
 #include "tests/unit/directory.h"
 #include "tests/unit/unit.h"

@@ -1,0 +1,385 @@
+#include "aggregate/report/report_files.h"
+
+#include "aggregate/camelyon16/asap.h"
+#include "aggregate/report/heatmap.h"
+#include "aggregate/report/image.h"
+#include "aggregate/report/page.h"
+#include "aggregate/report/report_json.h"
+#include "aggregate/report/stale.h"
+#include "aggregate/report/tables.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/directory.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, N_FORMS };
+static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
+                                                      { "model-outputs-geojson", ".geojson.gz" },
+                                                      { "heatmaps", ".png" } };
+
+struct writer {
+    struct hrf_cohort *cohort;
+    const struct hrf_report_source *source;
+    const struct hrf_report_options *options;
+    const char *directory;
+    bool wanted[N_FORMS];
+    struct hrf_page_slide *extras; /* [n_slides] */
+    int32_t thumbnail_side;        /* px */
+    size_t n_failed;               /* slides whose files could not be made or written */
+};
+
+static enum hrf_status no_memory(struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_NOMEM, "no memory to write the report");
+}
+
+/* ---- folders ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The folders of one precision, without what slides of an earlier cohort left there. `names`: the
+ * cohort's files, sorted. */
+static enum hrf_status prepare_forms(const struct writer *w, size_t precision,
+                                     const char *const *names, struct hrf_error *err)
+{
+    for (size_t f = 0; f < N_FORMS; f++) {
+        HRF_AUTO_FREE char *path = hrf_format("%s/results/%s/%s", w->directory,
+                                              w->cohort->precisions[precision].name,
+                                              forms[f].folder);
+        if (path == NULL)
+            return no_memory(err);
+        if (w->wanted[f])
+            HRF_TRY(hrf_path_make_directories(path, err));
+        else if (!hrf_path_is_directory(path))
+            continue;
+        HRF_TRY(hrf_stale_files_remove(path, forms[f].suffix, names, w->cohort->n_slides, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status prepare_results(const struct writer *w, const char *results,
+                                       struct hrf_error *err)
+{
+    const struct hrf_cohort *c = w->cohort;
+    HRF_AUTO_FREE const char **files = hrf_calloc(c->n_slides + 1, sizeof *files);
+    HRF_AUTO_FREE const char **names = hrf_calloc(c->n_precisions + 1, sizeof *names);
+    if (files == NULL || names == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < c->n_slides; i++)
+        files[i] = c->slides[i].file_name;
+    qsort(files, c->n_slides, sizeof *files, compare_names);
+    for (size_t p = 0; p < c->n_precisions; p++) {
+        names[p] = c->precisions[p].name;
+        HRF_TRY(prepare_forms(w, p, files, err));
+    }
+    return hrf_stale_precisions_remove(results, forms, N_FORMS, names, c->n_precisions, err);
+}
+
+static enum hrf_status prepare_folders(const struct writer *w, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *results = hrf_path_join(w->directory, "results");
+    HRF_AUTO_FREE char *report = hrf_path_join(w->directory, "report");
+    if (results == NULL || report == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_path_make_directories(results, err));
+    HRF_TRY(hrf_stale_temporaries_remove(results, err));
+    HRF_TRY(hrf_path_make_directories(report, err));
+    HRF_TRY(hrf_stale_temporaries_remove(report, err));
+    return prepare_results(w, results, err);
+}
+
+static char *slide_path(const struct writer *w, size_t slide, size_t precision, enum form f)
+{
+    return hrf_format("%s/results/%s/%s/%s%s", w->directory, w->cohort->precisions[precision].name,
+                      forms[f].folder, w->cohort->slides[slide].file_name, forms[f].suffix);
+}
+
+/* What an earlier report wrote for a slide or a form that is no longer part of it. */
+static enum hrf_status remove_stale(const struct writer *w, size_t slide, size_t precision,
+                                    bool scored, struct hrf_error *err)
+{
+    for (size_t f = 0; f < N_FORMS; f++) {
+        if (scored && w->wanted[f])
+            continue;
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, (enum form)f);
+        if (path == NULL)
+            return no_memory(err);
+        if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR)
+            return hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
+    }
+    return HRF_OK;
+}
+
+/* ---- one slide ---- */
+
+/* A picture that cannot be made is a note; a disk or memory that is full is a failure. */
+static enum hrf_status note_or_fail(struct hrf_page_slide *extra, enum hrf_status status,
+                                    const char *what, const struct hrf_error *why,
+                                    struct hrf_error *err)
+{
+    if (status != HRF_E_USER && status != HRF_E_EXTERNAL)
+        return hrf_error_set(err, status, "%s: %s", what, why->text);
+    hrf_free(extra->note);
+    extra->note = hrf_format("%s: %s", what, why->text);
+    return extra->note != NULL ? HRF_OK : no_memory(err);
+}
+
+static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
+                                     struct hrf_page_slide *extra, struct hrf_outlines **outlines,
+                                     struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    if (slide->annotation == NULL)
+        return HRF_OK;
+    enum hrf_status status = hrf_outlines_read(slide->annotation, outlines, &why);
+    if (status != HRF_OK)
+        return note_or_fail(extra, status, "no lesion outlines", &why, err);
+    extra->has_outlines = (*outlines)->n_items > 0;
+    return HRF_OK;
+}
+
+/* Colours rounded to 5 bits: half the bytes, and no difference at this size. */
+static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
+                                      struct hrf_page_slide *extra, struct hrf_error *err)
+{
+    struct hrf_image small = { 0 };
+    HRF_TRY(hrf_image_shrink(map, side, &small, err));
+    size_t n = (size_t)small.width * (size_t)small.height * 3;
+    for (size_t i = 0; i < n; i++) {
+        unsigned v = (small.pixels[i] + 4u) >> 3;
+        v = v > 31 ? 31 : v;
+        small.pixels[i] = (unsigned char)(v << 3 | v >> 2);
+    }
+    enum hrf_status status = hrf_image_encode(&small, &extra->thumbnail, err);
+    hrf_image_release(&small);
+    return status;
+}
+
+static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_t precision,
+                                     const struct hrf_tile_plan *plan,
+                                     const struct hrf_scores *scores,
+                                     const struct hrf_outlines *outlines, struct hrf_error *err)
+{
+    struct hrf_page_slide *extra = &w->extras[slide];
+    struct hrf_image map = { 0 };
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_heatmap_draw(plan, scores, w->cohort->positive, outlines, &map,
+                                              &why);
+    if (status != HRF_OK)
+        return note_or_fail(extra, status, "no heatmap", &why, err);
+    HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_HEATMAP);
+    /* A class activation map is not on the scale that the threshold is on. */
+    double threshold = scores->class_map.values == NULL ? w->cohort->threshold : NAN;
+    status = path == NULL ? no_memory(err) : hrf_heatmap_write(&map, threshold, path, err);
+    if (status == HRF_OK && precision == 0 && w->options->html)
+        status = make_thumbnail(&map, w->thumbnail_side, extra, err);
+    extra->has_heatmap |= status == HRF_OK && precision == 0;
+    hrf_image_release(&map);
+    return status;
+}
+
+static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t precision,
+                                    const struct hrf_tile_plan *plan,
+                                    const struct hrf_scores *scores, struct hrf_error *err)
+{
+    struct hrf_page_slide *extra = &w->extras[slide];
+    if (w->wanted[FORM_CSV]) {
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_CSV);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(hrf_report_patch_csv(w->cohort, plan, scores, path, err));
+        extra->has_csv = true;
+    }
+    if (w->wanted[FORM_GEOJSON]) {
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_GEOJSON);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(hrf_report_patch_geojson(w->cohort, w->cohort->slides[slide].name, plan, scores,
+                                         path, err));
+        extra->has_geojson = true;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status write_precision(const struct writer *w, size_t slide, size_t precision,
+                                       const struct hrf_tile_plan *plan,
+                                       const struct hrf_outlines *outlines, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_TRY(w->source->scores(w->source->context, slide, precision, &scores, err));
+    HRF_TRY(hrf_report_check_scores(w->cohort, plan, scores, err));
+    HRF_TRY(write_tables(w, slide, precision, plan, scores, err));
+    if (w->wanted[FORM_HEATMAP])
+        HRF_TRY(write_heatmap(w, slide, precision, plan, scores, outlines, err));
+    return HRF_OK;
+}
+
+/* A slide on which no tissue was found is shown as it is, so that one can see why. */
+static enum hrf_status show_empty_slide(const struct writer *w, size_t index, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct hrf_image image = { 0 };
+    struct hrf_error why = { .status = HRF_OK };
+    HRF_TRY(w->source->tile_plan(w->source->context, index, &plan, err));
+    if (plan->thumbnail_png.n_bytes == 0)
+        return HRF_OK;
+    enum hrf_status status = hrf_image_decode(&plan->thumbnail_png, 3, &image, &why);
+    if (status != HRF_OK)
+        return note_or_fail(&w->extras[index], status, "no thumbnail", &why, err);
+    status = make_thumbnail(&image, w->thumbnail_side, &w->extras[index], err);
+    hrf_image_release(&image);
+    return status;
+}
+
+/* What lacks for every slide ends the report. */
+static bool is_of_one_slide(enum hrf_status status)
+{
+    return status == HRF_E_USER || status == HRF_E_EXTERNAL || status == HRF_E_UNSUPPORTED;
+}
+
+/* The files of one precision of a slide could not be made or written. */
+static enum hrf_status fail_precision(struct writer *w, size_t index, size_t precision,
+                                      const struct hrf_error *why, struct hrf_error *err)
+{
+    struct hrf_cohort_slide *slide = &w->cohort->slides[index];
+    struct hrf_cohort_score *score = &slide->scores[precision];
+    const char *name = w->cohort->precisions[precision].name;
+    char *failure = hrf_format("its files are not complete: %s", why->text);
+    char *reason = slide->reason != NULL ? hrf_format("%s; %s: %s", slide->reason, name, failure)
+                                         : hrf_format("%s: %s", name, failure);
+    if (failure == NULL || reason == NULL) {
+        hrf_free(failure);
+        hrf_free(reason);
+        return no_memory(err);
+    }
+    hrf_free(score->failure);
+    hrf_free(slide->reason);
+    score->failure = failure;
+    slide->reason = reason;
+    return HRF_OK;
+}
+
+static enum hrf_status write_scored(const struct writer *w, size_t index, size_t precision,
+                                    struct hrf_tile_plan **plan, struct hrf_outlines **outlines,
+                                    struct hrf_error *err)
+{
+    if (!(w->wanted[FORM_CSV] || w->wanted[FORM_GEOJSON] || w->wanted[FORM_HEATMAP]))
+        return HRF_OK;
+    if (*plan == NULL) {
+        HRF_TRY(w->source->tile_plan(w->source->context, index, plan, err));
+        if (w->wanted[FORM_HEATMAP])
+            HRF_TRY(read_outlines(&w->cohort->slides[index], &w->extras[index], outlines, err));
+    }
+    return write_precision(w, index, precision, *plan, *outlines, err);
+}
+
+static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_slide *slide = &w->cohort->slides[index];
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_outlines) outlines = NULL;
+    bool has_failed = false;
+    for (size_t p = 0; p < w->cohort->n_precisions; p++) {
+        const bool scored = slide->scores[p].known;
+        struct hrf_error why = { .status = HRF_OK };
+        enum hrf_status status = remove_stale(w, index, p, scored, &why);
+        if (status == HRF_OK && scored)
+            status = write_scored(w, index, p, &plan, &outlines, &why);
+        if (status != HRF_OK && !is_of_one_slide(status))
+            return hrf_error_set(err, status, "%s", why.text);
+        if (status != HRF_OK)
+            HRF_TRY(fail_precision(w, index, p, &why, err));
+        has_failed |= status != HRF_OK;
+    }
+    if (slide->state == HRF_SLIDE_NO_TISSUE && slide->n_patches >= 0 && w->options->html)
+        HRF_TRY(show_empty_slide(w, index, err));
+    if (has_failed && slide->state == HRF_SLIDE_DONE) {
+        slide->state = HRF_SLIDE_FAILED;
+        w->cohort->counts.done--;
+        w->cohort->counts.failed++;
+    }
+    w->n_failed += has_failed;
+    hrf_crash_point("report.slide");
+    return HRF_OK;
+}
+
+/* ---- all ---- */
+
+static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *labels = hrf_path_join(w->directory, "results/labels.csv");
+    HRF_AUTO_FREE char *flips = hrf_path_join(w->directory, "results/patch-flips.csv");
+    HRF_AUTO_FREE char *study = hrf_path_join(w->directory, "report/study.csv");
+    HRF_AUTO_FREE char *json = hrf_path_join(w->directory, "report/report.json");
+    HRF_AUTO_FREE char *page = hrf_path_join(w->directory, "report/index.html");
+    if (labels == NULL || flips == NULL || study == NULL || json == NULL || page == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_report_labels(w->cohort, labels, err));
+    HRF_TRY(hrf_report_patch_flips(w->cohort, flips, err));
+    HRF_TRY(hrf_report_study(w->cohort, study, err));
+    hrf_crash_point("report.labels");
+    HRF_TRY(hrf_report_json(w->cohort, json, err));
+    hrf_crash_point("report.json");
+    if (!w->options->html) {
+        if (unlink(page) != 0 && errno != ENOENT)
+            return hrf_error_set_errno(err, errno, "cannot remove '%s'", page);
+        return HRF_OK;
+    }
+    char now[24];
+    hrf_clock_iso8601(hrf_clock_wall_ms(), now);
+    const char *made_at = w->options->made_at != NULL ? w->options->made_at : now;
+    return hrf_report_page(w->cohort, w->extras, made_at, page, err);
+}
+
+static enum hrf_status write_all(struct writer *w, struct hrf_error *err)
+{
+    HRF_TRY(prepare_folders(w, err));
+    for (size_t i = 0; i < w->cohort->n_slides; i++) {
+        enum hrf_status status = write_slide(w, i, err);
+        if (status != HRF_OK)
+            return hrf_error_wrap(err, status, "results of the slide '%s'",
+                                  w->cohort->slides[i].name);
+        if (w->options->on_slide != NULL)
+            w->options->on_slide(w->options->on_slide_context, i + 1, w->cohort->n_slides);
+    }
+    return write_cohort(w, err);
+}
+
+/* Thumbnails get smaller as cohorts grow: about 3 MB of them on a page, whatever the number. */
+static int32_t thumbnail_side(size_t n_slides)
+{
+    return n_slides <= 60 ? 160 : n_slides <= 200 ? 112 : 80;
+}
+
+enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_report_source *source,
+                                 const struct hrf_report_options *options, const char *directory,
+                                 size_t *n_failed, struct hrf_error *err)
+{
+    struct writer w = { .cohort = cohort,
+                        .source = source,
+                        .options = options,
+                        .directory = directory,
+                        .wanted = { options->csv, options->geojson, options->heatmaps },
+                        .extras = hrf_calloc(cohort->n_slides + 1, sizeof *w.extras),
+                        .thumbnail_side = thumbnail_side(cohort->n_slides) };
+    if (w.extras == NULL)
+        return no_memory(err);
+    enum hrf_status status = write_all(&w, err);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        hrf_free(w.extras[i].thumbnail.data);
+        hrf_free(w.extras[i].note);
+    }
+    hrf_free(w.extras);
+    if (status == HRF_OK && n_failed != NULL)
+        *n_failed = w.n_failed;
+    return status;
+}

@@ -1,0 +1,58 @@
+/* report_files.h - everything below results/ and report/ of a run directory, from a cohort.
+ *
+ * results/labels.csv, results/patch-flips.csv,
+ * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps}/, report/report.json,
+ * report/study.csv, report/index.html (these three tell times too, results/ is the same bytes from
+ * every run). Files appear whole (temporary name, sync, rename); made again from the same cohort
+ * they are the same bytes, but for the time on the page. One slide's records are in memory at a
+ * time, plus a bounded thumbnail of each. A slide whose files cannot be made or written keeps no
+ * other slide from its own.
+ */
+#ifndef HRF_AGGREGATE_REPORT_REPORT_FILES_H
+#define HRF_AGGREGATE_REPORT_REPORT_FILES_H
+
+#include "aggregate/study/cohort.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+
+/* Where the records of a slide come from. `slide` and `precision` are indices of the cohort; the
+ * caller destroys what it gets. */
+struct hrf_report_source {
+    void *context;
+    enum hrf_status (*tile_plan)(void *context, size_t slide, struct hrf_tile_plan **out,
+                                 struct hrf_error *err);
+    enum hrf_status (*scores)(void *context, size_t slide, size_t precision,
+                              struct hrf_scores **out, struct hrf_error *err);
+};
+
+struct hrf_report_options {
+    bool heatmaps, geojson, csv, html;
+    const char *made_at; /* shown on the page; NULL = now, UTC */
+    /* Called after each slide; may be NULL. */
+    void (*on_slide)(void *context, size_t done, size_t total);
+    void *on_slide_context;
+};
+
+/* An annotation or picture that cannot be read is a note on its slide, not a failure. A slide whose
+ * other files cannot be made or written becomes FAILED in the cohort, with the reason there and at
+ * the precision; *n_failed (may be NULL) counts such slides. Only what would stop every slide is an
+ * error: no memory, a full disk, no folder to write in. Files of an
+ * earlier report that are not made again (slides that left the cohort or are no longer done, forms
+ * and precisions that are no longer asked for), and temporary files of a writer that was killed,
+ * are removed. */
+HRF_CHECKED enum hrf_status hrf_report_write(struct hrf_cohort *cohort,
+                                             const struct hrf_report_source *source,
+                                             const struct hrf_report_options *options,
+                                             const char *directory, size_t *n_failed,
+                                             struct hrf_error *err);
+
+/* Cohort and records from the store: hrf_cohort_load() and hrf_report_write() in one. The store is
+ * told of slides that failed here. */
+HRF_CHECKED enum hrf_status hrf_report_from_store(struct hrf_store *store,
+                                                  const struct hrf_aggregate_params *params,
+                                                  const struct hrf_report_options *options,
+                                                  const char *directory, size_t *n_failed,
+                                                  struct hrf_error *err);
+
+#endif

@@ -1,0 +1,154 @@
+#include "calibrate/observe/observations.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LEAST_EXPONENT = -160 }; /* below the smallest subnormal: nothing but zeros so far */
+
+void hrf_observations_release(struct hrf_observations *observations)
+{
+    for (int32_t i = 0; i < observations->n_items; i++) {
+        hrf_free(observations->items[i].value);
+        hrf_free(observations->items[i].sums);
+    }
+    hrf_free(observations->items);
+    *observations = (struct hrf_observations){ .items = NULL };
+}
+
+static struct hrf_observation *find(const struct hrf_observations *observations, const char *value)
+{
+    for (int32_t i = 0; i < observations->n_items; i++)
+        if (strcmp(observations->items[i].value, value) == 0)
+            return &observations->items[i];
+    return NULL;
+}
+
+const struct hrf_observation *hrf_observation_find(const struct hrf_observations *observations,
+                                                   const char *value)
+{
+    return find(observations, value);
+}
+
+static enum hrf_status find_or_add(struct hrf_observations *observations, const char *value,
+                                   int64_t n_channels, struct hrf_observation **out,
+                                   struct hrf_error *err)
+{
+    *out = find(observations, value);
+    if (*out != NULL && (*out)->n_channels != n_channels)
+        return hrf_error_set(err, HRF_E_BUG, "tensor '%s' had %lld channels and has %lld", value,
+                             (long long)(*out)->n_channels, (long long)n_channels);
+    if (*out != NULL)
+        return HRF_OK;
+    void *items = observations->items;
+    HRF_TRY(hrf_array_reserve(&items, &observations->capacity, (size_t)observations->n_items + 1,
+                              sizeof observations->items[0], err));
+    observations->items = items;
+    struct hrf_observation *o = &observations->items[observations->n_items];
+    memset(o, 0, sizeof *o);
+    o->exponent = LEAST_EXPONENT;
+    o->n_channels = n_channels;
+    o->value = hrf_strdup(value);
+    o->sums = hrf_calloc((size_t)n_channels, sizeof *o->sums);
+    if (o->value == NULL || o->sums == NULL) {
+        hrf_free(o->value);
+        hrf_free(o->sums);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to observe tensor '%s'", value);
+    }
+    observations->n_items++;
+    *out = o;
+    return HRF_OK;
+}
+
+/* Joins pairs of bins until they are 2^exponent wide. */
+static void widen(struct hrf_observation *o, int exponent)
+{
+    for (; o->exponent < exponent; o->exponent++) {
+        if (o->bins[0] == o->n) { /* all in the first, however wide it is */
+            o->exponent = exponent;
+            return;
+        }
+        for (int i = 0; i < HRF_OBSERVE_BINS / 2; i++)
+            o->bins[i] = o->bins[2 * i] + o->bins[2 * i + 1];
+        memset(o->bins + HRF_OBSERVE_BINS / 2, 0, sizeof o->bins / 2);
+    }
+}
+
+/* The smallest exponent whose bins reach beyond `magnitude`. */
+static int exponent_for(float magnitude)
+{
+    int e;
+    if (magnitude == 0)
+        return LEAST_EXPONENT;
+    (void)frexpf(magnitude, &e); /* magnitude < 2^e */
+    return e - 12;               /* 2^12 bins */
+}
+
+static void find_range(struct hrf_observation *o, const float *numbers, int64_t n, float *most)
+{
+    float low = INFINITY, high = -INFINITY;
+    int64_t n_broken = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float v = numbers[i];
+        if (!isfinite(v)) {
+            n_broken++;
+            continue;
+        }
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    if (n > n_broken) {
+        o->low = o->n == 0 || low < o->low ? low : o->low;
+        o->high = o->n == 0 || high > o->high ? high : o->high;
+    }
+    o->n_broken += n_broken;
+    *most = n == n_broken ? 0 : fmaxf(fabsf(low), fabsf(high));
+}
+
+enum hrf_status hrf_observe(struct hrf_observations *observations, const char *value,
+                            const float *numbers, int64_t n, int64_t n_channels,
+                            struct hrf_error *err)
+{
+    struct hrf_observation *o;
+    float most;
+    HRF_TRY(find_or_add(observations, value, n_channels, &o, err));
+    find_range(o, numbers, n, &most);
+    if (exponent_for(most) > o->exponent)
+        widen(o, exponent_for(most));
+    const double inverse = ldexp(1, -o->exponent);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(numbers[i]))
+            continue;
+        o->bins[(int)((double)fabsf(numbers[i]) * inverse)]++;
+        o->sums[i % n_channels] += (double)numbers[i];
+        o->n++;
+    }
+    return HRF_OK;
+}
+
+static void merge(struct hrf_observation *o, const struct hrf_observation *from)
+{
+    if (from->n > 0) {
+        o->low = o->n == 0 || from->low < o->low ? from->low : o->low;
+        o->high = o->n == 0 || from->high > o->high ? from->high : o->high;
+    }
+    if (from->exponent > o->exponent)
+        widen(o, from->exponent);
+    const int shift = o->exponent - from->exponent;
+    for (int i = 0; i < HRF_OBSERVE_BINS; i++)
+        o->bins[shift < 31 ? i >> shift : 0] += from->bins[i];
+    for (int64_t c = 0; c < o->n_channels; c++)
+        o->sums[c] += from->sums[c];
+    o->n += from->n;
+    o->n_broken += from->n_broken;
+}
+
+enum hrf_status hrf_observations_merge(struct hrf_observations *into,
+                                       const struct hrf_observations *from, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < from->n_items; i++) {
+        struct hrf_observation *o;
+        HRF_TRY(find_or_add(into, from->items[i].value, from->items[i].n_channels, &o, err));
+        merge(o, &from->items[i]);
+    }
+    return HRF_OK;
+}

@@ -1,0 +1,51 @@
+/* observations.h - what the tensors of a network hold over a sample: range, histogram, channel
+ * means.
+ *
+ * The histogram is of magnitudes, in bins whose width is always the smallest power of two that
+ * holds the largest magnitude seen. Halving the number of bins by joining pairs is exact, so
+ * counts do not depend on the order of the data nor on how it was shared out over batches,
+ * threads or ranks. One thread at a time.
+ */
+#ifndef HRF_CALIBRATE_OBSERVE_OBSERVATIONS_H
+#define HRF_CALIBRATE_OBSERVE_OBSERVATIONS_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HRF_OBSERVE_BINS = 4096 };
+
+struct hrf_observation {
+    char *value;      /* the tensor's name */
+    int64_t n;        /* finite numbers seen */
+    int64_t n_broken; /* NaN and infinities, which count nowhere else */
+    float low, high;  /* of the finite ones */
+    int exponent;     /* a bin is 2^exponent wide; bin i holds magnitudes from i * 2^exponent */
+    int64_t bins[HRF_OBSERVE_BINS];
+    double *sums; /* [n_channels] */
+    int64_t n_channels;
+};
+
+struct hrf_observations {
+    struct hrf_observation *items; /* in the order of their first appearance */
+    int32_t n_items;
+    size_t capacity; /* private */
+};
+void hrf_observations_release(struct hrf_observations *observations);
+
+/* n numbers of tensor `value`, channels innermost: number i belongs to channel i % n_channels. The
+ * same tensor has the same n_channels each time. */
+HRF_CHECKED enum hrf_status hrf_observe(struct hrf_observations *observations, const char *value,
+                                        const float *numbers, int64_t n, int64_t n_channels,
+                                        struct hrf_error *err);
+/* Adds `from` to `into`, as if `into` had seen all of it. */
+HRF_CHECKED enum hrf_status hrf_observations_merge(struct hrf_observations *into,
+                                                   const struct hrf_observations *from,
+                                                   struct hrf_error *err);
+/* NULL: not seen. */
+const struct hrf_observation *hrf_observation_find(const struct hrf_observations *observations,
+                                                   const char *value);
+
+#endif

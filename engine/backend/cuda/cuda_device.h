@@ -1,0 +1,59 @@
+/* cuda_device.h - one GPU: started or refused in a sentence, its memory, its streams.
+ *
+ * Everything that may fail says what failed and what to do instead. Used by one thread at a time;
+ * hrf_cuda_device_enter() makes the device current for the calling thread.
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_CUDA_DEVICE_H
+#define HRF_ENGINE_BACKEND_CUDA_CUDA_DEVICE_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/backend/cuda/binding.h"
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum hrf_status hrf_cuda_error(struct hrf_error *err, cudaError_t status, const char *what);
+#define HRF_TRY_CUDA(call, what)                                                                   \
+    do {                                                                                           \
+        cudaError_t status_ = (call);                                                              \
+        if (status_ != cudaSuccess)                                                                \
+            return hrf_cuda_error(err, status_, what);                                             \
+    } while (0)
+
+struct hrf_cuda_device {
+    int index;
+    struct hrf_binding binding; /* as its starter has placed this rank */
+    char name[256];
+    char address[32];     /* on the PCI bus */
+    int major, minor;     /* compute capability */
+    int driver, runtime;  /* CUDA versions, 1000 * major + 10 * minor */
+    int64_t memory_bytes; /* in all */
+    cudaStream_t stream;  /* of kernels */
+    cudaStream_t copies;  /* of transfers */
+    cudaStream_t peers;   /* of what ranks exchange beside kernels */
+    cudaStream_t queue;   /* `stream` or `peers`: what the rank has turned to */
+    /* A place in `stream`, in `peers`, that the other one has to come after. */
+    cudaEvent_t reached, reached_peers;
+};
+
+/* `place`: that one of the visible devices, modulo their number; -1: by this rank's number on its
+ * node, the first when it has none.
+ * HRF_E_UNSUPPORTED, with the reason and the way out: no driver, a driver that is too old, no
+ * device, a device that is too old. */
+HRF_CHECKED enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out,
+                                                 struct hrf_error *err);
+void hrf_cuda_device_destroy(struct hrf_cuda_device *device);
+HRF_DEFINE_AUTO(hrf_cuda_device)
+HRF_CHECKED enum hrf_status hrf_cuda_device_enter(const struct hrf_cuda_device *device,
+                                                  struct hrf_error *err);
+/* Aligned to 256 bytes. HRF_E_NOMEM names what was asked for and what is free. n_bytes may be 0. */
+HRF_CHECKED enum hrf_status hrf_cuda_allocate(const struct hrf_cuda_device *device, size_t n_bytes,
+                                              void **out, struct hrf_error *err);
+void hrf_cuda_release(void *memory);
+/* Allocates and fills from host memory, at once. */
+HRF_CHECKED enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void *from,
+                                            size_t n_bytes, void **out, struct hrf_error *err);
+
+#endif

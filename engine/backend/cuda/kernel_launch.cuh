@@ -1,0 +1,30 @@
+/* kernel_launch.cuh - how kernels are written down once for the device and for the emulated one. */
+#ifndef HRF_ENGINE_BACKEND_CUDA_LAUNCH_CUH
+#define HRF_ENGINE_BACKEND_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef HRF_HOST_KERNELS
+#define KERNEL         static void
+#define DEVICE         static inline
+#define FOR_EACH(i, n) for (int64_t i = 0; i < (n); i++)
+/* The emulated run time queues it like a device would (tests/emulated-cuda). */
+#define LAUNCH(kernel, n, stream, ...) hrf_emulated_launch(stream, kernel, __VA_ARGS__)
+#else
+#define KERNEL static __global__ void
+#define DEVICE static __device__ inline
+#define FOR_EACH(i, n)                                                                             \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                      \
+         i += (int64_t)gridDim.x * blockDim.x)
+enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
+static inline int blocks(int64_t n)
+{
+    const int64_t b = (n + THREADS - 1) / THREADS;
+    return (int)(b < 1 ? 1 : b < MOST_BLOCKS ? b : MOST_BLOCKS);
+}
+#define LAUNCH(kernel, n, stream, ...)                                                             \
+    (kernel<<<blocks(n), THREADS, 0, stream>>>(__VA_ARGS__), cudaGetLastError())
+#endif
+
+#endif

@@ -1,0 +1,172 @@
+/* memory_layout.c - where the elements of a tensor lie, and walks over several tensors at once. */
+#include "engine/backend/compute.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Memory order of the axes: N, H, W, C for rank 4, as written otherwise. */
+static void memory_order(int32_t rank, int32_t order[HRF_MAX_RANK])
+{
+    static const int32_t nhwc[4] = { 0, 2, 3, 1 };
+    for (int32_t i = 0; i < rank; i++)
+        order[i] = rank == 4 ? nhwc[i] : i;
+}
+
+void hrf_layout_strides(const struct hrf_shape *shape, int64_t strides[HRF_MAX_RANK])
+{
+    int32_t order[HRF_MAX_RANK];
+    memory_order(shape->rank, order);
+    int64_t stride = 1;
+    for (int32_t i = shape->rank - 1; i >= 0; i--) {
+        strides[order[i]] = stride;
+        stride *= shape->dims[order[i]];
+    }
+}
+
+bool hrf_layout_is_onnx(const struct hrf_shape *shape)
+{
+    return shape->rank != 4 || shape->dims[1] == 1 || (shape->dims[2] == 1 && shape->dims[3] == 1);
+}
+
+#define TRANSPOSE(type)                                                                            \
+    for (int64_t image = 0; image < n; image++)                                                    \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+    ((type *)out)[(image * columns + c) * rows + r] = ((                                           \
+        const type *)in)[(image * rows + r) * columns + c]
+
+static void transpose_planes(int64_t n, int64_t rows, int64_t columns, size_t element_size,
+                             const void *in, void *out)
+{
+    switch (element_size) {
+    case 1:
+        TRANSPOSE(uint8_t);
+        break;
+    case 2:
+        TRANSPOSE(uint16_t);
+        break;
+    case 4:
+        TRANSPOSE(uint32_t);
+        break;
+    default:
+        assert(element_size == 8);
+        TRANSPOSE(uint64_t);
+        break;
+    }
+}
+
+void hrf_layout_from_onnx(const struct hrf_shape *shape, size_t element_size, const void *onnx,
+                          void *out)
+{
+    if (shape->rank == 4)
+        transpose_planes(shape->dims[0], shape->dims[1], shape->dims[2] * shape->dims[3],
+                         element_size, onnx, out);
+    else
+        memcpy(out, onnx, (size_t)hrf_shape_count(shape) * element_size);
+}
+
+void hrf_layout_to_onnx(const struct hrf_shape *shape, size_t element_size, const void *in,
+                        void *onnx)
+{
+    if (shape->rank == 4)
+        transpose_planes(shape->dims[0], shape->dims[2] * shape->dims[3], shape->dims[1],
+                         element_size, in, onnx);
+    else
+        memcpy(onnx, in, (size_t)hrf_shape_count(shape) * element_size);
+}
+
+void hrf_layout_broadcast_strides(const struct hrf_shape *operand, const struct hrf_shape *to,
+                                  int64_t strides[HRF_MAX_RANK])
+{
+    int64_t own[HRF_MAX_RANK];
+    hrf_layout_strides(operand, own);
+    const int32_t missing = to->rank - operand->rank;
+    for (int32_t i = 0; i < to->rank; i++)
+        strides[i] = i < missing || operand->dims[i - missing] == 1 ? 0 : own[i - missing];
+}
+
+/* Axis `outer` can swallow its inner neighbour when one step along it is a whole run of that. */
+static bool can_merge(const struct hrf_walk *walk, int32_t outer)
+{
+    for (int32_t k = 0; k < walk->n_operands; k++)
+        if (walk->strides[k][outer] != walk->strides[k][outer + 1] * walk->dims[outer + 1])
+            return false;
+    return true;
+}
+
+static void drop_axis(struct hrf_walk *walk, int32_t axis)
+{
+    walk->rank--;
+    for (int32_t i = axis; i < walk->rank; i++) {
+        walk->dims[i] = walk->dims[i + 1];
+        for (int32_t k = 0; k < walk->n_operands; k++)
+            walk->strides[k][i] = walk->strides[k][i + 1];
+    }
+}
+
+void hrf_walk_init(struct hrf_walk *walk, const struct hrf_shape *shape, int32_t n_operands,
+                   const int64_t strides[][HRF_MAX_RANK])
+{
+    assert(n_operands <= HRF_WALK_MAX_OPERANDS);
+    *walk = (struct hrf_walk){ .n_operands = n_operands };
+    int32_t order[HRF_MAX_RANK];
+    memory_order(shape->rank, order);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        const int32_t axis = order[i];
+        if (shape->dims[axis] == 1)
+            continue;
+        walk->dims[walk->rank] = shape->dims[axis];
+        for (int32_t k = 0; k < n_operands; k++)
+            walk->strides[k][walk->rank] = strides[k][axis];
+        walk->rank++;
+    }
+    for (int32_t i = walk->rank - 2; i >= 0; i--) {
+        if (!can_merge(walk, i))
+            continue;
+        walk->dims[i + 1] *= walk->dims[i];
+        drop_axis(walk, i);
+    }
+    if (walk->rank == 0)
+        walk->dims[walk->rank++] = 1; /* a scalar: strides are all 0, one step */
+}
+
+int64_t hrf_walk_rows(const struct hrf_walk *walk)
+{
+    int64_t rows = 1;
+    for (int32_t i = 0; i < walk->rank - 1; i++)
+        rows *= walk->dims[i];
+    return rows;
+}
+
+void hrf_walk_seek(const struct hrf_walk *walk, int64_t row, int64_t offsets[HRF_WALK_MAX_OPERANDS])
+{
+    memset(offsets, 0, HRF_WALK_MAX_OPERANDS * sizeof offsets[0]);
+    for (int32_t i = walk->rank - 2; i >= 0; i--) {
+        const int64_t index = row % walk->dims[i];
+        row /= walk->dims[i];
+        for (int32_t k = 0; k < walk->n_operands; k++)
+            offsets[k] += index * walk->strides[k][i];
+    }
+}
+
+struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec)
+{
+    const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
+    const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
+    const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
+    const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];
+    const bool inside = spec->attributes.column_row_depth;
+    const int64_t line = columns * block * channels; /* of the wide side */
+    const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
+                                         block * channels,    channels,     1 };
+    const int64_t narrow[HRF_MAX_RANK] = {
+        rows * columns * depth, columns * depth,           inside ? block : block * channels, depth,
+        inside ? 1 : channels,  inside ? block * block : 1
+    };
+    struct hrf_blocks blocks = {
+        .box = { .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels } }
+    };
+    memcpy(blocks.in, to_space ? narrow : wide, sizeof blocks.in);
+    memcpy(blocks.out, to_space ? wide : narrow, sizeof blocks.out);
+    return blocks;
+}

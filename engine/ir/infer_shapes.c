@@ -1,0 +1,535 @@
+/* infer_shapes.c - shape inference: the walk over the nodes, the rules of simple operators, and the
+ * helpers that all rules share. */
+#include "engine/ir/infer_shapes_private.h"
+
+#include "base/strbuf.h"
+#include "engine/ir/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k)
+{
+    if (k >= in->node->n_inputs || in->node->inputs[k] == HRF_NO_VALUE)
+        return NULL;
+    return &in->graph->values[in->node->inputs[k]];
+}
+
+static enum hrf_status report(struct hrf_inference *in, enum hrf_status status, const char *format,
+                              va_list args)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    hrf_strbuf_vaddf(&text, format, args);
+    for (int32_t k = 0; k < in->node->n_inputs && k < 4; k++) {
+        const struct hrf_value *value = hrf_infer_input(in, k);
+        char shape[128] = "none";
+        if (value != NULL)
+            hrf_shape_text(&value->shape, shape);
+        hrf_strbuf_addf(&text, "%s%s", k == 0 ? "; inputs: " : ", ", shape);
+    }
+    return hrf_error_set(in->err, status, "node '%s' (%s): %s", in->node->name,
+                         hrf_op_name(in->node->op), text.text);
+}
+
+enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    enum hrf_status status = report(in, HRF_E_USER, format, args);
+    va_end(args);
+    return status;
+}
+
+enum hrf_status hrf_infer_refuse(struct hrf_inference *in, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    enum hrf_status status = report(in, HRF_E_UNSUPPORTED, format, args);
+    va_end(args);
+    return status;
+}
+
+enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t rank)
+{
+    if (*axis < -(int64_t)rank || *axis >= rank)
+        return hrf_infer_fail(in, "axis %lld is outside the %d axes", (long long)*axis, (int)rank);
+    if (*axis < 0)
+        *axis += rank;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_axes(struct hrf_inference *in, int32_t rank)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    if (a->n_axes < 0 || a->n_axes > HRF_MAX_RANK)
+        return hrf_infer_fail(in, "%d axes are too many", (int)a->n_axes);
+    for (int32_t i = 0; i < a->n_axes; i++) {
+        HRF_TRY(hrf_infer_axis(in, &a->axes[i], rank));
+        for (int32_t k = 0; k < i; k++)
+            if (a->axes[k] == a->axes[i])
+                return hrf_infer_fail(in, "axis %lld is named twice", (long long)a->axes[i]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status infer_same(struct hrf_inference *in)
+{
+    in->shape = hrf_infer_input(in, 0)->shape;
+    return HRF_OK;
+}
+
+/* Source: ONNX Clip: where min is above max, everything becomes max. */
+static enum hrf_status infer_clip(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    if (isnan(a->activation_min) || isnan(a->activation_max))
+        return hrf_infer_fail(in, "min is %g and max %g: they must be numbers",
+                              (double)a->activation_min, (double)a->activation_max);
+    if (a->activation_min > a->activation_max)
+        a->activation_min = a->activation_max;
+    return infer_same(in);
+}
+
+static enum hrf_status infer_softmax(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    HRF_TRY(infer_same(in));
+    HRF_TRY(hrf_infer_axis(in, &a->axis, in->shape.rank));
+    if (!a->legacy_axis)
+        return HRF_OK;
+    /* The softmax over axes [axis, rank) together equals that over one axis if at most one of them
+     * is longer than 1. */
+    int64_t long_axis = a->axis;
+    int n_long = 0;
+    for (int32_t i = (int32_t)a->axis; i < in->shape.rank; i++)
+        if (in->shape.dims[i] > 1) {
+            long_axis = i;
+            n_long++;
+        }
+    if (n_long > 1)
+        return hrf_infer_refuse(
+            in,
+            "before opset 13 this works on axes %lld and after as one, which is "
+            "not supported; export the model with opset 13 or newer",
+            (long long)a->axis);
+    a->axis = long_axis;
+    return HRF_OK;
+}
+
+/* numpy's rule. Source: ONNX, "Broadcasting". */
+static bool broadcast(const struct hrf_shape *a, const struct hrf_shape *b, struct hrf_shape *out)
+{
+    out->rank = a->rank > b->rank ? a->rank : b->rank;
+    for (int32_t i = 1; i <= out->rank; i++) {
+        int64_t x = i <= a->rank ? a->dims[a->rank - i] : 1;
+        int64_t y = i <= b->rank ? b->dims[b->rank - i] : 1;
+        if (x != y && x != 1 && y != 1)
+            return false;
+        out->dims[out->rank - i] = x == 1 ? y : x;
+    }
+    return true;
+}
+
+static enum hrf_status infer_binary(struct hrf_inference *in)
+{
+    const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
+    if (a->dtype != b->dtype && in->node->op == HRF_OP_POW)
+        return hrf_infer_refuse(in, "numbers of one type to a power of another are not supported");
+    if (a->dtype != b->dtype)
+        return hrf_infer_fail(in, "the inputs' types differ: %s and %s", hrf_dtype_name(a->dtype),
+                              hrf_dtype_name(b->dtype));
+    if (!broadcast(&a->shape, &b->shape, &in->shape))
+        return hrf_infer_fail(in, "the shapes do not broadcast");
+    return HRF_OK;
+}
+
+static enum hrf_status infer_batch_norm(struct hrf_inference *in)
+{
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank < 2)
+        return hrf_infer_fail(in, "there is no channel axis");
+    for (int32_t k = 1; k < 5; k++) {
+        const struct hrf_shape *s = &hrf_infer_input(in, k)->shape;
+        if (s->rank != 1 || s->dims[0] != in->shape.dims[1])
+            return hrf_infer_fail(in, "input %d does not hold one number for each of %lld channels",
+                                  (int)k, (long long)in->shape.dims[1]);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status infer_lrn(struct hrf_inference *in)
+{
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank != 4 || in->node->attributes.size < 1 ||
+        in->node->attributes.size > HRF_MAX_SIDE)
+        return hrf_infer_fail(in, "needs a rank-4 input and a size of 1 to %lld, got size %lld",
+                              (long long)HRF_MAX_SIDE, (long long)in->node->attributes.size);
+    return HRF_OK;
+}
+
+static enum hrf_status infer_gemm(struct hrf_inference *in)
+{
+    const struct hrf_attributes *attr = &in->node->attributes;
+    const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
+    if (a->shape.rank != 2 || b->shape.rank != 2)
+        return hrf_infer_fail(in, "needs two matrices");
+    int64_t m = a->shape.dims[attr->transpose_a ? 1 : 0];
+    int64_t ka = a->shape.dims[attr->transpose_a ? 0 : 1];
+    int64_t kb = b->shape.dims[attr->transpose_b ? 1 : 0];
+    int64_t n = b->shape.dims[attr->transpose_b ? 0 : 1];
+    if (ka != kb)
+        return hrf_infer_fail(in, "the inner sizes %lld and %lld differ", (long long)ka,
+                              (long long)kb);
+    in->shape = (struct hrf_shape){ .rank = 2, .dims = { m, n } };
+    for (int32_t k = HRF_CONV_BIAS; k < in->node->n_inputs; k++) {
+        const struct hrf_value *c = hrf_infer_input(in, k);
+        struct hrf_shape sum;
+        if (c != NULL &&
+            (!broadcast(&in->shape, &c->shape, &sum) || !hrf_shape_equal(&sum, &in->shape)))
+            return hrf_infer_fail(in, "input %d does not broadcast to %lldx%lld", (int)k,
+                                  (long long)m, (long long)n);
+    }
+    return HRF_OK;
+}
+
+/* numpy's matmul: the last two axes are matrices, the others broadcast, vectors grow an axis. */
+static enum hrf_status infer_matmul(struct hrf_inference *in)
+{
+    struct hrf_shape a = hrf_infer_input(in, 0)->shape, b = hrf_infer_input(in, 1)->shape;
+    if (a.rank < 1 || b.rank < 1)
+        return hrf_infer_fail(in, "a scalar is not a matrix");
+    bool row = a.rank == 1, column = b.rank == 1;
+    if (row)
+        a = (struct hrf_shape){ .rank = 2, .dims = { 1, a.dims[0] } };
+    if (column)
+        b = (struct hrf_shape){ .rank = 2, .dims = { b.dims[0], 1 } };
+    int64_t m = a.dims[a.rank - 2], ka = a.dims[a.rank - 1];
+    int64_t kb = b.dims[b.rank - 2], n = b.dims[b.rank - 1];
+    a.rank -= 2;
+    b.rank -= 2;
+    if (ka != kb || !broadcast(&a, &b, &in->shape))
+        return hrf_infer_fail(in, "the matrices do not fit: inner sizes %lld and %lld",
+                              (long long)ka, (long long)kb);
+    if (!row)
+        in->shape.dims[in->shape.rank++] = m;
+    if (!column)
+        in->shape.dims[in->shape.rank++] = n;
+    return HRF_OK;
+}
+
+static enum hrf_status infer_constant(struct hrf_inference *in)
+{
+    return hrf_infer_fail(in, "has no value");
+}
+
+static enum hrf_status infer_shape(struct hrf_inference *in)
+{
+    const struct hrf_attributes *a = &in->node->attributes;
+    int64_t rank = hrf_infer_input(in, 0)->shape.rank, begin = 0, end = rank;
+    if (a->n_axes == 1) {
+        begin = a->starts[0] < 0 ? a->starts[0] + rank : a->starts[0];
+        end = a->ends[0] < 0 ? a->ends[0] + rank : a->ends[0];
+        begin = begin < 0 ? 0 : begin > rank ? rank : begin;
+        end = end < begin ? begin : end > rank ? rank : end;
+    }
+    in->dtype = HRF_S64;
+    in->shape = (struct hrf_shape){ .rank = 1, .dims = { end - begin } };
+    return HRF_OK;
+}
+
+static enum hrf_status infer_cast(struct hrf_inference *in)
+{
+    if (hrf_dtype_size(in->node->attributes.to) == 0)
+        return hrf_infer_fail(in, "no type to cast to");
+    HRF_TRY(infer_same(in));
+    in->dtype = in->node->attributes.to;
+    return HRF_OK;
+}
+
+static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
+{
+    const struct hrf_value *shape = hrf_infer_input(in, 0);
+    if (shape->data == NULL)
+        return hrf_infer_refuse(in, "the shape must be known when the model is loaded");
+    HRF_TRY(hrf_infer_integers(in, shape, in->shape.dims, HRF_MAX_RANK, &in->shape.rank));
+    for (int32_t i = 0; i < in->shape.rank; i++)
+        if (in->shape.dims[i] < 0)
+            return hrf_infer_fail(in, "the size %lld is negative", (long long)in->shape.dims[i]);
+    in->dtype = in->node->attributes.to;
+    return HRF_OK;
+}
+
+static enum hrf_status infer_part(struct hrf_inference *in)
+{
+    return hrf_infer_refuse(in, "belongs in the graph of one rank, not in a model");
+}
+
+static enum hrf_status infer_performer(struct hrf_inference *in)
+{
+    const struct hrf_shape *k = &hrf_infer_input(in, HRF_PERFORMER_K)->shape;
+    const struct hrf_shape *v = &hrf_infer_input(in, HRF_PERFORMER_V)->shape;
+    const struct hrf_shape *p = &hrf_infer_input(in, HRF_PERFORMER_PROJECTION)->shape;
+    const int64_t heads = in->node->attributes.group;
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank != 4 || k->rank != 4 || k->dims[0] != in->shape.dims[0] ||
+        k->dims[1] != in->shape.dims[1] || !hrf_shape_equal(k, v))
+        return hrf_infer_fail(in, "q, k and v must be images of the same channels, k and v of the "
+                                  "same size");
+    if (heads < 1 || in->shape.dims[1] % heads != 0)
+        return hrf_infer_fail(in, "%lld channels do not make %lld heads",
+                              (long long)in->shape.dims[1], (long long)heads);
+    if (p->rank != 2 || p->dims[1] != in->shape.dims[1] / heads)
+        return hrf_infer_fail(in, "the projection does not have %lld columns, a head's channels",
+                              (long long)(in->shape.dims[1] / heads));
+    if (p->dims[1] > HRF_PERFORMER_MAX_HEAD || p->dims[0] > HRF_PERFORMER_MAX_FEATURES)
+        return hrf_infer_refuse(in,
+                                "heads of more than %d channels or %d features are not "
+                                "supported",
+                                HRF_PERFORMER_MAX_HEAD, HRF_PERFORMER_MAX_FEATURES);
+    return HRF_OK;
+}
+
+static enum hrf_status infer_of_pass(struct hrf_inference *in)
+{
+    return hrf_infer_refuse(in, "shapes must be inferred before the passes");
+}
+
+static hrf_infer_rule *const rules[] = {
+    [HRF_OP_CONV] = hrf_infer_conv,
+    [HRF_OP_CONV_TRANSPOSE] = hrf_infer_conv_transpose,
+    [HRF_OP_GEMM] = infer_gemm,
+    [HRF_OP_MATMUL] = infer_matmul,
+    [HRF_OP_BATCH_NORM] = infer_batch_norm,
+    [HRF_OP_RELU] = infer_same,
+    [HRF_OP_LEAKY_RELU] = infer_same,
+    [HRF_OP_SIGMOID] = infer_same,
+    [HRF_OP_TANH] = infer_same,
+    [HRF_OP_CLIP] = infer_clip,
+    [HRF_OP_EXP] = infer_same,
+    [HRF_OP_LOG] = infer_same,
+    [HRF_OP_SQRT] = infer_same,
+    [HRF_OP_NEG] = infer_same,
+    [HRF_OP_ABS] = infer_same,
+    [HRF_OP_RECIPROCAL] = infer_same,
+    [HRF_OP_FLOOR] = infer_same,
+    [HRF_OP_CEIL] = infer_same,
+    [HRF_OP_ERF] = infer_same,
+    [HRF_OP_ELU] = infer_same,
+    [HRF_OP_SELU] = infer_same,
+    [HRF_OP_HARD_SIGMOID] = infer_same,
+    [HRF_OP_HARD_SWISH] = infer_same,
+    [HRF_OP_SOFTPLUS] = infer_same,
+    [HRF_OP_SOFTSIGN] = infer_same,
+    [HRF_OP_SOFTMAX] = infer_softmax,
+    [HRF_OP_LOG_SOFTMAX] = infer_softmax,
+    [HRF_OP_ADD] = infer_binary,
+    [HRF_OP_SUB] = infer_binary,
+    [HRF_OP_MUL] = infer_binary,
+    [HRF_OP_DIV] = infer_binary,
+    [HRF_OP_POW] = infer_binary,
+    [HRF_OP_MAX] = infer_binary,
+    [HRF_OP_MIN] = infer_binary,
+    [HRF_OP_PRELU] = infer_binary,
+    [HRF_OP_MAX_POOL] = hrf_infer_pool,
+    [HRF_OP_AVERAGE_POOL] = hrf_infer_pool,
+    [HRF_OP_GLOBAL_AVERAGE_POOL] = hrf_infer_global_pool,
+    [HRF_OP_GLOBAL_MAX_POOL] = hrf_infer_global_pool,
+    [HRF_OP_LRN] = infer_lrn,
+    [HRF_OP_CONCAT] = hrf_infer_concat,
+    [HRF_OP_FLATTEN] = hrf_infer_flatten,
+    [HRF_OP_RESHAPE] = hrf_infer_reshape,
+    [HRF_OP_TRANSPOSE] = hrf_infer_transpose,
+    [HRF_OP_SQUEEZE] = hrf_infer_squeeze,
+    [HRF_OP_UNSQUEEZE] = hrf_infer_unsqueeze,
+    [HRF_OP_IDENTITY] = infer_same,
+    [HRF_OP_PAD] = hrf_infer_pad,
+    [HRF_OP_GATHER] = hrf_infer_gather,
+    [HRF_OP_SLICE] = hrf_infer_slice,
+    [HRF_OP_DEPTH_TO_SPACE] = hrf_infer_depth_to_space,
+    [HRF_OP_RESIZE] = hrf_infer_resize,
+    [HRF_OP_SPACE_TO_DEPTH] = hrf_infer_space_to_depth,
+    [HRF_OP_REDUCE_MEAN] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_SUM] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_MAX] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_MIN] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_PROD] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_L1] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_L2] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_SUM_SQUARE] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_LOG_SUM] = hrf_infer_reduction,
+    [HRF_OP_REDUCE_LOG_SUM_EXP] = hrf_infer_reduction,
+    [HRF_OP_PERFORMER] = infer_performer,
+    [HRF_OP_PERFORMER_MAX] = infer_of_pass,
+    [HRF_OP_PERFORMER_STATE] = infer_of_pass,
+    [HRF_OP_PERFORMER_APPLY] = infer_of_pass,
+    [HRF_OP_CONSTANT] = infer_constant,
+    [HRF_OP_SHAPE] = infer_shape,
+    [HRF_OP_CAST] = infer_cast,
+    [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
+    [HRF_OP_QUANTIZE] = hrf_infer_quantize,
+    [HRF_OP_DEQUANTIZE] = hrf_infer_dequantize,
+    [HRF_OP_EXCHANGE] = infer_part,
+    [HRF_OP_ALL_REDUCE] = infer_part,
+    [HRF_OP_POOL_SUM] = infer_part,
+    [HRF_OP_POOL_FINISH] = infer_part,
+};
+_Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
+
+/* The shape of RESHAPE, the indices of GATHER and inputs that stand for attributes are integers.
+ * The rules of QUANTIZE and DEQUANTIZE check their own inputs. */
+static bool is_number_input(const struct hrf_node *node, int32_t k)
+{
+    int32_t first = hrf_op_info(node->op)->first_attribute_input;
+    if (node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE)
+        return false;
+    if (k > 0 && (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_GATHER))
+        return false;
+    return first == 0 || k < first;
+}
+
+/* What a back end must compute has to be float32 and not empty. */
+static enum hrf_status check_result(struct hrf_inference *in)
+{
+    int64_t count = hrf_shape_count(&in->shape);
+    char text[128];
+    hrf_shape_text(&in->shape, text);
+    if (in->shape.rank > HRF_MAX_RANK || count < 0)
+        return hrf_infer_fail(in, "the result %s is too large", text);
+    if (in->graph->values[in->node->outputs[0]].data != NULL)
+        return HRF_OK;
+    if (count == 0)
+        return hrf_infer_refuse(in, "the result %s is empty", text);
+    if (in->dtype != HRF_F32 && in->node->op != HRF_OP_QUANTIZE)
+        return hrf_infer_refuse(in, "the result is %s; outside shapes only float32 is supported",
+                                hrf_dtype_name(in->dtype));
+    for (int32_t k = 0; k < in->node->n_inputs; k++) {
+        const struct hrf_value *value = hrf_infer_input(in, k);
+        if (value != NULL && is_number_input(in->node, k) && value->dtype != HRF_F32)
+            return hrf_infer_refuse(in, "'%s' is %s; outside shapes only float32 is supported",
+                                    value->name, hrf_dtype_name(value->dtype));
+    }
+    return HRF_OK;
+}
+
+/* Memory and operations that the nodes so far need, for all images of the batch. */
+struct demand {
+    double images, operations;
+    double constant_bytes; /* counted for each node that reads them: each kernel has its own packed
+                            * copy */
+    double folded; /* elements computed at load: dequantised weights; an element of a shape counts
+                    * as 64 */
+};
+
+/* Twice as many weights as a file can hold; computing them takes some seconds. */
+static const double max_folded = 0x1p31;
+
+static struct demand no_demand(const struct hrf_graph *graph)
+{
+    const struct hrf_shape *first = graph->n_inputs > 0 ? &graph->values[graph->inputs[0]].shape
+                                                        : NULL;
+    const bool has_batch = first != NULL && first->rank > 0 && first->dims[0] > 0;
+    return (struct demand){ .images = has_batch ? (double)first->dims[0] : 1 };
+}
+
+static double bytes_of(const struct hrf_value *value)
+{
+    return (double)hrf_shape_count(&value->shape) * (double)hrf_dtype_size(value->dtype);
+}
+
+static enum hrf_status refuse_bytes(const struct hrf_graph *graph, const struct hrf_node *node,
+                                    const char *what, double bytes, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_USER,
+                         "node '%s' (%s): %s %.4g GiB and model.max_memory allows %.4g GiB",
+                         node->name, hrf_op_name(node->op), what, bytes / 0x1p30,
+                         (double)graph->bounds.memory_bytes / 0x1p30);
+}
+
+static enum hrf_status check_bytes(const struct hrf_graph *graph, const struct hrf_node *node,
+                                   bool is_folded, struct demand *demand, struct hrf_error *err)
+{
+    const double most = (double)graph->bounds.memory_bytes;
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    demand->constant_bytes += is_folded ? bytes_of(y) : 0;
+    if (bytes_of(y) > most * demand->images)
+        return refuse_bytes(graph, node, "its result takes for each image",
+                            bytes_of(y) / demand->images, err);
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data != NULL)
+            demand->constant_bytes += bytes_of(&graph->values[node->inputs[k]]);
+    if (demand->constant_bytes > most)
+        return refuse_bytes(graph, node, "the constants up to it take", demand->constant_bytes,
+                            err);
+    return HRF_OK;
+}
+
+/* Called when the shapes of the node are known and before anything of it is computed. */
+static enum hrf_status check_demand(const struct hrf_inference *in, struct demand *demand,
+                                    struct hrf_error *err)
+{
+    const struct hrf_graph *graph = in->graph;
+    const struct hrf_node *node = in->node;
+    const bool is_folded = hrf_infer_can_evaluate(in);
+    const double work = hrf_node_work(graph, node);
+    HRF_TRY(check_bytes(graph, node, is_folded, demand, err));
+    const bool is_weights = node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE;
+    demand->folded += is_folded ? work * (is_weights ? 1 : 64) : 0;
+    if (demand->folded > max_folded)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "node '%s' (%s): what is computed when the model is loaded (shapes, "
+                             "dequantised weights) is too much",
+                             node->name, hrf_op_name(node->op));
+    demand->operations += work;
+    if (demand->operations > graph->bounds.operations * demand->images)
+        return hrf_error_set(err, HRF_E_USER,
+                             "node '%s' (%s): up to it the model takes %.4g operations for each "
+                             "image and model.max_operations allows %.4g",
+                             node->name, hrf_op_name(node->op), demand->operations / demand->images,
+                             graph->bounds.operations);
+    return HRF_OK;
+}
+
+static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node,
+                                  struct demand *demand, struct hrf_error *err)
+{
+    /* A Constant that the importer filled. */
+    if (node->op == HRF_OP_CONSTANT && graph->values[node->outputs[0]].data != NULL)
+        return HRF_OK;
+    struct hrf_inference in = { .graph = graph, .node = node, .err = err };
+    if (node->n_inputs > 0)
+        in.dtype = hrf_infer_input(&in, 0)->dtype;
+    HRF_TRY(hrf_infer_attribute_inputs(&in));
+    HRF_TRY(rules[node->op](&in));
+    if (in.shape.rank > HRF_MAX_RANK || hrf_shape_count(&in.shape) < 0)
+        return check_result(&in);
+    struct hrf_value *out = &graph->values[node->outputs[0]];
+    out->shape = in.shape;
+    out->dtype = in.dtype;
+    HRF_TRY(check_demand(&in, demand, err));
+    HRF_TRY(hrf_infer_evaluate(&in));
+    return check_result(&in);
+}
+
+enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err)
+{
+    struct demand demand = no_demand(graph);
+    HRF_TRY(hrf_graph_check(graph, err));
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_value *value = &graph->values[graph->inputs[i]];
+        char text[128];
+        hrf_shape_text(&value->shape, text);
+        if (hrf_shape_count(&value->shape) <= 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "input '%s' of the model is %s: give it a full shape first",
+                                 value->name, text);
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        struct hrf_value *out = &graph->values[node->outputs[0]];
+        if (node->op != HRF_OP_CONSTANT) /* computed for earlier input shapes */
+            hrf_value_release_data(out);
+        HRF_TRY(infer_node(graph, node, &demand, err));
+    }
+    return HRF_OK;
+}

@@ -1,0 +1,147 @@
+/* fuse_prologue.c - what stands between a tensor and the convolutions that read it, into those: the
+ * BatchNormalization and activation of pre-activation networks. Their result is then never stored;
+ * the tensor before them is kept anyway, where it is the residual stream. */
+#include "engine/passes/passes.h"
+
+#include "engine/ir/readers.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The four constants of a BATCH_NORM, float32 as every back end has them. */
+static bool has_constants(const struct hrf_graph *graph, const struct hrf_node *norm)
+{
+    for (int32_t i = 1; i <= 4; i++) {
+        const struct hrf_value *value = &graph->values[norm->inputs[i]];
+        if (value->data == NULL || value->dtype != HRF_F32)
+            return false;
+    }
+    return true;
+}
+
+static bool describe(const struct hrf_graph *graph, const struct hrf_node *node,
+                     struct hrf_prologue *out)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    *out = (struct hrf_prologue){ .activation = a->activation,
+                                  .low = a->activation_min,
+                                  .high = a->activation_max,
+                                  .slope = a->alpha };
+    switch (node->op) {
+    case HRF_OP_BATCH_NORM:
+        return has_constants(graph, node);
+    case HRF_OP_RELU:
+        out->activation = HRF_ACT_RELU;
+        return true;
+    case HRF_OP_CLIP:
+        out->activation = HRF_ACT_CLIP;
+        return true;
+    case HRF_OP_LEAKY_RELU:
+        out->activation = HRF_ACT_LEAKY_RELU;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool reads_as_image_only(const struct hrf_node *node, int32_t value)
+{
+    if (node->op != HRF_OP_CONV || node->inputs[HRF_CONV_X] != value)
+        return false;
+    for (int32_t k = 1; k < node->n_inputs; k++)
+        if (node->inputs[k] == value)
+            return false;
+    return !hrf_node_has_prologue(node);
+}
+
+/* Everybody who reads the value is a convolution that can do the work itself: were one of them to
+ * need the tensor, it would be there for all. */
+static bool all_take(const struct hrf_graph *graph, const struct hrf_readers *readers,
+                     int32_t value, hrf_takes_prologue *takes)
+{
+    if (readers->is_output[value])
+        return false;
+    for (int32_t r = readers->first[value]; r < readers->first[value + 1]; r++) {
+        const struct hrf_node *reader = &graph->nodes[readers->nodes[r]];
+        if (!reads_as_image_only(reader, value) || !takes(graph, reader))
+            return false;
+    }
+    return hrf_readers_count(readers, value) > 0;
+}
+
+/* x * factor + shift, in double until the end as the CPU's BATCH_NORM has them; 1 and 0 for an
+ * activation alone, which change no number. */
+static void find_numbers(const struct hrf_graph *graph, const struct hrf_node *node, int64_t n,
+                         float *factors, float *shifts)
+{
+    const float *p[5] = { NULL };
+    for (int32_t i = 1; i <= 4 && node->op == HRF_OP_BATCH_NORM; i++)
+        p[i] = graph->values[node->inputs[i]].data;
+    for (int64_t c = 0; c < n; c++) {
+        const double factor = p[1] != NULL
+                                  ? (double)p[1][c] /
+                                        sqrt((double)p[4][c] + (double)node->attributes.epsilon)
+                                  : 1;
+        factors[c] = (float)factor;
+        shifts[c] = p[1] != NULL ? (float)((double)p[2][c] - (double)p[3][c] * factor) : 0.0f;
+    }
+}
+
+static enum hrf_status add_numbers(struct hrf_graph *graph, int32_t n, int32_t added[2],
+                                   struct hrf_error *err)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    const struct hrf_shape shape = { .rank = 1,
+                                     .dims = { graph->values[node->inputs[0]].shape.dims[1] } };
+    const size_t count = (size_t)shape.dims[0];
+    HRF_AUTO_FREE float *factors = hrf_alloc_array(count + 1, sizeof *factors);
+    HRF_AUTO_FREE float *shifts = hrf_alloc_array(count + 1, sizeof *shifts);
+    HRF_AUTO_FREE char *factor_name = hrf_format("%s.factors", node->name);
+    HRF_AUTO_FREE char *shift_name = hrf_format("%s.shifts", node->name);
+    if (factors == NULL || shifts == NULL || factor_name == NULL || shift_name == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", node->name);
+    find_numbers(graph, node, shape.dims[0], factors, shifts);
+    HRF_TRY(hrf_graph_add_value(graph, factor_name, HRF_F32, &shape, factors, &added[0], err));
+    return hrf_graph_add_value(graph, shift_name, HRF_F32, &shape, shifts, &added[1], err);
+}
+
+static enum hrf_status take_in(struct hrf_node *conv, int32_t image,
+                               const struct hrf_prologue *prologue, const int32_t numbers[2],
+                               struct hrf_error *err)
+{
+    int32_t *inputs = hrf_alloc_array(HRF_CONV_MAX_INPUTS, sizeof *inputs);
+    if (inputs == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", conv->name);
+    for (int32_t i = 0; i < HRF_CONV_MAX_INPUTS; i++)
+        inputs[i] = i < conv->n_inputs ? conv->inputs[i] : HRF_NO_VALUE;
+    inputs[HRF_CONV_X] = image;
+    inputs[HRF_CONV_FACTORS] = numbers[0];
+    inputs[HRF_CONV_SHIFTS] = numbers[1];
+    hrf_free(conv->inputs);
+    conv->inputs = inputs;
+    conv->n_inputs = HRF_CONV_MAX_INPUTS;
+    conv->attributes.prologue = *prologue;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        struct hrf_prologue prologue;
+        const struct hrf_node *node = &graph->nodes[n];
+        const int32_t image = node->n_inputs > 0 ? node->inputs[0] : HRF_NO_VALUE;
+        const int32_t value = node->outputs[0];
+        int32_t numbers[2];
+        if (!describe(graph, node, &prologue) || graph->values[image].data != NULL ||
+            graph->values[image].dtype != graph->values[value].dtype ||
+            graph->values[image].shape.rank != 4 || !all_take(graph, &readers, value, takes))
+            continue;
+        HRF_TRY(add_numbers(graph, n, numbers, err));
+        for (int32_t r = readers.first[value]; r < readers.first[value + 1]; r++)
+            HRF_TRY(take_in(&graph->nodes[readers.nodes[r]], image, &prologue, numbers, err));
+    }
+    return hrf_graph_compact(graph, err);
+}

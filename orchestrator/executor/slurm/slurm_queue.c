@@ -1,0 +1,382 @@
+#include "orchestrator/executor/slurm/slurm_queue.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "orchestrator/executor/slurm/board.h"
+#include "orchestrator/executor/slurm/command.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Cadence: FAST_MS after a submission and for FAST_FOR_MS, then at least SLOW_MS and QUERY_SHARE
+ * times what a query takes, growing to IDLE_MS while nothing changes; LOST_MS is the ceiling while
+ * the controller does not answer. READ_MS: between looks at the board, a message to the file server
+ * each. */
+enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
+enum { QUERY_SHARE = 20, READ_MS = 1000 };
+
+struct hrf_slurm_queue {
+    char run_id[64];
+    struct hrf_slurm_limits *limits;     /* borrowed */
+    bool has_asked_limits, is_of_limits; /* is_of_limits: what the query asks for */
+    struct hrf_slurm_query *query;
+    struct hrf_slurm_board *board; /* NULL until the site is known */
+    bool has_sought_board;
+    struct hrf_slurm_table table;
+    bool has_table;
+    int64_t table_ms; /* when the table was asked for, by this machine; 0: not known, and absence
+                         in it says nothing */
+    bool is_missing;  /* a job was looked for that such a table does not show */
+    int64_t asked_ms; /* when our last question was started */
+    int64_t heard_ms; /* when the last answer of this machine was asked for, good or not */
+    int64_t came_ms;  /* when the last answer came, whoever's */
+    int64_t read_ms;  /* when the board was looked at */
+    int64_t next_ms, interval_ms, busy_until_ms;
+    int64_t failing_since_ms;
+    uint64_t table_hash;
+    char trouble[300];
+    char unknown[64]; /* a state word that was warned of */
+};
+
+static int64_t now_ms(void)
+{
+    return hrf_clock_ns() / 1000000;
+}
+
+enum hrf_status hrf_slurm_queue_create(const char *run_id, struct hrf_slurm_limits *limits,
+                                       struct hrf_slurm_queue **out, struct hrf_error *err)
+{
+    struct hrf_slurm_queue *q = hrf_calloc(1, sizeof *q);
+    if (q == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the queue's table");
+    snprintf(q->run_id, sizeof q->run_id, "%s", run_id);
+    q->limits = limits;
+    q->heard_ms = now_ms(); /* an earlier answer may be from before our own jobs */
+    const enum hrf_status status = hrf_slurm_query_create(&q->query, err);
+    if (status != HRF_OK) {
+        hrf_slurm_queue_destroy(q);
+        return status;
+    }
+    *out = q;
+    return HRF_OK;
+}
+
+void hrf_slurm_queue_destroy(struct hrf_slurm_queue *q)
+{
+    if (q == NULL)
+        return;
+    hrf_slurm_query_destroy(q->query);
+    hrf_slurm_board_close(q->board);
+    hrf_slurm_table_release(&q->table);
+    hrf_free(q);
+}
+
+/* ---- an answer ---- */
+
+/* FNV-1a: whether anything in an answer is another than before. */
+static uint64_t hash(const char *text, size_t n)
+{
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+    return h;
+}
+
+/* True: it is another trouble than before. */
+static bool note_failure(struct hrf_slurm_queue *q, const char *text)
+{
+    const int64_t now = now_ms();
+    const bool is_new = strncmp(q->trouble, text, sizeof q->trouble - 1) != 0;
+    if (q->failing_since_ms == 0) {
+        q->failing_since_ms = now;
+        q->interval_ms = hrf_slurm_wait_ms(SLOW_MS);
+        hrf_log_warning("slurm", "the controller does not answer, jobs go on: %s", text);
+    }
+    snprintf(q->trouble, sizeof q->trouble, "%.*s", (int)sizeof q->trouble - 1, text);
+    q->interval_ms *= 2;
+    if (q->interval_ms > hrf_slurm_wait_ms(LOST_MS))
+        q->interval_ms = hrf_slurm_wait_ms(LOST_MS);
+    q->next_ms = now + q->interval_ms;
+    return is_new;
+}
+
+static void note_answer(struct hrf_slurm_queue *q, bool changed, int64_t took_ms)
+{
+    const int64_t now = now_ms(), slow = hrf_slurm_wait_ms(SLOW_MS);
+    const int64_t least = slow > QUERY_SHARE * took_ms ? slow : QUERY_SHARE * took_ms;
+    if (q->failing_since_ms != 0)
+        hrf_log_info("slurm", "the controller answers again after %.0f s",
+                     (double)(now - q->failing_since_ms) / 1000);
+    q->failing_since_ms = 0;
+    q->trouble[0] = '\0';
+    if (changed || q->interval_ms == 0)
+        q->interval_ms = least;
+    else
+        q->interval_ms += q->interval_ms / 2;
+    if (q->interval_ms > hrf_slurm_wait_ms(IDLE_MS))
+        q->interval_ms = hrf_slurm_wait_ms(IDLE_MS);
+    q->next_ms = now + (now < q->busy_until_ms ? hrf_slurm_wait_ms(FAST_MS) : q->interval_ms);
+}
+
+static void warn_unknown(struct hrf_slurm_queue *q)
+{
+    if (q->table.unknown == NULL || strcmp(q->table.unknown, q->unknown) == 0)
+        return;
+    snprintf(q->unknown, sizeof q->unknown, "%s", q->table.unknown);
+    hrf_log_warning("slurm",
+                    "squeue shows a job in the state '%s', which is not known here; it "
+                    "counts as running",
+                    q->unknown);
+}
+
+/* Nothing may be submitted twice; should it be, the first one counts. */
+static void cancel_twins(struct hrf_slurm_queue *q)
+{
+    for (size_t i = 0; i < q->table.n_entries; i++) {
+        const struct hrf_slurm_entry *e = &q->table.entries[i];
+        const struct hrf_slurm_entry *twin = hrf_slurm_table_twin(&q->table, e);
+        if (twin == NULL || twin->sight == HRF_JOB_ENDED || e->sight == HRF_JOB_ENDED)
+            continue;
+        char id[64];
+        struct hrf_slurm_output out;
+        snprintf(id, sizeof id, "%lld", (long long)twin->id);
+        const char *const argv[] = { "scancel", id, NULL };
+        hrf_log_warning("slurm", "array %s is a second one of the same jobs as %lld: it is ended",
+                        id, (long long)e->id);
+        if (hrf_slurm_ask(argv, &out))
+            hrf_slurm_output_release(&out);
+        return; /* the others are of the same array, or turn comes with the next answer */
+    }
+}
+
+/* An answer of squeue, ours or another driver's; takes over its text. True: the table is new, or
+ * the trouble. */
+static bool hear(struct hrf_slurm_queue *q, struct hrf_slurm_news *news)
+{
+    struct hrf_slurm_table table;
+    struct hrf_error err = { .status = HRF_OK };
+    q->came_ms = now_ms();
+    if (!news->is_foreign)
+        q->heard_ms = news->asked_ms;
+    if (!news->well) {
+        const bool is_new = note_failure(q, news->text);
+        hrf_free(news->text);
+        return is_new;
+    }
+    const uint64_t new_hash = hash(news->text, news->n_bytes);
+    if (hrf_slurm_table_parse(news->text, news->n_bytes, q->run_id, &table, &err) != HRF_OK)
+        return note_failure(q, err.text);
+    hrf_slurm_table_release(&q->table);
+    q->table = table;
+    q->has_table = true;
+    q->is_missing = false;
+    q->table_ms = news->asked_ms; /* 0 of another machine's */
+    note_answer(q, new_hash != q->table_hash, news->took_ms);
+    q->table_hash = new_hash;
+    warn_unknown(q);
+    cancel_twins(q);
+    return true;
+}
+
+/* ---- whose queue it is ---- */
+
+static void find_board(struct hrf_slurm_queue *q)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    if (q->has_sought_board || q->limits->site[0] == '\0')
+        return;
+    q->has_sought_board = true;
+    if (hrf_slurm_board_open(NULL, NULL, q->limits->site, &q->board, &why) != HRF_OK ||
+        q->board == NULL)
+        hrf_log_warning("slurm", "this run asks squeue for itself, besides your others: %s",
+                        why.text);
+    else if (why.status != HRF_OK)
+        hrf_log_info("slurm", "your runs on other machines ask squeue for themselves: %s",
+                     why.text);
+}
+
+/* Without an answer it is asked at the next submission; until then this run asks for itself. */
+static void take_limits(struct hrf_slurm_queue *q)
+{
+    struct hrf_slurm_output out;
+    enum hrf_status status;
+    if (!hrf_slurm_query_take(q->query, &out, &status, NULL))
+        return;
+    q->is_of_limits = false;
+    if (status != HRF_OK)
+        return;
+    if (hrf_slurm_is_well(&out) && q->limits->site[0] == '\0')
+        hrf_slurm_config_parse(out.output.text, q->limits);
+    hrf_slurm_output_release(&out);
+}
+
+void hrf_slurm_queue_wait_for_limits(struct hrf_slurm_queue *q)
+{
+    for (; q->is_of_limits; hrf_clock_sleep_ms(2))
+        take_limits(q);
+}
+
+/* True: it was started. */
+static bool ask_limits(struct hrf_slurm_queue *q)
+{
+    static const char *const config[] = { "scontrol", "show", "config", NULL };
+    if (q->has_asked_limits || q->limits->site[0] != '\0')
+        return false;
+    q->has_asked_limits = true;
+    q->is_of_limits = hrf_slurm_query_start(q->query, config, NULL) == HRF_OK;
+    return q->is_of_limits;
+}
+
+/* ---- asking ---- */
+
+/* What squeue printed, or why there is no answer; heap, NULL when memory ran out. */
+static char *text_of(struct hrf_slurm_output *out, struct hrf_slurm_news *news)
+{
+    char line[300];
+    news->well = hrf_slurm_is_well(out);
+    if (news->well) {
+        news->n_bytes = out->output.length;
+        return hrf_strbuf_detach(&out->output);
+    }
+    hrf_slurm_error_line(out->errors.text, line, sizeof line);
+    if (out->result.timed_out)
+        snprintf(line, sizeof line, "squeue gives no answer");
+    news->n_bytes = strlen(line);
+    return hrf_strdup(line);
+}
+
+/* Our question's answer, when it is there: heard, and put up for the others. */
+static bool take_answer(struct hrf_slurm_queue *q)
+{
+    struct hrf_slurm_output out;
+    enum hrf_status status;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_slurm_news news = { .asked_ms = q->asked_ms };
+    if (!hrf_slurm_query_take(q->query, &out, &status, &err))
+        return false;
+    news.took_ms = now_ms() - q->asked_ms;
+    if (status == HRF_OK) {
+        news.text = text_of(&out, &news);
+        hrf_slurm_output_release(&out);
+    } else {
+        news.text = hrf_strdup(err.text);
+        news.n_bytes = strlen(err.text);
+    }
+    if (news.text == NULL) { /* no memory: as if it had not been asked */
+        hrf_slurm_board_give_back(q->board);
+        return false;
+    }
+    hrf_slurm_board_put(q->board, &news);
+    return hear(q, &news);
+}
+
+static void ask_squeue(struct hrf_slurm_queue *q)
+{
+    struct hrf_error err;
+    char user[32];
+    snprintf(user, sizeof user, "%ld", (long)getuid());
+    const char *const argv[] = { "squeue", "-h", "-t", "all",
+                                 "-u",     user, "-o", HRF_SLURM_SQUEUE_FORMAT,
+                                 NULL };
+    q->asked_ms = now_ms();
+    q->next_ms = q->asked_ms + hrf_slurm_wait_ms(FAST_MS);
+    if (hrf_slurm_query_start(q->query, argv, &err) == HRF_OK)
+        return;
+    hrf_slurm_board_give_back(q->board);
+    note_failure(q, err.text);
+}
+
+/* Also when another machine's answers leave a job out. */
+static bool is_due(const struct hrf_slurm_queue *q)
+{
+    const int64_t now = now_ms();
+    return now >= q->next_ms || (q->is_missing && now >= q->came_ms + hrf_slurm_wait_ms(FAST_MS) &&
+                                 q->failing_since_ms == 0);
+}
+
+static bool read_board(struct hrf_slurm_queue *q)
+{
+    struct hrf_slurm_news news;
+    const int64_t now = now_ms();
+    if (now - q->read_ms < hrf_slurm_wait_ms(READ_MS) && now < q->next_ms)
+        return false;
+    q->read_ms = now;
+    return hrf_slurm_board_read(q->board, q->heard_ms, &news) && hear(q, &news);
+}
+
+bool hrf_slurm_queue_poll(struct hrf_slurm_queue *q)
+{
+    bool is_new = false;
+    if (q->is_of_limits)
+        take_limits(q);
+    else
+        is_new = take_answer(q);
+    if (hrf_slurm_query_is_busy(q->query) || ask_limits(q))
+        return is_new;
+    find_board(q);
+    is_new |= read_board(q);
+    if (is_due(q) && hrf_slurm_board_take_turn(q->board, now_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
+        ask_squeue(q);
+    return is_new;
+}
+
+/* ---- looking ---- */
+
+static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
+{
+    *out = (struct hrf_job_view){ .sight = e->sight, .cause = e->cause, .id = e->id };
+    snprintf(out->state, sizeof out->state, "%.*s", (int)sizeof out->state - 1, e->state);
+    if (strcmp(e->reason, "None") != 0)
+        snprintf(out->reason, sizeof out->reason, "%.*s", (int)sizeof out->reason - 1, e->reason);
+    if (strpbrk(e->nodes, ",[") == NULL)
+        snprintf(out->node, sizeof out->node, "%.*s", (int)sizeof out->node - 1, e->nodes);
+    /* Slurm could not start it, and holds it until a person lets it go: its machine's fault, so
+     * that it is given up, and its tasks go elsewhere. */
+    if (strcmp(e->reason, "launch failed requeued held") == 0 ||
+        strcmp(e->reason, "launch_failed_requeued_held") == 0) {
+        out->sight = HRF_JOB_ENDED;
+        out->cause = HRF_CAUSE_NODE;
+    }
+    /* Its start failed, most often for want of the machine. */
+    if (strcmp(e->reason, "JobLaunchFailure") == 0 && e->cause == HRF_CAUSE_FAILED)
+        out->cause = HRF_CAUSE_NODE;
+}
+
+void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle *handle,
+                          struct hrf_job_view *out)
+{
+    *out = (struct hrf_job_view){ .sight = HRF_JOB_UNKNOWN, .id = handle->id };
+    if (!q->has_table)
+        return;
+    const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
+                                                           handle->place);
+    if (e != NULL) {
+        fill_view(e, out);
+        out->asked_ms = q->table_ms;
+    } else if (q->table_ms > handle->since_ms) /* asked after it was submitted */
+        out->sight = HRF_JOB_GONE;
+    else
+        q->is_missing = true;
+}
+
+int64_t hrf_slurm_queue_living(const struct hrf_slurm_queue *q, const struct hrf_job_handle *handle)
+{
+    const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
+                                                           handle->place);
+    if (e == NULL)
+        return handle->id;
+    return e->sight == HRF_JOB_ENDED ? 0 : e->id;
+}
+
+void hrf_slurm_queue_hurry(struct hrf_slurm_queue *q, int64_t ms)
+{
+    const int64_t now = now_ms();
+    q->busy_until_ms = now + hrf_slurm_wait_ms(FAST_FOR_MS);
+    q->next_ms = now + hrf_slurm_wait_ms(ms);
+}
+
+const char *hrf_slurm_queue_trouble(const struct hrf_slurm_queue *q)
+{
+    return q->trouble;
+}
