@@ -10,10 +10,10 @@
 #include <string.h>
 
 static const char details[] =
-    "calibrate FILE.yaml tiles the slides, runs the sample in float32 and keeps the INT8 ranges "
-    "in\n"
-    "the store that all runs share, where a run with the same model, preprocessing, sample and\n"
-    "method finds them. The other forms look after that store.";
+    "calibrate FILE.yaml tiles the slides, runs a sample of patches in float32 and stores the "
+    "INT8\n"
+    "ranges in a database that all runs share. A run with the same model, preprocessing, sample\n"
+    "and method uses them. The options --list, --show, --import and --drop manage that database.";
 
 struct request {
     const char *out, *show, *drop, *export_to, *import_from, *cache;
@@ -59,7 +59,8 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
     }
     hrf_free(keys);
     if (n == 0 && !json)
-        fprintf(stderr, "no calibration is stored yet; hires-flow calibrate FILE makes one\n");
+        fprintf(stderr, "no calibration is stored yet; 'hires-flow calibrate FILE.yaml' makes one\n"
+                        "");
     HRF_AUTO_FREE char *text = json ? hrf_json_text(all) : NULL;
     if (json)
         printf("%s\n", text != NULL ? text : "[]");
@@ -137,10 +138,11 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     HRF_TRY(hrf_calibrations_open(cache, &store, err));
     if (hrf_calibrations_put_aside(store) != NULL)
-        fprintf(stderr,
-                "the store of calibrations was damaged: it is kept as '%s', and a new one is "
-                "begun\n",
-                hrf_calibrations_put_aside(store));
+        fprintf(
+            stderr,
+            "the database of calibrations was damaged; it was renamed to '%s', and a new one is "
+            "begun\n",
+            hrf_calibrations_put_aside(store));
     if (r->list)
         return list(store, r->json, err);
     if (r->drop != NULL)
@@ -171,12 +173,13 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
     const struct hrf_run_options options = { .calibrate_only = true };
     HRF_TRY(hrf_run(workflow, directory, &options, &summary, err));
     if (summary.end != HRF_RUN_DONE)
-        return hrf_error_set(err, HRF_E_AGAIN, "interrupted; run it again to go on");
+        return hrf_error_set(err, HRF_E_AGAIN,
+                             "interrupted; run the same command again to continue");
     if (r->json)
         printf("{\"cached\": %s, \"key\": \"%s\", \"version\": 1}\n",
                summary.calibration_cached ? "true" : "false", summary.calibration);
     else
-        printf("%s %s\n", summary.calibration_cached ? "known from before:" : "calibrated:",
+        printf("%s %s\n", summary.calibration_cached ? "found in the cache:" : "calibrated:",
                summary.calibration);
     return HRF_OK;
 }
@@ -186,15 +189,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request r = { .out = NULL };
     const struct hrf_option options[] = {
         { "out", "DIR", "run directory (default as for run)", HRF_OPTION_TEXT, &r.out },
-        { "set", "KEY=VALUE", "overrides a key, e.g. calibrate.method=entropy; may be repeated",
+        { "set", "KEY=VALUE", "override a key, e.g. calibrate.method=entropy; may be repeated",
           HRF_OPTION_LIST, &r.set },
-        { "list", NULL, "list the store", HRF_OPTION_FLAG, &r.list },
-        { "show", "KEY", "show one (the first digits of its key are enough)", HRF_OPTION_TEXT,
+        { "list", NULL, "list the stored calibrations", HRF_OPTION_FLAG, &r.list },
+        { "show", "KEY", "show one; the first digits of its key are enough", HRF_OPTION_TEXT,
           &r.show },
-        { "export", "FILE", "with --show: write it to a file", HRF_OPTION_TEXT, &r.export_to },
-        { "import", "FILE", "take one in", HRF_OPTION_TEXT, &r.import_from },
-        { "drop", "KEY", "forget one", HRF_OPTION_TEXT, &r.drop },
-        { "cache", "DIR", "the store's folder (default: the user's cache)", HRF_OPTION_TEXT,
+        { "export", "FILE", "with --show: write the calibration to a file", HRF_OPTION_TEXT,
+          &r.export_to },
+        { "import", "FILE", "read a calibration from a file", HRF_OPTION_TEXT, &r.import_from },
+        { "drop", "KEY", "delete one", HRF_OPTION_TEXT, &r.drop },
+        { "cache", "DIR", "folder of the database (default: the user's cache)", HRF_OPTION_TEXT,
           &r.cache },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
@@ -218,7 +222,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_calibrate = {
     .name = "calibrate",
     .operands = "[FILE.yaml]",
-    .summary = "make a workflow's INT8 calibration, or look after those that are kept",
+    .summary = "make a workflow's INT8 calibration, or manage stored calibrations",
     .details = details,
     .min_operands = 0,
     .max_operands = 1,

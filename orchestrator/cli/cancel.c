@@ -20,7 +20,7 @@ static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struc
         HRF_TRY(hrf_store_lease_owner(store, &pid, err));
     }
     if (pid > 0)
-        return hrf_error_set(err, HRF_E_AGAIN, "process %lld does not end", (long long)pid);
+        return hrf_error_set(err, HRF_E_AGAIN, "process %lld does not exit", (long long)pid);
     return HRF_OK;
 }
 
@@ -140,11 +140,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
                pid > 0 ? "true" : "false", ended);
     else
-        printf("cancelled: %s, %d job%s ended; run again to go on\n",
-               pid > 0 ? "the driver ended" : "no driver was there", ended, ended == 1 ? "" : "s");
+        printf("cancelled: %s, %d job%s ended; run again to continue\n",
+               pid > 0 ? "the driver ended" : "no driver was running", ended,
+               ended == 1 ? "" : "s");
     if (left > 0)
-        fprintf(stderr,
-                "%s cancel: %d jobs were not seen to end; what they still do does not count\n",
+        fprintf(stderr, "%s cancel: %d jobs may still be running; their results will be ignored\n",
                 HRF_PROGRAM, left);
     return left > 0 ? HRF_EXIT_FAILED : 0;
 }
@@ -152,7 +152,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_cancel = {
     .name = "cancel",
     .operands = "DIR",
-    .summary = "end a run's driver and jobs; what is done stays",
+    .summary = "stop a run's driver and jobs; finished work is kept",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

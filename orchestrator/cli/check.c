@@ -87,7 +87,7 @@ static int try_submit(const struct hrf_workflow *w)
         struct hrf_error err = { .status = HRF_OK };
         const enum hrf_status status = hrf_slurm_try(&w->executor, kinds[i], &out, &err);
         if (status == HRF_OK)
-            printf("%s: Slurm would take it: %s\n", kinds[i], out.text);
+            printf("%s: Slurm would accept it: %s\n", kinds[i], out.text);
         else
             printf("%s: %s: %s\n", kinds[i],
                    status == HRF_E_USER ? "it would not run" : "Slurm cannot be asked", err.text);
@@ -103,12 +103,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     bool schema = false, keys = false, resolved = false, json = false, submit = false;
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
-        { "set", "KEY=VALUE", "overrides a key; may be repeated", HRF_OPTION_LIST, &set },
+        { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION_LIST, &set },
         { "schema", NULL, "print the JSON Schema of workflow files", HRF_OPTION_FLAG, &schema },
-        { "keys", NULL, "print every key, its default and meaning (Markdown)", HRF_OPTION_FLAG,
+        { "keys", NULL, "print every key with its default and meaning (Markdown)", HRF_OPTION_FLAG,
           &keys },
-        { "resolved", NULL, "print the workflow with every default", HRF_OPTION_FLAG, &resolved },
-        { "submit", NULL, "ask Slurm whether it would take the jobs, without submitting",
+        { "resolved", NULL, "print the workflow with every default filled in", HRF_OPTION_FLAG,
+          &resolved },
+        { "submit", NULL, "ask Slurm whether it would accept the jobs, without submitting",
           HRF_OPTION_FLAG, &submit },
         { "json", NULL, "print the findings as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -152,12 +153,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_check = {
     .name = "check",
     .operands = "[FILE.yaml]",
-    .summary = "check a workflow file; all errors at once",
-    .details =
-        "Looks at the file and whether its model fits it, not at the slides: those may lie on\n"
-        "another machine. What the dataset holds is shown by 'plan'; 'run' looks before it "
-        "starts.\n"
-        "--schema and --keys need no file.",
+    .summary = "check a workflow file and report all errors at once",
+    .details = "Checks the file, and that its model fits it. Does not look at the slides, which "
+               "may be on\n"
+               "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
+               "its start.\n"
+               "--schema and --keys need no file.",
     .min_operands = 0,
     .max_operands = 1,
     .run = run,

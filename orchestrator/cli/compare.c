@@ -64,7 +64,7 @@ static void print_table(const struct hrf_cohort *cohort)
         cell(&p->calibration_error, 7, "g");
         printf(" %4zu/%zu\n", p->n_flips, p->difference.n_flips);
     }
-    printf("flips: slides/patches that changed label, against %s\n", cohort->precisions[0].name);
+    printf("flips: slides/patches whose label differs from %s's\n", cohort->precisions[0].name);
     if (isnan(cohort->precisions[0].slide_auc.value))
         printf("no slide AUC: %s\n", cohort->precisions[0].slide_auc.reason);
 }
@@ -88,7 +88,7 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
                (double)f->score);
     }
     if (p->n_top_flips < p->difference.n_flips)
-        printf("%s: and %zu patches more; --out DIR lists them all\n", p->name,
+        printf("%s: and %zu more patches; --out DIR lists them all\n", p->name,
                p->difference.n_flips - p->n_top_flips);
 }
 
@@ -134,8 +134,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "out", "DIR", "write compare.json, study.csv, patch-flips.csv and index.html there",
           HRF_OPTION_TEXT, &out },
         { "set", "KEY=VALUE",
-          "aggregate keys for both, e.g. aggregate.threshold=0.3; may be repeated", HRF_OPTION_LIST,
-          &set },
+          "override aggregate keys for both, e.g. aggregate.threshold=0.3; may be repeated",
+          HRF_OPTION_LIST, &set },
         { "json", NULL, "print the figures as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -163,10 +163,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_compare = {
     .name = "compare",
     .operands = "DIR1 DIR2",
-    .summary = "what one finished run costs and gains against another",
-    .details = "Every precision of both runs is held against the first one of DIR1. Slides are "
-               "matched by name, patches by slide and position; what has no match is named. Slide "
-               "scores of both are made by DIR1's rule and threshold.",
+    .summary = "compare the accuracy, speed and memory of two finished runs",
+    .details = "Compares every precision of both runs with the first precision of DIR1. Slides are "
+               "matched by name, patches by slide and position; those without a match are named. "
+               "The slide scores of both runs are computed with DIR1's rule and threshold.",
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

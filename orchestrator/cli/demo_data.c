@@ -16,9 +16,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     int64_t slides = 10, seed = 1, size = 6000;
     const struct hrf_option options[] = {
-        { "slides", "N", "how many, at least 4 (default 10)", HRF_OPTION_INT, &slides },
-        { "seed", "N", "other seeds, other slides (default 1)", HRF_OPTION_INT, &seed },
-        { "size", "PX", "about how many pixels a side (default 6000)", HRF_OPTION_INT, &size },
+        { "slides", "N", "number of slides, at least 4 (default 10)", HRF_OPTION_INT, &slides },
+        { "seed", "N", "random seed (default 1)", HRF_OPTION_INT, &seed },
+        { "size", "PX", "approximate height and width of a slide in px (default 6000)",
+          HRF_OPTION_INT, &size },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -26,7 +27,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     if (slides < 4 || slides > 999 || size < 1024 || size > 60000) {
-        fprintf(stderr, "%s demo-data: --slides is 4 to 999, --size 1024 to 60000\n", HRF_PROGRAM);
+        fprintf(stderr, "%s demo-data: --slides must be 4 to 999, --size 1024 to 60000\n",
+                HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
     struct hrf_synth_params params = { .n_slides = (int)slides,
@@ -41,7 +43,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_demo_data = {
     .name = "demo-data",
     .operands = "DIR",
-    .summary = "write a small made-up cohort in the CAMELYON16 layout",
+    .summary = "write a small synthetic cohort in the CAMELYON16 layout",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

@@ -38,19 +38,20 @@ static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
         bool is_cut; /* the beginning is not told */
         enum hrf_verdict verdict;
     } kinds[] = {
-        { "cuda: missing: ", "gpu", "device auto is the cpu, device cuda an error", true,
+        { "cuda: missing: ", "gpu", "device: auto uses the CPU, device: cuda is an error", true,
           HRF_GOOD },
-        { "cuda: ", "gpu", "device auto and cuda run on it", true, HRF_GOOD },
-        { "cpu: missing: ", "engine", "no infer job of device cpu can run", true, HRF_BAD },
-        { "hires-engine", "engine", "infer jobs can run", false, HRF_GOOD },
-        { "oneDNN", "engine", "what device cpu computes with here; jobs elsewhere find their own",
-          false, HRF_GOOD },
-        { "processor", "engine", "of this machine; `bench engine` measures what it does", false,
+        { "cuda: ", "gpu", "device: auto and device: cuda use it", true, HRF_GOOD },
+        { "cpu: missing: ", "engine", "inference jobs with device: cpu cannot run", true, HRF_BAD },
+        { "hires-engine", "engine", "inference jobs can run", false, HRF_GOOD },
+        { "oneDNN", "engine",
+          "library for device: cpu on this machine; jobs on other machines use theirs", false,
           HRF_GOOD },
-        { "devices", "engine", "what engine.device may be", false, HRF_GOOD },
-        { "precisions", "engine", "what `precision` may hold, and how it is computed here", false,
+        { "processor", "engine", "of this machine; `bench engine` measures its speed", false,
           HRF_GOOD },
-        { "", "engine", "infer jobs can run", false, HRF_GOOD },
+        { "devices", "engine", "possible values of engine.device", false, HRF_GOOD },
+        { "precisions", "engine",
+          "possible values of `precision`, and how this machine computes them", false, HRF_GOOD },
+        { "", "engine", "inference jobs can run", false, HRF_GOOD },
     };
     size_t k = 0;
     while (strncmp(line, kinds[k].begin, strlen(kinds[k].begin)) != 0)
@@ -75,7 +76,7 @@ static void look_at_engine(struct hrf_doctor *doctor)
     }
     if (!good)
         hrf_doctor_tell(doctor, HRF_BAD, "engine",
-                        "no infer job can run: put hires-engine beside hires-flow",
+                        "inference jobs cannot run: put hires-engine next to hires-flow",
                         "does not start: %s", err.text);
     for (const char *line = out.text; good && *line != '\0';) {
         const int n = (int)strcspn(line, "\n");
@@ -99,27 +100,27 @@ static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
     const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
     hrf_doctor_tell(doctor, free_bytes < LEAST_BYTES ? HRF_WARNING : HRF_GOOD, "disk",
                     free_bytes < LEAST_BYTES
-                        ? "a run stops, and can go on later, when the disk is full"
-                        : "room for a run",
+                        ? "a run stops when the disk is full; it can be continued later"
+                        : "enough space for a run",
                     "%.1f GiB and %.0f files free in '%s'", free_bytes / 0x1p30,
                     (double)fs.f_favail, directory);
     bool is_shared;
     const char *name = hrf_file_system_of(directory, &is_shared);
     hrf_doctor_tell(doctor, HRF_GOOD, "file system",
-                    is_shared ? "run.db keeps a rollback journal, which works across machines"
-                              : "run.db keeps a write-ahead log: drivers must be on this machine",
+                    is_shared ? "run.db uses a rollback journal, which works across machines"
+                              : "run.db uses a write-ahead log: drivers must be on this machine",
                     "%s%s", name, is_shared ? ", shared" : "");
     HRF_AUTO_FREE char *probe = hrf_format("%s/.hires-flow-doctor-%ld", directory, (long)getpid());
     if (probe == NULL)
         return;
     const double start = hrf_clock_seconds();
     if (hrf_file_write_atomic(probe, "probe\n", 6, &err) != HRF_OK)
-        hrf_doctor_tell(doctor, HRF_BAD, "commit", "no job can hand in a result here", "%s",
+        hrf_doctor_tell(doctor, HRF_BAD, "commit", "jobs cannot write results here", "%s",
                         err.text);
     else
         hrf_doctor_tell(doctor, HRF_GOOD, "commit",
-                        "results are committed by write, fsync and rename", "%.1f ms each",
-                        1000 * (hrf_clock_seconds() - start));
+                        "results are written to a temporary file, synced and renamed",
+                        "%.1f ms each", 1000 * (hrf_clock_seconds() - start));
     unlink(probe);
 }
 
@@ -127,9 +128,9 @@ static void look_at_cores(struct hrf_doctor *doctor)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     hrf_doctor_tell(doctor, HRF_GOOD, "cores",
-                    "of this machine: shared out over the jobs of a local run", "%d",
+                    "of this machine; the jobs of a local run share them", "%d",
                     hrf_process_cpu_count());
-    hrf_doctor_tell(doctor, HRF_GOOD, "memory", "a job's need is shown by `hires-flow plan`",
+    hrf_doctor_tell(doctor, HRF_GOOD, "memory", "`hires-flow plan` shows what a job needs",
                     "%.1f GiB", (double)pages * (double)page / 0x1p30);
 }
 
@@ -147,9 +148,9 @@ static void print_text(const struct hrf_doctor *doctor, bool slurm)
                json_string_value(json_object_get(f, "found")),
                json_string_value(json_object_get(f, "meaning")));
     }
-    printf("%s\n", doctor->is_bad ? "a run cannot work like this"
-                   : slurm        ? "all that a run with Slurm needs is there"
-                                  : "all that a local run needs is there");
+    printf("%s\n", doctor->is_bad ? "a run cannot work here"
+                   : slurm        ? "everything that a run with Slurm needs is available"
+                                  : "everything that a local run needs is available");
 }
 
 static void print_json(const struct hrf_doctor *doctor)
@@ -176,11 +177,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const char *directory = ".";
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
-        { "dir", "DIR", "where runs will be written (default here)", HRF_OPTION_TEXT, &directory },
-        { "slurm", NULL, "Slurm is needed, also without a workflow that says so", HRF_OPTION_FLAG,
-          &slurm },
+        { "dir", "DIR", "folder where runs will be written (default: the current one)",
+          HRF_OPTION_TEXT, &directory },
+        { "slurm", NULL, "check Slurm even if no workflow needs it", HRF_OPTION_FLAG, &slurm },
         { "no-probe", NULL, "do not run the two short test jobs", HRF_OPTION_FLAG, &no_probe },
-        { "set", "KEY=VALUE", "overrides a key of the workflow; may be repeated", HRF_OPTION_LIST,
+        { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION_LIST,
           &set },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -209,14 +210,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 
 static const char details[] =
     "Each line says what was found and what it means for a run. With a workflow whose executor is\n"
-    "slurm, or with --slurm, two test jobs of a moment are run: one writes where runs would be, "
-    "one\n"
-    "is two ranks that must find each other.";
+    "slurm, or with --slurm, two short test jobs are run: one writes to the folder for runs, and\n"
+    "one starts two ranks that must connect to each other.";
 
 const struct hrf_command hrf_cli_doctor = {
     .name = "doctor",
     .operands = "[FILE.yaml]",
-    .summary = "tell whether this machine and its Slurm have what a run needs",
+    .summary = "check that this machine and its Slurm have what a run needs",
     .details = details,
     .max_operands = 1,
     .run = run,

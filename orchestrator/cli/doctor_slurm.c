@@ -50,8 +50,9 @@ static void look_at_commands(struct hrf_doctor *doctor)
             snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", tools[i]);
     }
     if (missing[0] != '\0')
-        hrf_doctor_tell(doctor, HRF_BAD, "slurm", "jobs cannot be submitted, followed or ended",
-                        "these commands do not run:%s", missing);
+        hrf_doctor_tell(doctor, HRF_BAD, "slurm",
+                        "jobs cannot be submitted, monitored or cancelled",
+                        "these commands do not work:%s", missing);
 }
 
 static void look_at_controller(struct hrf_doctor *doctor)
@@ -62,38 +63,39 @@ static void look_at_controller(struct hrf_doctor *doctor)
     const double start = hrf_clock_seconds();
     if (!ask(queue, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
         hrf_doctor_tell(doctor, HRF_BAD, "controller",
-                        "no job can be submitted; jobs that run go on and hand in their results",
+                        "no job can be submitted; running jobs continue and write their results",
                         "%s", why);
         return;
     }
     hrf_slurm_output_release(&out);
     hrf_doctor_tell(doctor, HRF_GOOD, "controller",
-                    "asked once for all jobs, at most every 2 s, less often when it is slow",
+                    "queried once for all jobs, at most every 2 s, less often if it is slow",
                     "answers squeue in %.0f ms", 1000 * (hrf_clock_seconds() - start));
 }
 
 static void tell_config(struct hrf_doctor *doctor, const struct hrf_slurm_limits *l)
 {
-    hrf_doctor_tell(doctor, HRF_GOOD, "slurm", "its commands' text output is read, 21.08 to 26.05",
+    hrf_doctor_tell(doctor, HRF_GOOD, "slurm", "versions 21.08 to 26.05 are supported",
                     "version %s", l->version);
-    hrf_doctor_tell(doctor, HRF_GOOD, "arrays", "more jobs go in several arrays, one after another",
-                    "up to %lld jobs each (MaxArraySize %lld, MaxJobCount %lld)",
-                    (long long)hrf_slurm_most(l), (long long)l->max_array_size,
-                    (long long)l->max_job_count);
+    hrf_doctor_tell(
+        doctor, HRF_GOOD, "arrays", "more jobs are submitted as several arrays, one after another",
+        "up to %lld jobs each (MaxArraySize %lld, MaxJobCount %lld)", (long long)hrf_slurm_most(l),
+        (long long)l->max_array_size, (long long)l->max_job_count);
     hrf_doctor_tell(doctor, HRF_GOOD, "accounting",
-                    l->has_accounting    ? "asked for jobs that the controller has forgotten"
-                    : l->has_completions ? "not needed; the log of ended jobs is asked for those "
-                                           "that the controller has forgotten"
-                                         : "not needed: a job's own record tells how it ended",
-                    "%s, job completions: %s, ended jobs are shown for %lld s",
-                    l->has_accounting ? "there" : "none",
+                    l->has_accounting    ? "queried for jobs that the controller no longer knows"
+                    : l->has_completions ? "not needed; the log of ended jobs is queried for jobs "
+                                           "that the controller no longer knows"
+                                         : "not needed; a job's own record says how it ended",
+                    "%s, job completions: %s, ended jobs stay visible for %lld s",
+                    l->has_accounting ? "available" : "none",
                     l->completions[0] != '\0' ? l->completions : "none",
                     (long long)l->min_job_age_s);
-    hrf_doctor_tell(doctor, l->can_requeue ? HRF_GOOD : HRF_WARNING, "requeue",
-                    l->can_requeue
-                        ? "a job that loses its machine or is preempted goes on by itself"
-                        : "a job that loses its machine waits until a driver submits it again",
-                    "JobRequeue %d, PreemptMode %s", (int)l->can_requeue, l->preempt_mode);
+    hrf_doctor_tell(
+        doctor, l->can_requeue ? HRF_GOOD : HRF_WARNING, "requeue",
+        l->can_requeue
+            ? "Slurm restarts a job whose node failed or that was preempted"
+            : "after a node failure or a preemption a job waits until a driver submits it again",
+        "JobRequeue %d, PreemptMode %s", (int)l->can_requeue, l->preempt_mode);
 }
 
 /* Returns how many machines the partition has, 0 when that is not told. */
@@ -115,20 +117,21 @@ static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
     const bool found = hrf_slurm_partition_parse(out.output.text, partition, &p);
     hrf_slurm_output_release(&out);
     if (!found)
-        hrf_doctor_tell(doctor, HRF_BAD, "partition",
-                        "name one that `sinfo` lists in executor.slurm.partition",
-                        partition != NULL ? "there is no '%s'" : "there is no default one%.0s",
-                        partition != NULL ? partition : "");
-    else
         hrf_doctor_tell(
-            doctor, strcmp(p.state, "UP") == 0 ? HRF_GOOD : HRF_BAD, "partition",
-            p.max_minutes > 0 ? "longer jobs would wait for ever" : "jobs may be of any length",
-            "%s is %s: %lld machines, %lld cores, at most %lld minutes a job", p.name, p.state,
-            (long long)p.n_nodes, (long long)p.n_cpus, (long long)p.max_minutes);
+            doctor, HRF_BAD, "partition", "set executor.slurm.partition to one that `sinfo` lists",
+            partition != NULL ? "there is no '%s'" : "there is no default partition%.0s",
+            partition != NULL ? partition : "");
+    else
+        hrf_doctor_tell(doctor, strcmp(p.state, "UP") == 0 ? HRF_GOOD : HRF_BAD, "partition",
+                        p.max_minutes > 0 ? "jobs with a longer time limit would never start"
+                                          : "jobs may have any time limit",
+                        "%s is %s: %lld nodes, %lld cores, at most %lld minutes for a job", p.name,
+                        p.state, (long long)p.n_nodes, (long long)p.n_cpus,
+                        (long long)p.max_minutes);
     if (found)
         hrf_doctor_tell(doctor, HRF_GOOD, "warning",
-                        "what a job has left to hand in its last batches; what was scored up to "
-                        "a minute before is kept in any case",
+                        "time that a job has to write its last scores; scores more than a minute "
+                        "old are kept in any case",
                         "a job that is cancelled has %lld s (KillWait), one that is preempted "
                         "%lld s more (GraceTime)",
                         (long long)limits.kill_wait_s, (long long)p.grace_s);
@@ -148,7 +151,7 @@ static bool has_pmix(struct hrf_doctor *doctor)
     }
     if (!found)
         hrf_doctor_tell(doctor, HRF_WARNING, "pmix",
-                        "jobs of one rank run; nodes and ranks_per_node must be 1",
+                        "only jobs with one rank can run: nodes and ranks_per_node must be 1",
                         "srun --mpi=list does not name pmix%s%s", why[0] != '\0' ? ": " : "", why);
     return found;
 }
@@ -180,8 +183,8 @@ static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_exe
     const double start = hrf_clock_seconds();
     if (!ask(argv, PROBE_MS, &out, why, sizeof why)) {
         hrf_doctor_tell(doctor, HRF_WARNING, "ranks",
-                        "jobs of more than one rank may not start; jobs of one rank do",
-                        "two ranks did not find each other: %s", why);
+                        "jobs with several ranks may not start; jobs with one rank do",
+                        "two ranks could not connect to each other: %s", why);
         return;
     }
     hrf_doctor_tell(doctor, HRF_GOOD, "ranks", "the ranks of a job share its patches",
@@ -212,7 +215,7 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
     argv[n++] = path;
     const int64_t before = hrf_clock_wall_ms();
     if (!ask(argv, PROBE_MS, &out, why, sizeof why)) {
-        hrf_doctor_tell(doctor, HRF_BAD, "sharing", "no job can hand in a result",
+        hrf_doctor_tell(doctor, HRF_BAD, "sharing", "jobs cannot write results",
                         "a job could not write into '%s': %s", absolute, why);
         return;
     }
@@ -224,8 +227,8 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
     const int64_t seen_ms = hrf_clock_wall_ms() - before;
     if (stat(path, &info) != 0) {
         hrf_doctor_tell(doctor, HRF_BAD, "sharing",
-                        "put runs where every machine of the cluster sees the same files",
-                        "what a job wrote into '%s' is not seen here", absolute);
+                        "choose a folder in which every node of the cluster sees the same files",
+                        "a file that a job wrote into '%s' does not appear here", absolute);
         return;
     }
     const int64_t then = (int64_t)info.st_mtim.tv_sec * 1000 + info.st_mtim.tv_nsec / 1000000;
@@ -233,12 +236,13 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
                          : then > before + seen_ms ? then - before - seen_ms
                                                    : 0;
     unlink(path);
-    hrf_doctor_tell(doctor, HRF_GOOD, "sharing", "jobs hand in their results here",
-                    "a job's file in '%s' is seen after %.1f s", absolute, (double)seen_ms / 1000);
+    hrf_doctor_tell(doctor, HRF_GOOD, "sharing", "results of jobs arrive here",
+                    "a file that a job wrote into '%s' appears after %.1f s", absolute,
+                    (double)seen_ms / 1000);
     hrf_doctor_tell(doctor, llabs(skew) > SKEW_MS ? HRF_WARNING : HRF_GOOD, "clocks",
-                    "nothing is decided by clocks; times in reports may look odd",
-                    "a machine's clock is %.1f s %s ours", (double)llabs(skew) / 1000,
-                    skew < 0 ? "behind" : "from");
+                    "no decision depends on clocks, but times in reports may look odd",
+                    "a node's clock differs by %.1f s: it is %s this machine's",
+                    (double)llabs(skew) / 1000, skew < 0 ? "behind" : "ahead of");
 }
 
 void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
@@ -249,13 +253,14 @@ void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_execu
     char why[300];
     if (!ask(version, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
         hrf_doctor_tell(doctor, is_needed ? HRF_BAD : HRF_GOOD, "slurm",
-                        "runs with executor.type: local work", "not on this machine: %s", why);
+                        "only runs with executor.type: local work",
+                        "not available on this machine: %s", why);
         return;
     }
     hrf_slurm_output_release(&out);
     if (probe)
-        fputs("two short test jobs are run in this cluster's queue, for up to two minutes "
-              "(--no-probe: without)\n",
+        fputs("running two short test jobs in this cluster's queue; this takes up to two minutes "
+              "(--no-probe skips them)\n",
               stderr);
     look_at_commands(doctor);
     look_at_controller(doctor);

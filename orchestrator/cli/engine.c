@@ -12,7 +12,7 @@ static int run_model(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_model = {
     .name = "model",
     .operands = "make|inspect|check NAME|FILE",
-    .summary = "write a built-in architecture as ONNX, or look into a model",
+    .summary = "write a built-in architecture as ONNX, or inspect a model",
     .min_operands = 2,
     .max_operands = 2,
     .run = run_model,
@@ -27,7 +27,8 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
                                    argv + 1);
     if (argc > 0 && strncmp(argv[0], "--", 2) == 0)
         return hrf_cli_exec_engine(HRF_PROGRAM, command->name, "bench", argc, argv);
-    fprintf(stderr, "%s bench: there are 'bench engine' and 'bench sweep'; see '%s bench --help'\n",
+    fprintf(stderr,
+            "%s bench: the forms are 'bench engine' and 'bench sweep'; see '%s bench --help'\n",
             HRF_PROGRAM, HRF_PROGRAM);
     return HRF_EXIT_USAGE;
 }
@@ -35,7 +36,7 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_bench = {
     .name = "bench",
     .operands = "[engine]|sweep",
-    .summary = "measure images per second; figures over ranks and layouts",
+    .summary = "measure images per second; compare ranks and layouts",
     .min_operands = 1,
     .max_operands = 1,
     .run = run_bench,
@@ -49,7 +50,7 @@ static int run_same_name(const struct hrf_command *command, int argc, char **arg
 const struct hrf_command hrf_cli_tune_comm = {
     .name = "tune-comm",
     .operands = "",
-    .summary = "measure what messages between ranks cost here, for 'plan'",
+    .summary = "measure the cost of messages between ranks, for 'plan'",
     .max_operands = -1,
     .run = run_same_name,
 };
@@ -57,7 +58,7 @@ const struct hrf_command hrf_cli_tune_comm = {
 const struct hrf_command hrf_cli_profile = {
     .name = "profile",
     .operands = "",
-    .summary = "measure what every node of a network costs here, for 'plan'",
+    .summary = "measure the cost of every node of a network, for 'plan'",
     .max_operands = -1,
     .run = run_same_name,
 };

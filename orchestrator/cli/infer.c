@@ -12,10 +12,9 @@
 #include <string.h>
 
 static const char details[] =
-    "SLIDE is a slide, or a folder whose slides are taken (svs, tif, tiff, ndpi, mrxs, scn, vms,\n"
-    "vmu, bif, svslide). Running again on the same directory continues. The workflow file that\n"
-    "says the same is left as DIR/request.yaml; every other key has its default and can be given\n"
-    "with --set.";
+    "The operand is a slide, or a folder of slides (svs, tif, tiff, ndpi, mrxs, scn, vms, vmu,\n"
+    "bif, svslide). Running again on the same directory continues. The equivalent workflow file\n"
+    "is written to DIR/request.yaml; --set sets any other key of it.";
 
 struct request {
     const char *model, *out, *classes, *positive, *precision, *device;
@@ -99,7 +98,7 @@ static enum hrf_status list_folder(const char *folder, char ***names, size_t *n,
     }
     closedir(stream);
     if (status == HRF_OK && *n == 0)
-        status = hrf_error_set(err, HRF_E_USER, "folder '%s' holds no slide", folder);
+        status = hrf_error_set(err, HRF_E_USER, "folder '%s' contains no slide", folder);
     if (*n > 0)
         qsort(*names, *n, sizeof **names, compare_names);
     return status;
@@ -186,20 +185,21 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                          .batch = 32,
                          .mpp = 0.5 };
     const struct hrf_option options[] = {
-        { "model", "FILE.onnx", "the model; needed", HRF_OPTION_TEXT, &r.model },
+        { "model", "FILE.onnx", "the model; required", HRF_OPTION_TEXT, &r.model },
         { "out", "DIR", "run directory (default runs/infer)", HRF_OPTION_TEXT, &r.out },
-        { "classes", "A,B,...", "of the model's outputs (default normal,tumor)", HRF_OPTION_TEXT,
-          &r.classes },
-        { "positive", "CLASS", "the class that makes a slide positive (default the last)",
+        { "classes", "A,B,...", "class names, one for each output (default normal,tumor)",
+          HRF_OPTION_TEXT, &r.classes },
+        { "positive", "CLASS", "the class that makes a slide positive (default: the last)",
           HRF_OPTION_TEXT, &r.positive },
         { "size", "PX", "patch size (default 256)", HRF_OPTION_INT, &r.size },
         { "mpp", "UM", "resolution of patches in um/px (default 0.5)", HRF_OPTION_REAL, &r.mpp },
-        { "slide-mpp", "UM", "resolution of slides that say none", HRF_OPTION_REAL, &r.slide_mpp },
+        { "slide-mpp", "UM", "resolution of slides that state none", HRF_OPTION_REAL,
+          &r.slide_mpp },
         { "precision", "P,...", "one or more of fp32, tf32, fp16, bf16, int8 (default fp32)",
           HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu or cuda (default auto)", HRF_OPTION_TEXT, &r.device },
-        { "batch", "N", "patches at once (default 32)", HRF_OPTION_INT, &r.batch },
-        { "set", "KEY=VALUE", "any other key of the workflow; may be repeated", HRF_OPTION_LIST,
+        { "batch", "N", "patches in a batch (default 32)", HRF_OPTION_INT, &r.batch },
+        { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated", HRF_OPTION_LIST,
           &r.set },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },

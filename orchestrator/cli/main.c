@@ -29,6 +29,6 @@ static const struct hrf_command *const commands[] = {
 
 int main(int argc, char **argv)
 {
-    return hrf_args_main(HRF_PROGRAM, "a cohort of slides to labels and a report", commands, argc,
-                         argv);
+    return hrf_args_main(HRF_PROGRAM, "from a cohort of slides to labels and a report", commands,
+                         argc, argv);
 }

@@ -56,7 +56,7 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
         hrf_strbuf_release(&text); /* a table's head */
         return;
     }
-    printf("ranks     %s, a batch, predicted:\n", name);
+    printf("ranks     %s, predicted for one batch:\n", name);
     for (const char *line = text.text; *line != '\0';) {
         const size_t n = strcspn(line, "\n");
         printf("  %.*s\n", (int)n, line);
@@ -155,8 +155,8 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
     HRF_AUTO_FREE char *lines = sbatch_lines(w, preview, directory);
     const long long ranks = (long long)hrf_slurm_ranks(&w->executor, "infer");
     const long long nodes = (long long)w->executor.slurm.nodes;
-    printf("slurm     an infer job is %lld rank%s on %lld machine%s, %lld cores and %lld GPUs a "
-           "rank\n",
+    printf("slurm     an inference job has %lld rank%s on %lld node%s, %lld cores and %lld GPUs "
+           "for each rank\n",
            ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
            (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
     for (const char *at = lines != NULL ? lines : ""; *at != '\0';) {
@@ -171,12 +171,12 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                        struct refusals *refusals)
 {
     const struct counts c = count(preview);
-    printf("ingest    %zu slides: %lld to do, %lld excluded, %lld not there\n",
+    printf("ingest    %zu slides: %lld to do, %lld excluded, %lld missing\n",
            preview->slides.n_items, (long long)slides_in(preview, HRF_SLIDE_PENDING),
            (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
            (long long)slides_in(preview, HRF_SLIDE_FAILED));
     if (preview->slides.n_sample > 0)
-        printf("          and %zu that only calibrate\n", preview->slides.n_sample);
+        printf("          and %zu slides for calibration only\n", preview->slides.n_sample);
     print_counts("tile", c.reasons[HRF_TASK_TILE]);
     const char *method = hrf_tissue_method_name(w->tiler.tissue.method);
     if (w->tiler.mode == HRF_TILER_SLIDE)
@@ -187,11 +187,11 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                (long long)w->tiler.patch.size, w->tiler.patch.mpp, (long long)w->tiler.patch.stride,
                method);
     print_counts("infer", c.reasons[HRF_TASK_INFER]);
-    printf("          %lld patches to score as far as is known; shards of at most %lld, %lld jobs "
-           "at once\n",
+    printf("          %lld patches to score, as far as known; at most %lld in a job, %lld jobs at "
+           "once\n",
            (long long)c.patches, (long long)w->executor.patches_per_job,
            (long long)w->executor.max_jobs);
-    printf("jobs      %lld to tile, %lld to infer, as far as is known\n",
+    printf("jobs      %lld to tile, %lld to infer, as far as known\n",
            (long long)preview->n_jobs[HRF_TASK_TILE], (long long)preview->n_jobs[HRF_TASK_INFER]);
     if (w->executor.type == HRF_EXECUTOR_SLURM)
         print_slurm(w, preview, directory);
@@ -200,8 +200,8 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
     for (size_t i = 0; i < w->n_precisions; i++)
         print_layout(w, w->precision[i], request, refusals);
     printf("directory %s: %s\n", directory,
-           preview->has_run ? "a run stands there and would be continued"
-                            : "nothing stands there yet");
+           preview->has_run ? "contains a run, which would be continued"
+                            : "does not contain a run yet");
     if (all)
         print_tasks(preview);
 }
@@ -261,17 +261,17 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_layout_request layout = { .json = false };
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
-        { "out", "DIR", "run directory to compare with", HRF_OPTION_TEXT, &directory },
-        { "set", "KEY=VALUE", "overrides a key; may be repeated", HRF_OPTION_LIST, &set },
-        { "tasks", NULL, "list every task: cached or not, and why", HRF_OPTION_FLAG, &all },
-        { "cluster", "FILE", "predict on a machine that a file describes (machines/*.yaml)",
+        { "out", "DIR", "run directory to look for finished work in", HRF_OPTION_TEXT, &directory },
+        { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION_LIST, &set },
+        { "tasks", NULL, "list every task, whether it is cached, and why", HRF_OPTION_FLAG, &all },
+        { "cluster", "FILE", "predict for a machine that this file describes (machines/*.yaml)",
           HRF_OPTION_TEXT, &layout.cluster },
-        { "ranks", "N", "predict the best layout of so many ranks: 4, 1,2,6 or 1..128",
+        { "ranks", "N", "predict the best layout for these numbers of ranks: 4, 1,2,6 or 1..128",
           HRF_OPTION_TEXT, &layout.ranks },
-        { "layout", "L", "predict this one; with N for the numbers of --ranks (spatial=N)",
+        { "layout", "L", "predict this layout; N stands for the numbers of --ranks (spatial=N)",
           HRF_OPTION_TEXT, &layout.layout },
         { "timeline", "FILE.json",
-          "what every rank does when; 'tools/draw timeline' of the source draws it",
+          "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
           HRF_OPTION_TEXT, &layout.timeline },
         { "json", NULL, "print JSON, with every task", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -304,10 +304,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_plan = {
     .name = "plan",
     .operands = "FILE.yaml",
-    .summary = "show what a run would do, without doing it",
-    .details = "Tasks, cached or not and why; then, predicted, how many ranks a job has, what each "
-               "holds, computes, sends and waits for in a batch. On costs measured on this machine "
-               "(hires-flow profile, tune-comm), or on a machine file.",
+    .summary = "show what a run would do, without running anything",
+    .details =
+        "Shows the tasks, which of them are cached, and why. Then predicts for each rank of a job "
+        "what it holds, computes, sends and waits for in one batch. The prediction uses costs that "
+        "were measured on this machine (hires-flow profile, tune-comm) or a machine file.",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

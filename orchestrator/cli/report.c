@@ -42,7 +42,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     if (file == NULL || db == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (!hrf_path_exists(db))
-        return hrf_error_set(err, HRF_E_USER, "no run stands in '%s'", directory);
+        return hrf_error_set(err, HRF_E_USER, "there is no run in '%s'", directory);
     HRF_TRY(load_of_run(file, set, &workflow, err));
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
@@ -59,7 +59,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     bool json = false;
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE",
-          "aggregate or report keys, e.g. aggregate.threshold=0.3; may be repeated",
+          "override aggregate or report keys, e.g. aggregate.threshold=0.3; may be repeated",
           HRF_OPTION_LIST, &set },
         { "json", NULL, "print report.json", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -86,7 +86,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_report = {
     .name = "report",
     .operands = "DIR",
-    .summary = "write results and report again, from the store alone",
+    .summary = "write results and report again from the run's database",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,
@@ -95,7 +95,7 @@ const struct hrf_command hrf_cli_report = {
 const struct hrf_command hrf_cli_aggregate = {
     .name = "aggregate",
     .operands = "DIR",
-    .summary = "aggregate patch scores again, e.g. by another rule, and print the figures",
+    .summary = "aggregate patch scores again, e.g. with another rule, and print the figures",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

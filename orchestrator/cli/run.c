@@ -10,9 +10,10 @@
 #include <string.h>
 
 static const char details[] =
-    "Running again on the same directory continues it: what is done is kept, what failed is\n"
-    "tried again, jobs that went on are found. Ctrl-C stops and leaves the jobs running; a second\n"
-    "Ctrl-C ends them. Without --out the run stands in runs/<name of the workflow>.";
+    "Running again on the same directory continues the run: finished work is kept, failed work is\n"
+    "tried again, and jobs that are still running are found. Ctrl-C stops the command but leaves\n"
+    "the jobs running; a second Ctrl-C ends them. Without --out, the run directory is\n"
+    "runs/<name of the workflow>.";
 
 struct request {
     const char *out, *executor;
@@ -54,8 +55,8 @@ static int print_summary(const struct hrf_run_summary *s, const char *directory,
     if (request->json) {
         print_json(s, directory);
     } else if (s->end != HRF_RUN_DONE) {
-        printf("%s; to go on: %s run %s --out %s\n",
-               s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs go on", HRF_PROGRAM,
+        printf("%s; to continue: %s run %s --out %s\n",
+               s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs continue", HRF_PROGRAM,
                w->path, directory);
     } else {
         printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
@@ -64,7 +65,7 @@ static int print_summary(const struct hrf_run_summary *s, const char *directory,
         hrf_cli_print_failed(directory);
         print_figures(directory);
         printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
-               w->report.html && page != NULL ? page : "(not asked for)");
+               w->report.html && page != NULL ? page : "(not requested)");
     }
     if (s->end != HRF_RUN_DONE)
         return HRF_EXIT_INTERRUPTED;
@@ -80,8 +81,9 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
         text.text[text.length - 1] = '\0';
         for (char *end = text.text; (end = strchr(end, '\n')) != NULL;)
             *end = ';';
-        status = hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' asks for what this build lacks: %s",
-                               w->path, text.text);
+        status = hrf_error_set(err, HRF_E_UNSUPPORTED,
+                               "'%s' needs something that this build lacks: %s", w->path,
+                               text.text);
     }
     hrf_strbuf_release(&text);
     return status;
@@ -121,11 +123,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request request = { .out = NULL };
     const struct hrf_option options[] = {
         { "out", "DIR", "run directory", HRF_OPTION_TEXT, &request.out },
-        { "set", "KEY=VALUE", "overrides a key of the file; may be repeated", HRF_OPTION_LIST,
+        { "set", "KEY=VALUE", "override a key of the file; may be repeated", HRF_OPTION_LIST,
           &request.set },
-        { "executor", "local|slurm", "overrides executor.type", HRF_OPTION_TEXT,
-          &request.executor },
-        { "dry-run", NULL, "check and plan, start nothing", HRF_OPTION_FLAG, &request.dry_run },
+        { "executor", "local|slurm", "override executor.type", HRF_OPTION_TEXT, &request.executor },
+        { "dry-run", NULL, "check and plan, but start nothing", HRF_OPTION_FLAG, &request.dry_run },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
         { NULL },
     };
@@ -134,8 +135,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     char executor[64];
     if (request.executor != NULL && request.set.n_items == HRF_OPTION_LIST_MAX) {
-        fprintf(stderr, "%s %s: at most %d --set, of which --executor is one\n", HRF_PROGRAM,
-                command->name, HRF_OPTION_LIST_MAX);
+        fprintf(stderr, "%s %s: at most %d --set are allowed; --executor counts as one\n",
+                HRF_PROGRAM, command->name, HRF_OPTION_LIST_MAX);
         return HRF_EXIT_USAGE;
     }
     if (request.executor != NULL) {
@@ -168,7 +169,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status != HRF_OK) {
         hrf_cli_fail(command->name, &err);
         if (status == HRF_E_NOSPACE)
-            fputs("what is done is kept: make room on that disk and run it again\n", stderr);
+            fputs("finished work is kept: free some space on that disk and run the same command "
+                  "again\n",
+                  stderr);
         return status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
     }
     return print_summary(&summary, directory, workflow, &request);

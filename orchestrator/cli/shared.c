@@ -61,7 +61,7 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
     /* A local launcher that died: the next driver takes note. */
     const bool is_gone = attempt->start_time != 0 &&
                          hrf_process_start_time((pid_t)attempt->pid) != attempt->start_time;
-    return hrf_strdup(is_gone ? "its process is gone; a driver takes in what it did" : text);
+    return hrf_strdup(is_gone ? "its process is gone; the next driver imports its results" : text);
 }
 
 /* What the engine said, without its own name. */
@@ -71,9 +71,8 @@ static enum hrf_status model_misfit(const struct hrf_workflow *w, const char *sa
     static const char own[] = "hires-engine model: ";
     if (strncmp(said, own, sizeof own - 1) == 0)
         said += sizeof own - 1;
-    return hrf_error_set(err, HRF_E_USER,
-                         "model.file '%s' cannot be run as the workflow asks: %.*s", w->model.file,
-                         (int)strcspn(said, "\n"), said);
+    return hrf_error_set(err, HRF_E_USER, "model.file '%s' does not fit the workflow: %.*s",
+                         w->model.file, (int)strcspn(said, "\n"), said);
 }
 
 /* The engine's command line: `fixed`, then --keep for each name that int8 is to leave alone (names
@@ -147,7 +146,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     enum hrf_status status = hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said,
                                              &result, err);
     if (status == HRF_OK && (!result.exited || result.exit_code != 0))
-        status = model_misfit(w, said.length > 0 ? said.text : "the engine ended without a word",
+        status = model_misfit(w, said.length > 0 ? said.text : "the engine ended without a message",
                               err);
     hrf_strbuf_release(&said);
     return status;
@@ -159,7 +158,7 @@ enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out, stru
     if (path == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (!hrf_path_exists(path))
-        return hrf_error_set(err, HRF_E_USER, "no run stands in '%s' (it has no run.db)",
+        return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
                              directory);
     return hrf_store_open(path, HRF_STORE_READ, out, err);
 }
@@ -191,7 +190,7 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
     if (hrf_launch_find_engine(&program, &err) != HRF_OK)
         return hrf_cli_fail(command, &err);
     if (argc > 60) {
-        fprintf(stderr, "%s %s: %d arguments are more than the 60 that are taken\n", HRF_PROGRAM,
+        fprintf(stderr, "%s %s: %d arguments are too many; at most 60 are allowed\n", HRF_PROGRAM,
                 command, argc);
         return HRF_EXIT_USAGE;
     }
@@ -201,7 +200,8 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
         words[n++] = argv[i];
     execv(program, (char *const *)(uintptr_t)words);
     fprintf(stderr, "%s %s: cannot start '%s': %s\n", HRF_PROGRAM, command, program,
-            errno == ENOENT ? "it is not there; build it beside hires-flow" : "it does not run");
+            errno == ENOENT ? "it does not exist; build it next to hires-flow"
+                            : "it cannot be executed");
     return HRF_EXIT_LACKS;
 }
 

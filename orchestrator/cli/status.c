@@ -77,8 +77,8 @@ static const char *without_driver(const struct facts *f)
         n_open += f->tasks[k][HRF_TASK_PENDING] + f->tasks[k][HRF_TASK_RUNNING];
         n_broken += f->tasks[k][HRF_TASK_BROKEN];
     }
-    return n_open > 0     ? "none; run it again to go on"
-           : n_broken > 0 ? "none; the run has ended, run it again to try what failed"
+    return n_open > 0     ? "none; start the run again to continue"
+           : n_broken > 0 ? "none; the run has ended; start it again to retry what failed"
                           : "none; the run has ended";
 }
 
@@ -118,7 +118,7 @@ static int print_text(const struct facts *f)
     printf("patches  %lld of %lld scored\n", (long long)f->patches_done,
            (long long)f->patches_total);
     if (f->queue[0] != '\0')
-        printf("queue    %s%s\n", f->queue, f->driver > 0 ? "" : " (when a driver last looked)");
+        printf("queue    %s%s\n", f->queue, f->driver > 0 ? "" : " (when a driver last asked)");
     if (f->throttle >= 0)
         printf("throttle at most %lld job%s at a time (hires-flow throttle)\n",
                (long long)f->throttle, f->throttle == 1 ? "" : "s");
@@ -147,7 +147,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     bool watch = false, json = false;
     const struct hrf_option options[] = {
-        { "watch", NULL, "show it again every second until the driver ends", HRF_OPTION_FLAG,
+        { "watch", NULL, "update the display every second until the driver ends", HRF_OPTION_FLAG,
           &watch },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -176,7 +176,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_status = {
     .name = "status",
     .operands = "DIR",
-    .summary = "show where a run stands",
+    .summary = "show the state of a run",
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

@@ -11,11 +11,11 @@ static void tell(bool json, bool is_throttled, int64_t most)
     else if (json)
         printf("{\"max_jobs\": null, \"version\": 1}\n");
     else if (!is_throttled)
-        printf("not throttled: the workflow's executor.max_jobs holds\n");
+        printf("not throttled: the workflow's executor.max_jobs applies\n");
     else if (most == 0)
-        printf("no new jobs; what runs goes on (--off ends it)\n");
+        printf("no new jobs; running jobs continue (--off removes the limit)\n");
     else
-        printf("at most %lld job%s at a time (--off ends it)\n", (long long)most,
+        printf("at most %lld job%s at a time (--off removes the limit)\n", (long long)most,
                most == 1 ? "" : "s");
 }
 
@@ -24,9 +24,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     bool json = false, off = false;
     int64_t jobs = -1;
     const struct hrf_option options[] = {
-        { "jobs", "N", "at most N at a time, queued ones too; 0: start nothing new", HRF_OPTION_INT,
-          &jobs },
-        { "off", NULL, "as many as the workflow says", HRF_OPTION_FLAG, &off },
+        { "jobs", "N", "at most N jobs at a time, including queued ones; 0: start nothing new",
+          HRF_OPTION_INT, &jobs },
+        { "off", NULL, "as many jobs as the workflow allows", HRF_OPTION_FLAG, &off },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -38,7 +38,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     HRF_AUTO(hrf_store) store = NULL;
     if (jobs < -1 || (off && jobs >= 0)) {
         fprintf(stderr, "%s throttle: %s\n", HRF_PROGRAM,
-                off ? "--jobs and --off do not go together" : "--jobs must be 0 or more");
+                off ? "--jobs and --off cannot be combined" : "--jobs must be 0 or more");
         return HRF_EXIT_USAGE;
     }
     enum hrf_status status = hrf_cli_open(directory, &store, &err); /* it is a run */
@@ -58,14 +58,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 }
 
 static const char details[] =
-    "A driver heeds it within a second, and so does the next one, until --off. Jobs beyond N that\n"
-    "still wait in the scheduler's queue are taken back, the newest first; jobs that run go on.\n"
-    "Without --jobs and --off it tells what holds.";
+    "The driver applies the limit within a second, and later drivers apply it, too, until --off.\n"
+    "Jobs beyond N that still wait in the scheduler's queue are withdrawn, the newest first;\n"
+    "running jobs continue. Without --jobs and --off, the command prints the current limit.";
 
 const struct hrf_command hrf_cli_throttle = {
     .name = "throttle",
     .operands = "DIR",
-    .summary = "change how many jobs a run may have, while it runs",
+    .summary = "change the number of jobs of a run while it runs",
     .details = details,
     .min_operands = 1,
     .max_operands = 1,

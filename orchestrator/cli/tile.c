@@ -29,7 +29,7 @@ static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
            (long long)p->width, (long long)p->height, p->n_levels, p->mpp_x, p->mpp_y,
            p->mpp_source);
     if (is_frame && p->n_patches == 1)
-        printf("frame of %lld x %lld level-0 px at %d, %d: white beyond the slide's %lld x %lld\n",
+        printf("frame of %lld x %lld level-0 px at %d, %d: white outside the slide's %lld x %lld\n",
                (long long)p->patch_width0, (long long)p->patch_height0, p->patches[0].x,
                p->patches[0].y, (long long)p->width, (long long)p->height);
     printf("tissue %.1f %% (%s, threshold %g), %lld patches of %lld px at %g um/px, read from "
@@ -68,14 +68,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                          .mpp = 0.5,
                          .min_tissue = 0.5 };
     const struct hrf_option options[] = {
-        { "mode", "MODE", "patch (default), or slide: one frame for the whole slide",
+        { "mode", "MODE", "patch (default), or slide: the whole slide as one image",
           HRF_OPTION_TEXT, &r.mode },
         { "size", "PX", "patch size (default 256)", HRF_OPTION_INT, &r.size },
         { "mpp", "UM", "resolution of patches in um/px (default 0.5)", HRF_OPTION_REAL, &r.mpp },
-        { "stride", "PX", "default: the size", HRF_OPTION_INT, &r.stride },
+        { "stride", "PX", "distance between patches (default: the patch size)", HRF_OPTION_INT,
+          &r.stride },
         { "tissue", "METHOD", "otsu, wsinfer, clam or ncrf", HRF_OPTION_TEXT, &r.method },
-        { "min-tissue", "FRACTION", "of a patch (default 0.5)", HRF_OPTION_REAL, &r.min_tissue },
-        { "slide-mpp", "UM", "resolution of a slide that says none", HRF_OPTION_REAL,
+        { "min-tissue", "FRACTION", "smallest fraction of tissue in a patch (default 0.5)",
+          HRF_OPTION_REAL, &r.min_tissue },
+        { "slide-mpp", "UM", "resolution of a slide that states none", HRF_OPTION_REAL,
           &r.slide_mpp },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
         { "thumbnail", "FILE.png", "write the thumbnail", HRF_OPTION_TEXT, &r.thumbnail },

@@ -34,8 +34,8 @@ static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *o
         const struct hrf_task_row *task = &out->tasks.items[i];
         if (hrf_slide_rows_find(&out->slides, task->slide_id) == NULL)
             return hrf_error_set(err, HRF_E_USER,
-                                 "the run store is damaged: task %lld is of slide %lld, which is "
-                                 "not there; move it away to start afresh",
+                                 "the run's database is damaged: task %lld belongs to slide %lld, "
+                                 "which does not exist; move run.db away to start again",
                                  (long long)task->id, (long long)task->slide_id);
     }
     return hrf_store_get_attempts(store, false, &out->attempts, err);
@@ -48,9 +48,8 @@ static char *standing(const char *directory, const struct hrf_attempt_row *attem
     char at[24], number[40] = "";
     if (!hrf_cli_read_sentinel(directory, attempt, "start", &word)) {
         hrf_clock_iso8601(attempt->submitted_ms, at);
-        return hrf_format("submitted at %s, has not begun (`hires-flow status` tells what it "
-                          "waits for)",
-                          at);
+        return hrf_format(
+            "submitted at %s, not started yet (`hires-flow status` shows what it waits for)", at);
     }
     if (word.scheduler_job > 0)
         snprintf(number, sizeof number, ", Slurm's job %lld", (long long)word.scheduler_job);
@@ -58,9 +57,9 @@ static char *standing(const char *directory, const struct hrf_attempt_row *attem
     struct hrf_sentinel done;
     const bool ended = hrf_cli_read_sentinel(directory, attempt, "done", &done);
     HRF_AUTO_FREE char *silence = hrf_cli_silence(directory, attempt);
-    return hrf_format("began at %s on %s%s, %s%s%s", at, word.host, number,
-                      ended ? "and ended: a driver takes in what it did"
-                            : "has not told of its end",
+    return hrf_format("started at %s on %s%s, %s%s%s", at, word.host, number,
+                      ended ? "and ended: the next driver imports its results"
+                            : "has not reported its end",
                       silence != NULL ? "; " : "", silence != NULL ? silence : "");
 }
 
@@ -69,7 +68,7 @@ static char *describe(const char *directory, const struct hrf_attempt_row *attem
 {
     if (attempt->reason != NULL)
         return hrf_strdup(attempt->reason);
-    return attempt->state == HRF_ATTEMPT_ENDED ? hrf_strdup("ended well")
+    return attempt->state == HRF_ATTEMPT_ENDED ? hrf_strdup("ended successfully")
                                                : standing(directory, attempt);
 }
 
@@ -84,7 +83,7 @@ static void print_task(const struct hrf_task_row *t)
 {
     hrf_cli_printf("  %s%s%s: %s, key %.12s%s", hrf_task_kind_name(t->kind),
                    t->precision[0] != '\0' ? " " : "", t->precision, hrf_task_state_name(t->state),
-                   t->key, t->cached ? ", its result was known before this run" : "");
+                   t->key, t->cached ? ", its result was cached before this run" : "");
     if (t->kind == HRF_TASK_INFER)
         hrf_cli_printf(", patches %lld to %lld", (long long)t->first_patch,
                        (long long)(t->first_patch + t->n_patches - 1));
@@ -371,9 +370,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_why = {
     .name = "why",
     .operands = "DIR [SLIDE|JOB]",
-    .summary = "tell why a slide, or a job, is as it is",
-    .details = "Without a name: every slide that is not done, and every try of a job that did not "
-               "end well.",
+    .summary = "explain the state of a slide or a job",
+    .details =
+        "Without a name: every slide that is not done, and every attempt of a job that failed.",
     .min_operands = 1,
     .max_operands = 2,
     .run = run,

@@ -352,7 +352,7 @@ static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibrati
     path = NULL;
     hrf_log_info("calibrate", "INT8 ranges of %zu tensors from %lld patches by %s%s",
                  run->calibration->n_tensors, (long long)run->calibration->n_samples,
-                 run->calibration->method, cached ? ", known from before" : "");
+                 run->calibration->method, cached ? ", found in the cache" : "");
     for (size_t i = 0; i < run->calibration->n_keep; i++)
         hrf_log_warning("calibrate", "'%s' stays in float32: %s", run->calibration->keep[i].name,
                         run->calibration->keep[i].reason);
@@ -425,10 +425,11 @@ static enum hrf_status open_cache(const struct run *run, struct hrf_calibrations
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     HRF_TRY(hrf_calibrations_open(cache, out, err));
     if (hrf_calibrations_put_aside(*out) != NULL)
-        hrf_log_warning("calibrate",
-                        "the store of calibrations was damaged: it is kept as '%s', and a new one "
-                        "is begun",
-                        hrf_calibrations_put_aside(*out));
+        hrf_log_warning(
+            "calibrate",
+            "the database of calibrations was damaged; it was renamed to '%s', and a new one "
+            "is begun",
+            hrf_calibrations_put_aside(*out));
     return HRF_OK;
 }
 

@@ -34,7 +34,7 @@ diff -r "$scratch/a/results" "$scratch/b/results" || fail "the two gave other re
 cache=$XDG_CACHE_HOME/hires-flow
 echo "no database" >"$cache/calibrations.db"
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c"
-expect_text "the store of calibrations was damaged: it is kept as '$cache/calibrations.db.damaged-"
+expect_text "the database of calibrations was damaged; it was renamed to '$cache/calibrations.db.damaged-"
 expect_text "calibrated:"
 grep -qx "no database" "$cache"/calibrations.db.damaged-* || fail "the damaged file was not kept"
 [ "$(kept calibration)" = 1 ] || fail "$(kept calibration) calibrations after a damaged file, not 1"
@@ -47,7 +47,7 @@ diff -r "$scratch/a/results" "$scratch/b/results" || fail "the two gave other re
 cp "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/copy.onnx"
 cp -r "$scratch/cohort" "$scratch/cohort2"
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c" --set model.file="$scratch/copy.onnx" --set dataset.root="$scratch/cohort2"
-expect_text "known from before"
+expect_text "found in the cache"
 
 # Other pixels, another sample, other slides: not the same calibration.
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c" --set 'model.input.mean=[0.5, 0.5, 0.5]'
@@ -73,7 +73,7 @@ cp "$scratch/own/testing/images/test_001.tif" "$scratch/fifth.tif"
 ln -s "$scratch/own/testing/images/test_002.tif" "$scratch/both.tif"
 sed -i "s|^dataset:.*|dataset: {layout: files, files: [$scratch/fifth.tif, $scratch/both.tif]}|" "$scratch/own.yaml"
 expect_code 0 "$flow" run "$scratch/own.yaml" --out "$scratch/own2"
-expect_text "known from before"
+expect_text "found in the cache"
 report "$scratch/own2" '(v["slides"]["done"], v["slides"]["excluded"]) == (1, 1)'
 
 # The maker dies: nothing of it is in use, and the next run makes it.

@@ -28,7 +28,7 @@ expect_code 2 "$flow" infer "$scratch/nowhere" --model "$model" --out "$scratch/
 expect_text "does not exist"
 mkdir "$scratch/empty"
 expect_code 2 "$flow" infer "$scratch/empty" --model "$model" --out "$scratch/x"
-expect_text "holds no slide"
+expect_text "contains no slide"
 
 # HRF_ENGINE names the engine for everything that starts it.
 printf '#!/bin/sh\necho another engine: "$1" >&2\nexit 1\n' >"$scratch/another"

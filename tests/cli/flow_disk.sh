@@ -31,7 +31,7 @@ for size in 40 400 1200 3000 4500 5500 20000; do
         full=$((full + 1))
         grep -qE 'No space left|disk is full|disk full' "$scratch/err" ||
             { cat "$scratch/err"; fail "$size KiB: a full disk is not named"; }
-        expect_text "make room on that disk and run it again"
+        expect_text "free some space on that disk and run the same command again"
         ;;
     3) ;;
     *) cat "$scratch/err"; fail "$size KiB: ended with $code" ;;

@@ -25,7 +25,7 @@ kill -TERM $pid
 code=0
 wait $pid || code=$?
 [ "$code" = 130 ] || fail "interrupted with $code"
-grep -q "to go on:" "$scratch/first" || fail "no way to go on"
+grep -q "to continue:" "$scratch/first" || fail "no way to go on"
 rm "$scratch/hold"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
 expect_text "3 done, 1 failed"
@@ -34,7 +34,7 @@ expect_code 0 "$flow" cancel "$scratch/run"
 # A model that does not fit is one fault, told before anything starts.
 for misfit in "model.classes=[a, b, c]" "model.file=$scratch/cohort/testing/reference.csv" engine.memory=1MiB; do
     expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/misfit" --set "$misfit"
-    expect_text "cannot be run as the workflow asks"
+    expect_text "does not fit the workflow"
     [ ! -e "$scratch/misfit" ] || fail "$misfit: something was started"
 done
 expect_text "engine.memory allows"

@@ -67,7 +67,7 @@ echo "passed: fresh tries"
 harm KILL 100
 [ "$(ls "$marks" | wc -l)" = 79 ] || fail "$((100 - $(ls "$marks" | wc -l))) kills, not 21"
 expect_text "20 more attempts before this one ended so"
-expect_text "run again to go on"
+expect_text "run again to continue"
 rm -rf "$marks" && mkdir "$marks"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
 same

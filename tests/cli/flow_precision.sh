@@ -30,7 +30,7 @@ cp -r "$scratch/run/results" "$scratch/first"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "$all"
 report "$scratch/run" 'v["calibration"]["cached"] and v["calibration"]["seconds"] == 0'
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/other" --set "$all" --set executor.max_jobs=1
-expect_text "known from before"
+expect_text "found in the cache"
 diff -r "$scratch/first" "$scratch/run/results" || fail "a second run changed the results"
 diff -r "$scratch/first" "$scratch/other/results" || fail "another directory has other results"
 

@@ -9,7 +9,7 @@ held 1
 crash
 slide=$(sqlite3 "$run/run.db" "SELECT name FROM slide JOIN task ON task.slide_id = slide.id WHERE task.kind = 1 LIMIT 1")
 expect_code 0 "$flow" why "$run" "$slide"
-grep -qE 'began at [0-9TZ:-]+ on .*, has not told of its end|submitted at .*, has not begun' "$scratch/out" || { cat "$scratch/out"; tell "why does not tell where its job stands"; }
+grep -qE 'started at [0-9TZ:-]+ on .*, has not reported its end|submitted at .*, not started yet' "$scratch/out" || { cat "$scratch/out"; tell "why does not tell where its job stands"; }
 release
 until_true "a job's end" eval 'ls "$run"/jobs/infer-*/done.json'
 again
