@@ -233,7 +233,7 @@ enum hrf_status run_end_jobs(struct run *run, struct hrf_error *err)
         run_revoke(run, &run->live[i]);
     }
     if (run->n_live > 0 && !end_jobs(run, handles))
-        hrf_log_warning("run", "not all jobs were seen to end; what they still do does not count");
+        hrf_log_warning("run", "some jobs may still be running; their results will be ignored");
     return HRF_OK;
 }
 

@@ -43,8 +43,8 @@ static enum hrf_status give_up(struct run *run, struct hrf_task_row *task,
     if (retry->limit == 0)
         return break_task(run, task, retry->n_tries, reason, err);
     HRF_AUTO_FREE char *text = hrf_format(
-        "%s; it is not tried again in this run, for %lld more attempts before this one ended so "
-        "without getting on: run again to go on",
+        "%s; it is not tried again in this run, because %lld more attempts before this one ended "
+        "in the same way without progress: run again to continue",
         reason, (long long)retry->limit);
     return break_task(run, task, retry->n_tries, text != NULL ? text : reason, err);
 }
@@ -55,10 +55,10 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
 {
     HRF_AUTO_FREE char *event = hrf_format(
         "an attempt ended without a result (%s); %s%lld of %lld tries used up; again in %.1f s%s%s",
-        reason, retry->n_tries > task->n_attempts ? "" : "this takes no try, ",
+        reason, retry->n_tries > task->n_attempts ? "" : "this does not use up a try, ",
         (long long)retry->n_tries, (long long)run->policy.retries + 1,
-        (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with half as much time again" : "",
-        retry->more_memory > 0 ? " with half as much memory again" : "");
+        (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with 50 % more time" : "",
+        retry->more_memory > 0 ? " with 50 % more memory" : "");
     if (event == NULL)
         return HRF_OK;
     return hrf_store_add_event(run->store, run_find_slide(run, task->slide_id)->name, event, err);
@@ -142,7 +142,8 @@ static enum hrf_status check_result(struct run *run, const struct hrf_task_row *
     if (status->outcome == HRF_TASK_FAILED)
         return HRF_OK;
     if (record == NULL)
-        return hrf_error_set(err, HRF_E_USER, "%s.json: it tells of success without a record", id);
+        return hrf_error_set(err, HRF_E_USER, "%s.json: it reports success, but there is no record",
+                             id);
     HRF_TRY(run_expect(run, task, &expected, err));
     HRF_AUTO_FREE char *where = hrf_format("%s.rec", id);
     return hrf_record_check(record, n_bytes, hrf_task_record_kind(task->kind), &expected,
@@ -369,7 +370,7 @@ static bool take_part(const struct run *run, const struct run_job *job, size_t i
             continue;
         if (hrf_path_make_directories(parts, &err) == HRF_OK && rename(from, to) == 0)
             return true;
-        hrf_log_warning("run", "what is done of a task cannot be kept in '%s'", to);
+        hrf_log_warning("run", "the finished part of a task cannot be saved in '%s'", to);
     }
     return false;
 }

@@ -264,11 +264,11 @@ static enum hrf_status index_tasks(struct run *run, const struct hrf_task_rows *
     for (size_t i = 0; i < rows->n_items; i++) {
         places[i] = (struct run_task_place){ rows->items[i].id, i };
         if (run_find_slide(run, rows->items[i].slide_id) == NULL)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "the run store in '%s' is damaged: task %lld is of slide %lld, "
-                                 "which is not there; move it away to start afresh",
-                                 run->directory, (long long)rows->items[i].id,
-                                 (long long)rows->items[i].slide_id);
+            return hrf_error_set(
+                err, HRF_E_USER,
+                "the run's database in '%s' is damaged: task %lld belongs to slide %lld, which "
+                "does not exist; move run.db away to start again",
+                run->directory, (long long)rows->items[i].id, (long long)rows->items[i].slide_id);
     }
     qsort(places, rows->n_items, sizeof *places, compare_places);
     return HRF_OK;

@@ -50,10 +50,9 @@ static void describe(const struct standing *s, const char *trouble, struct hrf_s
     if (s->n_unheard > 0)
         hrf_strbuf_addf(out, ", %lld of which nothing is heard yet", (long long)s->n_unheard);
     if (s->n_unsure > 0)
-        hrf_strbuf_addf(out, ", %lld of which it is not known whether they were taken",
-                        (long long)s->n_unsure);
+        hrf_strbuf_addf(out, ", %lld without a confirmed submission", (long long)s->n_unsure);
     if (trouble[0] != '\0')
-        hrf_strbuf_addf(out, "; as of before the scheduler stopped to answer: %s", trouble);
+        hrf_strbuf_addf(out, "; this is from before the scheduler stopped answering: %s", trouble);
 }
 
 static void warn_never(const struct standing *s, const char *before)

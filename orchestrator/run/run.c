@@ -268,8 +268,8 @@ static bool interrupted(struct run *run, struct hrf_error *err, enum hrf_status 
     run->summary.end = HRF_RUN_DETACHED;
     if (n_terminations == 0 && run->n_live > 0) {
         hrf_log_info("run",
-                     "interrupted: %zu jobs go on by themselves; press Ctrl-C again within "
-                     "3 s to end them",
+                     "interrupted: %zu jobs continue without this command; press Ctrl-C again "
+                     "within 3 s to end them",
                      run->n_live);
         for (int i = 0; i < 150 && n_interrupts < 2; i++)
             hrf_clock_sleep_ms(20);

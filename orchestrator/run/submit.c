@@ -265,8 +265,9 @@ static enum hrf_status settle(struct run *run, size_t first, size_t n,
     if (status == HRF_OK && outcome == HRF_SUBMIT_TAKEN)
         return record_starts(run, first, n, handles, err);
     if (status == HRF_OK && outcome == HRF_SUBMIT_UNSURE) {
-        hrf_log_warning("run", "not known whether %zu jobs were taken (%s); they are looked for", n,
-                        why->text);
+        hrf_log_warning(
+            "run", "cannot tell whether the scheduler accepted %zu jobs (%s); looking for them", n,
+            why->text);
         for (size_t i = 0; i < n; i++) {
             run->live[first + i].handle = handles[i];
             run->live[first + i].unsure_since_ms = run_now_ms();

@@ -86,7 +86,7 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
         return HRF_OK;
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc((size_t)surplus, sizeof *handles);
     if (handles == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to take %lld jobs back",
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to withdraw %lld jobs",
                              (long long)surplus);
     size_t n = 0;
     for (size_t i = run->n_live; i > 0 && (int64_t)n < surplus; i--) {
@@ -104,7 +104,7 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
     }
     if (n == 0)
         return HRF_OK;
-    hrf_log_info("run", "%zu jobs are taken back from the queue", n);
+    hrf_log_info("run", "withdrew %zu jobs from the queue", n);
     run->executor->ops->cancel(run->executor, handles, n, false);
     return HRF_OK;
 }

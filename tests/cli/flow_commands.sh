@@ -38,7 +38,7 @@ expect_text "another engine: bench"
 HRF_ENGINE=$scratch/another expect_code 2 "$flow" infer "$images" --model "$model" --out "$scratch/x" --size 64
 expect_text "another engine: model"
 HRF_ENGINE=$scratch/another expect_code 4 "$flow" doctor
-expect_text "put hires-engine beside hires-flow"
+expect_text "put hires-engine next to hires-flow"
 
 # aggregate by another rule, without scoring again; JSON is the report's.
 expect_code 0 "$flow" aggregate "$scratch/run" --set aggregate.slide_score=mean

@@ -42,7 +42,7 @@ for outside in KILL TERM launcher; do
     harm $outside 6
     same
     [ "$(asked "SELECT max(n_attempts) FROM task WHERE kind=1")" = 0 ] || fail "$outside: a try was taken"
-    asked "SELECT text FROM event" | grep -q 'this takes no try, 0 of 2 tries used up' || fail "$outside: not told"
+    asked "SELECT text FROM event" | grep -q 'this does not use up a try, 0 of 2 tries used up' || fail "$outside: not told"
     echo "passed: 6 times $outside"
 done
 
@@ -66,7 +66,7 @@ echo "passed: fresh tries"
 # For ever from outside: given up in the end, and it is said that running again goes on.
 harm KILL 100
 [ "$(ls "$marks" | wc -l)" = 79 ] || fail "$((100 - $(ls "$marks" | wc -l))) kills, not 21"
-expect_text "20 more attempts before this one ended so"
+expect_text "20 more attempts before this one ended in the same way"
 expect_text "run again to continue"
 rm -rf "$marks" && mkdir "$marks"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"

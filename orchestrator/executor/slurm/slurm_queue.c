@@ -189,10 +189,12 @@ static void find_board(struct hrf_slurm_queue *q)
     q->has_sought_board = true;
     if (hrf_slurm_board_open(NULL, NULL, q->limits->site, &q->board, &why) != HRF_OK ||
         q->board == NULL)
-        hrf_log_warning("slurm", "this run asks squeue for itself, besides your others: %s",
+        hrf_log_warning("slurm",
+                        "this run queries squeue by itself instead of sharing the answers with "
+                        "your other runs: %s",
                         why.text);
     else if (why.status != HRF_OK)
-        hrf_log_info("slurm", "your runs on other machines ask squeue for themselves: %s",
+        hrf_log_info("slurm", "your runs on other machines query squeue by themselves: %s",
                      why.text);
 }
 
