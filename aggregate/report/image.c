@@ -1,5 +1,7 @@
 #include "aggregate/report/image.h"
 
+#include "base/png_write.h"
+
 #include <math.h>
 #include <png.h>
 #include <string.h>
@@ -58,21 +60,8 @@ enum hrf_status hrf_image_decode(const struct hrf_bytes *bytes, int32_t channels
 enum hrf_status hrf_image_encode(const struct hrf_image *image, struct hrf_bytes *out,
                                  struct hrf_error *err)
 {
-    png_image png = { .version = PNG_IMAGE_VERSION,
-                      .width = (png_uint_32)image->width,
-                      .height = (png_uint_32)image->height,
-                      .format = image->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY };
-    png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(png);
-    unsigned char *data = hrf_alloc(n);
-    if (data == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a PNG of %d x %d px", image->width,
-                             image->height);
-    if (!png_image_write_to_memory(&png, data, &n, 0, image->pixels, 0, NULL)) {
-        hrf_free(data);
-        return hrf_error_set(err, HRF_E_EXTERNAL, "libpng cannot write a picture: %s", png.message);
-    }
-    *out = (struct hrf_bytes){ data, n };
-    return HRF_OK;
+    return hrf_png_write(image->pixels, image->width, image->height, image->channels, &out->data,
+                         &out->n_bytes, err);
 }
 
 static unsigned char mix(unsigned char below, unsigned char above, double alpha)

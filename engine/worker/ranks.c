@@ -171,7 +171,7 @@ enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group, struct 
     const struct hrf_share_config config = {
         .comm = ranks->leaders,
         .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,
-        .stuck_ms = hrf_clock_setting_ms("HRF_RANK_STUCK_MS", STUCK_MS)
+        .stuck_ms = hrf_clock_setting_ms("HRF_RANK_STUCK_MS", 1, STUCK_MS)
     };
     return hrf_ranks_leads(ranks) ? hrf_share_create(&config, &ranks->share, err) : HRF_OK;
 }

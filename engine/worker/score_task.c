@@ -15,7 +15,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PART_MS = 60000 }; /* how much work is lost at most when a job is killed */
@@ -87,8 +86,7 @@ static void keep_part(struct gathering *g)
 
 static double part_seconds(void)
 {
-    const char *text = getenv("HRF_PART_MS");
-    return (text != NULL ? strtod(text, NULL) : PART_MS) / 1000;
+    return (double)hrf_clock_setting_ms("HRF_PART_MS", 0, PART_MS) / 1000;
 }
 
 static void add_counts(struct hrf_scores *scores, const struct hrf_comm_count *counts)

@@ -115,11 +115,7 @@ static enum hrf_status count_open(struct hrf_store *store, int *out, struct hrf_
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false;
-    const struct hrf_option options[] = {
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
-        { NULL },
-    };
-    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    struct hrf_args args = hrf_cli_parse_json(command, argc, argv, &json);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };

@@ -31,6 +31,10 @@ extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_calibrate, h
  * escaped (base/text.h). */
 void hrf_cli_printf(const char *format, ...) HRF_PRINTF(1, 2);
 
+/* The words of a command whose only option is --json. */
+struct hrf_args hrf_cli_parse_json(const struct hrf_command *command, int argc, char **argv,
+                                   bool *json);
+
 /* Prints "hires-flow COMMAND: text" and gives the exit code for the status. */
 int hrf_cli_fail(const char *command, const struct hrf_error *err);
 /* Loads a workflow and prints its findings on stderr. */

@@ -15,6 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
+struct hrf_args hrf_cli_parse_json(const struct hrf_command *command, int argc, char **argv,
+                                   bool *json)
+{
+    const struct hrf_option options[] = {
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, json },
+        { NULL },
+    };
+    return hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+}
+
 int hrf_cli_fail(const char *command, const struct hrf_error *err)
 {
     fprintf(stderr, "%s %s: %s\n", HRF_PROGRAM, command, err->text);

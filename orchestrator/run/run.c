@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,12 +80,6 @@ static enum hrf_status take_run_id(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-static int64_t environment_ms(const char *name, int64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoll(text, NULL, 10) : otherwise;
-}
-
 /* What the workflow says otherwise than when the directory was last used; it may be why there is
  * work to do. A file that cannot be read any more says nothing. */
 static void tell_differences(const struct hrf_workflow *workflow, const char *last)
@@ -130,7 +123,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     hrf_strbuf_release(&text);
     HRF_TRY(status);
     run->policy = (struct hrf_retry_policy){ .retries = run->workflow->executor.retries,
-                                             .base_ms = environment_ms("HRF_RETRY_MS", 2000),
+                                             .base_ms = hrf_clock_setting_ms("HRF_RETRY_MS", 0, 2000),
                                              .max_ms = 600000,
                                              .can_grow = run->workflow->executor.type ==
                                                          HRF_EXECUTOR_SLURM };

@@ -85,7 +85,7 @@ void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, siz
 
 int64_t hrf_rank_deadline_ms(void)
 {
-    return hrf_clock_setting_ms("HRF_RANK_DEADLINE_MS", 120000);
+    return hrf_clock_setting_ms("HRF_RANK_DEADLINE_MS", 1, 120000);
 }
 
 bool hrf_rank_have_ended(const char *directory, int64_t n_ranks)

@@ -175,7 +175,7 @@ enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struc
 
 int64_t hrf_sentinel_period_ms(void)
 {
-    return hrf_clock_setting_ms("HRF_BEAT_MS", BEAT_MS);
+    return hrf_clock_setting_ms("HRF_BEAT_MS", 1, BEAT_MS);
 }
 
 bool hrf_sentinel_has_missed_beats(const struct hrf_sentinel *beat, int64_t age_ms)

@@ -4,7 +4,6 @@
 #include "schema/store/owner.h"
 #include "schema/store/tasks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Clocks of machines differ, so an owner that is silent (owner.h) is watched for WATCH_MS more:
@@ -37,17 +36,11 @@ static enum hrf_status write_owner(struct hrf_store *store, const struct hrf_own
     return hrf_store_finish(store, s, err);
 }
 
-static int64_t watch_ms(void)
-{
-    const char *text = getenv("HRF_LEASE_WATCH_MS"); /* for tests */
-    return text != NULL ? strtoll(text, NULL, 10) : WATCH_MS;
-}
-
 /* True when a silent owner did not beat while it was watched. */
 static enum hrf_status stays_silent(struct hrf_store *store, const struct hrf_owner *owner,
                                     bool *silent, struct hrf_error *err)
 {
-    int64_t until = hrf_clock_ns() + watch_ms() * 1000000;
+    int64_t until = hrf_clock_ns() + hrf_clock_setting_ms("HRF_LEASE_WATCH_MS", 0, WATCH_MS) * 1000000;
     while (hrf_clock_ns() < until) {
         struct hrf_owner now;
         bool there;

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/host.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,7 +36,6 @@ enum hrf_owner_life hrf_owner_life(const struct hrf_owner *owner, const struct h
                        hrf_process_start_time((pid_t)owner->pid) == owner->start_time
                    ? HRF_OWNER_LIVING
                    : HRF_OWNER_DEAD;
-    const char *text = getenv("HRF_LEASE_STALE_MS"); /* for tests */
-    const int64_t stale_ms = text != NULL ? strtoll(text, NULL, 10) : STALE_MS;
+    const int64_t stale_ms = hrf_clock_setting_ms("HRF_LEASE_STALE_MS", 0, STALE_MS);
     return me->beat_ms - owner->beat_ms < stale_ms ? HRF_OWNER_LIVING : HRF_OWNER_SILENT;
 }

@@ -1,7 +1,6 @@
 #include "tiler/plan/overview.h"
 
 #include <math.h>
-#include <png.h>
 #include <string.h>
 
 /* Strips of at most this many level pixels are read at once. */
@@ -205,22 +204,4 @@ enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
         }
     return hrf_overview_read_level(slide, hrf_overview_level(info, width, height), width, height,
                                    out, err);
-}
-
-enum hrf_status hrf_overview_png(const unsigned char *pixels, int64_t width, int64_t height,
-                                 int n_channels, struct hrf_bytes *out, struct hrf_error *err)
-{
-    png_image image = { .version = PNG_IMAGE_VERSION,
-                        .width = (png_uint_32)width,
-                        .height = (png_uint_32)height,
-                        .format = n_channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY };
-    png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(image);
-    unsigned char *bytes = hrf_alloc(n);
-    if (bytes == NULL || png_image_write_to_memory(&image, bytes, &n, 0, pixels, 0, NULL) == 0) {
-        hrf_free(bytes);
-        return hrf_error_set(err, HRF_E_NOMEM, "cannot make a PNG of %lld x %lld px: %s",
-                             (long long)width, (long long)height, image.message);
-    }
-    *out = (struct hrf_bytes){ .data = bytes, .n_bytes = n };
-    return HRF_OK;
 }

@@ -32,9 +32,4 @@ HRF_CHECKED enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t
                                                 int64_t in_height, int n_channels, int64_t width,
                                                 int64_t height, unsigned char *out,
                                                 struct hrf_error *err);
-/* PNG with 1 (gray) or 3 (RGB) channels; heap bytes. */
-HRF_CHECKED enum hrf_status hrf_overview_png(const unsigned char *pixels, int64_t width,
-                                             int64_t height, int n_channels, struct hrf_bytes *out,
-                                             struct hrf_error *err);
-
 #endif

@@ -1,6 +1,7 @@
 #include "tiler/plan/tile.h"
 
 #include "base/clock.h"
+#include "base/png_write.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/overview.h"
 #include "tiler/plan/sound.h"
@@ -242,8 +243,9 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
     for (int64_t i = 0; i < width * height; i++)
         gray[i] = gray[i] >= 128 ? 255 : 0;
     t->plan->thumbnail_downsample = (double)t->plan->width / (double)width;
-    HRF_TRY(hrf_overview_png(rgb, width, height, 3, &t->plan->thumbnail_png, err));
-    return hrf_overview_png(gray, width, height, 1, &t->plan->mask_png, err);
+    struct hrf_bytes *thumbnail = &t->plan->thumbnail_png, *mask = &t->plan->mask_png;
+    HRF_TRY(hrf_png_write(rgb, width, height, 3, &thumbnail->data, &thumbnail->n_bytes, err));
+    return hrf_png_write(gray, width, height, 1, &mask->data, &mask->n_bytes, err);
 }
 
 static enum hrf_status read_overview(struct tiling *t, struct hrf_error *err)

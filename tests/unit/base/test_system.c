@@ -129,6 +129,23 @@ static void a_deadline_ends_the_children_of_the_child_too(void **state)
     hrf_strbuf_release(&out);
 }
 
+static void a_setting_is_taken_only_if_it_is_a_number_in_range(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t least, expected;
+    } cases[] = { { "250", 1, 250 }, { "0", 0, 0 },  { "0", 1, 70 },  { "-3", 0, 70 },
+                  { "", 0, 70 },     { "x", 0, 70 }, { "5 s", 0, 70 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv("HRF_TEST_MS", cases[i].text, 1);
+        assert_int_equal(hrf_clock_setting_ms("HRF_TEST_MS", cases[i].least, 70),
+                         cases[i].expected);
+    }
+    unsetenv("HRF_TEST_MS");
+    assert_int_equal(hrf_clock_setting_ms("HRF_TEST_MS", 0, 70), 70);
+}
+
 static void a_program_that_is_not_there_is_an_error(void **state)
 {
     (void)state;
@@ -434,6 +451,7 @@ int main(void)
         cmocka_unit_test(an_atomic_write_leaves_the_old_file_when_it_fails),
         cmocka_unit_test(a_process_is_fed_collected_and_judged),
         cmocka_unit_test(a_deadline_ends_the_children_of_the_child_too),
+        cmocka_unit_test(a_setting_is_taken_only_if_it_is_a_number_in_range),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error),
         cmocka_unit_test(a_detached_process_has_an_identity_until_it_ends),
         cmocka_unit_test(hashes_know_where_a_field_ends),

@@ -1,0 +1,16 @@
+/* png_write.h - pixels as PNG bytes. The same pixels are always the same bytes (with one version of
+ * libpng and zlib). A library of its own, hrf_png, so that only those who need it link libpng. */
+#ifndef HRF_BASE_PNG_WRITE_H
+#define HRF_BASE_PNG_WRITE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* pixels: [height][width][n_channels], 1 (gray) or 3 (RGB) channels of a byte. *out is heap. */
+HRF_CHECKED enum hrf_status hrf_png_write(const unsigned char *pixels, int64_t width,
+                                          int64_t height, int n_channels, unsigned char **out,
+                                          size_t *n_bytes, struct hrf_error *err);
+
+#endif
