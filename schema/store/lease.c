@@ -40,7 +40,8 @@ static enum hrf_status write_owner(struct hrf_store *store, const struct hrf_own
 static enum hrf_status stays_silent(struct hrf_store *store, const struct hrf_owner *owner,
                                     bool *silent, struct hrf_error *err)
 {
-    int64_t until = hrf_clock_ns() + hrf_clock_setting_ms("HRF_LEASE_WATCH_MS", 0, WATCH_MS) * 1000000;
+    int64_t until = hrf_clock_ns() +
+                    hrf_clock_setting_ms("HRF_LEASE_WATCH_MS", 0, WATCH_MS) * 1000000;
     while (hrf_clock_ns() < until) {
         struct hrf_owner now;
         bool there;
