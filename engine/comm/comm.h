@@ -1,12 +1,12 @@
-/* comm.h - messages between the ranks of one network. One interface, several ways to carry them.
+/* comm.h - messages between the ranks of one network: one interface for several back ends.
  *
- * A message is named by sender, receiver and tag; one sender's messages of one tag arrive in order.
- * send() copies and never waits, so that no order of sends and receives can deadlock; receive()
- * waits until the message is there, the group was aborted, or the sender has made no progress for
- * the deadline: it hangs or has died. A rank shows progress by counting `steps`; waiting counts
- * too, so that the one that is stuck is blamed and not those that wait for it. Whoever fails aborts
- * the group, and every other rank's next call says so, with the first reason. A comm is used by its
- * rank's thread alone.
+ * A message is identified by sender, receiver and tag. Messages of one sender and tag arrive in
+ * order. send() copies the bytes and never waits, so that no order of sends and receives can
+ * deadlock. receive() waits until the message has arrived, the group was aborted, or the sender has
+ * shown no progress for the deadline, because it hangs or has died. A rank shows progress by
+ * counting `steps` up. Waiting counts as progress, too, so that the error names the rank that is
+ * stuck and not those that wait for it. A rank that fails aborts the group; the next call on every
+ * other rank then fails with the first reason. Only the rank's own thread uses a comm.
  */
 #ifndef HRF_ENGINE_COMM_COMM_H
 #define HRF_ENGINE_COMM_COMM_H
@@ -24,29 +24,30 @@ struct hrf_comm_ops {
     const char *name; /* "loop", "mpi" */
     enum hrf_status (*send)(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
                             size_t n_bytes, struct hrf_error *err);
-    /* HRF_E_BUG when the message has another size. */
+    /* HRF_E_BUG if the message has another size. */
     enum hrf_status (*receive)(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
                                size_t n_bytes, struct hrf_error *err);
-    /* Optional (NULL: nothing is gained by it). A receive() of just these bytes will come, and the
-     * message may be put there from now on. */
+    /* Optional (NULL: not needed). Announces a receive() into exactly this memory: the comm may
+     * write the message there from now on. */
     enum hrf_status (*expect)(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
                               size_t n_bytes, struct hrf_error *err);
-    /* Optional. Never waits; called now and then while messages are under way. */
+    /* Optional. Advances messages in flight; called from time to time. Never waits. */
     enum hrf_status (*progress)(struct hrf_comm *comm, struct hrf_error *err);
-    /* A rank of which a message of this tag waits, -1: there is none. */
+    /* A rank from which a message with this tag has arrived and was not yet received; -1: none. */
     int32_t (*waiting)(struct hrf_comm *comm, int64_t tag);
-    /* For a rank that has waited since `since_ns` (hrf_clock_ns) for something else than a message,
-     * to which rank `peer` contributes: HRF_E_AGAIN when that is in vain, as receive() would say
-     * it. Never waits; counts as progress. */
+    /* For a rank that has waited since `since_ns` (hrf_clock_ns) for something other than a message
+     * that rank `peer` contributes to. HRF_E_AGAIN if `peer` shows no progress, with the same text
+     * as receive(). Never waits; counts as progress. */
     enum hrf_status (*watch)(struct hrf_comm *comm, int32_t peer, int64_t since_ns,
                              struct hrf_error *err);
-    /* Ends the group for every rank; `why` is what they are told. */
+    /* Ends the group for every rank; their calls fail with the text `why`. */
     void (*abort)(struct hrf_comm *comm, const char *why);
 };
 
-/* What messages are for; whoever sends or receives says so before. */
+/* The purpose of messages, for statistics. The caller sets comm->use before it sends or
+ * receives. */
 enum hrf_comm_use {
-    HRF_COMM_CONTROL, /* what ranks decide together, batches that are handed out */
+    HRF_COMM_CONTROL, /* votes of ranks, distribution of batches */
     HRF_COMM_EXCHANGE,
     HRF_COMM_REDUCE,
     HRF_COMM_OUTPUT,
@@ -76,19 +77,19 @@ static inline struct hrf_comm_count hrf_comm_count_since(const struct hrf_comm_c
                                     now->receiving - before->receiving };
 }
 
-/* Each kind puts this first in a struct of its own. */
+/* Every back end puts this first in its own struct. */
 struct hrf_comm {
     const struct hrf_comm_ops *ops;
     int32_t rank, n_ranks;
-    bool is_one_process;            /* ranks are threads: they see each other's pointers */
-    int64_t deadline_ms;            /* without progress of the sender */
+    bool is_one_process;            /* ranks are threads and may use each other's pointers */
+    int64_t deadline_ms;            /* how long a sender may show no progress */
     atomic_llong steps;             /* this rank's progress */
     int64_t n_messages, sent_bytes; /* so far */
     double waited;                  /* s, in receive */
     enum hrf_comm_use use;
     struct hrf_comm_count counts[HRF_N_COMM_USES]; /* so far */
 };
-/* For the kinds: a message of so many bytes was sent, one was received. */
+/* For back ends: count a message that was sent, and one that was received. */
 static inline void hrf_comm_count_sent(struct hrf_comm *comm, size_t n_bytes, double seconds)
 {
     const struct hrf_comm_count one = { 1, (int64_t)n_bytes, seconds, 0 };

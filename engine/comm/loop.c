@@ -1,3 +1,5 @@
+/* loop.c - ranks as threads: a mailbox for each rank, guarded by one mutex of the group
+ * (loop.h). */
 #include "engine/comm/loop.h"
 
 #include "base/clock.h"
@@ -21,7 +23,7 @@ struct mailbox {
     pthread_cond_t arrived;
 };
 
-/* How far another rank was when this one looked last, and since when. */
+/* The last step count seen of another rank, and when it was first seen. */
 struct sight {
     long long steps;
     int64_t since_ns;
@@ -34,7 +36,7 @@ struct loop_comm {
 };
 
 struct hrf_loop {
-    pthread_mutex_t mutex; /* of all below */
+    pthread_mutex_t mutex; /* guards everything below */
     bool is_aborted;
     char why[512];
     int32_t n_ranks;
@@ -72,7 +74,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     return status;
 }
 
-/* Takes the first message of that name out of the box; NULL: there is none. */
+/* Removes the first message of that sender and tag from the mailbox; NULL: none. */
 static struct message *take(struct mailbox *box, int32_t from, int64_t tag)
 {
     for (struct message **at = &box->first; *at != NULL; at = &(*at)->next) {
@@ -120,7 +122,7 @@ static enum hrf_status stands_still(const struct hrf_comm *comm, int32_t peer, i
                          peer, (double)silent_ns * 1e-9, comm->rank);
 }
 
-/* Wakes up now and then to see whether the sender is getting on. */
+/* Waits, and wakes up from time to time to check the progress of the sender. */
 static enum hrf_status wait_for(struct loop_comm *c, int32_t from, int64_t tag,
                                 struct message **out, struct hrf_error *err)
 {

@@ -1,6 +1,6 @@
-/* float_outputs.c - results in 8 bits, as a model's own QUANTIZE gives them, are computed as the
- * float32 that they are rounded from: then every device, layout and precision gives one type. Who
- * wants the integers makes them of it (hrf_graph_output_from_float). */
+/* float_outputs.c - replaces 8-bit outputs of a model by the float32 values that its QUANTIZE
+ * rounds, so that outputs have the same type on every device and in every layout and precision.
+ * hrf_graph_output_from_float() converts them back to integers. */
 #include "engine/passes/passes.h"
 
 static enum hrf_status add_float(struct hrf_graph *graph, int32_t output, int32_t x,

@@ -1,6 +1,6 @@
-/* fuse_prologue.c - what stands between a tensor and the convolutions that read it, into those: the
- * BatchNormalization and activation of pre-activation networks. Their result is then never stored;
- * the tensor before them is kept anyway, where it is the residual stream. */
+/* fuse_prologue.c - fuses the BatchNormalization and activation before a convolution
+ * (pre-activation networks) into that convolution. Their result is then never stored. The tensor
+ * before them is often the residual stream, which must be stored in any case. */
 #include "engine/passes/passes.h"
 
 #include "engine/ir/readers.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The four constants of a BATCH_NORM, float32 as every back end has them. */
+/* True if the four parameters of a BATCH_NORM are float32 constants. */
 static bool has_constants(const struct hrf_graph *graph, const struct hrf_node *norm)
 {
     for (int32_t i = 1; i <= 4; i++) {
@@ -54,8 +54,8 @@ static bool reads_as_image_only(const struct hrf_node *node, int32_t value)
     return !hrf_node_has_prologue(node);
 }
 
-/* Everybody who reads the value is a convolution that can do the work itself: were one of them to
- * need the tensor, it would be there for all. */
+/* True if every reader of the value is a convolution that can compute it in its prologue. If one of
+ * them needed the tensor, it would have to be stored in any case. */
 static bool all_take(const struct hrf_graph *graph, const struct hrf_readers *readers,
                      int32_t value, hrf_takes_prologue *takes)
 {
@@ -69,8 +69,8 @@ static bool all_take(const struct hrf_graph *graph, const struct hrf_readers *re
     return hrf_readers_count(readers, value) > 0;
 }
 
-/* x * factor + shift, in double until the end as the CPU's BATCH_NORM has them; 1 and 0 for an
- * activation alone, which change no number. */
+/* Computes factor and shift of x * factor + shift. As in the CPU's BATCH_NORM all steps but the
+ * last are in double. An activation alone gets 1 and 0, which change nothing. */
 static void find_numbers(const struct hrf_graph *graph, const struct hrf_node *node, int64_t n,
                          float *factors, float *shifts)
 {

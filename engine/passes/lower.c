@@ -1,3 +1,5 @@
+/* lower.c - lowering: decides which nodes compute in fewer bits, and builds the lowered graph
+ * (lower.h). */
 #include "engine/passes/lower.h"
 
 #include "base/args.h"
@@ -9,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How an operator goes low. */
+/* When an operator is lowered. */
 enum kind {
-    KIND_PRODUCT, /* always, its inputs with it */
-    KIND_FOLLOWS, /* when its inputs have */
+    KIND_PRODUCT, /* always, together with its inputs */
+    KIND_FOLLOWS, /* if its inputs are lowered */
     KIND_NEVER
 };
 
@@ -25,11 +27,11 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
         return KIND_PRODUCT;
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
-    case HRF_OP_PERFORMER_MAX: /* sums over whole images, of exponentials or reciprocals */
+    case HRF_OP_PERFORMER_MAX: /* sums over whole images need float32 */
     case HRF_OP_PERFORMER_STATE:
     case HRF_OP_PERFORMER_APPLY:
     case HRF_OP_CAST:
-    case HRF_OP_QUANTIZE: /* in S8 these two are looked at by themselves */
+    case HRF_OP_QUANTIZE: /* S8 handles QUANTIZE and DEQUANTIZE separately */
     case HRF_OP_DEQUANTIZE:
         return KIND_NEVER;
     case HRF_OP_ADD:
@@ -47,7 +49,7 @@ static enum kind kind_of(const struct hrf_lowering *how, enum hrf_op op)
     }
 }
 
-/* Its result is a choice among its input's values, or their order: the scale stays. */
+/* True if the operator only selects or reorders elements of its input, so that the scale stays. */
 static bool keeps_scale(enum hrf_op op)
 {
     return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL ||
@@ -58,11 +60,12 @@ struct lowering {
     const struct hrf_graph *from;
     const struct hrf_lowering *how;
     struct hrf_graph *to;
-    int32_t *low, *full; /* [n_values of from]: the value's two forms in `to`, -1: not there */
-    bool *is_useful;     /* [n_values]: some product will read it low */
+    int32_t *low,
+        *full; /* [n_values of from]: lowered and float32 form of the value in `to`; -1: none */
+    bool *is_useful; /* [n_values]: a lowered product will read it, maybe through other nodes */
     const struct hrf_range **ranges; /* how->ranges in the order of their names */
     int32_t *own_forms;              /* hrf_lower_own_forms(); NULL without brings_scales */
-    bool brings_scales;              /* S8 with the model's own */
+    bool brings_scales;              /* S8 with the scales of the model */
     struct hrf_strbuf *notes;
 };
 
@@ -75,7 +78,7 @@ void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dt
     const float most = -low > high ? -low : high;
     const float scale = most / (is_unsigned ? 255.0f : 127.0f);
     *type = is_unsigned ? HRF_U8 : HRF_S8;
-    /* Nothing but zeros was seen: any scale is exact for them. */
+    /* If the range holds only zeros, any scale is exact. */
     *out = (struct hrf_quantization){ .scale = scale >= 0x1p-100f ? scale : 1.0f };
 }
 
@@ -200,10 +203,10 @@ static bool has(const struct hrf_node *node, int32_t i)
     return i < node->n_inputs && node->inputs[i] >= 0;
 }
 
-/* Why a product stays in float32; NULL: it need not. */
+/* The reason why a product must stay in float32; NULL: it can be lowered. */
 static const char *refuse_product(const struct lowering *l, const struct hrf_node *node)
 {
-    enum { MOST_TERMS = 65000 }; /* of 255 x 128 each: the sum stays in 32 bits */
+    enum { MOST_TERMS = 65000 }; /* terms of at most 255 * 128: the sum fits into 32 bits */
     const struct hrf_graph *graph = l->from;
     const struct hrf_attributes *a = &node->attributes;
     if (!is_constant(graph, node, HRF_CONV_WEIGHTS))
@@ -240,7 +243,7 @@ static bool inputs_are_low(const struct lowering *l, const struct hrf_node *node
     return any;
 }
 
-/* The same where the model says what goes low. */
+/* The same for a model that was quantised elsewhere. */
 static const char *refuse_own(const struct lowering *l, const struct hrf_node *node)
 {
     const bool is_product = kind_of(l->how, node->op) == KIND_PRODUCT;
@@ -260,7 +263,8 @@ static bool names_value(const struct hrf_graph *graph, const char *name, int32_t
     return value >= 0 && strcmp(graph->values[value].name, name) == 0;
 }
 
-/* By its name, by that of a value it reads, or, where its result has to be low too, makes. */
+/* True if `keep` names the node, a value that it reads, or, if its result would be lowered too, a
+ * value that it computes. */
 static bool is_kept_as(const struct lowering *l, const struct hrf_node *node, const char *name)
 {
     if (strcmp(name, node->name) == 0)
@@ -272,7 +276,7 @@ static bool is_kept_as(const struct lowering *l, const struct hrf_node *node, co
            names_value(l->from, name, node->outputs[0]);
 }
 
-/* Why; NULL: it is not kept. */
+/* The reason why the node is kept in float32; NULL: it is not. */
 static const char *why_kept(const struct lowering *l, const struct hrf_node *node)
 {
     for (int32_t i = 0; i < l->how->n_keep; i++)
@@ -281,7 +285,8 @@ static const char *why_kept(const struct lowering *l, const struct hrf_node *nod
     return NULL;
 }
 
-/* The nearest of the nodes' and computed values' names; NULL: none is near, or no memory. */
+/* The name of a node or computed value that is nearest to the given one; NULL: none is near, or no
+ * memory. */
 static const char *nearest_name(const struct hrf_graph *graph, const char *name)
 {
     const size_t n = (size_t)graph->n_nodes + (size_t)graph->n_values;
@@ -318,7 +323,7 @@ enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *
     return HRF_OK;
 }
 
-/* Two run-time sides, so that both have a scale. */
+/* True if one operand is a constant, which has no scale. */
 static bool has_constant_side(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
@@ -361,7 +366,8 @@ static bool goes_low(const struct lowering *l, const struct hrf_node *node)
     return low;
 }
 
-/* From the end: a value is worth having low when a product reads it, through whatever. */
+/* Lowering a value is useful if a product reads it, directly or through other nodes. Walks from the
+ * end of the graph. */
 static void find_useful(const struct lowering *l)
 {
     for (int32_t n = l->from->n_nodes - 1; n >= 0; n--) {
@@ -434,8 +440,8 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     HRF_TRY(add_value(l, value, "", type, q, &output, err));
     struct hrf_attributes attributes = node->attributes;
     if (node->op == HRF_OP_GEMM && l->how->type == HRF_S8) {
-        attributes.transpose_b = true;             /* hrf_lower_integer_weights() turns them ... */
-        attributes.alpha = attributes.beta = 1.0f; /* ... and takes these in */
+        attributes.transpose_b = true; /* hrf_lower_integer_weights() transposes the weights ... */
+        attributes.alpha = attributes.beta = 1.0f; /* ... and applies alpha and beta */
     }
     const int32_t n = is_product && l->how->type == HRF_S8 ? room : node->n_inputs;
     HRF_TRY(
@@ -464,8 +470,8 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
     return HRF_OK;
 }
 
-/* A pair of the model's own QUANTIZE and DEQUANTIZE stands for a value that is low; where what
- * made it has written it so already, nothing is left of the pair. */
+/* A QUANTIZE and DEQUANTIZE pair of the model marks a lowered value. If its producer writes the
+ * value in that form already, both nodes of the pair disappear. */
 static enum hrf_status add_own_pair(struct lowering *l, const struct hrf_node *node,
                                     struct hrf_error *err)
 {

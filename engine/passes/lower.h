@@ -1,10 +1,11 @@
-/* lower.h - a float32 graph as one that computes in fewer bits.
+/* lower.h - lowering: turns a float32 graph into one that computes in fewer bits.
  *
- * Run on the graph that the other passes have made: its values are the fusion boundaries, the
- * places where a tensor really exists. Convolutions and matrix products go low, with S8 weights
- * (symmetric, one scale for each output channel); operators without weights follow their inputs;
- * what has no low form, or is asked to, stays in float32 behind QUANTIZE, DEQUANTIZE or CAST, and
- * is told of. Results of the graph are float32.
+ * Runs after the other passes, so that the values of the graph are the tensors that really exist in
+ * memory (fusion boundaries). Convolutions and matrix products are lowered; for S8 their weights
+ * are symmetric with one scale for each output channel. Operators without weights compute in the
+ * type of their inputs. A node that has no lowered form, or is listed in `keep`, stays in float32
+ * between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says so. The outputs of the graph are
+ * float32.
  */
 #ifndef HRF_ENGINE_PASSES_LOWER_H
 #define HRF_ENGINE_PASSES_LOWER_H
@@ -12,51 +13,55 @@
 #include "base/strbuf.h"
 #include "engine/ir/graph.h"
 
-/* What a value was seen to hold, over a calibration sample or by decree. */
+/* The range of a value, measured over a calibration sample or chosen. */
 struct hrf_range {
     const char *value; /* its name */
-    float low, high;   /* what lies outside is clipped */
-    /* Mean of each channel, to correct what rounding the weights does to the mean of the results;
-     * NULL: not corrected. Source: Nagel et al., "Data-free quantization", ICCV 2019, 4.2. */
+    float low, high;   /* numbers outside are clipped */
+    /* Mean of each channel, used to correct the bias for the shift of the mean that rounding the
+     * weights causes; NULL: no correction. Source: Nagel et al., "Data-free quantization", ICCV
+     * 2019, 4.2. */
     const float *means;
     int64_t n_means;
 };
 
-/* True for a model that was quantised elsewhere (QUANTIZE and DEQUANTIZE on computed values). For
- * S8 it is lowered with the scales that it brings; `ranges` are not looked at, and what it says
- * nothing of stays in float32. */
+/* True for a model that was quantised elsewhere (QUANTIZE and DEQUANTIZE on computed values).
+ * Lowering to S8 then uses the scales of the model and ignores `ranges`; values without scales in
+ * the model stay in float32. */
 bool hrf_lower_brings_scales(const struct hrf_graph *graph);
 
 struct hrf_lowering {
-    enum hrf_dtype type;            /* F16, B16, or S8 for 8-bit integers */
-    const struct hrf_range *ranges; /* S8: one for every value that goes low; see above */
+    enum hrf_dtype type; /* F16, B16, or S8 for 8-bit integers */
+    const struct hrf_range
+        *ranges; /* S8: one for every lowered value, unless hrf_lower_brings_scales() */
     int32_t n_ranges;
-    /* What stays in float32: a node by its name, or a value by its own, which no node then reads or
-     * makes low (a product may still make it: its result is float32). */
+    /* Names of nodes and values that stay in float32. No node then reads or computes such a value
+     * in the lower type; a lowered product may still compute it, with a float32 result. */
     const char *const *keep;
     const char *const *keep_reasons; /* [n_keep], for the notes; NULL: "asked for" */
     int32_t n_keep;
-    bool signed_only; /* S8: no U8 even where nothing is negative */
+    bool signed_only; /* S8: never U8, not even for values that are never negative */
 };
 
-/* *out is a new graph. `notes` (may be NULL) gets a line for every node that stays in float32
- * although its kind goes low, and why. HRF_E_USER names a value without a range, one whose range is
- * not finite, or a name in `keep` that is neither a node's nor a value's. */
+/* *out is a new graph. `notes` (may be NULL) gets a line, with the reason, for every node that
+ * stays in float32 although its operator can be lowered. HRF_E_USER names a value without a range
+ * or with a range that is not finite, or a name in `keep` that no node and no value has. */
 HRF_CHECKED enum hrf_status hrf_pass_lower(const struct hrf_graph *graph,
                                            const struct hrf_lowering *how, struct hrf_graph **out,
                                            struct hrf_strbuf *notes, struct hrf_error *err);
 
-/* After lowering: where the graph's only input is read by nothing but its QUANTIZE or CAST to a
- * narrow type, that becomes the input. Otherwise nothing changes. */
+/* Runs after lowering. If the only reader of the only graph input is its QUANTIZE or CAST to a
+ * narrow type, the output of that node becomes the input of the graph. Otherwise nothing changes.
+ */
 HRF_CHECKED enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error *err);
 
-/* HRF_E_USER for a name that is neither a node's nor a value's of the fused graph, with the nearest
- * one: hrf_pass_lower()'s own check, for before there are ranges. */
+/* HRF_E_USER for a name that no node and no value of the fused graph has; the message suggests the
+ * nearest name. hrf_pass_lower() checks the same; call this one before ranges are measured. */
 HRF_CHECKED enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph,
                                                  const char *const *keep, int32_t n_keep,
                                                  struct hrf_error *err);
 
-/* S8 (or U8, where low >= 0 and !signed_only) by a range: symmetric, 0.0 exact. */
+/* The type and scale for a range: S8, or U8 if low >= 0 and !signed_only. Symmetric, so that 0.0 is
+ * exact. */
 void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dtype *type,
                             struct hrf_quantization *out);
 

@@ -1,15 +1,17 @@
+/* lower_weights.c - the weights of lowered nodes: quantised to S8 with one scale per output
+ * channel, or rounded to F16 or B16. */
 #include "engine/ir/number.h"
 #include "engine/passes/lower_private.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Weights as n_out rows of per_out numbers, whichever way they stand. */
+/* Weights seen as n_out rows of per_out elements, whatever their order in memory. */
 struct rows {
     const float *data;
     int64_t n_out, per_out, out_stride, in_stride;
-    int64_t area, per_group;   /* CONV_TRANSPOSE's; area 0: it is none */
-    float factor, bias_factor; /* GEMM's alpha and beta, taken in */
+    int64_t area, per_group;   /* of a CONV_TRANSPOSE; area 0: another operator */
+    float factor, bias_factor; /* alpha and beta of GEMM */
 };
 
 static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -51,7 +53,8 @@ static float scale_of(const struct rows *r, int64_t m)
     return most >= 0x1p-100f ? most / 127.0f : 1.0f;
 }
 
-/* What the rounded weights add to the mean of output m: taken off the bias. */
+/* The shift of the mean of output m that rounding the weights causes; it is subtracted from the
+ * bias. */
 static double drift(const struct hrf_node *node, const struct rows *r, const int8_t *q, float scale,
                     int64_t m, const struct hrf_range *range)
 {
@@ -76,7 +79,7 @@ static enum hrf_status add_constant(struct hrf_graph *to, const struct hrf_node 
     return hrf_graph_add_value(to, name, type, shape, data, index, err);
 }
 
-/* The range's means belong to x's channels only where they are as many. */
+/* The means of the range belong to the channels of x only if there are as many. */
 static bool can_correct(const struct hrf_graph *from, const struct hrf_node *node,
                         const struct hrf_range *range)
 {
@@ -141,7 +144,7 @@ enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from, const st
     if (node->n_inputs <= HRF_CONV_BIAS || node->inputs[HRF_CONV_BIAS] < 0)
         return HRF_OK;
     const struct hrf_value *b = &from->values[node->inputs[HRF_CONV_BIAS]];
-    if (b->data == NULL) /* a GEMM's may be computed: it is a value like others */
+    if (b->data == NULL) /* the bias of a GEMM may be computed at run time */
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "node '%s': its bias is computed at run time, which only float32 has",
                              node->name);

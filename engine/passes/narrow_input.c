@@ -1,9 +1,9 @@
-/* narrow_input.c - the network's input in the type that it is computed in, so that whoever fills it
- * rounds, and no float32 copy of a batch is kept. */
+/* narrow_input.c - gives the network's input the type that the network computes in, so that the
+ * reader of the pixels rounds them and no float32 copy of a batch is needed. */
 #include "engine/ir/op.h"
 #include "engine/passes/lower.h"
 
-/* The one node that reads the value, NULL when there are more or none. */
+/* The only node that reads the value; NULL if there is none or more than one. */
 static struct hrf_node *only_reader(const struct hrf_graph *graph, int32_t value)
 {
     struct hrf_node *found = NULL;
@@ -25,7 +25,7 @@ static bool is_output(const struct hrf_graph *graph, int32_t value)
     return false;
 }
 
-/* A scale of its own for each channel is the kernel's business. */
+/* Only one scale for all channels can become the quantization of the input. */
 static bool narrows(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -51,7 +51,7 @@ enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error 
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to narrow an input");
     HRF_TRY(
         hrf_graph_add_value(graph, name, graph->values[narrow].dtype, &shape, NULL, &unused, err));
-    reader->outputs[0] = unused; /* nobody reads it: the node goes */
+    reader->outputs[0] = unused; /* unread, so that compaction removes the node */
     graph->inputs[0] = narrow;
     return hrf_graph_compact(graph, err);
 }

@@ -1,5 +1,5 @@
-/* own_scales.c - what a model that was quantised elsewhere says of itself: pairs of QUANTIZE and
- * DEQUANTIZE give its values their scales, a DEQUANTIZE of constants gives its weights theirs. */
+/* own_scales.c - reads the scales of a model that was quantised elsewhere: those of values from
+ * pairs of QUANTIZE and DEQUANTIZE, those of weights from the DEQUANTIZE of a constant. */
 #include "engine/passes/lower_private.h"
 #include "engine/passes/passes.h"
 
@@ -8,7 +8,8 @@
 
 bool hrf_lower_brings_scales(const struct hrf_graph *graph)
 {
-    for (int32_t i = 0; i < graph->n_nodes; i++) /* of constants: weights, whatever else there is */
+    for (int32_t i = 0; i < graph->n_nodes;
+         i++) /* a DEQUANTIZE of a constant, which means weights, does not count */
         if (graph->nodes[i].op == HRF_OP_QUANTIZE &&
             graph->values[graph->nodes[i].inputs[HRF_QUANTIZE_X]].data == NULL)
             return true;
@@ -17,8 +18,8 @@ bool hrf_lower_brings_scales(const struct hrf_graph *graph)
 
 /* ---- weights ---- */
 
-/* Scales of the node's weights, one for each of n_out outputs; false: they bring none that an
- * 8-bit product can use. */
+/* Reads the scales of the node's weights, one for each of n_out outputs. False: there are none that
+ * an 8-bit product can use. */
 static bool read_scales(const struct hrf_graph *graph, const struct hrf_node *node,
                         const struct hrf_node *from, float *scales, int64_t n_out)
 {
@@ -31,7 +32,7 @@ static bool read_scales(const struct hrf_graph *graph, const struct hrf_node *no
     for (int64_t m = 0; m < n_out; m++)
         scales[m] = ((const float *)given->data)[n > 1 ? m : 0];
     const int64_t inner = axis == 1 ? 1 : count / n_out;
-    for (int64_t i = 0; i < count; i++) { /* with a zero point they may reach beyond 8 bits */
+    for (int64_t i = 0; i < count; i++) { /* with a zero point a weight may need more than 8 bits */
         const float steps = rintf(((const float *)w->data)[i] / scales[i / inner % n_out]);
         if (!(steps >= -128.0f && steps <= 127.0f))
             return false;
@@ -91,12 +92,13 @@ enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph, struct hrf_
 
 enum { NOT_READ = -2, NO_FORM = -1 };
 
-/* What a node that reads a value quantises it to: an 8-bit value of the graph, or none. */
+/* The 8-bit value to which a node that reads a value quantises it; negative: none. */
 static int32_t form_for(const struct hrf_graph *graph, const int32_t *forms,
                         const struct hrf_node *reader)
 {
     const int32_t y = reader->outputs[0];
-    /* Rounding keeps the order of numbers and 0 exact, so a RELU may come after it. */
+    /* Quantising keeps the order of numbers and is exact for 0, so a RELU may as well come after
+     * it. */
     if (reader->op == HRF_OP_RELU)
         return forms[y] >= 0 ? forms[y] : NO_FORM;
     return reader->op == HRF_OP_QUANTIZE && graph->values[y].quantization.scale > 0 ? y : NO_FORM;

@@ -1,3 +1,5 @@
+/* passes.c - the list of passes, and those that fold or fuse a node into its producer
+ * (passes.h). */
 #include "engine/passes/passes.h"
 
 #include "engine/ir/readers.h"
@@ -42,7 +44,8 @@ enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_erro
     return hrf_graph_compact(graph, err);
 }
 
-/* The node that makes `value`, when nobody else uses it and it is of that operator. */
+/* The node that computes `value`, if it has that operator and the value has one reader; else
+ * NULL. */
 static struct hrf_node *sole_producer(const struct hrf_graph *graph,
                                       const struct hrf_readers *readers, int32_t value,
                                       enum hrf_op op)
@@ -53,8 +56,8 @@ static struct hrf_node *sole_producer(const struct hrf_graph *graph,
     return node->op == op && hrf_readers_is_one(readers, value) ? node : NULL;
 }
 
-/* `consumer` becomes what `producer` is, with n_inputs inputs; its output stays its own. The
- * producer is left without uses and goes with the next compaction. */
+/* Turns `consumer` into a copy of `producer` with n_inputs inputs; the consumer keeps its output.
+ * The producer is then unused, and the next compaction removes it. */
 static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_node *producer,
                                  int32_t n_inputs, struct hrf_error *err)
 {
@@ -74,8 +77,8 @@ static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_nod
 struct fold {
     const float *scale, *shift, *mean, *variance, *weights, *bias;
     int64_t n_out, n_weights;
-    /* Weight i belongs to output i / area % per_group + i / (area * per_group) / n_in * per_group.
-     */
+    /* Weight i belongs to output i / area % per_group + i / (area * per_group) / n_in *
+     * per_group. */
     int64_t area, per_group, n_in;
     double epsilon;
 };
@@ -212,7 +215,8 @@ enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error
             continue;
         struct hrf_node *sides[2] = { residual_producer(graph, &readers, add, 0),
                                       residual_producer(graph, &readers, add, 1) };
-        /* Of two, the later one: its sum then happens where the data is still warm. */
+        /* If both operands qualify, fuse into the later one: its output is then still in the
+         * cache. */
         int32_t side = sides[0] == NULL || (sides[1] != NULL && sides[1] > sides[0]) ? 1 : 0;
         if (sides[side] == NULL)
             continue;
@@ -244,7 +248,7 @@ static struct hrf_node *activation_producer(const struct hrf_graph *graph,
 {
     static const enum hrf_op ops[] = { HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_BATCH_NORM,
                                        HRF_OP_GEMM };
-    size_t n = activation == HRF_ACT_LEAKY_RELU ? 3 : 4; /* GEMM's alpha is its factor */
+    size_t n = activation == HRF_ACT_LEAKY_RELU ? 3 : 4; /* GEMM needs alpha as its factor */
     for (size_t i = 0; i < n; i++) {
         struct hrf_node *node = sole_producer(graph, readers, value, ops[i]);
         if (node != NULL && node->attributes.activation == HRF_ACT_NONE)

@@ -1,52 +1,57 @@
-/* passes.h - rewriting a graph for execution: the same function, fewer nodes.
+/* passes.h - passes that rewrite a graph for execution: the same function with fewer nodes.
  *
- * A consumer takes over its producer: BatchNormalization after a convolution becomes that
- * convolution with other weights, Add becomes it with a residual, Relu becomes it with an
- * activation. The consumer's place in the order is kept, so that every input is there. A
- * BatchNormalization before a convolution (pre-activation nets) is not folded: it would be wrong
- * where the convolution pads. It takes its activation in instead. Shapes must be known.
+ * Fusing turns the consumer into its producer: a BatchNormalization after a convolution becomes
+ * that convolution with other weights, an Add becomes it with a residual, a Relu becomes it with an
+ * activation. The fused node stands where the consumer stood, so that all its inputs are computed
+ * before it. A BatchNormalization before a convolution (pre-activation networks) is not folded into
+ * it, because the result would be wrong where the convolution pads; it is fused with its activation
+ * instead. Shapes must be known.
  */
 #ifndef HRF_ENGINE_PASSES_PASSES_H
 #define HRF_ENGINE_PASSES_PASSES_H
 
 #include "engine/ir/graph.h"
 
-/* CONV and GEMM get the scales of weights that a DEQUANTIZE gives as a further input, so that
- * lowering finds the integers again. */
+/* Where a DEQUANTIZE computes the weights of a CONV or GEMM, adds their scales as a further input,
+ * from which lowering recovers the integers. */
 HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
                                                         struct hrf_error *err);
-/* That and all of the below, in order. */
+/* Runs hrf_pass_take_weight_scales() and the passes that follow here, except where noted. */
 HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err);
 
-/* Outputs of 8 bits become the float32 that their QUANTIZE rounds. Not among hrf_passes_run():
- * before it, by those who run a model. HRF_E_UNSUPPORTED names an output of another type. */
+/* Replaces each 8-bit graph output by the float32 value that its QUANTIZE rounds. Not part of
+ * hrf_passes_run(): whoever runs a model calls it first. HRF_E_UNSUPPORTED names an output of
+ * another type. */
 HRF_CHECKED enum hrf_status hrf_pass_float_outputs(struct hrf_graph *graph, struct hrf_error *err);
 
-/* Nodes whose values shape inference has already computed, and Identity, go. */
+/* Removes Identity, and nodes whose values shape inference has computed. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
-/* REDUCE_MEAN over rows and columns as GLOBAL_AVERAGE_POOL (and FLATTEN). */
+/* Replaces REDUCE_MEAN over rows and columns by GLOBAL_AVERAGE_POOL (and FLATTEN). */
 HRF_CHECKED enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err);
-/* BatchNormalization into the CONV or CONV_TRANSPOSE before it. */
+/* Folds BATCH_NORM into the CONV or CONV_TRANSPOSE before it. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
                                                      struct hrf_error *err);
-/* Add into the CONV that feeds it (as its residual), when the other side has the same shape. */
+/* Fuses ADD into the CONV that feeds it; the other operand, of the same shape, becomes the
+ * residual. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err);
-/* Relu, Clip and LeakyRelu into CONV, CONV_TRANSPOSE, GEMM (not LeakyRelu) and BATCH_NORM. */
+/* Fuses RELU, CLIP and LEAKY_RELU into CONV, CONV_TRANSPOSE, GEMM (not LEAKY_RELU) and
+ * BATCH_NORM. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
                                                      struct hrf_error *err);
-/* Whether a back end computes this CONV with a prologue (graph.h), and is not slower for it. */
+/* True if a back end can compute this CONV with a prologue (graph.h) and is not slower with it. */
 typedef bool hrf_takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv);
-/* BATCH_NORM (with its activation), Relu, Clip and LeakyRelu into all the CONVs that read them, as
- * their prologue, where `takes` says yes for each: the result between is no tensor any more. For
- * the graph as it will be computed, after lowering; not among hrf_passes_run(). */
+/* Moves BATCH_NORM (with its activation), RELU, CLIP or LEAKY_RELU into the CONVs that read it, as
+ * their prologue, if `takes` is true for every one of them. The tensor between them is then never
+ * stored. Runs after lowering, on the graph that will be computed; not part of hrf_passes_run(). */
 HRF_CHECKED enum hrf_status
 hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes, struct hrf_error *err);
-/* CONV_TRANSPOSE whose windows lie side by side (kernel = stride, no pads, one group) as a 1x1 CONV
- * and DEPTH_TO_SPACE: the same sums, by the fastest kernels there are and in every precision. */
+/* Replaces a CONV_TRANSPOSE whose windows do not overlap (kernel = stride, no pads, one group) by a
+ * 1x1 CONV and DEPTH_TO_SPACE. The sums are the same, 1x1 CONV has the fastest kernels, and every
+ * precision supports it. */
 HRF_CHECKED enum hrf_status hrf_pass_split_conv_transpose(struct hrf_graph *graph,
                                                           struct hrf_error *err);
-/* PERFORMER as PERFORMER_MAX (softmax kernel only), _STATE and _APPLY: between them is all that
- * ranks which share an image must tell each other. */
+/* Splits PERFORMER into PERFORMER_MAX (softmax kernel only), PERFORMER_STATE and PERFORMER_APPLY.
+ * Ranks that share an image need to exchange only the outputs of the first two. */
 HRF_CHECKED enum hrf_status hrf_pass_split_attention(struct hrf_graph *graph,
                                                      struct hrf_error *err);
 

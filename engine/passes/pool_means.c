@@ -1,6 +1,6 @@
-/* pool_means.c - a mean over rows and columns, as PyTorch exports x.mean((2, 3)), is a global
- * average pool: every precision and every layout has one, where reductions stay in float32 and
- * whole. */
+/* pool_means.c - replaces a mean over rows and columns, as PyTorch exports x.mean((2, 3)), by a
+ * global average pool, which every precision and layout supports. A reduction would stay in float32
+ * and could not be split over ranks. */
 #include "engine/passes/passes.h"
 
 static bool is_pool(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -12,7 +12,7 @@ static bool is_pool(const struct hrf_graph *graph, const struct hrf_node *node)
     return a->axes[0] + a->axes[1] == 5 && (a->axes[0] == 2 || a->axes[1] == 2);
 }
 
-/* The pool goes in front of node `at`, which drops the axes of 1 that are left. */
+/* Inserts the pool before node `at`, which becomes the operator that removes the axes of size 1. */
 static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
 {
     const struct hrf_attributes pool = hrf_attributes_default();
@@ -42,7 +42,7 @@ enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *e
         struct hrf_node *node = &graph->nodes[n];
         if (!is_pool(graph, node))
             continue;
-        node->n_inputs = 1; /* the axes were one, in newer opsets */
+        node->n_inputs = 1; /* newer opsets give the axes as an input */
         if (graph->values[node->outputs[0]].shape.rank == 4) {
             node->op = HRF_OP_GLOBAL_AVERAGE_POOL;
             node->attributes = hrf_attributes_default();

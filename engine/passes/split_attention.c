@@ -1,4 +1,5 @@
-/* split_attention.c - linear attention as a sum over all pixels and what each pixel makes of it. */
+/* split_attention.c - splits linear attention into a sum over all pixels and a pointwise operator.
+ */
 #include "engine/passes/passes.h"
 
 static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op op,
@@ -15,7 +16,7 @@ static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op o
                                  err);
 }
 
-/* The new nodes go in front of node `at`, which becomes PERFORMER_APPLY. */
+/* Inserts the new nodes before node `at`, which becomes PERFORMER_APPLY. */
 static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
 {
     const struct hrf_node *node = &graph->nodes[at];

@@ -1,4 +1,5 @@
-/* split_transpose.c - transposed convolutions whose windows lie side by side. */
+/* split_transpose.c - replaces transposed convolutions whose windows do not overlap by a 1x1
+ * convolution and DEPTH_TO_SPACE. */
 #include "engine/passes/passes.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ static bool lies_side_by_side(const struct hrf_graph *graph, const struct hrf_no
     return true;
 }
 
-/* [C][M][s][s] becomes [s][s][M][C]: a channel for each position in the block and output. */
+/* Reorders [C][M][s][s] to [s][s][M][C]: one output channel for each position in the block and each
+ * m. */
 static void turn_weights(const float *from, int64_t n_in, int64_t n_out, int64_t area, float *to)
 {
     for (int64_t c = 0; c < n_in; c++)
@@ -63,7 +65,7 @@ static enum hrf_status make_constants(struct hrf_graph *graph, const struct hrf_
                     : HRF_OK;
 }
 
-/* A convolution goes in front of node `at`, which becomes the move. */
+/* Inserts a convolution before node `at`, which becomes DEPTH_TO_SPACE. */
 static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
 {
     struct hrf_node *node = &graph->nodes[at];

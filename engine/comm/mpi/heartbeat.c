@@ -1,3 +1,4 @@
+/* heartbeat.c - the thread that exchanges progress counts between ranks (heartbeat.h). */
 #include "engine/comm/mpi/heartbeat.h"
 
 #include "base/alloc.h"
@@ -12,9 +13,9 @@
 enum { TAG = 0, PERIOD_MS = 250 };
 
 struct peer {
-    atomic_llong steps;   /* as it said last */
-    atomic_llong seen_ns; /* when it said so, by our clock */
-    long long sent;       /* what it is being told of us: the heartbeat thread's */
+    atomic_llong steps;   /* its last reported count */
+    atomic_llong seen_ns; /* when that count changed, by this rank's clock */
+    long long sent;       /* our count in the message to it; used by the heartbeat thread only */
     MPI_Request request;
     bool is_sending;
 };
@@ -22,7 +23,7 @@ struct peer {
 struct hrf_mpi_heartbeat {
     long long (*steps)(void *context);
     void *context;
-    MPI_Comm comm; /* of its own: its messages meet no others */
+    MPI_Comm comm; /* a communicator of its own, so that its messages meet no others */
     int rank, n_ranks;
     struct peer *peers; /* [n_ranks] */
     pthread_t thread;
@@ -48,7 +49,8 @@ static void take(struct hrf_mpi_heartbeat *h)
     }
 }
 
-/* 8 bytes are taken at once, but where there is no way to that rank yet: it is not waited for. */
+/* MPI accepts 8 bytes at once, unless the connection to that rank is not yet made; this does not
+ * wait for it. */
 static void tell(struct hrf_mpi_heartbeat *h, int to, long long steps)
 {
     struct peer *peer = &h->peers[to];

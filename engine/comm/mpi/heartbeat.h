@@ -1,6 +1,6 @@
-/* heartbeat.h - a thread of each rank tells the others how many steps the rank has done, and notes
- * when each of them moved last. A rank that hangs says the same number again and again, one that is
- * gone or stopped says nothing: neither is seen to move. Needs no mpi.h to be read. */
+/* heartbeat.h - a thread on each rank sends the rank's step count to the others and records when
+ * the count of each of them last changed. The count of a rank that hangs stays the same; a rank
+ * that died sends nothing. Either way it shows no progress. This header does not need mpi.h. */
 #ifndef HRF_ENGINE_COMM_MPI_HEARTBEAT_H
 #define HRF_ENGINE_COMM_MPI_HEARTBEAT_H
 
@@ -10,19 +10,21 @@
 
 struct hrf_mpi_heartbeat; /* opaque */
 
-/* Every rank calls it: waits for all. steps(context): what this rank has done so far, asked by the
- * heartbeat's thread. */
+/* Collective: waits for all ranks. The heartbeat thread calls steps(context) for this rank's step
+ * count. */
 HRF_CHECKED enum hrf_status hrf_mpi_heartbeat_create(long long (*steps)(void *context),
                                                      void *context, struct hrf_mpi_heartbeat **out,
                                                      struct hrf_error *err);
-/* From now on; a rank that is alone starts no thread. */
+/* Starts the thread; a single rank needs none. */
 HRF_CHECKED enum hrf_status hrf_mpi_heartbeat_start(struct hrf_mpi_heartbeat *heartbeat,
                                                     struct hrf_error *err);
-/* When the rank was seen to move last, by our clock. Any thread, after start(). */
+/* When the step count of `rank` last changed, by this rank's clock. Any thread may ask, after
+ * start(). */
 int64_t hrf_mpi_heartbeat_seen_ns(const struct hrf_mpi_heartbeat *heartbeat, int32_t rank);
-/* The thread's end; NULL and a second time are fine. */
+/* Ends the thread. NULL and a second call are fine. */
 void hrf_mpi_heartbeat_stop(struct hrf_mpi_heartbeat *heartbeat);
-/* After MPI's end, until which messages on their way are read from it. NULL is fine. */
+/* Call it after MPI has ended, because MPI reads the memory of messages in flight until then. NULL
+ * is fine. */
 void hrf_mpi_heartbeat_destroy(struct hrf_mpi_heartbeat *heartbeat);
 
 #endif

@@ -1,3 +1,4 @@
+/* mpi.c - the communication back end over MPI: messages, groups, start and end (mpi.h). */
 #include "engine/comm/mpi/mpi.h"
 
 #include "base/alloc.h"
@@ -19,15 +20,15 @@
 /* MPI promises tags up to MAX_TAG. */
 enum { MAX_TAG = 32767, PART_BYTES = 1 << 30, MAX_GROUPS = 8 };
 
-struct sent { /* a message on its way, kept until MPI has taken it */
+struct sent { /* a message in flight, kept until MPI has sent it */
     MPI_Request request;
     void *bytes;
     struct sent *next;
 };
 
-struct expected { /* a message that may be put in its place before it is received */
+struct expected { /* a message whose receive is posted early */
     MPI_Request request;
-    bool has_begun; /* it is known to come */
+    bool has_begun; /* MPI has matched the message */
     int32_t from;
     int64_t tag;
     void *bytes;
@@ -40,17 +41,17 @@ struct mpi_comm {
     struct world *world;
     int32_t *ranks; /* [n_ranks] in the world; NULL: this is the world */
     struct sent *on_their_way;
-    struct expected *expected; /* one of a sender and tag at most */
+    struct expected *expected; /* at most one for each sender and tag */
     MPI_Comm messages;
 };
 
-/* What there is once a process. */
+/* State that exists once in a process. */
 struct world {
-    struct mpi_comm all; /* first: what create() gave is this */
+    struct mpi_comm all; /* first member: create() returns its address */
     struct hrf_mpi_config config;
     struct hrf_mpi_heartbeat *heartbeat;
     struct mpi_comm *groups[MAX_GROUPS];
-    atomic_int n_groups; /* the heartbeat counts their steps */
+    atomic_int n_groups; /* the heartbeat adds up their steps */
     char host[64];
 };
 
@@ -133,7 +134,7 @@ static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, co
     return HRF_OK;
 }
 
-/* The part of a message that begins at `at`; MPI counts in int. */
+/* Bytes of the part of a message that begins at `at`; MPI's counts are int. */
 static size_t part_after(const struct mpi_comm *c, size_t at, size_t n_bytes)
 {
     const int64_t asked = c->world->config.part_bytes;
@@ -159,8 +160,8 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     return HRF_OK;
 }
 
-/* Polls fast at first, for a message that is about to come, then gives the processor away; one that
- * has begun to come is brought on by nothing but these calls. */
+/* Pauses between two polls: not at all at first, then it yields the processor. A message that has
+ * begun to arrive advances only through these polls. */
 static void rest(int64_t waited_ns, bool has_begun)
 {
     if (waited_ns > 50000000 && !has_begun)
@@ -169,8 +170,8 @@ static void rest(int64_t waited_ns, bool has_begun)
         sched_yield();
 }
 
-/* One look: whether the message is there. An expected one is then in its place; another one is
- * `message`'s. */
+/* Polls once for the message. An expected message is then in its memory; any other is matched as
+ * `message`. */
 static enum hrf_status look(struct mpi_comm *c, int32_t from, int64_t tag,
                             struct expected *expected, MPI_Message *message, MPI_Status *status,
                             int *there, struct hrf_error *err)
@@ -215,7 +216,7 @@ static enum hrf_status wait_for(struct mpi_comm *c, int32_t from, int64_t tag,
             c->base.waited += (double)(now - start) * 1e-9;
             return HRF_OK;
         }
-        if (now - step_at > 100000000) { /* waiting is progress: the one waited for is to blame */
+        if (now - step_at > 100000000) { /* waiting counts as progress (comm.h) */
             atomic_fetch_add(&c->base.steps, 1);
             forget_sent(c);
             step_at = now;
@@ -236,7 +237,7 @@ static struct expected **find_expected(struct mpi_comm *c, int32_t from, int64_t
     return at;
 }
 
-/* A message that goes in parts is waited for in receive(). */
+/* A message in several parts is left to receive(). */
 static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
                               size_t n_bytes, struct hrf_error *err)
 {
@@ -259,7 +260,7 @@ static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, 
     return HRF_OK;
 }
 
-/* Lets MPI do what it needs this rank for: most do nothing outside of calls. */
+/* Lets MPI advance its messages, because most implementations do so only inside of calls. */
 static enum hrf_status progress(struct hrf_comm *comm, struct hrf_error *err)
 {
     struct mpi_comm *c = mpi_of(comm);
@@ -292,7 +293,8 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
             in_world(c, from), found, (long long)tag, c->world->all.base.rank, n_bytes);
     if (expected != NULL)
         return HRF_OK;
-    /* Not MPI_Mrecv: a long message needs its sender, who may stop in the middle of it. */
+    /* Not MPI_Mrecv, which would wait for ever if the sender stopped in the middle of a long
+     * message. */
     TRY_MPI(MPI_Imrecv(bytes, found, MPI_BYTE, &message, &begun.request),
             "cannot receive from another rank");
     return wait_for(c, from, tag, &begun, NULL, &status, err);
@@ -304,7 +306,7 @@ static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag,
     const double start = hrf_clock_seconds();
     size_t at = 0;
     HRF_TRY(check_message(comm, from, tag, n_bytes, err));
-    do { /* of one sender and tag, parts come in their order */
+    do { /* parts of one message arrive in order */
         const size_t n = part_after(mpi_of(comm), at, n_bytes);
         HRF_TRY(receive_part(mpi_of(comm), from, tag, (char *)bytes + at, n, err));
         at += n;
@@ -347,7 +349,7 @@ static void end_messages(struct mpi_comm *c)
         hrf_free(s->bytes);
         hrf_free(s);
     }
-    while (c->expected != NULL) { /* of a run that failed */
+    while (c->expected != NULL) { /* left over from a failed run */
         struct expected *e = c->expected;
         MPI_Cancel(&e->request);
         MPI_Request_free(&e->request);
@@ -374,7 +376,7 @@ static void destroy(struct hrf_comm *comm)
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
     if (begun && !ended)
-        MPI_Finalize(); /* nothing is left that could be done about a failure */
+        MPI_Finalize(); /* a failure here can no longer be handled */
     hrf_mpi_watchdog_end(&watchdog);
     hrf_mpi_heartbeat_destroy(w->heartbeat);
     hrf_free(w);
@@ -460,7 +462,7 @@ static enum hrf_status check_number(int32_t n_ranks, int32_t wanted, struct hrf_
         n_ranks, wanted, wanted, wanted, wanted, n_ranks);
 }
 
-/* What the rank and its groups have done so far. */
+/* The sum of the steps of the rank and its groups. */
 static long long steps_of(void *context)
 {
     struct world *w = context;
@@ -470,7 +472,7 @@ static long long steps_of(void *context)
     return steps;
 }
 
-/* All that waits for every rank. */
+/* The calls that wait for every rank. */
 static enum hrf_status start_mpi(struct world *w, int *level, struct hrf_error *err)
 {
     TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level), "cannot start MPI");

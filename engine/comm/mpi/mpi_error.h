@@ -1,4 +1,5 @@
-/* mpi_error.h - MPI's codes as statuses, in the words of MPI. Needs no mpi.h to be read. */
+/* mpi_error.h - turns MPI's error codes into statuses with MPI's own text. This header does not
+ * need mpi.h. */
 #ifndef HRF_ENGINE_COMM_MPI_MPI_ERROR_H
 #define HRF_ENGINE_COMM_MPI_MPI_ERROR_H
 

@@ -1,3 +1,5 @@
+/* watchdog.c - the thread that ends the process when a blocking call of MPI takes too long
+ * (watchdog.h). */
 #include "engine/comm/mpi/watchdog.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* watchdog.h - MPI's first and last calls wait for every rank, without end: the watchdog ends this
- * process, with its reason, when one of them never comes. begin() and end() by the same thread. */
+/* watchdog.h - MPI's first and last calls wait for every rank without a time limit. The watchdog
+ * ends this process, with a reason, if a rank never arrives. One thread calls begin() and end(). */
 #ifndef HRF_ENGINE_COMM_MPI_WATCHDOG_H
 #define HRF_ENGINE_COMM_MPI_WATCHDOG_H
 
@@ -13,11 +13,12 @@ struct hrf_mpi_watchdog {
     const struct hrf_mpi_config *config;
     const char *host, *what;
     pthread_t thread;
-    bool is_watching; /* without a thread the call is not watched */
+    bool is_watching; /* false: the thread could not start, so the call is not watched */
     atomic_bool is_over;
 };
 
-/* `what` another rank does not: "begin", "end". All is borrowed until end(). */
+/* `what` is the verb for the message, what another rank does not do: "begin" or "end". All
+ * arguments are borrowed until end(). */
 void hrf_mpi_watchdog_begin(struct hrf_mpi_watchdog *watchdog, const struct hrf_mpi_config *config,
                             const char *host, const char *what);
 void hrf_mpi_watchdog_end(struct hrf_mpi_watchdog *watchdog);

@@ -1,3 +1,4 @@
+/* nccl.c - a thin layer over NCCL that turns its codes into statuses with text (nccl.h). */
 #include "engine/comm/nccl/nccl.h"
 
 #include "base/alloc.h"
@@ -7,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Sends and receives in recorded graphs, and errors in words, are there from 2.13 on. */
+/* NCCL 2.13 is the first with sends and receives in recorded graphs and with error texts. */
 enum { OLDEST = 21300 };
 
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct hrf_nccl_id), "an id is passed on as bytes");
@@ -17,7 +18,7 @@ struct hrf_nccl {
     bool is_aborted;
 };
 
-/* NCCL says in its last error what it was about; the code alone says little. */
+/* NCCL's last error text says what failed; the code alone says little. */
 static enum hrf_status fail(ncclComm_t comm, ncclResult_t code, const char *what,
                             struct hrf_error *err)
 {
@@ -35,7 +36,7 @@ static enum hrf_status fail(ncclComm_t comm, ncclResult_t code, const char *what
             return fail(comm, try_nccl_code_, what, err);                                          \
     } while (0)
 
-/* Before 2.9 the code had one digit less for the major number. */
+/* Before 2.9 the major number was multiplied by 1000 in place of 10000. */
 static int plain_version(int code)
 {
     return code < 10000 ? code / 1000 * 10000 + code % 1000 : code;
@@ -83,7 +84,7 @@ static enum hrf_status create(const struct hrf_nccl_id *id, int32_t rank, int32_
 static void stop(struct hrf_nccl *nccl)
 {
     if (!nccl->is_aborted)
-        (void)ncclCommAbort(nccl->comm); /* which frees it, too */
+        (void)ncclCommAbort(nccl->comm); /* also frees the communicator */
     nccl->is_aborted = true;
 }
 
