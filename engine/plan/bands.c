@@ -1,3 +1,5 @@
+/* bands.c - row tiles of a large image (bands.h): where they end, and the partition and graphs
+ * that compute them. */
 #include "engine/plan/bands.h"
 
 #include "engine/plan/kept.h"

@@ -1,10 +1,11 @@
-/* bands.h - an image too large for the device, in parts one after the other.
+/* bands.h - row tiling: computes an image that is too large for the device in bands (row tiles),
+ * one after the other.
  *
- * The graph is cut in two (halves.h). The head runs once for each band of rows; what crosses the
- * cut is gathered whole, or, where a global mean is all that reads it, as its sums; the tail runs
- * once. Bands either keep rows for the ones after them, so that nothing is computed twice (kept.h),
- * or each computes all it needs, so that neighbours overlap and nothing is kept (partition.h,
- * everything recomputed). Pure arithmetic.
+ * The graph is cut in two (halves.h). The head runs once for each band; the tail runs once. Values
+ * that cross the cut are gathered whole, or only as sums if a global mean is all that reads them.
+ * There are two ways to compute the rows that neighbouring bands share: a line cache keeps them for
+ * the next band, so that nothing is computed twice (kept.h), or each band computes all that it
+ * needs and nothing is kept (partition.h, everything recomputed). Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_BANDS_H
 #define HRF_ENGINE_PLAN_BANDS_H
@@ -14,13 +15,13 @@
 #include "engine/plan/partition.h"
 
 struct hrf_bands_plan {
-    int32_t cut; /* nodes before it are the head */
+    int32_t cut; /* the head is nodes [0, cut) */
     int32_t n_bands;
-    int64_t activation_bytes; /* of the tail and of the largest band, both at once */
-    bool keeps;               /* rows for the next bands; else they are computed again */
-    int64_t kept_bytes;       /* of activation_bytes: what is kept from band to band */
-    double recomputed;        /* operations with bands / without; >= 1 */
-    double seconds;           /* by costs, or roughly */
+    int64_t activation_bytes; /* of the tail and of the largest band together */
+    bool keeps;         /* a line cache keeps rows for later bands; else they are computed again */
+    int64_t kept_bytes; /* size of the line cache, part of activation_bytes */
+    double recomputed;  /* operations with bands divided by those without; >= 1 */
+    double seconds;     /* estimated time of one image */
 };
 
 /* "in 18 bands, 2.6 % computed twice", "in 12 bands, 34.1 MiB of rows kept". */
@@ -28,22 +29,23 @@ void hrf_bands_text(const struct hrf_bands_plan *plan, char out[96]);
 
 struct hrf_bands_wishes {
     int64_t limit_bytes; /* of activations; 0: none */
-    int32_t n_bands;     /* > 0: just so many */
+    int32_t n_bands;     /* > 0: exactly so many */
     enum hrf_bands_rows rows;
-    const struct hrf_cost_table *costs; /* NULL: rough ones */
-};
-/* The cut, the number of bands, and kept or computed again: what takes least time among those that
- * keep activations within the limit; without a limit those that need least memory. HRF_E_NOMEM when
- * none does, naming the least that could be reached; HRF_E_UNSUPPORTED when the network's first
- * nodes cannot be run in parts. */
+    const struct hrf_cost_table *costs; /* NULL: rough estimates */
+}; /* The cut, the number of bands, and whether rows are kept or computed again: the choice that
+    * takes the least time among those whose activations are within the limit; without a limit, the
+    * choice that needs the least memory. HRF_E_NOMEM if none is within the limit; the error names
+    * the least memory possible. HRF_E_UNSUPPORTED if the first nodes of the network cannot be
+    * computed in parts. */
 HRF_CHECKED enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
                                              const struct hrf_bands_wishes *wishes,
                                              struct hrf_bands_plan *out, struct hrf_error *err);
 
-/* What a choice holds: as predicted, or as built. */
+/* The memory of a choice, predicted or measured. */
 struct hrf_bands_memory {
     int64_t activation_bytes, weight_bytes, workspace_bytes;
-    int32_t n_kinds; /* of bands: as many copies of the head's weights */
+    int32_t
+        n_kinds; /* kinds of bands (hrf_bands_find_kinds); each has a copy of the head's weights */
 };
 static inline int64_t hrf_bands_memory_total(const struct hrf_bands_memory *m)
 {
@@ -51,40 +53,41 @@ static inline int64_t hrf_bands_memory_total(const struct hrf_bands_memory *m)
 }
 typedef enum hrf_status hrf_bands_measure(void *context, const struct hrf_bands_plan *plan,
                                           struct hrf_bands_memory *out, struct hrf_error *err);
-/* Chooses until what `measure` finds keeps to wishes->limit_bytes, which is of activations, weights
- * and workspace together here: what the latter two take, activations get less. The last plan that
- * was measured is the one. HRF_E_NOMEM with all numbers when none keeps to it. */
+/* Like hrf_bands_choose(), but wishes->limit_bytes is for activations, weights and workspace
+ * together. Chooses a plan, calls `measure` for its real memory, and repeats with a smaller limit
+ * for activations until the sum fits. The last plan passed to `measure` is the result. HRF_E_NOMEM
+ * with all numbers if none fits. */
 HRF_CHECKED enum hrf_status hrf_bands_fit(const struct hrf_graph *graph,
                                           const struct hrf_bands_wishes *wishes,
                                           hrf_bands_measure *measure, void *context,
                                           struct hrf_error *err);
 
-/* The head in n bands. HRF_E_UNSUPPORTED when a node's output cannot be computed in so many parts.
- * `head` is borrowed by the partition. */
+/* Partitions the head into n bands. HRF_E_UNSUPPORTED if the output of a node cannot be computed in
+ * so many parts. The partition borrows `head`. */
 HRF_CHECKED enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_bands,
                                                 bool keeps, struct hrf_partition **out,
                                                 struct hrf_error *err);
-/* The most bands up to *n_bands that keep rows and are alike but for the first ones and the last
- * one. */
+/* Reduces *n_bands to the largest number for which all bands except the first ones and the last are
+ * of one kind, for bands that keep rows. */
 HRF_CHECKED enum hrf_status hrf_bands_make_alike(const struct hrf_graph *head, int32_t *n_bands,
                                                  struct hrf_error *err);
-/* A band's graph: its outputs are its parts of what crosses, or their sums; none where the band has
- * no rows of it. */
+/* The graph of one band. Its outputs are the band's parts of the crossing values, or their sums; a
+ * value of which the band has no rows is not an output. */
 HRF_CHECKED enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
                                             const struct hrf_halves *halves, int32_t band,
                                             struct hrf_graph **out, struct hrf_rank_map **map_out,
                                             struct hrf_error *err);
-/* Bands of one kind are computed alike: the same boxes, moved, with the same padding. One session,
- * with one copy of the weights, then serves all of them. kind_of [n_ranks]; first_of [n_ranks at
- * most]: the first band of each kind. */
+/* Bands are of one kind if they compute boxes of the same sizes with the same padding. One session,
+ * with one copy of the weights, serves all bands of a kind. kind_of [n_ranks]: the kind of each
+ * band; first_of [n_kinds, at most n_ranks]: the first band of each kind. */
 void hrf_bands_find_kinds(const struct hrf_partition *partition, int32_t *kind_of,
                           int32_t *first_of, int32_t *n_kinds);
 
-/* What bands will take, by the same choice that the engine makes. */
+/* Predicted time and memory of bands, with the choice that the engine would make. */
 struct hrf_bands_prediction {
     struct hrf_bands_plan plan;
     struct hrf_bands_memory memory;
-    double seconds; /* of all bands and the tail; a band of one colour counts like any other */
+    double seconds; /* of all bands and the tail; bands of one colour are not taken as cheaper */
 };
 /* Errors are those of hrf_bands_fit() and hrf_cost_of(). */
 HRF_CHECKED enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,

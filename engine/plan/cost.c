@@ -1,3 +1,5 @@
+/* cost.c - keys of nodes, the table of measured costs, estimates for nodes that were not
+ * measured, and the table as JSON (cost.h). */
 #include "engine/plan/cost.h"
 
 #include "base/strbuf.h"

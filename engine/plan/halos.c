@@ -1,3 +1,4 @@
+/* halos.c - chooses fused halos and overlap by dynamic programming and simulation (halos.h). */
 #include "engine/plan/halos.h"
 
 #include "engine/plan/parts.h"

@@ -1,19 +1,20 @@
-/* halos.h - whether a window's rows from other ranks are waited for, fetched while the interior is
- * computed, or computed here too: by costs.
+/* halos.h - chooses by costs how a rank gets the halo rows of a window: wait for them, fetch them
+ * while the interior is computed (overlap), or compute them redundantly (fused halos).
  *
- * Fused halos: between two values that everything passes through (no branch goes around them) a
- * rank either exchanges before each window, or fetches a wider halo once and computes the values
- * between on more rows than its share. A run of such sections costs its nodes' and its exchanges'
- * seconds, of the rank that takes longest; the cheapest division of the network into runs is found
- * by dynamic programming, exact in that cost for runs of up to HRF_HALOS_MOST_SECTIONS sections,
- * longer ones being tried while shorter ones still gain (what is computed twice grows with the
- * square of a run's length, what is saved in proportion to it).
+ * Fused halos: the network is divided into sections at values that everything passes through, with
+ * no branch around them. In a run of sections a rank either exchanges halos before each window, or
+ * fetches one wider halo and computes the values between on more rows than its share. The cost of a
+ * run is the time of its nodes and exchanges on the slowest rank. Dynamic programming finds the
+ * cheapest division of the network into runs, exact in that cost for runs of up to
+ * HRF_HALOS_MOST_SECTIONS sections. Longer runs are tried only while shorter ones still gain,
+ * because redundant work grows with the square of the length of a run and the saving only with the
+ * length.
  *
- * Overlap: of a window the interior, then the edges, cost more than the whole at once (kernels'
- * starts); where the message takes longer than that, its way is hidden.
+ * Overlap: computing the interior and then the edges takes longer than computing the whole at once,
+ * because more kernels start. It pays if the message takes longer than that.
  *
- * A choice is only taken when the simulator finds it sooner than none, and fused halos only while
- * ranks do not do most of the work several times. Pure arithmetic.
+ * A choice is taken only if the simulator finds it faster than plain exchanges, and fused halos
+ * only if the ranks do not repeat most of the work. Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_HALOS_H
 #define HRF_ENGINE_PLAN_HALOS_H
@@ -23,8 +24,8 @@
 
 enum { HRF_HALOS_MOST_SECTIONS = 16 };
 
-/* By layout->halos. `plain`: the partition without any of it; replaced by one that is sooner, if
- * there is. `costs` and `machine` are needed for AUTO only. */
+/* Chooses as layout->halos says. *plain is the partition with plain exchanges; a faster one
+ * replaces it if there is one. Only AUTO needs `costs` and `machine`. */
 HRF_CHECKED enum hrf_status hrf_halos_choose(const struct hrf_cost_table *costs,
                                              const struct hrf_machine *machine,
                                              struct hrf_partition **plain, struct hrf_error *err);

@@ -1,3 +1,4 @@
+/* halves.c - builds the two graphs before and after a cut (halves.h). */
 #include "engine/plan/halves.h"
 
 #include "engine/plan/pitch.h"

@@ -4,25 +4,25 @@
 
 #include "engine/ir/graph.h"
 
-/* A value that is made before the cut and read after it. */
+/* A value that is computed before the cut and read after it. */
 struct hrf_crossing {
-    int32_t in_head, in_tail; /* values of the halves */
-    /* All that reads it is a global mean, so the head's parts need give their sums only (POOL_SUM):
-     * the tail's value holds those, and its first node there is POOL_FINISH. */
+    int32_t in_head, in_tail; /* its indices in the two graphs */
+    /* Its only reader is a global mean, so the head computes sums only (POOL_SUM). The value in the
+     * tail holds the sums, and its reader there is a POOL_FINISH. */
     bool is_summed;
 };
 
-/* Nodes [0, cut) with what crosses as outputs, and nodes [cut, n) with what crosses as inputs, in
- * the same order. Values keep their names. */
+/* The head has nodes [0, cut) and the crossing values as outputs; the tail has nodes [cut, n) and
+ * the crossing values as inputs, in the same order. Values keep their names. */
 struct hrf_halves {
     struct hrf_graph *head, *tail;
     struct hrf_crossing *crossings; /* [head->n_outputs] */
     int32_t n_crossings;
 };
 
-/* `graph`: shapes known; its outputs are made, and its inputs read, on one side each:
- * HRF_E_UNSUPPORTED otherwise. `borrows`: constants stay the graph's, which then outlives the
- * halves. */
+/* The shapes of `graph` must be known, all its inputs read in the head and all its outputs computed
+ * in the tail; otherwise HRF_E_UNSUPPORTED. `borrows`: the halves use the constants of `graph`,
+ * which must outlive them. */
 HRF_CHECKED enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut,
                                               bool borrows, struct hrf_halves *out,
                                               struct hrf_error *err);

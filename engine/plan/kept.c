@@ -1,3 +1,5 @@
+/* kept.c - the line cache of row tiles (kept.h): how far each tile gets, which rows are kept,
+ * and the proof that they are there. */
 #include "engine/plan/kept.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* layout.c - parses and prints layouts, and divides a batch into groups and micro-batches
+ * (layout.h). */
 #include "engine/plan/layout.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* layout.h - how ranks share the work: data=D,spatial=RxC,stages=S,microbatches=M,bidirectional,
- * halos=H,bands=B.
+/* layout.h - how the work is divided over ranks: data=D,spatial=RxC,stages=S,microbatches=M,
+ * bidirectional,halos=H,bands=B.
  *
- * D groups each take a share of the batch; in a group S stages follow one another, and the ranks of
- * a stage, R x C of them, each own a part of every image. Ranks: D * S * R * C.
+ * D groups each take a share of the batch. A group has S pipeline stages. A stage has R x C ranks,
+ * each of which owns a part of every image. There are D * S * R * C ranks. Example:
+ * "data=2,spatial=2x1,stages=2,microbatches=4" is 8 ranks.
  */
 #ifndef HRF_ENGINE_PLAN_LAYOUT_H
 #define HRF_ENGINE_PLAN_LAYOUT_H
@@ -14,20 +15,20 @@
 
 enum { HRF_MAX_RANKS = 1024 };
 
-/* How the ranks of an image come by each other's rows. AUTO: what costs say is soonest (halos.h);
- * without costs PLAIN. PLAIN: one exchange before each window. OVERLAP: that, while the window's
- * interior is computed, wherever there is one. */
+/* How the ranks of an image get each other's rows. PLAIN: an exchange before each window. OVERLAP:
+ * the same, while the interior of the window is computed, if it has one. AUTO: the fastest by costs
+ * (halos.h); PLAIN if there are no costs. */
 enum hrf_halos { HRF_HALOS_AUTO, HRF_HALOS_PLAIN, HRF_HALOS_OVERLAP, HRF_N_HALOS };
 
-/* How bands of an image that is too large come by the rows of the ones before them (bands.h). AUTO:
- * what costs less. */
+/* How bands (row tiles) get rows of earlier bands (bands.h): kept in a line cache, or computed
+ * again. AUTO: whichever takes less time. */
 enum hrf_bands_rows { HRF_BANDS_AUTO, HRF_BANDS_KEEP, HRF_BANDS_RECOMPUTE, HRF_N_BANDS_ROWS };
 
 struct hrf_layout_plan {
     int32_t data, rows, columns, stages, microbatches;
     bool bidirectional; /* two mirrored pipelines, half of the micro-batches each */
     enum hrf_halos halos;
-    enum hrf_bands_rows bands; /* of one rank */
+    enum hrf_bands_rows bands; /* for a single rank */
 };
 static inline struct hrf_layout_plan hrf_layout_single(void)
 {
@@ -36,7 +37,7 @@ static inline struct hrf_layout_plan hrf_layout_single(void)
     };
 }
 
-/* "single" or NULL: one rank. HRF_E_USER names what is wrong and what would be right. */
+/* "single" or NULL is one rank. HRF_E_USER says what is wrong and what would be right. */
 HRF_CHECKED enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
                                              struct hrf_error *err);
 static inline int32_t hrf_layout_stage_ranks(const struct hrf_layout_plan *l)
@@ -51,30 +52,30 @@ static inline int32_t hrf_layout_ranks(const struct hrf_layout_plan *l)
 {
     return l->data * hrf_layout_group_ranks(l);
 }
-/* The place in the pipeline that runs the other way of a group's rank, and back. */
+/* Maps a rank of a group to its position in the mirrored pipeline, and back. */
 static inline int32_t hrf_layout_mirror(const struct hrf_layout_plan *l, int32_t rank)
 {
     const int32_t n = hrf_layout_stage_ranks(l);
     return (l->stages - 1 - rank / n) * n + rank % n;
 }
-/* One rank works at a time: a single one, or stages through which the batch goes in one piece. */
+/* True if only one rank computes at a time: a single rank, or stages without micro-batches. */
 static inline bool hrf_layout_takes_turns(const struct hrf_layout_plan *l)
 {
     return l->data == 1 && l->rows * l->columns == 1 && (l->stages == 1 || l->microbatches == 1);
 }
 
-/* How a batch is shared out: images go to groups and in a group to micro-batches in order, the last
- * ones get what is left. */
+/* How a batch is divided: images go in order to groups and within a group to micro-batches. The
+ * last ones may get fewer. */
 struct hrf_shares {
     int64_t n_images, per_group, per_microbatch;
 };
-/* HRF_E_USER when there are fewer images than groups x micro-batches. */
+/* HRF_E_USER if there are fewer images than groups times micro-batches. */
 HRF_CHECKED enum hrf_status hrf_layout_share(const struct hrf_layout_plan *layout, int64_t n_images,
                                              struct hrf_shares *out, struct hrf_error *err);
-/* Images of a group's micro-batch that are really there, and the first of them. */
+/* The number of real images in a micro-batch of a group; *first: the first of them. */
 int64_t hrf_shares_images(const struct hrf_shares *shares, int32_t group, int32_t microbatch,
                           int64_t *first);
-/* As hrf_layout_parse() reads it; out holds at least 96 bytes. */
+/* The text that hrf_layout_parse() reads; out holds at least 96 bytes. */
 void hrf_layout_text(const struct hrf_layout_plan *layout, char out[96]);
 
 #endif

@@ -1,3 +1,4 @@
+/* machine.c - link tables: interpolation and the choice of the fastest link (machine.h). */
 #include "engine/plan/machine.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* parts.c - boxes, copies and graphs of the parts of a node (parts.h). */
 #include "engine/plan/parts.h"
 
 enum { COPY_ALIGNMENT = 64 }; /* bytes: as every buffer that a kernel sees */

@@ -1,3 +1,4 @@
+/* pitch.c - which values get a pixel stride, and which must be dense (pitch.h). */
 #include "engine/plan/pitch.h"
 
 enum {

@@ -1,26 +1,27 @@
-/* pitch.h - pixels that stand further apart than they are large.
+/* pitch.h - pixel strides that avoid cache conflicts.
  *
- * Where a pixel's channels take whole pages of 4 KiB, neighbours fall into the same few lines of
- * every cache, and a kernel that reads many of them at once finds none of them there any more. One
- * more line of 64 bytes between them (1.6 % of memory at most) spreads them out; hrf_value.pitch
- * says so. It is given to a whole network and carried into its parts; whoever cuts a graph out of
- * another settles it there. Pure arithmetic.
+ * If the channels of a pixel take a multiple of 4 KiB, neighbouring pixels map to the same few
+ * cache sets, and a kernel that reads many pixels at once evicts its own data. One unused cache
+ * line of 64 bytes between pixels (at most 1.6 % more memory) spreads them over the cache.
+ * hrf_value.pitch holds the stride. It is set for a whole network; a graph that is cut out of
+ * another inherits it and must call hrf_pitch_settle(). Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_PITCH_H
 #define HRF_ENGINE_PLAN_PITCH_H
 
 #include "engine/ir/graph.h"
 
-/* Whether a back end's kernel of the node, and of every part of it, takes that input (-1: its
- * output) at any pitch of whole lines. */
+/* True if the back end's kernel of the node, and of every part of it, accepts that input (-1: its
+ * output) with any stride that is a multiple of a cache line. */
 typedef bool hrf_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node,
                              int32_t input);
 
-/* Gives a pitch to the float32 images between nodes that would gain by one and are taken so by all
- * who touch them. For the graph as it will be computed. */
+/* Sets the stride of every float32 image between nodes that gains by one and whose producer and
+ * readers all accept it. Call it on the graph that will be computed. */
 void hrf_pitch_set(struct hrf_graph *graph, hrf_takes_pitch *takes);
-/* Dense again: what enters or leaves the graph, what ranks exchange or reduce, and an output whose
- * residual is dense, or the other way round: they may have to lie in one place. */
+/* Makes values dense again that must be: inputs and outputs of the graph, values that ranks
+ * exchange or reduce, and outputs and residuals of which the other is dense, because they may share
+ * a buffer. */
 void hrf_pitch_settle(struct hrf_graph *graph);
 
 #endif

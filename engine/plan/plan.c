@@ -1,3 +1,4 @@
+/* plan.c - makes a plan: steps, shared buffers and their offsets (plan.h). */
 #include "engine/plan/plan.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* predict.c - turns plans into programs with costs and simulates them (predict.h). */
 #include "engine/plan/predict.h"
 
 #include "engine/plan/plan.h"

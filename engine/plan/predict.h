@@ -1,8 +1,8 @@
-/* predict.h - what a layout will take: time, memory and traffic of every rank, without running it.
+/* predict.h - predicts time, memory and traffic of every rank of a layout, without running it.
  *
- * The lists that the executor runs - a rank's steps and transfers (plan.h, transfers.h), its
- * micro-batches and outputs (schedule.h) - become programs, with kernels at their costs, which are
- * then played on the machine. Pure arithmetic.
+ * The lists that the executor runs (steps and transfers of each rank from plan.h and transfers.h,
+ * its micro-batches and outputs from schedule.h) become programs with the costs of their kernels.
+ * The simulator plays these programs on the machine. Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_PREDICT_H
 #define HRF_ENGINE_PLAN_PREDICT_H
@@ -12,17 +12,18 @@
 
 struct hrf_predicted_rank {
     int32_t stage;
-    struct hrf_box input;          /* what it is fed of the first input; empty: nothing */
-    int32_t first_node, last_node; /* of the whole graph; -1: none */
-    int64_t activation_bytes;      /* arena and message scratch */
+    struct hrf_box input;          /* the box of the first input that it is fed; may be empty */
+    int32_t first_node, last_node; /* in the whole graph; -1: none */
+    int64_t activation_bytes;      /* arena and message buffer */
     int64_t weight_bytes, workspace_bytes;
 };
 
-/* How the ranks of an image come by each other's rows (halos.h). */
+/* How the ranks of an image get each other's rows (halos.h). */
 struct hrf_predicted_halos {
-    int32_t n_exchanges;  /* with a message, in a micro-batch; stage boundaries too */
-    int32_t n_overlapped; /* of them with an interior to compute meanwhile */
-    int32_t n_fused;      /* values of which ranks compute more than their share instead */
+    int32_t n_exchanges;  /* exchanges with messages per micro-batch, including stage boundaries */
+    int32_t n_overlapped; /* of these, exchanges during which an interior is computed */
+    int32_t
+        n_fused; /* values of which ranks compute more than their share in place of an exchange */
 };
 
 struct hrf_prediction {
@@ -33,11 +34,11 @@ struct hrf_prediction {
     struct hrf_simulation *simulation;
     double seconds; /* of a batch */
     struct hrf_predicted_halos halos;
-    double computing[HRF_COST_N_ORIGINS]; /* s over all ranks, by where the cost is from */
+    double computing[HRF_COST_N_ORIGINS]; /* s, summed over all ranks, by origin of the cost */
 };
 
-/* `partition`: of one micro-batch of n_images / (data x microbatches) images, rounded up.
- * HRF_E_USER when the machine has fewer nodes than the ranks need, lacks a link, or a cost is not
+/* `partition` is that of one micro-batch of n_images / (data * microbatches) images, rounded up.
+ * HRF_E_USER if the machine has too few nodes for the ranks or lacks a link, or if a cost is not
  * known. */
 HRF_CHECKED enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_images,
                                         const struct hrf_cost_table *costs,
@@ -46,7 +47,7 @@ HRF_CHECKED enum hrf_status hrf_predict(const struct hrf_partition *partition, i
 void hrf_prediction_destroy(struct hrf_prediction *prediction);
 HRF_DEFINE_AUTO(hrf_prediction)
 
-/* Of the rank that holds most. */
+/* Memory of the rank that needs most. */
 int64_t hrf_prediction_peak_bytes(const struct hrf_prediction *prediction);
 
 #endif

@@ -1,3 +1,4 @@
+/* region.c - needed input regions, operator by operator (region.h). */
 #include "engine/plan/region.h"
 
 #include "engine/ir/resize.h"

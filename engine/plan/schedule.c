@@ -1,3 +1,5 @@
+/* schedule.c - the order of micro-batches in a pipeline, and a rank's steps for a batch
+ * (schedule.h). */
 #include "engine/plan/schedule.h"
 
 #include "base/alloc.h"

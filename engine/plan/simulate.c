@@ -1,3 +1,4 @@
+/* simulate.c - plays the programs of ranks by events in the order of time (simulate.h). */
 #include "engine/plan/simulate.h"
 
 #include <math.h>

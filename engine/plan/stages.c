@@ -1,3 +1,4 @@
+/* stages.c - cuts a graph into stages by dynamic programming (stages.h). */
 #include "engine/plan/stages.h"
 
 #include <math.h>
