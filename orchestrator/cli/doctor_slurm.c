@@ -27,7 +27,7 @@ static bool ask(const char *const argv[], int64_t deadline_ms, struct hrf_slurm_
         snprintf(why, size, "%.*s", (int)size - 1, err.text);
         return false;
     }
-    if (hrf_slurm_is_well(out))
+    if (hrf_slurm_succeeded(out))
         return true;
     if (out->result.timed_out)
         snprintf(why, size, "no answer in %lld s", (long long)deadline_ms / 1000);

@@ -1,8 +1,9 @@
+/* dag.c - computes content keys and splits slides into shards. */
 #include "orchestrator/dag/dag.h"
 
 #include <assert.h>
 
-/* Raised when a task's result changes for the same inputs: every key changes with it. */
+/* To be raised if a task's result changes for the same inputs; every key then changes. */
 static const char tile_version[] = "hires-flow tile 1";
 static const char infer_version[] = "hires-flow infer 1";
 

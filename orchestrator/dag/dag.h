@@ -1,9 +1,9 @@
-/* dag.h - what the tasks of a run are named by and cut into: pure.
+/* dag.h - content keys of tasks, and how a slide's patches are split into tasks. Pure functions.
  *
- * A content key hashes exactly what a result depends on. A slide is known by its path, size and
- * modification time: the cheap identity that needs no reading; the tiling by its hash. What is
- * not in a key does not cause work: threshold, slide score and report settings, job sizes, the
- * run directory.
+ * A content key is a hash of exactly what a result depends on; a task whose key is known is not run
+ * again. A slide is identified by its path, size and modification time, because that needs no
+ * reading of the file; a tiling is identified by its hash. Threshold, slide score, report settings,
+ * job sizes and the run directory are not part of a key, so that changing them causes no work.
  */
 #ifndef HRF_ORCHESTRATOR_DAG_DAG_H
 #define HRF_ORCHESTRATOR_DAG_DAG_H
@@ -30,7 +30,7 @@ struct hrf_tile_inputs {
 struct hrf_infer_inputs {
     struct hrf_slide_identity slide;
     const char *tiling; /* hash of the tile plan */
-    const char *scales; /* int8: key of the calibration; NULL otherwise */
+    const char *scales; /* key of the int8 calibration; NULL for other precisions */
     const char *model_sha256, *precision, *device;
     int64_t n_classes;
     const double *mean, *std; /* [3] */
@@ -43,7 +43,8 @@ HRF_CHECKED enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *input
 HRF_CHECKED enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs,
                                               char out[HRF_HASH_HEX], struct hrf_error *err);
 
-/* Shards of a slide: as few as hold n_patches at most `limit` each, as even as can be. */
+/* Splits a slide's patches into shards: as few as possible with at most `limit` patches each, and
+ * as equal as possible. Shard i holds the patches [*first, *first + *n). */
 int64_t hrf_dag_shard_count(int64_t n_patches, int64_t limit);
 void hrf_dag_shard(int64_t n_patches, int64_t n_shards, int64_t i, int64_t *first, int64_t *n);
 

@@ -239,7 +239,7 @@ static enum hrf_status plan_observing(struct run *run, const struct sample *samp
     hrf_crash_point("run.calibrate.before_plan");
     HRF_TRY(hrf_store_commit(run->store, err));
     run->calibration_planned = true;
-    run_tell_dropped(run);
+    run_warn_dropped(run);
     return run_reload_tasks(run, err);
 }
 

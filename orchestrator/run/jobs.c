@@ -1,4 +1,5 @@
-/* jobs.c - the jobs of a run: from the store after a restart, ended, fenced, cancelled. */
+/* jobs.c - the live jobs of a run: adding, revoking and ending them, recovering them from the store
+ * after a restart, and cancelling all of them. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -106,7 +107,7 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Tasks that were given to a job of which nothing is known go again. */
+/* Makes RUNNING tasks PENDING again that no known job holds. */
 static enum hrf_status free_orphans(struct run *run, struct hrf_error *err)
 {
     size_t n = 0, k = 0;
@@ -131,8 +132,8 @@ static enum hrf_status free_orphans(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* A start that was never confirmed: with a scheduler the job is looked for by its name; a local
- * process is not trusted. */
+/* Adds a job from the store. If its start was never confirmed: a scheduler's job is looked for by
+ * its name; a local job is given up, because its process cannot be identified. */
 static enum hrf_status recover_job(struct run *run, struct hrf_attempt_row *row,
                                    struct hrf_error *err)
 {
@@ -148,8 +149,8 @@ static enum hrf_status recover_job(struct run *run, struct hrf_attempt_row *row,
     return run_end_job(run, job, "its start was never confirmed", err);
 }
 
-/* Folders of jobs may be newer than the store: it was removed, or an older copy was put back. What
- * lies in them answers other tasks, so that their numbers are not given again. */
+/* Sets run->next_job. The jobs' directories may be newer than the store, if the store was removed
+ * or an older copy restored. They belong to other tasks, so their numbers are not used again. */
 static enum hrf_status number_jobs(struct run *run, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *jobs = hrf_path_join(run->directory, "jobs");
@@ -196,7 +197,7 @@ static bool is_over(struct run *run, struct run_job *job)
     return job->view.sight == HRF_JOB_GONE || job->view.sight == HRF_JOB_ENDED;
 }
 
-/* True when every job was seen to have ended. */
+/* Returns true if every job was seen to end. */
 static bool end_jobs(struct run *run, const struct hrf_job_handle *handles)
 {
     enum { SOFT_MS = 5000, PATIENCE_MS = 60000 };

@@ -1,5 +1,6 @@
-/* observe.c - what became of the jobs: their own word first, then the executor's; tasks without a
- * result go again, later or with more, or are given up. */
+/* observe.c - finds out what became of the jobs: from their sentinels first, then from the
+ * executor. Tasks without a result are tried again, later or with more resources, or are given up.
+ */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
@@ -15,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* LOOKS: jobs whose folders are read in one tick, so that a tick is short however many there are;
- * all are come to in turn. */
+/* LOOKS: how many jobs' directories are read in one loop iteration, so that an iteration is short
+ * however many jobs there are. The next iteration continues with the next jobs. */
 enum { LOOKS = 512 };
 
 /* ---- tasks ---- */
@@ -35,7 +36,7 @@ static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, in
     return HRF_OK;
 }
 
-/* Given up although no try was used up. */
+/* Gives the task up although it has tries left; says so if the limit on such ends is the reason. */
 static enum hrf_status give_up(struct run *run, struct hrf_task_row *task,
                                const struct hrf_retry *retry, const char *reason,
                                struct hrf_error *err)
@@ -64,7 +65,7 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
     return hrf_store_add_event(run->store, run_find_slide(run, task->slide_id)->name, event, err);
 }
 
-/* A task that ended without a result: again later, or never. */
+/* Decides whether a task that ended without a result is tried again. */
 static enum hrf_status judge_task(struct run *run, struct hrf_task_row *task, enum hrf_end end,
                                   bool progress, const char *reason, struct hrf_error *err)
 {
@@ -104,7 +105,7 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     hrf_breaker_succeeded(&run->breaker);
     if (task->kind != HRF_TASK_TILE)
         return HRF_OK;
-    run->needs_reload = true; /* its slide's infer tasks join */
+    run->needs_reload = true; /* the infer tasks of its slide are added */
     return run_plan_infer(run, task->slide_id, err);
 }
 
@@ -122,13 +123,14 @@ static enum hrf_status find_record(const struct run *run, const struct run_job *
     return found;
 }
 
-/* Not there yet; or a part of it cannot be read now, which may pass while the job is open. */
-static bool is_to_come(enum hrf_status found, bool is_last)
+/* True if a result may still come: it is not there yet, or cannot be read at present, which may
+ * pass while the job runs. */
+static bool may_still_come(enum hrf_status found, bool is_last)
 {
     return found == HRF_E_AGAIN || (!is_last && found == HRF_E_EXTERNAL);
 }
 
-/* Whether the status and the record that lie there as this task's are its own. */
+/* Checks that the status and the record that were found belong to this task. */
 static enum hrf_status check_result(struct run *run, const struct hrf_task_row *task,
                                     const char *id, const struct hrf_task_status *status,
                                     const char *record, size_t n_bytes, struct hrf_error *err)
@@ -150,8 +152,8 @@ static enum hrf_status check_result(struct run *run, const struct hrf_task_row *
                             where != NULL ? where : id, err);
 }
 
-/* Collects one task. *ended: it has a result or failed by its own word. is_last: there is no other
- * look at it. */
+/* Collects one task. *ended: it has a result, or its worker reported a failure. is_last: the task
+ * is not looked at again. */
 static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t index,
                                     struct hrf_task_row *task, bool is_last, bool *ended,
                                     struct hrf_error *err)
@@ -169,10 +171,10 @@ static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t
             hrf_task_status_release(&status);
     }
     *ended = false;
-    if (is_to_come(found, is_last))
+    if (may_still_come(found, is_last))
         return HRF_OK;
     *ended = true;
-    if (found != HRF_OK) /* a record that does not fit its hash or its task */
+    if (found != HRF_OK) /* the record does not match its hash or its task */
         return judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
     enum hrf_status result;
     if (status.outcome != HRF_TASK_FAILED) {
@@ -186,7 +188,7 @@ static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t
     return result;
 }
 
-/* Goes on over a job's tasks, which end in order, up to the first that has not ended. */
+/* Collects the job's next tasks up to the first that has not ended; tasks end in order. */
 static enum hrf_status collect(struct run *run, struct run_job *job, bool *changed,
                                struct hrf_error *err)
 {
@@ -215,11 +217,11 @@ bool run_read_sentinel(const struct run *run, const struct run_job *job, const c
 
 struct verdict {
     enum hrf_end end;
-    char *reason;  /* heap: for people */
-    char *message; /* heap: the part of it that jobs with one fault share */
+    char *reason;  /* heap: text for users */
+    char *message; /* heap: the same without what differs between jobs with the same fault */
 };
 
-/* The end of a file, at most `size` - 1 bytes. */
+/* Reads the end of a file, at most `size` - 1 bytes. */
 static void read_tail(const char *path, char *out, size_t size)
 {
     HRF_AUTO_CLOSE int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -229,7 +231,8 @@ static void read_tail(const char *path, char *out, size_t size)
     out[n > 0 ? n : 0] = '\0';
 }
 
-/* slurmstepd's and the kernel's own words: slurmstepd/mgr.c, jobacct_gather, mm/oom_kill.c. */
+/* True if the text contains a message of slurmstepd or the kernel about too little memory. Source:
+ * slurmstepd/mgr.c, jobacct_gather, mm/oom_kill.c. */
 static bool has_memory_mark(const char *text)
 {
     static const char *const marks[] = { "oom-kill",
@@ -255,12 +258,12 @@ static char *last_line(char *text)
     return hrf_text_printable(line != NULL ? line + 1 : text);
 }
 
-struct papers { /* what lies in a job's folder */
-    char log[2048], output[2048];
-    char *said; /* heap: the last line of them */
+struct job_logs {
+    char log[2048], output[2048]; /* ends of the worker's log and of the scheduler's output file */
+    char *said;                   /* heap: last line of the log; of the output if there is no log */
 };
 
-static void read_papers(const struct run *run, const struct run_job *job, struct papers *papers)
+static void read_logs(const struct run *run, const struct run_job *job, struct job_logs *logs)
 {
     HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     HRF_AUTO_FREE char *log = directory != NULL ? hrf_path_join(directory, "log") : NULL;
@@ -268,12 +271,12 @@ static void read_papers(const struct run *run, const struct run_job *job, struct
     HRF_AUTO_FREE char *output = ops->output_path != NULL
                                      ? ops->output_path(run->executor, run->directory, &job->handle)
                                      : NULL;
-    read_tail(log, papers->log, sizeof papers->log);
-    read_tail(output, papers->output, sizeof papers->output);
-    char *text = papers->log[0] != '\0' ? papers->log : papers->output;
+    read_tail(log, logs->log, sizeof logs->log);
+    read_tail(output, logs->output, sizeof logs->output);
+    char *text = logs->log[0] != '\0' ? logs->log : logs->output;
     char copy[2048];
     snprintf(copy, sizeof copy, "%s", text);
-    papers->said = last_line(copy);
+    logs->said = last_line(copy);
 }
 
 static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
@@ -287,13 +290,13 @@ static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
         hrf_strbuf_addf(out, " on %s", view->node);
 }
 
-static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum hrf_end end,
+static char *describe_end(const struct hrf_sentinel *done, bool has_sentinel, enum hrf_end end,
                           const struct hrf_job_view *view, const char *last)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     const char *said = hrf_state_rule(end)->said;
     hrf_strbuf_adds(&text, said != NULL ? said : "");
-    if (!has_word && end != HRF_END_HUNG)
+    if (!has_sentinel && end != HRF_END_HUNG)
         hrf_strbuf_adds(&text, end == HRF_END_WITHDRAWN
                                    ? "it had not begun"
                                    : "the job vanished without a word (killed?)");
@@ -310,36 +313,36 @@ static char *describe_end(const struct hrf_sentinel *done, bool has_word, enum h
 }
 
 static enum hrf_status judge(struct run *run, struct run_job *job, struct hrf_sentinel *done,
-                             bool has_word, struct verdict *out, struct hrf_error *err)
+                             bool has_sentinel, struct verdict *out, struct hrf_error *err)
 {
-    struct papers papers = { .said = NULL };
+    struct job_logs logs = { .said = NULL };
     HRF_AUTO_FREE char *directory = run_start_path(run, job, run_newest_start(job));
     const bool was_revoked = job->revoked || (directory != NULL && hrf_fence_is_set(directory));
-    read_papers(run, job, &papers);
-    const struct hrf_witness witness = { .has_word = has_word,
-                                         .exited = done->exited,
-                                         .was_asked = done->was_asked,
-                                         .was_warned = done->was_warned,
-                                         .was_out_of_memory = done->was_out_of_memory ||
-                                                              has_memory_mark(papers.log) ||
-                                                              has_memory_mark(papers.output),
-                                         .exit_code = done->exit_code,
-                                         .signal = done->signal,
-                                         .cause = job->view.cause };
-    out->end = hrf_state_judge(&witness);
+    read_logs(run, job, &logs);
+    const struct hrf_end_evidence evidence = { .has_sentinel = has_sentinel,
+                                               .exited = done->exited,
+                                               .was_asked = done->was_asked,
+                                               .was_warned = done->was_warned,
+                                               .was_out_of_memory = done->was_out_of_memory ||
+                                                                    has_memory_mark(logs.log) ||
+                                                                    has_memory_mark(logs.output),
+                                               .exit_code = done->exit_code,
+                                               .signal = done->signal,
+                                               .cause = job->view.cause };
+    out->end = hrf_state_judge(&evidence);
     if (job->life.was_ended && out->end != HRF_END_NO_RESULT && out->end != HRF_END_ERROR)
         out->end = HRF_END_HUNG;
     else if (was_revoked && hrf_state_rule(out->end)->may_be_ours)
         out->end = HRF_END_WITHDRAWN;
     if (out->end == HRF_END_HUNG)
         snprintf(done->reason, sizeof done->reason, "%s", job->life.silence);
-    out->reason = describe_end(done, has_word, out->end, &job->view, papers.said);
-    out->message = describe_end(done, has_word, out->end, NULL, papers.said);
-    hrf_free(papers.said);
+    out->reason = describe_end(done, has_sentinel, out->end, &job->view, logs.said);
+    out->message = describe_end(done, has_sentinel, out->end, NULL, logs.said);
+    hrf_free(logs.said);
     if (out->reason == NULL || out->message == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
-    if (hrf_state_rule(out->end)->strikes_node && job->view.node[0] != '\0')
-        hrf_strikes_add(&run->strikes, job->view.node, run_now_ms());
+    if (hrf_state_rule(out->end)->counts_against_node && job->view.node[0] != '\0')
+        hrf_node_exclusion_add_failure(&run->exclusion, job->view.node, run_now_ms());
     return HRF_OK;
 }
 
@@ -354,7 +357,8 @@ static enum hrf_status trip(struct run *run, const char *message, int64_t ran_ms
                          HRF_BREAKER_LIMIT, message);
 }
 
-/* Takes what a job has of a task that it did not finish, for the next attempt. */
+/* Moves the partial result of a task that the job did not finish to where the next attempt finds
+ * it. Returns true if there was one. */
 static bool take_part(const struct run *run, const struct run_job *job, size_t index,
                       const struct hrf_task_row *task)
 {
@@ -375,26 +379,26 @@ static bool take_part(const struct run *run, const struct run_job *job, size_t i
     return false;
 }
 
-/* Of the tasks behind the one that a job was at: they had not begun, so that nothing is held
- * against them, unless they would share its end. */
+/* How the tasks after the one that the job worked on have ended. They had not begun, so this end
+ * does not count against them, unless its cause lies in the job itself. */
 static enum hrf_end end_behind(enum hrf_end end)
 {
     return hrf_state_rule(end)->is_of_job ? end : HRF_END_WITHDRAWN;
 }
 
-/* No more will come from this job. */
+/* Ends a job from which no more results will come. */
 static enum hrf_status close_job(struct run *run, struct run_job *job, struct hrf_sentinel *done,
-                                 bool has_word, struct hrf_error *err)
+                                 bool has_sentinel, struct hrf_error *err)
 {
     struct verdict verdict = { .end = HRF_END_NO_RESULT };
     if (job->n_collected == job->n_tasks)
         return run_end_job(run, job, NULL, err);
-    enum hrf_status judged = judge(run, job, done, has_word, &verdict, err);
+    enum hrf_status judged = judge(run, job, done, has_sentinel, &verdict, err);
     HRF_AUTO_FREE char *reason = verdict.reason, *message = verdict.message;
     HRF_TRY(judged);
-    if (!has_word || run->executor->quiet_ms > 0)
-        run_revoke(run, job);              /* should it live on somewhere, it commits nothing */
-    if (job->view.cause == HRF_CAUSE_NODE) /* one that Slurm holds would wait there for ever */
+    if (!has_sentinel || run->executor->quiet_ms > 0)
+        run_revoke(run, job);              /* if it still runs somewhere, it commits nothing */
+    if (job->view.cause == HRF_CAUSE_NODE) /* a job that Slurm holds would stay queued for ever */
         run->executor->ops->cancel(run->executor, &job->handle, 1, false);
     bool is_short = false;
     for (; job->n_collected < job->n_tasks; job->n_collected++) {
@@ -402,7 +406,7 @@ static enum hrf_status close_job(struct run *run, struct run_job *job, struct hr
         bool ended = true;
         if (task == NULL || task->state != HRF_TASK_RUNNING)
             continue;
-        /* Behind one that has none there may still be a result. */
+        /* A task may have a result although an earlier task of the job has none. */
         HRF_TRY(collect_task(run, job, job->n_collected, task, true, &ended, err));
         if (!ended) {
             const bool progress = take_part(run, job, job->n_collected, task) || job->n_results > 0;
@@ -418,16 +422,16 @@ static enum hrf_status close_job(struct run *run, struct run_job *job, struct hr
     return status;
 }
 
-/* ---- a look at one job ---- */
+/* ---- one job ---- */
 
-/* Not there, by a scheduler that still answers: while it does not, its last word is no longer
- * believed. */
+/* True if the scheduler does not show the job and still answers. While it does not answer, its last
+ * answer does not count. */
 static bool is_gone(const struct run *run, const struct run_job *job)
 {
     return job->view.sight == HRF_JOB_GONE && hrf_executor_trouble(run->executor)[0] == '\0';
 }
 
-/* What an answer leaves out is not lost for that: every other witness is asked. */
+/* Asks all other sources about a job that the scheduler does not show, before it counts as lost. */
 static bool is_there_after_all(const struct run *run, struct run_job *job)
 {
     struct hrf_sentinel start;
@@ -441,7 +445,7 @@ static bool is_there_after_all(const struct run *run, struct run_job *job)
     return true;
 }
 
-/* Whether the submission that nothing was known of turned up, or never was taken. */
+/* Finds out whether an unsure submission was taken. */
 static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool *changed,
                                      struct hrf_error *err)
 {
@@ -474,25 +478,26 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
     return run_end_job(run, job, "it was never taken: the scheduler does not know it", err);
 }
 
-/* Whether all is here of which the job's last word tells. */
+/* True if all results that done.json counts have been collected. */
 static bool has_all(const struct run_job *job, const struct hrf_sentinel *done)
 {
     const struct hrf_task_tally *t = &done->tasks;
     return (int64_t)job->n_collected >= t->n_done + t->n_no_tissue + t->n_failed;
 }
 
-/* Whether nothing more will come. With a scheduler its word is waited for, since it may start the
- * job again, unless all is there; what a job wrote before it ended may be seen late. */
+/* True if no more results will come. With a scheduler, done.json alone is not enough unless all
+ * results are there, because the scheduler may start the job again. What a job wrote before its end
+ * may become visible late, so missing results are waited for. */
 static bool is_over(const struct run *run, struct run_job *job, const struct hrf_sentinel *done,
-                    bool has_word)
+                    bool has_sentinel)
 {
     const bool ended = job->view.sight == HRF_JOB_ENDED || is_gone(run, job);
     if (run->executor->quiet_ms ==
-        0) /* what was ended and still waits for a disk commits nothing */
-        return has_word || job->view.sight == HRF_JOB_GONE || job->life.was_ended;
-    if (has_word && job->n_collected == job->n_tasks)
+        0) /* a job that was ended but still waits for a disk commits nothing */
+        return has_sentinel || job->view.sight == HRF_JOB_GONE || job->life.was_ended;
+    if (has_sentinel && job->n_collected == job->n_tasks)
         return true;
-    if (!ended || (has_word && has_all(job, done)))
+    if (!ended || (has_sentinel && has_all(job, done)))
         return ended;
     if (job->silent_since_ms == 0)
         job->silent_since_ms = run_now_ms();
@@ -510,7 +515,8 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
                                struct hrf_error *err)
 {
     struct hrf_sentinel done = { .attempt = 0 };
-    /* Presence first, then the word: a word written just before the end is still read. */
+    /* First look whether the job exists, then read its sentinel: so a sentinel that was written
+     * just before the end is not missed. */
     if (run->executor->quiet_ms == 0)
         run->executor->ops->look(run->executor, &job->handle, &job->view);
     if (run->executor->quiet_ms > 0)
@@ -521,15 +527,15 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
         return HRF_OK;
     if (job->silent_since_ms != 0)
         refresh(run, job);
-    const bool has_word = run_read_sentinel(run, job, "done", &done);
+    const bool has_sentinel = run_read_sentinel(run, job, "done", &done);
     HRF_TRY(collect(run, job, changed, err));
-    if (!has_word)
-        HRF_TRY(run_look_for_life(run, job, changed, err));
-    if (!is_over(run, job, &done, has_word) ||
+    if (!has_sentinel)
+        HRF_TRY(run_check_liveness(run, job, changed, err));
+    if (!is_over(run, job, &done, has_sentinel) ||
         (job->n_collected < job->n_tasks && is_there_after_all(run, job)))
         return HRF_OK;
     *changed = true;
-    return close_job(run, job, &done, has_word, err);
+    return close_job(run, job, &done, has_sentinel, err);
 }
 
 static bool is_worth_a_look(const struct run_job *job)
@@ -537,7 +543,7 @@ static bool is_worth_a_look(const struct run_job *job)
     return job->view.sight != HRF_JOB_WAITING || job->unsure_since_ms != 0;
 }
 
-/* The scheduler's new word on every job; from memory. */
+/* Updates the view of every job from the scheduler's new answer. Does no I/O. */
 static void look_at_all(struct run *run)
 {
     for (size_t i = 0; i < run->n_live; i++) {
@@ -554,7 +560,8 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
 {
     bool is_new;
     *changed = false;
-    /* Without a job it is only asked until it answers again: so long nothing is submitted. */
+    /* Without live jobs the scheduler is asked only if it does not answer: until it does again,
+     * nothing is submitted. */
     if (run->n_live == 0 && hrf_executor_trouble(run->executor)[0] == '\0')
         return HRF_OK;
     run->executor->ops->poll(run->executor, &is_new);
@@ -573,7 +580,7 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
     }
     run->next_look = i;
     if (status == HRF_OK && (is_new || *changed))
-        status = run_tell_queue(run, changed, err);
+        status = run_record_queue(run, changed, err);
     if (!*changed) {
         hrf_store_rollback(run->store);
         return status;

@@ -1,3 +1,4 @@
+/* params.c - translates a workflow's settings into the parameters of aggregation and report. */
 #include "orchestrator/run/params.h"
 
 #include <string.h>

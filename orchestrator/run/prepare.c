@@ -1,4 +1,4 @@
-/* prepare.c - from the workflow to slides and tasks in the store. */
+/* prepare.c - ingests the slides of a workflow and plans their tasks in the store. */
 #include "base/crash.h"
 #include "base/log.h"
 #include "orchestrator/dag/dag.h"
@@ -44,7 +44,7 @@ enum hrf_status run_expect(struct run *run, const struct hrf_task_row *task,
     return HRF_OK;
 }
 
-void run_tell_dropped(struct run *run)
+void run_warn_dropped(struct run *run)
 {
     HRF_AUTO_FREE char *text = hrf_store_take_dropped(run->store);
     char *left = NULL;
@@ -150,7 +150,7 @@ enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
     HRF_TRY(plan_tiled(run, err));
     hrf_crash_point("run.plan_infer.before_commit");
     HRF_TRY(hrf_store_commit(run->store, err));
-    run_tell_dropped(run);
+    run_warn_dropped(run);
     return run_reload_tasks(run, err);
 }
 
@@ -178,7 +178,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     hrf_crash_point("run.plan.before_commit");
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.plan.after_commit");
-    run_tell_dropped(run);
+    run_warn_dropped(run);
     /* A calibration that is known already brings the int8 tasks, and jobs that work on them. */
     HRF_TRY(run_calibrate(run, err));
     if (run->calibration == NULL && run->calibration_failure == NULL)

@@ -1,3 +1,4 @@
+/* preview.c - plans all tasks as a run would, and compares them with the store's. */
 #include "orchestrator/run/preview.h"
 
 #include "base/path.h"

@@ -1,4 +1,4 @@
-/* preview.h - what a run would do, task by task, without doing it or writing anything. */
+/* preview.h - determines what a run would do, task by task, without doing or writing anything. */
 #ifndef HRF_ORCHESTRATOR_RUN_PREVIEW_H
 #define HRF_ORCHESTRATOR_RUN_PREVIEW_H
 
@@ -8,12 +8,12 @@
 
 enum hrf_preview_reason {
     HRF_PREVIEW_CACHED,  /* its result is in the store */
-    HRF_PREVIEW_NEW,     /* never planned there */
-    HRF_PREVIEW_CHANGED, /* what it depends on has changed since it was planned there */
-    HRF_PREVIEW_OPEN,    /* planned there, not done yet, or failed */
-    HRF_PREVIEW_UNKNOWN  /* infer of a slide that is not tiled yet: its patches are not known */
+    HRF_PREVIEW_NEW,     /* the store has never held it */
+    HRF_PREVIEW_CHANGED, /* its inputs have changed since the store's version was planned */
+    HRF_PREVIEW_OPEN,    /* planned in the store, but not done yet or failed */
+    HRF_PREVIEW_UNKNOWN  /* inference of a slide that is not tiled yet: its patches are not known */
 };
-/* "cached", "new", ... */
+/* The reason's name: "cached", "new", ... */
 const char *hrf_preview_reason_name(enum hrf_preview_reason reason);
 
 struct hrf_preview_task {
@@ -24,9 +24,9 @@ struct hrf_preview {
     struct hrf_slide_rows slides;
     struct hrf_preview_task *tasks; /* tile tasks first, then infer */
     size_t n_tasks;
-    struct hrf_strbuf warnings;       /* of ingest, a line each */
-    int64_t n_jobs[HRF_N_TASK_KINDS]; /* that the known tasks would become */
-    bool has_run;                     /* a run stands in the directory */
+    struct hrf_strbuf warnings;       /* from ingest, one per line */
+    int64_t n_jobs[HRF_N_TASK_KINDS]; /* jobs that the known tasks would become */
+    bool has_run;                     /* the directory holds a run */
 };
 void hrf_preview_release(struct hrf_preview *preview);
 

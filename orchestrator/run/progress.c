@@ -1,3 +1,4 @@
+/* progress.c - formats and prints the progress of a run, on a terminal or line by line. */
 #include "orchestrator/run/progress.h"
 
 #include "base/clock.h"

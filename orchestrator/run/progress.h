@@ -1,5 +1,5 @@
-/* progress.h - what a person sees of a run while it goes: a live block on a terminal, else a
- * plain line on stderr at most every 10 s. */
+/* progress.h - shows the progress of a run: a live block on a terminal, otherwise a plain line on
+ * stderr at most every 10 s. */
 #ifndef HRF_ORCHESTRATOR_RUN_PROGRESS_H
 #define HRF_ORCHESTRATOR_RUN_PROGRESS_H
 
@@ -11,7 +11,7 @@
 struct hrf_progress_facts {
     int64_t n_slides, n_ended, n_failed;
     int64_t tile_done, tile_total;           /* slides */
-    int64_t calibrate_done, calibrate_total; /* slides of the sample; 0 of 0: no calibrating */
+    int64_t calibrate_done, calibrate_total; /* slides of the sample; 0 of 0: no calibration */
     int64_t infer_done, infer_total;         /* patches, all precisions */
     int64_t n_jobs;                          /* live */
     double patches_per_second;               /* 0 = not known */
@@ -20,7 +20,7 @@ struct hrf_progress_facts {
 struct hrf_progress;                                  /* opaque */
 struct hrf_progress *hrf_progress_create(bool quiet); /* NULL when memory ran out: fine */
 void hrf_progress_show(struct hrf_progress *progress, const struct hrf_progress_facts *facts);
-/* Ends the block; `facts` (may be NULL) is shown once more. */
+/* Shows `facts` (may be NULL) a last time and ends the block. */
 void hrf_progress_finish(struct hrf_progress *progress, const struct hrf_progress_facts *facts);
 void hrf_progress_destroy(struct hrf_progress *progress);
 

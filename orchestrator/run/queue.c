@@ -1,4 +1,4 @@
-/* queue.c - where the jobs of a run stand with their scheduler, as one line for `status` and `why`.
+/* queue.c - describes the scheduler's view of the run's jobs in one line, for `status` and `why`.
  */
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
@@ -9,7 +9,7 @@
 enum { MAX_REASONS = 16 };
 
 struct waiting {
-    char reason[64]; /* the scheduler's word */
+    char reason[64]; /* as the scheduler spells it */
     const char *text;
     bool never;
     int64_t n;
@@ -28,7 +28,7 @@ static void count_waiting(const struct run *run, const struct run_job *job, stru
     while (k < s->n_reasons && strcmp(s->reasons[k].reason, job->view.reason) != 0)
         k++;
     if (k == MAX_REASONS)
-        return; /* the sum still has it */
+        return; /* the job is still part of the total */
     struct waiting *w = &s->reasons[k];
     if (k == s->n_reasons) {
         s->n_reasons++;
@@ -66,7 +66,7 @@ static void warn_never(const struct standing *s, const char *before)
     }
 }
 
-enum hrf_status run_tell_queue(struct run *run, bool *changed, struct hrf_error *err)
+enum hrf_status run_record_queue(struct run *run, bool *changed, struct hrf_error *err)
 {
     const char *trouble = hrf_executor_trouble(run->executor);
     struct standing s = { .n_jobs = 0 };

@@ -1,4 +1,4 @@
-/* report.c - aggregate every slide, then write results/ and report/ from the store. */
+/* report.c - aggregates every slide and writes results/ and report/ from the store. */
 #include "aggregate/report/report_files.h"
 #include "base/clock.h"
 #include "base/crash.h"

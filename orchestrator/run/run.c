@@ -1,4 +1,5 @@
-/* run.c - the loop: observe, decide, write the intent, act; then aggregate and report. */
+/* run.c - the run loop: observe the jobs, decide, store the intent, act; at the end aggregate and
+ * report. */
 #include "orchestrator/run/run.h"
 
 #include "base/clock.h"
@@ -43,7 +44,7 @@ static void run_release(struct run *run)
 {
     run_give_up_calibration(run);
     if (run->store != NULL) {
-        struct hrf_error ignored; /* a lease left behind is taken over */
+        struct hrf_error ignored; /* the next driver takes over a lease that stays behind */
         if (hrf_store_give_lease(run->store, &ignored) != HRF_OK)
             hrf_log_debug("run", "%s", ignored.text);
     }
@@ -63,7 +64,8 @@ static void run_release(struct run *run)
     hrf_free(run->directory);
 }
 
-/* One identity for the life of the directory, and a seed for jitter. */
+/* Reads or makes the run id, which stays the same for the life of the directory, and seeds the
+ * random numbers for jitter. */
 static enum hrf_status take_run_id(struct run *run, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *id = NULL;
@@ -80,9 +82,9 @@ static enum hrf_status take_run_id(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* What the workflow says otherwise than when the directory was last used; it may be why there is
- * work to do. A file that cannot be read any more says nothing. */
-static void tell_differences(const struct hrf_workflow *workflow, const char *last)
+/* Logs what changed in the workflow since the last run in this directory, because that may be why
+ * there is work to do. An old workflow that cannot be read is ignored. */
+static void log_differences(const struct hrf_workflow *workflow, const char *last)
 {
     HRF_AUTO(hrf_workflow) before = NULL;
     struct hrf_findings findings = HRF_FINDINGS_INIT;
@@ -108,13 +110,13 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
         return hrf_error_set_errno(err, errno, "cannot write into '%s'", run->directory);
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &run->store, err));
     enum hrf_status status = hrf_store_take_lease(run->store, err);
-    if (status != HRF_OK) { /* not ours to give back */
+    if (status != HRF_OK) { /* the lease is not ours, so run_release() must not give it back */
         hrf_store_close(run->store);
         run->store = NULL;
         return status;
     }
     HRF_TRY(take_run_id(run, err));
-    tell_differences(run->workflow, file);
+    log_differences(run->workflow, file);
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     hrf_workflow_write(run->workflow, &text);
     status = hrf_strbuf_status(&text, err);
@@ -134,18 +136,18 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
             : hrf_executor_local_create(&run->workflow->executor, &run->executor, err));
     bool is_shared;
     hrf_file_system_of(run->directory, &is_shared);
-    if (is_shared) /* what another machine wrote is seen when its client asks anew: up to a minute
-                    */
+    if (is_shared) /* files of another machine may become visible up to a minute late */
         run->executor->grace_ms *= SHARED_PATIENCE;
     HRF_TRY(hrf_hash_file(run->workflow->model.file, run->model_sha256, err));
     return hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err);
 }
 
-/* Where each slide stands, from its tasks; every slide ends in exactly one state. */
+/* Sets the state of each slide whose tasks have all ended. Every slide ends in exactly one state.
+ */
 static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
 {
     const size_t n = run->slides.n_items + run->slides.n_sample;
-    if (run_waits_for_calibration(run)) /* more tasks are to come */
+    if (run_waits_for_calibration(run)) /* more tasks will be planned */
         return HRF_OK;
     HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
     if (open_tasks == NULL)
@@ -180,7 +182,8 @@ static void count_slides(struct run *run)
     }
 }
 
-/* Patches of running tasks that their workers say are done: a hint, of the first jobs. */
+/* Patches of running tasks that are already done, as their workers report. Only the first MOST jobs
+ * are read, because this is just for display. */
 static int64_t hinted_patches(const struct run *run)
 {
     enum { MOST = 64 };
@@ -253,7 +256,7 @@ static bool has_open_tasks(const struct run *run)
     return false;
 }
 
-/* True when a signal ends the loop. */
+/* Returns true if a signal ends the loop. */
 static bool interrupted(struct run *run, struct hrf_error *err, enum hrf_status *status)
 {
     if (n_interrupts == 0 && n_terminations == 0)
@@ -292,7 +295,7 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
             HRF_TRY(hrf_store_commit(run->store, err));
         }
         HRF_TRY(run_tend_calibration(run, err));
-        HRF_TRY(run_heed_throttle(run, err));
+        HRF_TRY(run_apply_throttle(run, err));
         HRF_TRY(run_submit(run, &submitted, err));
         show_progress(run);
         if (hrf_clock_seconds() > next_beat) {
@@ -369,8 +372,8 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* Without its directory a run has no results, and whatever failed failed for that. Its jobs work
- * for nobody. */
+/* If the run directory is gone, that is the cause of any failure and becomes the error. The jobs
+ * are ended, since their results would be lost. */
 static enum hrf_status check_place(struct run *run, enum hrf_status status, struct hrf_error *err)
 {
     struct hrf_error gone, ignored;

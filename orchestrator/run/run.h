@@ -1,7 +1,8 @@
-/* run.h - one run directory, driven from a workflow to its report.
+/* run.h - drives one run from its workflow to its report.
  *
- * DIR/run.db, DIR/workflow.yaml, DIR/jobs/<job>.a<attempt>/, DIR/plans/, DIR/results/,
- * DIR/report/. Running on a directory that holds a run continues it. One driver at a time.
+ * The run directory holds run.db, workflow.yaml, jobs/<job>.a<attempt>/, plans/, results/ and
+ * report/. If the directory already holds a run, that run is continued. Only one driver at a time
+ * may work on a directory.
  */
 #ifndef HRF_ORCHESTRATOR_RUN_RUN_H
 #define HRF_ORCHESTRATOR_RUN_RUN_H
@@ -14,21 +15,21 @@
 #include <stdint.h>
 
 struct hrf_run_options {
-    bool quiet;          /* no progress */
-    bool calibrate_only; /* ends when int8's calibration is there; no results, no report */
+    bool quiet;          /* show no progress */
+    bool calibrate_only; /* stop after the int8 calibration: no results, no report */
 };
 
 enum hrf_run_end {
     HRF_RUN_DONE,     /* every slide has ended; see n_failed */
-    HRF_RUN_DETACHED, /* interrupted: jobs go on */
-    HRF_RUN_CANCELLED /* interrupted twice: jobs were ended */
+    HRF_RUN_DETACHED, /* interrupted: the jobs continue */
+    HRF_RUN_CANCELLED /* interrupted twice: the jobs were ended */
 };
 
 struct hrf_run_summary {
     enum hrf_run_end end;
     int64_t n_slides, n_done, n_failed, n_no_tissue, n_excluded;
     int64_t n_tasks_run, n_tasks_cached;
-    char calibration[65]; /* its key; "" where there is none */
+    char calibration[65]; /* key of the calibration; "" = none */
     bool calibration_cached;
 };
 
@@ -38,14 +39,14 @@ HRF_CHECKED enum hrf_status hrf_run(const struct hrf_workflow *workflow, const c
                                     const struct hrf_run_options *options,
                                     struct hrf_run_summary *out, struct hrf_error *err);
 
-/* Aggregates and writes results/ and report/ from the store alone. *n_failed (may be NULL): slides
- * whose files could not be made or written; the store says why. */
+/* Aggregates, and writes results/ and report/ from the store alone. *n_failed (may be NULL) gets
+ * the number of slides whose files could not be made or written; the store holds the reasons. */
 HRF_CHECKED enum hrf_status hrf_run_report(const struct hrf_workflow *workflow,
                                            struct hrf_store *store, const char *directory,
                                            bool aggregate_again, size_t *n_failed,
                                            struct hrf_error *err);
 
-/* Signals of the driver: call once, before hrf_run. */
+/* Installs the driver's signal handlers. To be called once, before hrf_run(). */
 void hrf_run_catch_signals(void);
 
 #endif

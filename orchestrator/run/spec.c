@@ -1,5 +1,5 @@
-/* spec.c - what a job is told: its tasks, the settings they depend on, the words before its worker.
- */
+/* spec.c - writes spec.json, the input of a job: its tasks, the settings they depend on, and the
+ * command line that starts its worker. */
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"

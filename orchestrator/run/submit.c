@@ -1,5 +1,5 @@
-/* submit.c - tasks into jobs, jobs into submissions: the intent is written before anything is
- * started, so that whatever happens then can be told apart afterwards. */
+/* submit.c - groups tasks into jobs and jobs into submissions. The intent is stored before anything
+ * is started, so that after a crash it can be determined how far a submission came. */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { TILE_TASKS_PER_JOB = 8, MAX_TASKS_PER_JOB = 256 };
-/* Waits with what an executor had no room for are doubled each time, with jitter, up to this. */
+/* While the executor has no room, the wait doubles each time, with jitter, up to this. */
 enum { FULL_MOST_MS = 300000 };
 
 /* ---- tasks into batches ---- */
@@ -33,7 +33,7 @@ static bool is_ready(const struct run *run, size_t i, enum hrf_task_kind kind, i
            run->task_states[i].not_before_ms <= now;
 }
 
-/* How many tasks one job holds: few enough that every place has one. */
+/* How many tasks one job may hold, so that all executor.max_jobs jobs get some. */
 static int64_t tasks_per_job(const struct run *run, enum hrf_task_kind kind)
 {
     int64_t n_pending = 0, places = run->workflow->executor.max_jobs;
@@ -80,12 +80,13 @@ static enum hrf_status add_batch(struct batches *batches, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* At most `most` batches of one kind, each of one precision and one size of resources. One pass:
- * the newest batch of a class takes what fits; only the last few can be of an open class. */
+/* Makes at most `most` batches of one kind; the tasks of a batch have the same precision and the
+ * same resources (a class). One pass over the tasks: each class has one open batch, its newest,
+ * which takes the tasks that fit. */
 static enum hrf_status gather(struct run *run, enum hrf_task_kind kind, size_t most,
                               struct batches *out, struct hrf_error *err)
 {
-    enum { CLASSES = 32 }; /* open at one time; more only make more batches */
+    enum { CLASSES = 32 }; /* open batches at a time; with more classes there are more batches */
     const int64_t limit = tasks_per_job(run, kind), now = run_now_ms();
     size_t open[CLASSES], n_open = 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
@@ -98,7 +99,7 @@ static enum hrf_status gather(struct run *run, enum hrf_task_kind kind, size_t m
         if (c == n_open || !fits(run, &out->items[open[c]], task, limit)) {
             if (out->n == most) {
                 if (c < n_open)
-                    continue; /* another task may still fit there */
+                    continue; /* a later task may still fit into an open batch */
                 break;
             }
             HRF_TRY(add_batch(out, err));
@@ -150,12 +151,12 @@ static enum hrf_status describe(struct run *run, const struct run_batch *batch,
     return HRF_OK;
 }
 
-/* Adds the jobs to run->live, from `*first` on. */
+/* Appends the jobs to run->live; *first is the index of the first one. */
 static enum hrf_status add_jobs(struct run *run, const struct run_batch *batches, size_t n,
                                 size_t *first, struct hrf_error *err)
 {
     *first = run->n_live;
-    const int64_t number = run->next_job; /* its first job's: unique in the run */
+    const int64_t number = run->next_job; /* the number of its first job is unique in the run */
     for (size_t i = 0; i < n; i++) {
         struct hrf_attempt_row row = { .submission = number, .place = (int64_t)i };
         struct run_job *job;
@@ -197,12 +198,12 @@ static enum hrf_status write_specs(struct run *run, const struct run_batch *batc
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
         HRF_TRY(hrf_path_make_directories(directory, err));
         HRF_TRY(run_write_spec(run, &batches[i], &job->row, spec, err));
-        HRF_TRY(hrf_words_add(paths, spec, err));
+        HRF_TRY(hrf_text_list_add(paths, spec, err));
     }
     return HRF_OK;
 }
 
-/* ---- what came of it ---- */
+/* ---- the outcome of a submission ---- */
 
 static enum hrf_status record_starts(struct run *run, size_t first, size_t n,
                                      const struct hrf_job_handle *handles, struct hrf_error *err)
@@ -222,7 +223,7 @@ static enum hrf_status record_starts(struct run *run, size_t first, size_t n,
     return hrf_store_commit(run->store, err);
 }
 
-/* The jobs were not taken: their tasks are as they were before. */
+/* The jobs were not taken: ends them, and makes their tasks PENDING again. */
 static enum hrf_status take_back(struct run *run, size_t first, size_t n, const char *reason,
                                  struct hrf_error *err)
 {
@@ -301,12 +302,12 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     hrf_crash_point("run.submit.after_intent");
     enum hrf_status status = write_specs(run, batches, n, first, &paths, err);
     if (status != HRF_OK) {
-        hrf_words_release(&paths);
+        hrf_text_list_release(&paths);
         return status;
     }
     for (size_t i = 0; i < n; i++)
         handles[i] = run->live[first + i].handle;
-    hrf_strikes_list(&run->strikes, run_now_ms(), exclude, sizeof exclude);
+    hrf_node_exclusion_list(&run->exclusion, run_now_ms(), exclude, sizeof exclude);
     const struct hrf_task_row *task = &run->tasks.items[batches[0].tasks[0]];
     const struct hrf_submission submission = { .run_directory = run->directory,
                                                .run_id = run->run_id,
@@ -320,13 +321,13 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     hrf_crash_point("run.submit.before_start");
     status = run->executor->ops->submit(run->executor, &submission, handles, &outcome, &why);
     hrf_crash_point("run.submit.after_start");
-    hrf_words_release(&paths);
+    hrf_text_list_release(&paths);
     status = settle(run, first, n, handles, status, outcome, &why, err);
     hrf_crash_point("run.submit.after_record");
     return status;
 }
 
-/* As many of `batches` as go into one submission. */
+/* How many of the batches from `from` on go into one submission: they need the same resources. */
 static size_t together(const struct run *run, const struct batches *batches, size_t from)
 {
     int64_t limit = run->executor->ops->limit(run->executor);
@@ -363,7 +364,8 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
 
 enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err)
 {
-    /* What int8 waits for first, then inference: its slides are ready, its results come earlier. */
+    /* First calibration, which int8 waits for; then inference before tiling, because its slides are
+     * ready and results come earlier. */
     static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_INFER, HRF_TASK_TILE };
     *submitted = false;
     if (run_now_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')

@@ -1,5 +1,5 @@
-/* throttle.c - how many jobs there may be at a time, changeable beside a running driver; and how
- * fast they may be submitted. */
+/* throttle.c - how many jobs may exist at a time, which users may change while a driver runs, and
+ * how fast jobs may be submitted. */
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/start.h"
@@ -26,8 +26,8 @@ bool run_take_submission(struct run *run)
     return true;
 }
 
-/* Once, not every second. */
-static void warn_of(struct run *run, const char *text)
+/* Logs the same warning once, not every second. */
+static void warn_once(struct run *run, const char *text)
 {
     if (strncmp(text, run->throttle_trouble, sizeof run->throttle_trouble - 1) == 0)
         return;
@@ -36,7 +36,7 @@ static void warn_of(struct run *run, const char *text)
              (int)sizeof run->throttle_trouble - 1, text);
 }
 
-/* What a throttle that cannot be read said before goes on to hold. */
+/* While throttle.json cannot be read, the limit that it held before remains in force. */
 static void read_throttle(struct run *run)
 {
     struct hrf_error err = { .status = HRF_OK };
@@ -52,14 +52,14 @@ static void read_throttle(struct run *run)
         hrf_log_info("run", "no longer throttled: at most %lld jobs at a time",
                      (long long)run->workflow->executor.max_jobs);
     } else if (status != HRF_OK && status != HRF_E_AGAIN)
-        warn_of(run, err.text);
+        warn_once(run, err.text);
 }
 
-/* Takes a job that waits, by the scheduler's last answer, before it begins: who has its next place
- * has the job (start.h). Starts that were there before the scheduler was asked are over; any other
- * may have begun since. */
-static enum hrf_status take(const struct run *run, struct run_job *job, bool *is_ours,
-                            struct hrf_error *err)
+/* Claims a job that waits, by the scheduler's last answer, so that it cannot begin: whoever creates
+ * the directory of its next start owns that start (start.h). A start that was found before the
+ * scheduler was asked is over; a start found later may be running. */
+static enum hrf_status claim_waiting_job(const struct run *run, struct run_job *job, bool *is_ours,
+                                         struct hrf_error *err)
 {
     HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
     *is_ours = false;
@@ -75,8 +75,8 @@ static enum hrf_status take(const struct run *run, struct run_job *job, bool *is
     return HRF_OK;
 }
 
-/* Jobs beyond what may be there are taken back from the queue, the newest first; those that run go
- * on. A revoked one that begins all the same ends by itself, and its tasks go again in any case. */
+/* Withdraws the jobs that exceed the limit from the queue, the newest first. Running jobs continue.
+ * A revoked job that begins nevertheless ends by itself; its tasks are tried again in any case. */
 static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
 {
     int64_t surplus = (int64_t)run->n_live - run_most_jobs(run);
@@ -93,8 +93,8 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
         struct run_job *job = &run->live[i - 1];
         struct hrf_error why;
         bool is_ours;
-        if (take(run, job, &is_ours, &why) != HRF_OK) {
-            warn_of(run, why.text); /* the disk's trouble, most likely: the others would share it */
+        if (claim_waiting_job(run, job, &is_ours, &why) != HRF_OK) {
+            warn_once(run, why.text); /* probably a fault of the disk, so the other jobs fail too */
             break;
         }
         if (!is_ours)
@@ -109,7 +109,7 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-enum hrf_status run_heed_throttle(struct run *run, struct hrf_error *err)
+enum hrf_status run_apply_throttle(struct run *run, struct hrf_error *err)
 {
     if (run_now_ms() < run->next_throttle_ms)
         return HRF_OK;

@@ -1,3 +1,5 @@
+/* state.c - the table of ways in which an attempt ends, the retry policy, the circuit breaker and
+ * node exclusion. */
 #include "orchestrator/state/state.h"
 
 #include <signal.h>
@@ -6,9 +8,9 @@
 
 enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
 
-/* The whole policy of retries. The limits: a person who kills a task's worker 20 times means it, or
- * the system's own killer does it unseen; a task whose machine dies 10 times may be why; a
- * scheduler may preempt for days. */
+/* The whole retry policy. Reasons for the limits: somebody who kills a task's worker 20 times means
+ * it, or the kernel's OOM killer does it unnoticed; a task whose machine dies 10 times may be the
+ * cause; a scheduler may preempt a job for days. */
 static const struct hrf_end_rule rules[HRF_N_ENDS] = {
     [HRF_END_NO_RESULT] = { .cost = HRF_COST_TRY },
     [HRF_END_FAILED] = { .cost = HRF_COST_TRY },
@@ -26,11 +28,11 @@ static const struct hrf_end_rule rules[HRF_N_ENDS] = {
     [HRF_END_HUNG] = { .said = "it showed no sign of life and was ended: ",
                        .cost = HRF_COST_NONE,
                        .limit = 5,
-                       .strikes_node = true },
+                       .counts_against_node = true },
     [HRF_END_KILLED] = { .cost = HRF_COST_NONE, .limit = 20, .may_be_ours = true },
     [HRF_END_LOST] = { .cost = HRF_COST_NONE,
                        .limit = 10,
-                       .strikes_node = true,
+                       .counts_against_node = true,
                        .may_be_ours = true },
     [HRF_END_PREEMPTED] = { .said = "it was preempted: ",
                             .cost = HRF_COST_NONE,
@@ -51,7 +53,7 @@ const struct hrf_end_rule *hrf_state_rule(enum hrf_end end)
     return &rules[end];
 }
 
-/* Of a job that left no record of its end. */
+/* How a job ended that left no sentinel. */
 static enum hrf_end judge_silent(enum hrf_cause cause)
 {
     switch (cause) {
@@ -71,24 +73,25 @@ static enum hrf_end judge_silent(enum hrf_cause cause)
     return HRF_END_LOST;
 }
 
-/* Signals that a person, a script or the system sends; the others a program brings upon itself. */
+/* True for signals that a person, a script or the system sends. All others are caused by the
+ * program itself. */
 static bool is_from_outside(int64_t number)
 {
     return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP ||
            number == SIGQUIT || number == SIGUSR1 || number == SIGUSR2;
 }
 
-enum hrf_end hrf_state_judge(const struct hrf_witness *w)
+enum hrf_end hrf_state_judge(const struct hrf_end_evidence *w)
 {
     if (w->cause == HRF_CAUSE_MEMORY || w->was_out_of_memory)
         return HRF_END_MEMORY;
-    if (!w->has_word)
+    if (!w->has_sentinel)
         return judge_silent(w->cause);
     if (w->exited && w->exit_code == 0)
         return HRF_END_NO_RESULT;
     if (w->exited && w->exit_code != EXIT_TRY_AGAIN)
         return HRF_END_ERROR;
-    /* It handed back what it had, or was killed: why, the scheduler knows better. */
+    /* The worker saved what it had, or was killed. The scheduler knows best why. */
     if (w->was_warned || w->cause == HRF_CAUSE_TIME_LIMIT)
         return HRF_END_TIME_LIMIT;
     if (w->cause == HRF_CAUSE_PREEMPTED || w->cause == HRF_CAUSE_CANCELLED)
@@ -118,7 +121,7 @@ struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf
     struct hrf_retry retry = { .n_tries = n_tries + (takes_a_try || rule->cost == HRF_COST_ALL) };
     if (progress)
         *counts = (struct hrf_end_counts){ { 0 } };
-    int64_t n = n_tries; /* ends like this one before it */
+    int64_t n = n_tries; /* earlier ends of this kind; decides the delay */
     if (takes_a_try) {
         retry.again = n_tries < policy->retries;
     } else if (rule->cost == HRF_COST_NONE) {
@@ -149,24 +152,25 @@ int64_t hrf_state_grow(int64_t value, int64_t level, int64_t limit)
     return value;
 }
 
-static bool is_current(const struct hrf_strike *strike, int64_t now_ms)
+static bool is_current(const struct hrf_node_failures *node, int64_t now_ms)
 {
-    return now_ms - strike->last_ms < HRF_STRIKES_MS;
+    return now_ms - node->last_ms < HRF_EXCLUSION_MS;
 }
 
-void hrf_strikes_add(struct hrf_strikes *strikes, const char *node, int64_t now_ms)
+void hrf_node_exclusion_add_failure(struct hrf_node_exclusion *exclusion, const char *node,
+                                    int64_t now_ms)
 {
-    struct hrf_strike *place = NULL;
+    struct hrf_node_failures *place = NULL;
     if (node[0] == '\0' || strlen(node) >= sizeof place->node)
         return;
-    for (size_t i = 0; i < strikes->n_items && place == NULL; i++)
-        if (strcmp(strikes->items[i].node, node) == 0)
-            place = &strikes->items[i];
-    for (size_t i = 0; i < strikes->n_items && place == NULL; i++)
-        if (!is_current(&strikes->items[i], now_ms))
-            place = &strikes->items[i];
-    if (place == NULL && strikes->n_items < HRF_STRIKES_MAX)
-        place = &strikes->items[strikes->n_items++];
+    for (size_t i = 0; i < exclusion->n_items && place == NULL; i++)
+        if (strcmp(exclusion->items[i].node, node) == 0)
+            place = &exclusion->items[i];
+    for (size_t i = 0; i < exclusion->n_items && place == NULL; i++)
+        if (!is_current(&exclusion->items[i], now_ms))
+            place = &exclusion->items[i];
+    if (place == NULL && exclusion->n_items < HRF_EXCLUSION_MAX_NODES)
+        place = &exclusion->items[exclusion->n_items++];
     if (place == NULL)
         return;
     if (strcmp(place->node, node) != 0 || !is_current(place, now_ms))
@@ -176,13 +180,14 @@ void hrf_strikes_add(struct hrf_strikes *strikes, const char *node, int64_t now_
     place->last_ms = now_ms;
 }
 
-void hrf_strikes_list(const struct hrf_strikes *strikes, int64_t now_ms, char *out, size_t size)
+void hrf_node_exclusion_list(const struct hrf_node_exclusion *exclusion, int64_t now_ms, char *out,
+                             size_t size)
 {
     size_t n = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < strikes->n_items; i++) {
-        const struct hrf_strike *s = &strikes->items[i];
-        if (s->count < HRF_STRIKES_LIMIT || !is_current(s, now_ms) ||
+    for (size_t i = 0; i < exclusion->n_items; i++) {
+        const struct hrf_node_failures *s = &exclusion->items[i];
+        if (s->count < HRF_EXCLUSION_FAILURES || !is_current(s, now_ms) ||
             n + strlen(s->node) + 2 > size)
             continue;
         n += (size_t)snprintf(out + n, size - n, "%s%s", n > 0 ? "," : "", s->node);

@@ -1,6 +1,7 @@
-/* state.h - what to do when a job has ended, and where a slide stands: pure decisions.
+/* state.h - decides what follows from the end of a job: which task is tried again, when, with how
+ * much time and memory, and which nodes are excluded.
  *
- * No clock, no I/O: facts in, decision out.
+ * Pure functions: they use no clock and do no I/O. Times are passed in.
  */
 #ifndef HRF_ORCHESTRATOR_STATE_STATE_H
 #define HRF_ORCHESTRATOR_STATE_STATE_H
@@ -11,79 +12,82 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a scheduler says of an end: the second witness. */
+/* Why a job ended, as the scheduler reports it. */
 enum hrf_cause {
-    HRF_CAUSE_NONE,       /* it says nothing, or that all went well */
-    HRF_CAUSE_FAILED,     /* the job's own exit code, or it could not be started */
-    HRF_CAUSE_NODE,       /* the machine, not the job */
-    HRF_CAUSE_PREEMPTED,  /* it had to make room */
-    HRF_CAUSE_TIME_LIMIT, /* it was given too little time */
-    HRF_CAUSE_MEMORY,     /* it was given too little memory */
-    HRF_CAUSE_CANCELLED   /* somebody ended it */
+    HRF_CAUSE_NONE,       /* the scheduler says nothing, or that the job succeeded */
+    HRF_CAUSE_FAILED,     /* the job exited with an error, or could not be started */
+    HRF_CAUSE_NODE,       /* the machine failed */
+    HRF_CAUSE_PREEMPTED,  /* the job was preempted */
+    HRF_CAUSE_TIME_LIMIT, /* the job reached its time limit */
+    HRF_CAUSE_MEMORY,     /* the job exceeded its memory */
+    HRF_CAUSE_CANCELLED   /* somebody cancelled the job */
 };
 
-/* How an attempt ended, for the tasks of it that have no result. What follows from each is one row
- * of hrf_state_rule's table. */
+/* How an attempt ended, for those of its tasks that have no result. hrf_state_rule() says what
+ * follows from each. */
 enum hrf_end {
-    HRF_END_NO_RESULT,  /* exit 0, and still no result: a broken worker */
+    HRF_END_NO_RESULT,  /* exit code 0 and yet no result: the worker is broken */
     HRF_END_FAILED,     /* the task failed, and its worker says that another try may help */
-    HRF_END_CRASH,      /* a signal that a program brings upon itself: SIGSEGV, SIGABRT, SIGFPE */
-    HRF_END_MEMORY,     /* killed for want of memory */
-    HRF_END_ERROR,      /* any other exit code: the same again would fail again */
-    HRF_END_TRY_AGAIN,  /* exit 75: a full disk, no memory to be had, a peer that is gone */
-    HRF_END_TIME_LIMIT, /* again with more time */
-    HRF_END_DAMAGED,    /* its record does not fit its checksum */
+    HRF_END_CRASH,      /* a signal caused by the program itself: SIGSEGV, SIGABRT, SIGFPE */
+    HRF_END_MEMORY,     /* killed because it exceeded its memory */
+    HRF_END_ERROR,      /* any other exit code: another try would fail in the same way */
+    HRF_END_TRY_AGAIN,  /* exit code 75: disk full, no memory available, or a peer is gone */
+    HRF_END_TIME_LIMIT, /* time limit reached: tried again with more time */
+    HRF_END_DAMAGED,    /* its record does not match its checksum */
     HRF_END_HUNG,       /* it showed no sign of life for too long, and this run ended it */
     HRF_END_KILLED,     /* somebody sent a signal: SIGKILL, SIGTERM, SIGINT */
     HRF_END_LOST,       /* no record and no process: the machine or the launcher died */
-    HRF_END_PREEMPTED,  /* made room for others */
-    HRF_END_CANCELLED,  /* by somebody else: not again unless asked */
-    HRF_END_WITHDRAWN,  /* by this run: `hires-flow cancel`, a throttle; or it had not begun */
+    HRF_END_PREEMPTED,  /* preempted by the scheduler */
+    HRF_END_CANCELLED,  /* cancelled by somebody else: not tried again unless the user asks */
+    HRF_END_WITHDRAWN,  /* ended by this run (`hires-flow cancel`, a throttle), or never begun */
     HRF_N_ENDS
 };
 
 enum hrf_cost {
-    HRF_COST_TRY,  /* one of the task's tries: 1 + executor.retries, shared by all such ends */
-    HRF_COST_NONE, /* not the task's fault: no try, but see `limit` */
+    HRF_COST_TRY,  /* uses up one of the task's 1 + executor.retries tries */
+    HRF_COST_NONE, /* not the task's fault: uses up no try, but see `limit` */
     HRF_COST_ALL   /* the task is not tried again in this run */
 };
 
+/* What follows from one way of ending. */
 struct hrf_end_rule {
-    const char *said; /* for people, before the worker's own last line; NULL: nothing */
+    const char *said; /* text for users that precedes the worker's last line; NULL: none */
     enum hrf_cost cost;
-    /* HRF_COST_NONE: so many ends of this kind in a row without progress give the task up, so that
-     * nothing goes on for ever; at least executor.retries of them; 0: any number. */
+    /* HRF_COST_NONE: after this many ends of this kind in a row without progress the task is given
+     * up. The limit used is at least executor.retries; 0: no limit. */
     int64_t limit;
-    bool is_at_once;             /* again without a delay */
-    bool free_if_further;        /* HRF_COST_TRY: none is taken if the attempt made progress */
-    bool strikes_node;           /* counts against the machine, see hrf_strikes */
-    bool is_of_job;              /* tasks of the job that had not begun share this end */
-    bool may_be_ours;            /* what may become of a job that this run asked to end */
-    bool more_time, more_memory; /* to be asked for next time */
+    bool is_at_once;             /* the next try starts without a delay */
+    bool free_if_further;        /* HRF_COST_TRY: uses up no try if the attempt made progress */
+    bool counts_against_node;    /* recorded in hrf_node_exclusion */
+    bool is_of_job;              /* the job's tasks that had not begun share this end */
+    bool may_be_ours;            /* a job that this run asked to end may end like this */
+    bool more_time, more_memory; /* the next try asks for more */
 };
 const struct hrf_end_rule *hrf_state_rule(enum hrf_end end);
 
-/* Both sources. The job's own record counts first; a mark of too little memory beats it, for the
- * kernel may take a rank while its parent ends well. */
-struct hrf_witness {
-    bool has_word;          /* the job wrote how it ended: */
-    bool exited;            /*   by itself, with exit_code; otherwise by `signal` (0: not known) */
-    bool was_asked;         /*   after a signal from outside that its launcher passed on */
-    bool was_warned;        /*   after the scheduler's warning that its time is over */
-    bool was_out_of_memory; /* the log has the kernel's or the scheduler's mark */
+/* All evidence about the end of a job: its sentinel done.json and the scheduler. The sentinel has
+ * priority, except that any sign of too little memory decides: the kernel may kill one rank while
+ * the rank's parent still exits normally. */
+struct hrf_end_evidence {
+    bool has_sentinel;      /* done.json exists; the next fields come from it */
+    bool exited;            /* the worker exited with exit_code; otherwise `signal` ended it (0: not
+                               known) */
+    bool was_asked;         /* the launcher had passed on a signal from outside */
+    bool was_warned;        /* the scheduler had warned that the time limit is near */
+    bool was_out_of_memory; /* from done.json, or the log has the kernel's or scheduler's message */
     int64_t exit_code, signal;
-    enum hrf_cause cause; /* the scheduler's */
+    enum hrf_cause cause; /* from the scheduler */
 };
-enum hrf_end hrf_state_judge(const struct hrf_witness *witness);
+enum hrf_end hrf_state_judge(const struct hrf_end_evidence *evidence);
 
 struct hrf_retry_policy {
-    int64_t retries; /* attempts beyond the first, per task */
+    int64_t retries; /* tries per task after the first */
     int64_t base_ms; /* first delay */
-    int64_t max_ms;
-    bool can_grow; /* the executor can be asked for more time and memory */
+    int64_t max_ms;  /* longest delay */
+    bool can_grow;   /* the executor can be asked for more time and memory */
 };
 
-/* How often a task ended in each way in a row without progress; of HRF_COST_NONE only. */
+/* How often in a row a task ended in each way without progress. Counts HRF_COST_NONE only. */
 struct hrf_end_counts {
     uint16_t n[HRF_N_ENDS];
 };
@@ -91,46 +95,49 @@ struct hrf_end_counts {
 struct hrf_retry {
     bool again;
     int64_t delay_ms;           /* exponential with full jitter (AWS architecture blog, 2015) */
-    int64_t n_tries;            /* the task's new count of tries that it used up */
-    int64_t n_in_a_row, limit;  /* HRF_COST_NONE: of ends of this kind; limit 0: any number */
-    int more_time, more_memory; /* levels to add: each is half as much again */
+    int64_t n_tries;            /* tries that the task has used up, including this one */
+    int64_t n_in_a_row, limit;  /* HRF_COST_NONE: ends of this kind in a row; limit 0: no limit */
+    int more_time, more_memory; /* levels to add; each level adds half (hrf_state_grow) */
 };
 
-/* n_tries: that this task has used up, without this end. `counts` are of the same task, and are
- * brought up to date. `progress`: the attempt finished another of its tasks, or scored patches of
- * this one that are kept, so that what is left of it is a remainder and not a failure. */
+/* n_tries: tries that this task has used up before this end. `counts` belongs to the same task and
+ * is updated. `progress`: the attempt finished another of its tasks, or scored patches of this one
+ * that are kept; then what is missing is a remainder and not a failure. */
 struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf_end end,
                                  int64_t n_tries, bool progress, struct hrf_end_counts *counts,
                                  struct hrf_random *random);
-/* `value` at a level: half as much again for each, at most `limit` (0 = none) but never less than
- * `value`, which is what was asked for. */
+/* `value` times 1.5 for each level, at most `limit` (0 = no limit), but never less than `value`. */
 int64_t hrf_state_grow(int64_t value, int64_t level, int64_t limit);
 
-/* The stage stops when this many different tasks fail in a row within `window_ms` of their start
- * with the same message: the fault is the run's, not theirs. */
+/* Circuit breaker: the run stops if HRF_BREAKER_LIMIT jobs in a row fail with the same message,
+ * each within HRF_BREAKER_WINDOW_MS of its start. The fault then lies in the run, not in one task.
+ */
 enum { HRF_BREAKER_LIMIT = 3, HRF_BREAKER_WINDOW_MS = 60000 };
 struct hrf_breaker {
-    uint64_t last_message; /* hash of it */
+    uint64_t last_message; /* hash of the last message */
     int n_in_a_row;
 };
-/* True when it trips. */
+/* Records a failure after `ran_ms`. Returns true if the breaker trips. */
 bool hrf_breaker_failed(struct hrf_breaker *breaker, const char *message, int64_t ran_ms);
 void hrf_breaker_succeeded(struct hrf_breaker *breaker);
 
-/* Machines on which jobs were lost: after two of them within the hour a machine is left out of
- * new jobs until the hour is over. */
-enum { HRF_STRIKES_MAX = 64, HRF_STRIKES_LIMIT = 2, HRF_STRIKES_MS = 3600000 };
-struct hrf_strike {
+/* Node exclusion: a node on which HRF_EXCLUSION_FAILURES jobs were lost is not used for new jobs
+ * until HRF_EXCLUSION_MS have passed since its last loss. Earlier losses are then forgotten. */
+enum { HRF_EXCLUSION_MAX_NODES = 64, HRF_EXCLUSION_FAILURES = 2, HRF_EXCLUSION_MS = 3600000 };
+struct hrf_node_failures {
     char node[64];
     int count;
     int64_t last_ms; /* monotonic */
 };
-struct hrf_strikes {
-    struct hrf_strike items[HRF_STRIKES_MAX];
+struct hrf_node_exclusion {
+    struct hrf_node_failures items[HRF_EXCLUSION_MAX_NODES];
     size_t n_items;
 };
-void hrf_strikes_add(struct hrf_strikes *strikes, const char *node, int64_t now_ms);
-/* "n3,n7" into out; "" when none is left out. */
-void hrf_strikes_list(const struct hrf_strikes *strikes, int64_t now_ms, char *out, size_t size);
+/* Records a lost job. An empty or overlong node name is ignored. */
+void hrf_node_exclusion_add_failure(struct hrf_node_exclusion *exclusion, const char *node,
+                                    int64_t now_ms);
+/* Writes the excluded nodes to `out` as "n3,n7"; "" if there are none. */
+void hrf_node_exclusion_list(const struct hrf_node_exclusion *exclusion, int64_t now_ms, char *out,
+                             size_t size);
 
 #endif

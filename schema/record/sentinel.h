@@ -1,7 +1,7 @@
 /* sentinel.h - what a job says of itself: start.json, beat.json and done.json in its attempt's
  * directory, written by the launcher through temporary names and renames.
  *
- * done.json is the primary truth of how a job ended; the scheduler is the second witness. It is
+ * done.json is the primary truth of how a job ended; the scheduler is the second source. It is
  * written into a block that was reserved at the start, so that a full disk cannot silence it.
  * Each is one JSON object whose key "sha256" is over the rest of it (compact, keys sorted).
  */

@@ -18,7 +18,7 @@ static void check_table(const struct hrf_slurm_table *table)
         const struct hrf_slurm_entry *found = hrf_slurm_table_find(table, e->submission, e->place);
         if (found == NULL || found > e || found->place != e->place || e->sight == HRF_JOB_UNKNOWN)
             abort(); /* ci-allow: how a fuzz entry says no */
-        hrf_slurm_table_twin(table, e);
+        hrf_slurm_table_duplicate(table, e);
     }
 }
 

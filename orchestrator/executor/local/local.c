@@ -1,4 +1,5 @@
-/* local.c - jobs as processes of this machine: `hires-flow launch SPEC` in a session of its own. */
+/* local.c - runs jobs as processes of this machine: `hires-flow launch SPEC`, each in its own
+ * session. */
 #include "base/alloc.h"
 #include "base/host.h"
 #include "base/own_process.h"
@@ -49,8 +50,8 @@ static int64_t ranks(const struct hrf_executor *executor, const char *kind)
     return has_many_ranks(local, kind) ? local->settings->local.ranks : 1;
 }
 
-/* Jobs share the machine, so ranks are not bound to cores, and there may be more of them than
- * cores. A job that is asked to end has as long as ranks need to hand in what they have. */
+/* Jobs share the machine, so ranks are not bound to cores and may outnumber them. After SIGTERM,
+ * ranks get 8 s to save what they have before mpirun kills them. */
 static const char *const mpirun[] = {
     "mpirun", "--bind-to", "none", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "8"
 };
@@ -64,14 +65,14 @@ static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
     if (!has_many_ranks(local, kind))
         return HRF_OK;
     for (size_t i = 0; i < launcher->n_items; i++)
-        HRF_TRY(hrf_words_add(out, launcher->items[i], err));
+        HRF_TRY(hrf_text_list_add(out, launcher->items[i], err));
     for (size_t i = 0; launcher->n_items == 0 && i < sizeof mpirun / sizeof mpirun[0]; i++)
-        HRF_TRY(hrf_words_add(out, mpirun[i], err));
-    if (launcher->n_items == 0 && geteuid() == 0) /* it asks that this be said */
-        HRF_TRY(hrf_words_add(out, "--allow-run-as-root", err));
+        HRF_TRY(hrf_text_list_add(out, mpirun[i], err));
+    if (launcher->n_items == 0 && geteuid() == 0) /* Open MPI refuses root without this option */
+        HRF_TRY(hrf_text_list_add(out, "--allow-run-as-root", err));
     snprintf(number, sizeof number, "%lld", (long long)local->settings->local.ranks);
-    HRF_TRY(hrf_words_add(out, "-n", err));
-    return hrf_words_add(out, number, err);
+    HRF_TRY(hrf_text_list_add(out, "-n", err));
+    return hrf_text_list_add(out, number, err);
 }
 
 static enum hrf_status submit(struct hrf_executor *executor,
@@ -101,9 +102,9 @@ static void poll_nothing(struct hrf_executor *executor, bool *is_new)
 
 static bool is_there(const struct hrf_job_handle *handle)
 {
-    if (handle->id <= 0 || handle->id > INT32_MAX) /* no process number */
+    if (handle->id <= 0 || handle->id > INT32_MAX) /* not a process ID */
         return false;
-    waitpid((pid_t)handle->id, NULL, WNOHANG); /* reaps it when it is our child */
+    waitpid((pid_t)handle->id, NULL, WNOHANG); /* reaps it if it is our child */
     uint64_t now = hrf_process_start_time((pid_t)handle->id);
     return now != 0 && now == handle->start_time;
 }
@@ -124,7 +125,7 @@ static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *h
         const pid_t launcher = (pid_t)handles[i].id;
         if (!is_there(&handles[i]))
             continue;
-        if (hard) /* the worker and mpirun's ranks too: one that is stopped heeds no other signal */
+        if (hard) /* also the worker and mpirun's ranks: a stopped process acts on SIGKILL only */
             hrf_process_session_kill(launcher);
         else
             kill(launcher, SIGTERM);

@@ -1,3 +1,5 @@
+/* command.c - starts Slurm's commands in a filtered environment, in the foreground or in a
+ * thread. */
 #include "orchestrator/executor/slurm/command.h"
 
 #include "base/alloc.h"
@@ -30,10 +32,10 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* What Slurm's commands, and by `sbatch --export=ALL` the jobs, get of the user's environment:
- * where things are, the site's modules and containers, and our own variables. Not LD_PRELOAD, nor
- * an outer job's variables, nor settings that change what the commands do or print. docs/slurm.md
- * has this list. */
+/* The part of the user's environment that Slurm's commands get, and through `sbatch --export=ALL`
+ * the jobs: search paths, the site's modules and containers, and our own variables. Left out are
+ * LD_PRELOAD, variables of an enclosing job, and settings that change what the commands do or
+ * print. docs/slurm.md has this list. */
 static bool is_passed(const char *variable)
 {
     static const char *const names[] = { "HOME=",
@@ -74,7 +76,7 @@ static bool is_passed(const char *variable)
     return false;
 }
 
-/* A heap array of borrowed texts; NULL when memory ran out. */
+/* A heap array of borrowed strings; NULL if memory ran out. */
 static const char **make_environment(void)
 {
     static const char *const added[] = { "LC_ALL=C", "SLURM_TIME_FORMAT=standard",
@@ -116,7 +118,7 @@ bool hrf_slurm_ask(const char *const argv[], struct hrf_slurm_output *out)
     struct hrf_error err;
     if (hrf_slurm_run(argv, HRF_SLURM_DEADLINE_MS, out, &err) != HRF_OK)
         return false;
-    if (hrf_slurm_is_well(out))
+    if (hrf_slurm_succeeded(out))
         return true;
     hrf_slurm_output_release(out);
     return false;
@@ -127,7 +129,7 @@ struct hrf_slurm_query {
     bool is_busy; /* a thread was started and not joined */
     atomic_bool done;
     char *words[MAX_WORDS + 1];
-    struct hrf_slurm_output output; /* the thread's until `done` */
+    struct hrf_slurm_output output; /* belongs to the thread until `done` is set */
     enum hrf_status status;
     struct hrf_error error;
 };

@@ -1,5 +1,9 @@
-/* command.h - Slurm's commands: found by PATH, from argv, with a deadline, in an environment
- * without what an outer job or the user's settings would change them by. */
+/* command.h - runs Slurm's commands.
+ *
+ * A command is found by PATH, started from argv without a shell, and ended at a deadline. Its
+ * environment is filtered, so that an enclosing job or the user's settings do not change what it
+ * does or prints.
+ */
 #ifndef HRF_ORCHESTRATOR_EXECUTOR_SLURM_COMMAND_H
 #define HRF_ORCHESTRATOR_EXECUTOR_SLURM_COMMAND_H
 
@@ -7,11 +11,13 @@
 
 #include <stdbool.h>
 
-/* SUBMIT: sbatch sleeps up to 120 s by itself when told to come again (sbatch.c, MAX_RETRIES);
- * what it was at when it is ended is looked for. */
+/* sbatch has a deadline of its own: it retries for up to 120 s when the controller is busy
+ * (sbatch.c, MAX_RETRIES). If it is ended at the deadline, the jobs may have been submitted; the
+ * caller then looks for them in the queue. */
 enum { HRF_SLURM_DEADLINE_MS = 30000, HRF_SLURM_SUBMIT_DEADLINE_MS = 45000 };
 
-/* A wait of this folder; for tests all are in proportion ($HRF_SLURM_WAIT_PERCENT). */
+/* `ms` scaled by $HRF_SLURM_WAIT_PERCENT (default 100). All waits of this folder pass through here,
+ * so that tests can shorten them. */
 int64_t hrf_slurm_wait_ms(int64_t ms);
 
 struct hrf_slurm_output {
@@ -19,30 +25,34 @@ struct hrf_slurm_output {
     struct hrf_process_result result;
 };
 void hrf_slurm_output_release(struct hrf_slurm_output *output);
-static inline bool hrf_slurm_is_well(const struct hrf_slurm_output *o)
+static inline bool hrf_slurm_succeeded(const struct hrf_slurm_output *o)
 {
     return o->result.exited && o->result.exit_code == 0 && !o->result.timed_out;
 }
 
-/* `out` is emptied first. HRF_E_EXTERNAL: the command could not be started. */
+/* Runs the command and waits for it. *out is overwritten; the caller releases it after HRF_OK,
+ * which only says that the command ran: see hrf_slurm_succeeded(). HRF_E_EXTERNAL: it could not be
+ * started. */
 HRF_CHECKED enum hrf_status hrf_slurm_run(const char *const argv[], int64_t deadline_ms,
                                           struct hrf_slurm_output *out, struct hrf_error *err);
 
-/* True when it ran and ended well: *out is then the caller's. */
+/* The same with HRF_SLURM_DEADLINE_MS, for callers that need no reason. Returns true if the command
+ * succeeded; only then does the caller own *out. */
 bool hrf_slurm_ask(const char *const argv[], struct hrf_slurm_output *out);
 
-/* One command at a time beside us, so that nothing waits for a controller that does not answer. */
+/* Runs one command at a time in a thread, so that the caller never waits for a controller that does
+ * not answer. Not thread-safe itself. */
 struct hrf_slurm_query;
 HRF_CHECKED enum hrf_status hrf_slurm_query_create(struct hrf_slurm_query **out,
                                                    struct hrf_error *err);
-/* Ends a command that still runs. NULL is fine. */
+/* Waits for a command that still runs, at most until its deadline. NULL is fine. */
 void hrf_slurm_query_destroy(struct hrf_slurm_query *query);
 bool hrf_slurm_query_is_busy(const struct hrf_slurm_query *query);
-/* argv is copied. Not while busy. */
+/* Must not be called while busy. argv is copied. */
 HRF_CHECKED enum hrf_status hrf_slurm_query_start(struct hrf_slurm_query *query,
                                                   const char *const argv[], struct hrf_error *err);
-/* True once, when it has ended: *out is then filled (and released by the caller); *status is how
- * running it went. */
+/* Returns true once after the command has ended. *status is then the result of hrf_slurm_run();
+ * with HRF_OK the caller owns *out. */
 bool hrf_slurm_query_take(struct hrf_slurm_query *query, struct hrf_slurm_output *out,
                           enum hrf_status *status, struct hrf_error *err);
 

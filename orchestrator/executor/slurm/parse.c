@@ -1,3 +1,5 @@
+/* parse.c - reads the output of squeue and sbatch. The output of scontrol and sacct is read in
+ * scontrol.c. */
 #include "orchestrator/executor/slurm/parse.h"
 
 #include "base/alloc.h"
@@ -18,7 +20,8 @@ void hrf_slurm_table_release(struct hrf_slurm_table *table)
     *table = (struct hrf_slurm_table){ .text = NULL };
 }
 
-/* A number at *at, which moves behind it; false when there is none or it is too large. */
+/* Reads the number at *at and moves *at behind it. Returns false if there is none or it is too
+ * large. */
 static bool take_number(const char **at, int64_t *out)
 {
     int64_t value = 0;
@@ -35,7 +38,7 @@ static bool take_number(const char **at, int64_t *out)
     return true;
 }
 
-/* The submission's number in a name of ours; 0 for any other name. */
+/* The submission's number in the name of a job of this run; 0 for any other name. */
 static int64_t submission_of(const char *name, const char *run_id)
 {
     const size_t prefix = strlen(HRF_SLURM_NAME_PREFIX), id = strlen(run_id);
@@ -50,7 +53,7 @@ static int64_t submission_of(const char *name, const char *run_id)
 struct builder {
     struct hrf_slurm_table *table;
     size_t capacity;
-    struct hrf_slurm_entry line; /* what all entries of the present line share */
+    struct hrf_slurm_entry line; /* the values that all entries of the current line share */
 };
 
 static enum hrf_status add(struct builder *b, int64_t place, struct hrf_error *err)
@@ -64,8 +67,8 @@ static enum hrf_status add(struct builder *b, int64_t place, struct hrf_error *e
     return HRF_OK;
 }
 
-/* "3", "3-9", "3-9:2", joined by commas, and "%4" (at most so many at once) at the end. False:
- * something else stands there. */
+/* Adds an entry for each index of a list such as "3,5-9,10-20:2%4]"; the number after '%' (how many
+ * run at once) is ignored. Returns false if the text is not such a list. */
 static bool add_places(struct builder *b, const char *at, enum hrf_status *status,
                        struct hrf_error *err)
 {
@@ -88,7 +91,7 @@ static bool add_places(struct builder *b, const char *at, enum hrf_status *statu
     }
 }
 
-/* "12", "12_7", "12_[3-9%2]"; false when it is none of them. */
+/* Adds the entries of "12", "12_7" or "12_[3-9%2]". Returns false for anything else. */
 static bool add_id(struct builder *b, const char *at, enum hrf_status *status,
                    struct hrf_error *err)
 {
@@ -105,7 +108,7 @@ static bool add_id(struct builder *b, const char *at, enum hrf_status *status,
     return true;
 }
 
-/* True for a line of ours. */
+/* Returns true for a line in our format; entries are added only for jobs of this run. */
 static bool read_line(struct builder *b, char *line, const char *run_id, enum hrf_status *status,
                       struct hrf_error *err)
 {
@@ -126,7 +129,7 @@ static bool read_line(struct builder *b, char *line, const char *run_id, enum hr
     if (b->line.submission == 0)
         return true;
     if (!hrf_slurm_state(b->line.state, &b->line.sight, &b->line.cause)) {
-        b->line.sight = HRF_JOB_RUNNING; /* there, and not known to have ended */
+        b->line.sight = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
         b->table->unknown = b->line.state;
     }
     return add_id(b, fields[FIELD_ID], status, err);
@@ -190,8 +193,8 @@ const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table 
     return low < table->n_entries && e->submission == submission && e->place == place ? e : NULL;
 }
 
-const struct hrf_slurm_entry *hrf_slurm_table_twin(const struct hrf_slurm_table *table,
-                                                   const struct hrf_slurm_entry *entry)
+const struct hrf_slurm_entry *hrf_slurm_table_duplicate(const struct hrf_slurm_table *table,
+                                                        const struct hrf_slurm_entry *entry)
 {
     const struct hrf_slurm_entry *end = table->entries + table->n_entries;
     for (const struct hrf_slurm_entry *e = entry + 1; e < end; e++) {
@@ -208,7 +211,7 @@ const struct hrf_slurm_entry *hrf_slurm_table_twin(const struct hrf_slurm_table 
 void hrf_slurm_error_line(const char *errors, char *out, size_t size)
 {
     const char *line = errors;
-    for (const char *at = errors; *at != '\0';) { /* the last line that is an error */
+    for (const char *at = errors; *at != '\0';) { /* finds the last line that is an error */
         if (strstr(at, "error: ") != NULL && strstr(at, "error: ") < at + strcspn(at, "\n"))
             line = strstr(at, "error: ") + 7;
         at += strcspn(at, "\n");
@@ -217,7 +220,7 @@ void hrf_slurm_error_line(const char *errors, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
-/* "123" or "123;cluster" alone on a line, which banners of the site may surround. */
+/* Finds a line "123" or "123;cluster". The site may print banners before and after it. */
 static bool find_id(const char *output, int64_t *id, char cluster[64])
 {
     for (const char *line = output; *line != '\0';) {
@@ -246,7 +249,7 @@ static bool has_any(const char *text, const char *const *words)
 enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *output,
                                               const char *errors, int64_t *id, char cluster[64])
 {
-    /* slurm_errno.c; sbatch.c for "temporarily unable" and "sleeping and retrying". */
+    /* Source: slurm_errno.c, and sbatch.c for "temporarily unable" and "sleeping and retrying". */
     static const char *const full[] = { "temporarily unable to accept job",
                                         "Resource temporarily unavailable",
                                         "job submit limit",
@@ -278,10 +281,10 @@ enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *outp
                                            NULL };
     if (exited_well && find_id(output, id, cluster))
         return HRF_SLURM_TAKEN;
-    if (exited_well) /* it says that all went well, and names no job */
+    if (exited_well) /* success without a job ID */
         return HRF_SLURM_UNSURE;
     if (strstr(errors, "Socket timed out") != NULL || strstr(errors, "Zero Bytes") != NULL)
-        return HRF_SLURM_UNSURE; /* sent, and nobody answered */
+        return HRF_SLURM_UNSURE; /* the request was sent, and no answer came */
     if (has_any(errors, full))
         return HRF_SLURM_FULL;
     return has_any(errors, refused) ? HRF_SLURM_REFUSED : HRF_SLURM_UNSURE;

@@ -1,8 +1,8 @@
-/* parse.h - what Slurm's commands print, as values. Pure; fuzzed.
+/* parse.h - parsers for the output of Slurm's commands. Pure functions; covered by a fuzzer.
  *
- * Only forms that have stayed the same from Slurm 21.08 to 26.05 are read: `squeue -h -o` with
+ * They read only formats that are the same in Slurm 21.08 to 26.05: `squeue -h -o` with
  * HRF_SLURM_SQUEUE_FORMAT, `sbatch --parsable`, `scontrol show` with -o, `sacct -X -n -P -o`.
- * Words that are not known are never an end and never a success.
+ * An unknown word never counts as the end of a job and never as a success.
  */
 #ifndef HRF_ORCHESTRATOR_EXECUTOR_SLURM_PARSE_H
 #define HRF_ORCHESTRATOR_EXECUTOR_SLURM_PARSE_H
@@ -14,98 +14,105 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Name last: other people's may hold a '|'. */
+/* The name is the last field, because names of other jobs may contain a '|'. */
 #define HRF_SLURM_SQUEUE_FORMAT "%i|%T|%r|%N|%j"
 #define HRF_SLURM_SACCT_FORMAT  "JobName,State,ExitCode,NodeList"
-/* A job's name is this, the run's id, '-' and the submission's number. */
+/* A job's name is this prefix, the run's id, '-' and the submission's number. */
 #define HRF_SLURM_NAME_PREFIX "hf-"
 
-/* What a state word means; false for a word that is not known (*sight is then unknown). */
+/* The meaning of a job state. Returns false for an unknown state; *sight is then HRF_JOB_UNKNOWN.
+ */
 bool hrf_slurm_state(const char *word, enum hrf_job_sight *sight, enum hrf_cause *cause);
 
-/* Why a job waits, for people: a sentence that goes after "waits: "; NULL for a word not known.
- * *never: it will not run unless something is changed. */
+/* Why a job waits, as text for users that follows "waiting "; NULL for an unknown reason. *never is
+ * set to true if the job will not run unless somebody changes something. */
 const char *hrf_slurm_reason(const char *word, bool *never);
 
 /* ---- squeue ---- */
 
 struct hrf_slurm_entry {
-    int64_t submission, place; /* by the job's name and array index */
-    int64_t id;                /* of the array */
+    int64_t submission, place; /* from the job's name, and its array index */
+    int64_t id;                /* job ID of the array */
     enum hrf_job_sight sight;
     enum hrf_cause cause;
-    const char *state, *reason, *nodes; /* inside the table's text */
+    const char *state, *reason, *nodes; /* borrowed from the table's text */
 };
 struct hrf_slurm_table {
     char *text;
-    struct hrf_slurm_entry *entries; /* by submission, place, id */
+    struct hrf_slurm_entry *entries; /* sorted by submission, place, id */
     size_t n_entries;
-    const char *unknown; /* a state word that is not known; NULL = none. Inside the text. */
+    const char *unknown; /* an unknown job state, borrowed from the text; NULL = none */
 };
-/* Takes over `text` (heap) also on failure. Lines of other runs and lines that are no job's
- * (banners) are left out. HRF_E_AGAIN: the output is cut off, so absence in it says nothing. */
+/* Takes over `text` (heap), on failure as well. Lines of other runs and lines that are not about
+ * jobs (banners of the site) are skipped. HRF_E_AGAIN: the output is cut off, so that a job it does
+ * not show may exist. */
 HRF_CHECKED enum hrf_status hrf_slurm_table_parse(char *text, size_t n_bytes, const char *run_id,
                                                   struct hrf_slurm_table *out,
                                                   struct hrf_error *err);
 void hrf_slurm_table_release(struct hrf_slurm_table *table);
-/* The entry of the lowest id, NULL when there is none. */
+/* The entry of that job; the one with the lowest ID if there are several, NULL if there is none. */
 const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table *table,
                                                    int64_t submission, int64_t place);
-/* The next entry of the same submission and place with another id: submitted twice. NULL. */
-const struct hrf_slurm_entry *hrf_slurm_table_twin(const struct hrf_slurm_table *table,
-                                                   const struct hrf_slurm_entry *entry);
+/* The next entry of the same submission and place with another ID, which means that the job was
+ * submitted twice; NULL if there is none. */
+const struct hrf_slurm_entry *hrf_slurm_table_duplicate(const struct hrf_slurm_table *table,
+                                                        const struct hrf_slurm_entry *entry);
 
 /* ---- sbatch ---- */
 
 enum hrf_slurm_answer {
     HRF_SLURM_TAKEN,
-    HRF_SLURM_REFUSED, /* the same again would be refused again */
-    HRF_SLURM_FULL,    /* later, or fewer */
-    HRF_SLURM_UNSURE
+    HRF_SLURM_REFUSED, /* the same submission would be refused again */
+    HRF_SLURM_FULL,    /* no room now: try later, or with fewer jobs */
+    HRF_SLURM_UNSURE   /* the jobs may have been submitted */
 };
-/* *id and `cluster` (64 bytes) are filled when taken. */
+/* With HRF_SLURM_TAKEN, *id and `cluster` are filled in. */
 enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *output,
                                               const char *errors, int64_t *id, char cluster[64]);
-/* The first line of `errors` without the program's name: what to tell people. */
+/* The last line of `errors` that contains "error: ", without what stands before the message; the
+ * first line if there is none. For messages to users. */
 void hrf_slurm_error_line(const char *errors, char *out, size_t size);
 
 /* ---- scontrol, sacct ---- */
 
 struct hrf_slurm_limits {
     char version[32];
-    int64_t max_array_size;  /* an index is below this; 0 = not told */
-    int64_t max_array_tasks; /* 0 = not told */
+    int64_t max_array_size;  /* array indices are below this; 0 = not known */
+    int64_t max_array_tasks; /* 0 = not known */
     int64_t max_job_count, min_job_age_s, message_timeout_s, kill_wait_s;
     bool has_accounting, can_requeue;
-    bool has_completions; /* a log of ended jobs that `sacct -c` reads: jobcomp/filetxt */
-    char site[512]; /* cluster, controllers, port, state: the same text for the same controller; ""
-                       when it does not tell */
+    bool has_completions; /* the site keeps a log of ended jobs that `sacct -c` reads:
+                             jobcomp/filetxt */
+    char site[512]; /* cluster, controller, port and state directory: identifies one controller; ""
+                       if it did not answer */
     char tmp_fs[256], mpi_default[64], preempt_mode[64], completions[32] /* JobCompType */;
 };
-/* Of `scontrol show config`. */
+/* Reads the output of `scontrol show config`. */
 void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out);
 
-/* Elements of one array: what the site takes at most, half of its jobs; 1000 when it does not
- * tell. */
+/* Largest number of elements in one array: the site's limits on arrays, and at most half of the
+ * jobs that its controller holds; 1000 if the limits are not known. */
 int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits);
 
 struct hrf_slurm_partition {
     char name[64], state[16];
     int64_t max_minutes;   /* 0 = no limit */
-    int64_t max_mem_bytes; /* of a node's; 0 = no limit */
+    int64_t max_mem_bytes; /* per node; 0 = no limit */
     int64_t n_nodes, n_cpus;
-    int64_t grace_s; /* between the word that it is preempted and its end */
+    int64_t grace_s; /* between the signal that a job is preempted and its end */
 };
-/* Of `scontrol show partition -o`; `name` NULL: the default one. False: it is not there. */
+/* Reads one partition from the output of `scontrol show partition -o`; `name` NULL means the
+ * default partition. Returns false if it is not there. */
 bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_slurm_partition *out);
 
 struct hrf_slurm_end {
     char name[96], state[32], reason[64], nodes[64];
     int64_t exit_code, exit_signal, restarts;
 };
-/* Of one line of `scontrol show job -o`. */
+/* Reads one line of `scontrol show job -o`. Returns false if it is not about a job. */
 bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out);
-/* Of `sacct -n -P -o` HRF_SLURM_SACCT_FORMAT, with -X or -c: the last line of that name. */
+/* Reads the last line about a job of that name from `sacct -n -P -o` HRF_SLURM_SACCT_FORMAT, with
+ * -X or -c. Returns false if there is none. */
 bool hrf_slurm_sacct_parse(const char *text, const char *name, struct hrf_slurm_end *out);
 
 #endif

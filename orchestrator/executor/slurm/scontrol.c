@@ -1,12 +1,12 @@
-/* scontrol.c - what scontrol and sacct print. Values may hold spaces: keys are looked for by name,
- * each at the begin of a word. */
+/* scontrol.c - reads the output of scontrol and sacct. Values may contain spaces, so keys are found
+ * by their names, at the beginning of a word. */
 #include "orchestrator/executor/slurm/parse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The value behind "KEY=" or, of `show config`, "KEY   = ", up to the line's end. */
+/* The value after "KEY=" or, in `show config`, "KEY   = ", up to the end of the line. */
 static bool find_setting(const char *text, const char *key, char *out, size_t size)
 {
     const size_t n = strlen(key);
@@ -33,7 +33,7 @@ static int64_t number_setting(const char *text, const char *key)
     return find_setting(text, key, value, sizeof value) ? strtoll(value, NULL, 10) : 0;
 }
 
-/* What tells one controller from all others, and not one of its answers from the next. */
+/* Settings that identify one controller and are the same in each of its answers. */
 static void read_site(const char *text, char *out, size_t size)
 {
     static const char *const keys[] = { "ClusterName", "SlurmctldHost[0]", "ControlMachine",
@@ -80,7 +80,8 @@ int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits)
     int64_t most = limits->max_array_size > 0 ? limits->max_array_size : DEFAULT_ARRAY;
     if (limits->max_array_tasks > 0 && limits->max_array_tasks < most)
         most = limits->max_array_tasks;
-    /* Half of what the site takes, so that others and a second array find room. */
+    /* At most half of the jobs that the controller holds, so that other users and a second array
+     * have room. */
     if (limits->max_job_count > 0 && limits->max_job_count / 2 < most)
         most = limits->max_job_count / 2;
     return most > 0 ? most : 1;
@@ -102,7 +103,7 @@ static bool find_word(const char *line, const char *key, char *out, size_t size)
     return false;
 }
 
-/* "D-HH:MM:SS", "HH:MM:SS" -> minutes; 0 for UNLIMITED and what is no time. */
+/* Minutes of "D-HH:MM:SS" or "HH:MM:SS"; 0 for UNLIMITED and for anything else. */
 static int64_t minutes(const char *text)
 {
     int64_t days = 0, parts[3] = { 0, 0, 0 };

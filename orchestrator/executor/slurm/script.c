@@ -1,3 +1,5 @@
+/* script.c - writes the batch script and the command lines of sbatch and srun from a workflow's
+ * settings. */
 #include "orchestrator/executor/slurm/script.h"
 
 #include "base/alloc.h"
@@ -8,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SIGNAL_LEAD_S: the warning before the time limit, which may come up to a minute early
- * (sbatch(1), --signal); short jobs get a quarter of their time. */
+/* SIGNAL_LEAD_S: how long before the time limit Slurm sends the warning signal, which may come up
+ * to a minute early (sbatch(1), --signal). Short jobs use a quarter of their time. */
 enum { DEFAULT_MINUTES = 60, SIGNAL_LEAD_S = 120, DEFAULT_RANK_MIB = 2048 };
 
 void hrf_slurm_name(const char *run_id, int64_t number, char out[96])
@@ -57,7 +59,7 @@ void hrf_slurm_quote(const char *text, struct hrf_strbuf *out)
     hrf_strbuf_addc(out, '\'');
 }
 
-/* The part of `path` below the run directory, in which nothing but our own names stands. */
+/* The part of `path` below the run directory; it consists of names that this program chose. */
 static const char *below(const char *path, const char *directory)
 {
     const size_t n = strlen(directory);
@@ -102,7 +104,7 @@ static enum hrf_status add(struct hrf_text_list *list, struct hrf_error *err, co
     va_end(args);
     enum hrf_status status = hrf_strbuf_status(&word, err);
     if (status == HRF_OK)
-        status = hrf_words_add(list, word.text, err);
+        status = hrf_text_list_add(list, word.text, err);
     hrf_strbuf_release(&word);
     return status;
 }
@@ -149,7 +151,7 @@ static enum hrf_status add_site(const struct hrf_slurm_job *job, struct hrf_text
     HRF_TRY(add_text(out, "--constraint", job->settings->slurm.constraint, err));
     HRF_TRY(add_text(out, "--exclude", job->submission->exclude, err));
     for (size_t i = 0; i < options->n_items; i++)
-        HRF_TRY(hrf_words_add(out, options->items[i], err));
+        HRF_TRY(hrf_text_list_add(out, options->items[i], err));
     return HRF_OK;
 }
 
@@ -164,19 +166,19 @@ enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_tex
     hrf_slurm_name(s->run_id, s->number, name);
     if (job->at_once > 0 && (int64_t)s->n_jobs > job->at_once)
         snprintf(limit, sizeof limit, "%%%lld", (long long)job->at_once);
-    HRF_TRY(hrf_words_add(out, "sbatch", err));
-    HRF_TRY(hrf_words_add(out, "--parsable", err));
+    HRF_TRY(hrf_text_list_add(out, "sbatch", err));
+    HRF_TRY(hrf_text_list_add(out, "--parsable", err));
     HRF_TRY(add(out, err, "--job-name=%s", name));
     HRF_TRY(add(out, err, "--comment=hires-flow %s", s->kind));
     HRF_TRY(add(out, err, "--array=0-%zu%s", s->n_jobs - 1, limit));
     HRF_TRY(add(out, err, "--chdir=%s", s->run_directory));
     HRF_TRY(add(out, err, "--output=%s/%%a.out", directory));
-    HRF_TRY(hrf_words_add(out, "--open-mode=append", err));
-    HRF_TRY(hrf_words_add(out, "--requeue", err));
-    /* All that hrf_slurm_run() gives sbatch, which is chosen by name. Names after --export= would
-     * make Slurm run the user's login shell on the machine for the rest, and hold the job where
-     * that takes too long (sbatch(1), --get-user-env). */
-    HRF_TRY(hrf_words_add(out, "--export=ALL", err));
+    HRF_TRY(hrf_text_list_add(out, "--open-mode=append", err));
+    HRF_TRY(hrf_text_list_add(out, "--requeue", err));
+    /* ALL is the environment of sbatch, which hrf_slurm_run() has filtered. A list of names after
+     * --export= would make Slurm start the user's login shell on the node to get the other
+     * variables, and hold the job if that takes too long (sbatch(1), --get-user-env). */
+    HRF_TRY(hrf_text_list_add(out, "--export=ALL", err));
     HRF_TRY(add_resources(job, out, err));
     HRF_TRY(add_site(job, out, err));
     return add(out, err, "%s/%s/job.sh", s->run_directory, directory);
@@ -188,10 +190,10 @@ enum hrf_status hrf_slurm_wrap(const struct hrf_workflow_executor *settings, con
     const struct hrf_text_list *container = &settings->slurm.container;
     const int64_t ranks = hrf_slurm_ranks(settings, kind);
     if (ranks > 1) {
-        HRF_TRY(hrf_words_add(out, "srun", err));
-        HRF_TRY(hrf_words_add(out, "--mpi=pmix", err));
-        HRF_TRY(hrf_words_add(out, "--kill-on-bad-exit=1", err));
-        HRF_TRY(hrf_words_add(out, "--export=ALL", err));
+        HRF_TRY(hrf_text_list_add(out, "srun", err));
+        HRF_TRY(hrf_text_list_add(out, "--mpi=pmix", err));
+        HRF_TRY(hrf_text_list_add(out, "--kill-on-bad-exit=1", err));
+        HRF_TRY(hrf_text_list_add(out, "--export=ALL", err));
         HRF_TRY(add(out, err, "--nodes=%lld", (long long)settings->slurm.nodes));
         HRF_TRY(add(out, err, "--ntasks=%lld", (long long)ranks));
         HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)settings->slurm.ranks_per_node));
@@ -201,6 +203,6 @@ enum hrf_status hrf_slurm_wrap(const struct hrf_workflow_executor *settings, con
                 add(out, err, "--gpus-per-task=%lld", (long long)settings->slurm.gpus_per_rank));
     }
     for (size_t i = 0; i < container->n_items; i++)
-        HRF_TRY(hrf_words_add(out, container->items[i], err));
+        HRF_TRY(hrf_text_list_add(out, container->items[i], err));
     return HRF_OK;
 }

@@ -1,7 +1,9 @@
-/* script.h - what is given to sbatch and srun, as text. Pure: golden files hold it.
+/* script.h - the batch script and the command lines for sbatch and srun. Pure functions; the tests
+ * compare their output with golden files.
  *
- * Nothing that a user names reaches a shell unquoted: paths stand in single quotes, job names and
- * array indices are ours. Resources are always said in full; a site's defaults are not relied on.
+ * No text of the user reaches a shell unquoted: paths stand in single quotes, and job names and
+ * array indices are made by this program. All resources are requested explicitly, so that a site's
+ * defaults do not matter.
  */
 #ifndef HRF_ORCHESTRATOR_EXECUTOR_SLURM_SCRIPT_H
 #define HRF_ORCHESTRATOR_EXECUTOR_SLURM_SCRIPT_H
@@ -13,30 +15,33 @@ struct hrf_slurm_job {
     const struct hrf_workflow_executor *settings;
     const struct hrf_submission *submission;
     const char *program;      /* hires-flow, absolute */
-    int64_t max_minutes;      /* of the partition; 0 = no limit */
-    int64_t max_memory_bytes; /* of a node; 0 = no limit */
-    int64_t at_once;          /* array elements; 0 = no limit */
+    int64_t max_minutes;      /* the partition's limit; 0 = no limit */
+    int64_t max_memory_bytes; /* the partition's limit per node; 0 = no limit */
+    int64_t at_once;          /* array elements that may run at the same time; 0 = no limit */
 };
 
-/* "hf-<run id>-<number>": unique for ever. */
+/* The job name "hf-<run id>-<number>", which is never used twice. */
 void hrf_slurm_name(const char *run_id, int64_t number, char out[96]);
-/* Of the workflow's text; 60 when it has none. */
+/* Minutes of a duration in the workflow's notation, rounded up; 60 for NULL. */
 int64_t hrf_slurm_minutes(const char *duration);
 int64_t hrf_slurm_ranks(const struct hrf_workflow_executor *settings, const char *kind);
-/* Relative to the run directory: where a submission's script and its elements' own output are. */
+/* The directory of a submission's script and of its elements' output, and the output file of one
+ * element; both relative to the run directory. */
 char *hrf_slurm_directory(int64_t number);                  /* heap */
 char *hrf_slurm_output_path(int64_t number, int64_t place); /* heap */
 
 /* The batch script. */
 void hrf_slurm_script(const struct hrf_slurm_job *job, struct hrf_strbuf *out);
-/* sbatch's command line, the script's path (relative to the run directory) last. */
+/* The command line of sbatch; its last word is the path of the script. *out is released with
+ * hrf_text_list_release(), also after a failure. */
 HRF_CHECKED enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job,
                                              struct hrf_text_list *out, struct hrf_error *err);
-/* What stands before a worker: srun for more than one rank, the site's container. */
+/* The words before the worker's command line: srun if there is more than one rank, then the site's
+ * container. *out as above. */
 HRF_CHECKED enum hrf_status hrf_slurm_wrap(const struct hrf_workflow_executor *settings,
                                            const char *kind, struct hrf_text_list *out,
                                            struct hrf_error *err);
-/* `text` in single quotes, for bash. */
+/* Appends `text` in single quotes, escaped for bash. */
 void hrf_slurm_quote(const char *text, struct hrf_strbuf *out);
 
 #endif

@@ -1,3 +1,5 @@
+/* site.c - prints sbatch command lines, and tests one with `sbatch --test-only` and the partition's
+ * limits. */
 #include "orchestrator/executor/slurm/site.h"
 
 #include "base/directory.h"
@@ -60,16 +62,17 @@ enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executor *settings,
         const enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
         if (status == HRF_OK)
             add_words(&words, out);
-        hrf_words_release(&words);
+        hrf_text_list_release(&words);
         HRF_TRY(status);
         *number += n;
     }
     return hrf_strbuf_status(out, err);
 }
 
-/* A folder with a script as a run would have it: sbatch reads it, nothing runs it. */
-static enum hrf_status make_scene(const struct hrf_slurm_job *job, char *directory, size_t size,
-                                  struct hrf_error *err)
+/* Makes a temporary directory with a script as a run would have it. sbatch reads the script but
+ * does not run it. */
+static enum hrf_status make_test_directory(const struct hrf_slurm_job *job, char *directory,
+                                           size_t size, struct hrf_error *err)
 {
     const char *parent = getenv("TMPDIR");
     struct hrf_strbuf script = HRF_STRBUF_INIT;
@@ -101,7 +104,7 @@ static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf 
     for (size_t i = 1; i < words->n_items; i++)
         argv[i + 1] = words->items[i];
     HRF_TRY(hrf_slurm_run(argv, HRF_SLURM_DEADLINE_MS, &answer, err));
-    const bool well = hrf_slurm_is_well(&answer), late = answer.result.timed_out;
+    const bool well = hrf_slurm_succeeded(&answer), late = answer.result.timed_out;
     const enum hrf_slurm_answer judged = hrf_slurm_sbatch_answer(false, answer.output.text,
                                                                  answer.errors.text, &id, cluster);
     hrf_slurm_error_line(answer.errors.text, line, sizeof line);
@@ -115,7 +118,8 @@ static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf 
     return hrf_error_set(err, judged == HRF_SLURM_REFUSED ? HRF_E_USER : HRF_E_AGAIN, "%s", line);
 }
 
-/* What sbatch takes although it would never run (unless EnforcePartLimits says otherwise). */
+/* Finds jobs that sbatch accepts although they would never run; sbatch itself refuses them only if
+ * the site sets EnforcePartLimits. */
 static enum hrf_status check_partition(const struct hrf_workflow_executor *settings,
                                        const char *kind, struct hrf_error *err)
 {
@@ -125,7 +129,7 @@ static enum hrf_status check_partition(const struct hrf_workflow_executor *setti
     struct hrf_slurm_output out;
     struct hrf_slurm_partition p;
     if (!hrf_slurm_ask(partitions, &out))
-        return HRF_OK; /* sbatch said yes; more is not told */
+        return HRF_OK; /* sbatch accepts the job, and nothing else is known */
     const bool found = hrf_slurm_partition_parse(out.output.text, settings->slurm.partition, &p);
     hrf_slurm_output_release(&out);
     if (!found)
@@ -164,16 +168,16 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
     const struct hrf_slurm_job job = { .settings = settings,
                                        .submission = &submission,
                                        .program = self };
-    enum hrf_status status = make_scene(&job, directory, sizeof directory, err);
+    enum hrf_status status = make_test_directory(&job, directory, sizeof directory, err);
     if (status == HRF_OK)
         status = hrf_slurm_sbatch(&job, &words, err);
     if (status == HRF_OK)
         status = ask(&words, out, err);
     if (status == HRF_OK)
         status = check_partition(settings, kind, err);
-    hrf_words_release(&words);
+    hrf_text_list_release(&words);
     struct hrf_error ignored;
     const enum hrf_status removed = hrf_path_remove_tree(directory, &ignored);
-    (void)removed; /* a folder in /tmp is nobody's fault */
+    (void)removed; /* a temporary directory that stays behind does no harm */
     return status;
 }

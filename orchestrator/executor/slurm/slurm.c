@@ -1,5 +1,5 @@
-/* slurm.c - jobs as elements of Slurm arrays: one sbatch a submission, one squeue for all
- * (queue.h). */
+/* slurm.c - runs jobs as elements of Slurm arrays. Each submission is one sbatch; one squeue
+ * watches all of them (slurm_queue.h). */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
@@ -7,11 +7,11 @@
 #include "base/log.h"
 #include "base/own_process.h"
 #include "base/path.h"
+#include "orchestrator/executor/slurm/accounting.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/slurm_queue.h"
-#include "orchestrator/executor/slurm/witness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,8 @@ static void destroy(struct hrf_executor *executor)
 
 /* ---- limits ---- */
 
-/* What is not told now is asked again at the next submission. */
+/* Asks the controller for its limits. What it does not answer is asked again at the next
+ * submission. */
 static void find_limits(struct slurm *s)
 {
     static const char *const config[] = { "scontrol", "show", "config", NULL };
@@ -89,7 +90,7 @@ static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
 
 static int64_t threads(const struct hrf_executor *executor, const char *kind, int64_t most_jobs)
 {
-    (void)most_jobs; /* a job has machines of its own */
+    (void)most_jobs; /* each job has its own allocation */
     const struct slurm *s = (const struct slurm *)executor;
     return strcmp(kind, "tile") == 0 ? 1 : s->settings->slurm.cpus_per_rank;
 }
@@ -99,7 +100,8 @@ static int64_t ranks(const struct hrf_executor *executor, const char *kind)
     return hrf_slurm_ranks(((const struct slurm *)executor)->settings, kind);
 }
 
-/* The script and the folder of the elements' output, which Slurm does not make. */
+/* Writes the script, and makes the directory for the elements' output, which Slurm does not make.
+ */
 static enum hrf_status write_script(const struct hrf_slurm_job *job, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_slurm_directory(job->submission->number);
@@ -125,12 +127,12 @@ static enum hrf_status judge_answer(struct slurm *s, const struct hrf_slurm_outp
 {
     char line[400], cluster[64];
     int64_t id = 0;
-    enum hrf_slurm_answer answer = hrf_slurm_sbatch_answer(hrf_slurm_is_well(out), out->output.text,
-                                                           out->errors.text, &id, cluster);
+    enum hrf_slurm_answer answer = hrf_slurm_sbatch_answer(
+        hrf_slurm_succeeded(out), out->output.text, out->errors.text, &id, cluster);
     if (out->result.timed_out)
         answer = HRF_SLURM_UNSURE;
     hrf_slurm_error_line(out->errors.text, line, sizeof line);
-    hrf_slurm_queue_hurry(s->queue, SOON_MS);
+    hrf_slurm_queue_ask_soon(s->queue, SOON_MS);
     switch (answer) {
     case HRF_SLURM_TAKEN:
         for (size_t i = 0; i < n; i++)
@@ -180,7 +182,7 @@ static enum hrf_status submit(struct hrf_executor *executor,
     if (status == HRF_OK)
         status = hrf_slurm_run(argv, HRF_SLURM_SUBMIT_DEADLINE_MS, &out, err);
     hrf_free(argv);
-    hrf_words_release(&words);
+    hrf_text_list_release(&words);
     HRF_TRY(status);
     hrf_crash_point("slurm.sbatch.after");
     for (size_t i = 0; i < submission->n_jobs; i++)
@@ -208,7 +210,7 @@ static void explain(struct hrf_executor *executor, const struct hrf_job_handle *
 {
     struct slurm *s = slurm_of(executor);
     find_limits(s);
-    if (!hrf_slurm_witness(&s->limits, s->run_id, handle, view))
+    if (!hrf_slurm_accounting_find(&s->limits, s->run_id, handle, view))
         hrf_log_debug("slurm", "nobody knows how job %lld_%lld ended", (long long)handle->id,
                       (long long)handle->place);
 }
@@ -230,11 +232,12 @@ static void scancel(const char *const ids[], size_t n, bool hard)
         hrf_slurm_output_release(&out);
 }
 
-/* Elements of arrays as few words: "12_[0-4,7]", each of which is one message to the controller. */
+/* Array elements joined into few arguments of scancel, such as "12_[0,4,7]": each argument is one
+ * message to the controller. */
 struct cancel_list {
     char words[CANCEL_BATCH][1024];
-    size_t n, length; /* of the last word, without its ']' */
-    int64_t id;       /* the last word's array */
+    size_t n, length; /* number of words; length of the last one without its ']' */
+    int64_t id;       /* the array of the last word */
     bool hard;
 };
 
@@ -257,7 +260,7 @@ static void end_word(struct cancel_list *list)
 
 static void add_cancel(struct cancel_list *list, int64_t id, int64_t place)
 {
-    enum { ROOM = 24 }; /* for one more element and the bracket */
+    enum { ROOM = 24 }; /* bytes for one more element and the bracket */
     if (list->n > 0 && id == list->id && list->length + ROOM < sizeof list->words[0]) {
         char *word = list->words[list->n - 1];
         list->length += (size_t)snprintf(word + list->length, ROOM, ",%lld", (long long)place);
@@ -277,17 +280,17 @@ static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *h
     struct slurm *s = slurm_of(executor);
     struct cancel_list *list = hrf_calloc(1, sizeof *list);
     if (list == NULL)
-        return; /* seen not to end, and told so */
+        return; /* the caller sees that the jobs do not end, and reports it */
     list->hard = hard;
     for (size_t i = 0; i < n; i++) {
-        const int64_t id = hrf_slurm_queue_living(s->queue, &handles[i]);
+        const int64_t id = hrf_slurm_queue_live_id(s->queue, &handles[i]);
         if (id > 0)
             add_cancel(list, id, handles[i].place);
     }
     end_word(list);
     send_cancels(list);
     hrf_free(list);
-    hrf_slurm_queue_hurry(s->queue, 0);
+    hrf_slurm_queue_ask_soon(s->queue, 0);
 }
 
 static char *output_path(struct hrf_executor *executor, const char *run_directory,

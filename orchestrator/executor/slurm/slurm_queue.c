@@ -1,42 +1,45 @@
+/* slurm_queue.c - when squeue is asked, what follows from its answers, and what is known of each
+ * job in between. */
 #include "orchestrator/executor/slurm/slurm_queue.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "orchestrator/executor/slurm/board.h"
 #include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/queue_cache.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Cadence: FAST_MS after a submission and for FAST_FOR_MS, then at least SLOW_MS and QUERY_SHARE
- * times what a query takes, growing to IDLE_MS while nothing changes; LOST_MS is the ceiling while
- * the controller does not answer. READ_MS: between looks at the board, a message to the file server
- * each. */
+/* Time between two questions: FAST_MS for the first FAST_FOR_MS after a submission; then at least
+ * SLOW_MS and at least QUERY_SHARE times the duration of a query, growing up to IDLE_MS while
+ * nothing changes. While the controller does not answer, the time grows up to LOST_MS. READ_MS is
+ * the time between two reads of the queue cache; each read is a message to the file server. */
 enum { FAST_MS = 2000, FAST_FOR_MS = 10000, SLOW_MS = 5000, IDLE_MS = 60000, LOST_MS = 120000 };
 enum { QUERY_SHARE = 20, READ_MS = 1000 };
 
 struct hrf_slurm_queue {
     char run_id[64];
-    struct hrf_slurm_limits *limits;     /* borrowed */
-    bool has_asked_limits, is_of_limits; /* is_of_limits: what the query asks for */
+    struct hrf_slurm_limits *limits; /* borrowed */
+    bool has_asked_limits;
+    bool query_is_for_limits; /* the running query is scontrol's, not squeue's */
     struct hrf_slurm_query *query;
-    struct hrf_slurm_board *board; /* NULL until the site is known */
-    bool has_sought_board;
+    struct hrf_queue_cache *cache; /* NULL until the site is known */
+    bool has_opened_cache;
     struct hrf_slurm_table table;
     bool has_table;
-    int64_t table_ms; /* when the table was asked for, by this machine; 0: not known, and absence
-                         in it says nothing */
-    bool is_missing;  /* a job was looked for that such a table does not show */
-    int64_t asked_ms; /* when our last question was started */
-    int64_t heard_ms; /* when the last answer of this machine was asked for, good or not */
-    int64_t came_ms;  /* when the last answer came, whoever's */
-    int64_t read_ms;  /* when the board was looked at */
+    int64_t table_ms;         /* when this machine asked for the table; 0: another machine asked, so
+                                 a job that the table does not show may still exist */
+    bool is_missing;          /* look() was asked for a job that such a table does not show */
+    int64_t asked_ms;         /* when our last question was started */
+    int64_t last_asked_ms;    /* when this machine asked for its last answer, good or not */
+    int64_t last_received_ms; /* when the last answer arrived, from any machine */
+    int64_t cache_read_ms;    /* when the queue cache was read last */
     int64_t next_ms, interval_ms, busy_until_ms;
     int64_t failing_since_ms;
     uint64_t table_hash;
     char trouble[300];
-    char unknown[64]; /* a state word that was warned of */
+    char unknown[64]; /* the last unknown job state that a warning was logged for */
 };
 
 static int64_t now_ms(void)
@@ -52,7 +55,7 @@ enum hrf_status hrf_slurm_queue_create(const char *run_id, struct hrf_slurm_limi
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the queue's table");
     snprintf(q->run_id, sizeof q->run_id, "%s", run_id);
     q->limits = limits;
-    q->heard_ms = now_ms(); /* an earlier answer may be from before our own jobs */
+    q->last_asked_ms = now_ms(); /* earlier answers may be older than our own jobs */
     const enum hrf_status status = hrf_slurm_query_create(&q->query, err);
     if (status != HRF_OK) {
         hrf_slurm_queue_destroy(q);
@@ -67,14 +70,14 @@ void hrf_slurm_queue_destroy(struct hrf_slurm_queue *q)
     if (q == NULL)
         return;
     hrf_slurm_query_destroy(q->query);
-    hrf_slurm_board_close(q->board);
+    hrf_queue_cache_close(q->cache);
     hrf_slurm_table_release(&q->table);
     hrf_free(q);
 }
 
 /* ---- an answer ---- */
 
-/* FNV-1a: whether anything in an answer is another than before. */
+/* FNV-1a, to see whether an answer differs from the one before. */
 static uint64_t hash(const char *text, size_t n)
 {
     uint64_t h = 14695981039346656037u;
@@ -83,7 +86,7 @@ static uint64_t hash(const char *text, size_t n)
     return h;
 }
 
-/* True: it is another trouble than before. */
+/* Returns true if this failure has another text than the one before. */
 static bool note_failure(struct hrf_slurm_queue *q, const char *text)
 {
     const int64_t now = now_ms();
@@ -130,65 +133,66 @@ static void warn_unknown(struct hrf_slurm_queue *q)
                     q->unknown);
 }
 
-/* Nothing may be submitted twice; should it be, the first one counts. */
-static void cancel_twins(struct hrf_slurm_queue *q)
+/* The same jobs must not be submitted twice. If they were, the first array counts and the others
+ * are cancelled. */
+static void cancel_duplicates(struct hrf_slurm_queue *q)
 {
     for (size_t i = 0; i < q->table.n_entries; i++) {
         const struct hrf_slurm_entry *e = &q->table.entries[i];
-        const struct hrf_slurm_entry *twin = hrf_slurm_table_twin(&q->table, e);
-        if (twin == NULL || twin->sight == HRF_JOB_ENDED || e->sight == HRF_JOB_ENDED)
+        const struct hrf_slurm_entry *duplicate = hrf_slurm_table_duplicate(&q->table, e);
+        if (duplicate == NULL || duplicate->sight == HRF_JOB_ENDED || e->sight == HRF_JOB_ENDED)
             continue;
         char id[64];
         struct hrf_slurm_output out;
-        snprintf(id, sizeof id, "%lld", (long long)twin->id);
+        snprintf(id, sizeof id, "%lld", (long long)duplicate->id);
         const char *const argv[] = { "scancel", id, NULL };
         hrf_log_warning("slurm", "array %s is a second one of the same jobs as %lld: it is ended",
                         id, (long long)e->id);
         if (hrf_slurm_ask(argv, &out))
             hrf_slurm_output_release(&out);
-        return; /* the others are of the same array, or turn comes with the next answer */
+        return; /* further duplicates belong to this array, or are found in the next answer */
     }
 }
 
-/* An answer of squeue, ours or another driver's; takes over its text. True: the table is new, or
- * the trouble. */
-static bool hear(struct hrf_slurm_queue *q, struct hrf_slurm_news *news)
+/* Takes in an answer of squeue, our own or another driver's, and takes over its text. Returns true
+ * if the table or the text of trouble() is new. */
+static bool accept_answer(struct hrf_slurm_queue *q, struct hrf_queue_answer *answer)
 {
     struct hrf_slurm_table table;
     struct hrf_error err = { .status = HRF_OK };
-    q->came_ms = now_ms();
-    if (!news->is_foreign)
-        q->heard_ms = news->asked_ms;
-    if (!news->well) {
-        const bool is_new = note_failure(q, news->text);
-        hrf_free(news->text);
+    q->last_received_ms = now_ms();
+    if (!answer->is_from_other_host)
+        q->last_asked_ms = answer->asked_ms;
+    if (!answer->succeeded) {
+        const bool is_new = note_failure(q, answer->text);
+        hrf_free(answer->text);
         return is_new;
     }
-    const uint64_t new_hash = hash(news->text, news->n_bytes);
-    if (hrf_slurm_table_parse(news->text, news->n_bytes, q->run_id, &table, &err) != HRF_OK)
+    const uint64_t new_hash = hash(answer->text, answer->n_bytes);
+    if (hrf_slurm_table_parse(answer->text, answer->n_bytes, q->run_id, &table, &err) != HRF_OK)
         return note_failure(q, err.text);
     hrf_slurm_table_release(&q->table);
     q->table = table;
     q->has_table = true;
     q->is_missing = false;
-    q->table_ms = news->asked_ms; /* 0 of another machine's */
-    note_answer(q, new_hash != q->table_hash, news->took_ms);
+    q->table_ms = answer->asked_ms; /* 0 if another machine asked */
+    note_answer(q, new_hash != q->table_hash, answer->took_ms);
     q->table_hash = new_hash;
     warn_unknown(q);
-    cancel_twins(q);
+    cancel_duplicates(q);
     return true;
 }
 
-/* ---- whose queue it is ---- */
+/* ---- the controller's limits and the queue cache ---- */
 
-static void find_board(struct hrf_slurm_queue *q)
+static void open_cache(struct hrf_slurm_queue *q)
 {
     struct hrf_error why = { .status = HRF_OK };
-    if (q->has_sought_board || q->limits->site[0] == '\0')
+    if (q->has_opened_cache || q->limits->site[0] == '\0')
         return;
-    q->has_sought_board = true;
-    if (hrf_slurm_board_open(NULL, NULL, q->limits->site, &q->board, &why) != HRF_OK ||
-        q->board == NULL)
+    q->has_opened_cache = true;
+    if (hrf_queue_cache_open(NULL, NULL, q->limits->site, &q->cache, &why) != HRF_OK ||
+        q->cache == NULL)
         hrf_log_warning("slurm",
                         "this run queries squeue by itself instead of sharing the answers with "
                         "your other runs: %s",
@@ -198,79 +202,80 @@ static void find_board(struct hrf_slurm_queue *q)
                      why.text);
 }
 
-/* Without an answer it is asked at the next submission; until then this run asks for itself. */
+/* Takes scontrol's answer if it has arrived. If it failed, the next submission asks again; until
+ * then this run shares no queue cache. */
 static void take_limits(struct hrf_slurm_queue *q)
 {
     struct hrf_slurm_output out;
     enum hrf_status status;
     if (!hrf_slurm_query_take(q->query, &out, &status, NULL))
         return;
-    q->is_of_limits = false;
+    q->query_is_for_limits = false;
     if (status != HRF_OK)
         return;
-    if (hrf_slurm_is_well(&out) && q->limits->site[0] == '\0')
+    if (hrf_slurm_succeeded(&out) && q->limits->site[0] == '\0')
         hrf_slurm_config_parse(out.output.text, q->limits);
     hrf_slurm_output_release(&out);
 }
 
 void hrf_slurm_queue_wait_for_limits(struct hrf_slurm_queue *q)
 {
-    for (; q->is_of_limits; hrf_clock_sleep_ms(2))
+    for (; q->query_is_for_limits; hrf_clock_sleep_ms(2))
         take_limits(q);
 }
 
-/* True: it was started. */
+/* Returns true if the question was started. */
 static bool ask_limits(struct hrf_slurm_queue *q)
 {
     static const char *const config[] = { "scontrol", "show", "config", NULL };
     if (q->has_asked_limits || q->limits->site[0] != '\0')
         return false;
     q->has_asked_limits = true;
-    q->is_of_limits = hrf_slurm_query_start(q->query, config, NULL) == HRF_OK;
-    return q->is_of_limits;
+    q->query_is_for_limits = hrf_slurm_query_start(q->query, config, NULL) == HRF_OK;
+    return q->query_is_for_limits;
 }
 
 /* ---- asking ---- */
 
-/* What squeue printed, or why there is no answer; heap, NULL when memory ran out. */
-static char *text_of(struct hrf_slurm_output *out, struct hrf_slurm_news *news)
+/* What squeue printed, or why there is no answer. Heap; NULL if memory ran out. */
+static char *text_of(struct hrf_slurm_output *out, struct hrf_queue_answer *answer)
 {
     char line[300];
-    news->well = hrf_slurm_is_well(out);
-    if (news->well) {
-        news->n_bytes = out->output.length;
+    answer->succeeded = hrf_slurm_succeeded(out);
+    if (answer->succeeded) {
+        answer->n_bytes = out->output.length;
         return hrf_strbuf_detach(&out->output);
     }
     hrf_slurm_error_line(out->errors.text, line, sizeof line);
     if (out->result.timed_out)
         snprintf(line, sizeof line, "squeue gives no answer");
-    news->n_bytes = strlen(line);
+    answer->n_bytes = strlen(line);
     return hrf_strdup(line);
 }
 
-/* Our question's answer, when it is there: heard, and put up for the others. */
+/* Takes in the answer to our question if it has arrived, and publishes it for other drivers. */
 static bool take_answer(struct hrf_slurm_queue *q)
 {
     struct hrf_slurm_output out;
     enum hrf_status status;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_slurm_news news = { .asked_ms = q->asked_ms };
+    struct hrf_queue_answer answer = { .asked_ms = q->asked_ms };
     if (!hrf_slurm_query_take(q->query, &out, &status, &err))
         return false;
-    news.took_ms = now_ms() - q->asked_ms;
+    answer.took_ms = now_ms() - q->asked_ms;
     if (status == HRF_OK) {
-        news.text = text_of(&out, &news);
+        answer.text = text_of(&out, &answer);
         hrf_slurm_output_release(&out);
     } else {
-        news.text = hrf_strdup(err.text);
-        news.n_bytes = strlen(err.text);
+        answer.text = hrf_strdup(err.text);
+        answer.n_bytes = strlen(err.text);
     }
-    if (news.text == NULL) { /* no memory: as if it had not been asked */
-        hrf_slurm_board_give_back(q->board);
+    if (answer.text == NULL) { /* out of memory: behave as if nothing had been asked */
+        hrf_queue_cache_unlock(q->cache);
         return false;
     }
-    hrf_slurm_board_put(q->board, &news);
-    return hear(q, &news);
+    hrf_queue_cache_put(q->cache, &answer);
+    return accept_answer(q, &answer);
 }
 
 static void ask_squeue(struct hrf_slurm_queue *q)
@@ -285,45 +290,46 @@ static void ask_squeue(struct hrf_slurm_queue *q)
     q->next_ms = q->asked_ms + hrf_slurm_wait_ms(FAST_MS);
     if (hrf_slurm_query_start(q->query, argv, &err) == HRF_OK)
         return;
-    hrf_slurm_board_give_back(q->board);
+    hrf_queue_cache_unlock(q->cache);
     note_failure(q, err.text);
 }
 
-/* Also when another machine's answers leave a job out. */
+/* A question is also due if another machine's answer did not show one of our jobs. */
 static bool is_due(const struct hrf_slurm_queue *q)
 {
     const int64_t now = now_ms();
-    return now >= q->next_ms || (q->is_missing && now >= q->came_ms + hrf_slurm_wait_ms(FAST_MS) &&
-                                 q->failing_since_ms == 0);
+    return now >= q->next_ms ||
+           (q->is_missing && now >= q->last_received_ms + hrf_slurm_wait_ms(FAST_MS) &&
+            q->failing_since_ms == 0);
 }
 
-static bool read_board(struct hrf_slurm_queue *q)
+static bool read_cache(struct hrf_slurm_queue *q)
 {
-    struct hrf_slurm_news news;
+    struct hrf_queue_answer answer;
     const int64_t now = now_ms();
-    if (now - q->read_ms < hrf_slurm_wait_ms(READ_MS) && now < q->next_ms)
+    if (now - q->cache_read_ms < hrf_slurm_wait_ms(READ_MS) && now < q->next_ms)
         return false;
-    q->read_ms = now;
-    return hrf_slurm_board_read(q->board, q->heard_ms, &news) && hear(q, &news);
+    q->cache_read_ms = now;
+    return hrf_queue_cache_read(q->cache, q->last_asked_ms, &answer) && accept_answer(q, &answer);
 }
 
 bool hrf_slurm_queue_poll(struct hrf_slurm_queue *q)
 {
     bool is_new = false;
-    if (q->is_of_limits)
+    if (q->query_is_for_limits)
         take_limits(q);
     else
         is_new = take_answer(q);
     if (hrf_slurm_query_is_busy(q->query) || ask_limits(q))
         return is_new;
-    find_board(q);
-    is_new |= read_board(q);
-    if (is_due(q) && hrf_slurm_board_take_turn(q->board, now_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
+    open_cache(q);
+    is_new |= read_cache(q);
+    if (is_due(q) && hrf_queue_cache_lock(q->cache, now_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
         ask_squeue(q);
     return is_new;
 }
 
-/* ---- looking ---- */
+/* ---- what is known of a job ---- */
 
 static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
 {
@@ -333,14 +339,14 @@ static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
         snprintf(out->reason, sizeof out->reason, "%.*s", (int)sizeof out->reason - 1, e->reason);
     if (strpbrk(e->nodes, ",[") == NULL)
         snprintf(out->node, sizeof out->node, "%.*s", (int)sizeof out->node - 1, e->nodes);
-    /* Slurm could not start it, and holds it until a person lets it go: its machine's fault, so
-     * that it is given up, and its tasks go elsewhere. */
+    /* Slurm could not start the job and holds it until a person releases it. The fault is the
+     * machine's, so the job counts as ended and its tasks run elsewhere. */
     if (strcmp(e->reason, "launch failed requeued held") == 0 ||
         strcmp(e->reason, "launch_failed_requeued_held") == 0) {
         out->sight = HRF_JOB_ENDED;
         out->cause = HRF_CAUSE_NODE;
     }
-    /* Its start failed, most often for want of the machine. */
+    /* The start failed; the usual reason is the machine. */
     if (strcmp(e->reason, "JobLaunchFailure") == 0 && e->cause == HRF_CAUSE_FAILED)
         out->cause = HRF_CAUSE_NODE;
 }
@@ -356,13 +362,14 @@ void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle
     if (e != NULL) {
         fill_view(e, out);
         out->asked_ms = q->table_ms;
-    } else if (q->table_ms > handle->since_ms) /* asked after it was submitted */
+    } else if (q->table_ms > handle->since_ms) /* asked after the job was submitted */
         out->sight = HRF_JOB_GONE;
     else
         q->is_missing = true;
 }
 
-int64_t hrf_slurm_queue_living(const struct hrf_slurm_queue *q, const struct hrf_job_handle *handle)
+int64_t hrf_slurm_queue_live_id(const struct hrf_slurm_queue *q,
+                                const struct hrf_job_handle *handle)
 {
     const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
                                                            handle->place);
@@ -371,7 +378,7 @@ int64_t hrf_slurm_queue_living(const struct hrf_slurm_queue *q, const struct hrf
     return e->sight == HRF_JOB_ENDED ? 0 : e->id;
 }
 
-void hrf_slurm_queue_hurry(struct hrf_slurm_queue *q, int64_t ms)
+void hrf_slurm_queue_ask_soon(struct hrf_slurm_queue *q, int64_t ms)
 {
     const int64_t now = now_ms();
     q->busy_until_ms = now + hrf_slurm_wait_ms(FAST_FOR_MS);

@@ -21,7 +21,7 @@ until_true "the queue without what waited" eval '[ "$(n_in "PENDING")" = 0 ]'
 expect_code 0 "$flow" status "$run"
 expect_text "throttle at most 1 job at a time"
 expect_code 0 "$flow" throttle "$run" --jobs 0
-until_true "the driver's heed" says "at most 0 jobs"
+until_true "the driver applies it" says "at most 0 jobs"
 release
 until_true "the end of what ran" eval '[ "$(n_in "PENDING|RUNNING|COMPLETING")" = 0 ]'
 [ -d "/proc/$driver" ] || tell "the run ended although there was work to do"

@@ -16,6 +16,6 @@ until_true "jobs of both" eval 'started "$run" && started "$other"'
 sleep 8
 n=$(wc -l <"$scratch/askers")
 finish_both
-! grep -l 'queries squeue by itself' "$other.out" "$scratch/driver.err" || tell "there is no board"
+! grep -l 'queries squeue by itself' "$other.out" "$scratch/driver.err" || tell "there is no queue cache"
 echo "$n questions in 8 s"
 [ "$n" -le 8 ] || tell "each asks for itself: $n questions in 8 s"

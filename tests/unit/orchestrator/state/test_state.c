@@ -13,33 +13,33 @@ static void an_end_is_judged_by_both_sources(void **state)
 {
     (void)state;
     static const struct {
-        struct hrf_witness witness;
+        struct hrf_end_evidence evidence;
         enum hrf_end end;
     } cases[] = {
-        { { .has_word = true, .exited = true }, HRF_END_NO_RESULT },
-        { { .has_word = true, .exited = true, .cause = HRF_CAUSE_MEMORY }, HRF_END_MEMORY },
-        { { .has_word = true, .exited = true, .was_out_of_memory = true }, HRF_END_MEMORY },
-        { { .has_word = true, .signal = SIGKILL, .was_out_of_memory = true }, HRF_END_MEMORY },
-        { { .has_word = true, .exited = true, .exit_code = 7 }, HRF_END_ERROR },
-        { { .has_word = true, .exited = true, .exit_code = 7, .cause = HRF_CAUSE_FAILED },
+        { { .has_sentinel = true, .exited = true }, HRF_END_NO_RESULT },
+        { { .has_sentinel = true, .exited = true, .cause = HRF_CAUSE_MEMORY }, HRF_END_MEMORY },
+        { { .has_sentinel = true, .exited = true, .was_out_of_memory = true }, HRF_END_MEMORY },
+        { { .has_sentinel = true, .signal = SIGKILL, .was_out_of_memory = true }, HRF_END_MEMORY },
+        { { .has_sentinel = true, .exited = true, .exit_code = 7 }, HRF_END_ERROR },
+        { { .has_sentinel = true, .exited = true, .exit_code = 7, .cause = HRF_CAUSE_FAILED },
           HRF_END_ERROR },
-        { { .has_word = true, .exited = true, .exit_code = 75 }, HRF_END_TRY_AGAIN },
-        { { .has_word = true, .exited = true, .exit_code = 75, .was_asked = true },
+        { { .has_sentinel = true, .exited = true, .exit_code = 75 }, HRF_END_TRY_AGAIN },
+        { { .has_sentinel = true, .exited = true, .exit_code = 75, .was_asked = true },
           HRF_END_KILLED },
-        { { .has_word = true, .exited = true, .exit_code = 75, .was_warned = true },
+        { { .has_sentinel = true, .exited = true, .exit_code = 75, .was_warned = true },
           HRF_END_TIME_LIMIT },
-        { { .has_word = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_PREEMPTED },
+        { { .has_sentinel = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_PREEMPTED },
           HRF_END_PREEMPTED },
-        { { .has_word = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_CANCELLED },
+        { { .has_sentinel = true, .exited = true, .exit_code = 75, .cause = HRF_CAUSE_CANCELLED },
           HRF_END_CANCELLED },
-        { { .has_word = true, .signal = SIGSEGV }, HRF_END_CRASH },
-        { { .has_word = true, .signal = SIGABRT }, HRF_END_CRASH },
-        { { .has_word = true, .signal = SIGBUS }, HRF_END_CRASH },
-        { { .has_word = true }, HRF_END_CRASH }, /* ranks ended, it is not known how */
-        { { .has_word = true, .signal = SIGKILL }, HRF_END_KILLED },
-        { { .has_word = true, .signal = SIGTERM }, HRF_END_KILLED },
-        { { .has_word = true, .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
-        { { .has_word = true, .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
+        { { .has_sentinel = true, .signal = SIGSEGV }, HRF_END_CRASH },
+        { { .has_sentinel = true, .signal = SIGABRT }, HRF_END_CRASH },
+        { { .has_sentinel = true, .signal = SIGBUS }, HRF_END_CRASH },
+        { { .has_sentinel = true }, HRF_END_CRASH }, /* ranks ended, it is not known how */
+        { { .has_sentinel = true, .signal = SIGKILL }, HRF_END_KILLED },
+        { { .has_sentinel = true, .signal = SIGTERM }, HRF_END_KILLED },
+        { { .has_sentinel = true, .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
+        { { .has_sentinel = true, .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
         { { .cause = HRF_CAUSE_NONE }, HRF_END_LOST }, /* it says "completed": not believed */
         { { .cause = HRF_CAUSE_FAILED }, HRF_END_LOST },
         { { .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
@@ -49,8 +49,8 @@ static void an_end_is_judged_by_both_sources(void **state)
         { { .cause = HRF_CAUSE_CANCELLED }, HRF_END_CANCELLED },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (hrf_state_judge(&cases[i].witness) != cases[i].end)
-            fail_msg("case %zu: %d, not %d", i, (int)hrf_state_judge(&cases[i].witness),
+        if (hrf_state_judge(&cases[i].evidence) != cases[i].end)
+            fail_msg("case %zu: %d, not %d", i, (int)hrf_state_judge(&cases[i].evidence),
                      (int)cases[i].end);
 }
 
@@ -164,32 +164,33 @@ static void more_is_given_of_what_was_wanting(void **state)
     assert_true(hrf_state_grow(INT64_MAX / 2 + 1, 90, 0) > 0); /* no overflow */
 }
 
-static void a_machine_with_two_strikes_is_left_out_for_an_hour(void **state)
+static void a_machine_that_lost_two_jobs_is_excluded_for_an_hour(void **state)
 {
     (void)state;
-    struct hrf_strikes strikes = { .n_items = 0 };
+    struct hrf_node_exclusion exclusion = { .n_items = 0 };
     char out[64];
-    hrf_strikes_add(&strikes, "n3", 1000);
-    hrf_strikes_list(&strikes, 1000, out, sizeof out);
+    hrf_node_exclusion_add_failure(&exclusion, "n3", 1000);
+    hrf_node_exclusion_list(&exclusion, 1000, out, sizeof out);
     assert_string_equal(out, "");
-    hrf_strikes_add(&strikes, "n7", 1500);
-    hrf_strikes_add(&strikes, "n3", 2000);
-    hrf_strikes_add(&strikes, "", 2000);
-    hrf_strikes_list(&strikes, 2000, out, sizeof out);
+    hrf_node_exclusion_add_failure(&exclusion, "n7", 1500);
+    hrf_node_exclusion_add_failure(&exclusion, "n3", 2000);
+    hrf_node_exclusion_add_failure(&exclusion, "", 2000);
+    hrf_node_exclusion_list(&exclusion, 2000, out, sizeof out);
     assert_string_equal(out, "n3");
-    hrf_strikes_add(&strikes, "n7", 2500);
-    hrf_strikes_list(&strikes, 2500, out, sizeof out);
+    hrf_node_exclusion_add_failure(&exclusion, "n7", 2500);
+    hrf_node_exclusion_list(&exclusion, 2500, out, sizeof out);
     assert_string_equal(out, "n3,n7");
-    hrf_strikes_list(&strikes, 2000 + HRF_STRIKES_MS, out, sizeof out);
+    hrf_node_exclusion_list(&exclusion, 2000 + HRF_EXCLUSION_MS, out, sizeof out);
     assert_string_equal(out, "n7");
-    hrf_strikes_add(&strikes, "n3", 2000 + HRF_STRIKES_MS); /* the old ones are forgotten */
-    hrf_strikes_list(&strikes, 2001 + HRF_STRIKES_MS, out, sizeof out);
+    hrf_node_exclusion_add_failure(&exclusion, "n3",
+                                   2000 + HRF_EXCLUSION_MS); /* the old ones are forgotten */
+    hrf_node_exclusion_list(&exclusion, 2001 + HRF_EXCLUSION_MS, out, sizeof out);
     assert_string_equal(out, "n7");
-    for (int i = 0; i < 3 * HRF_STRIKES_MAX; i++) {
+    for (int i = 0; i < 3 * HRF_EXCLUSION_MAX_NODES; i++) {
         char node[16] = { 'x', (char)('a' + i / 26), (char)('a' + i % 26), '\0' };
-        hrf_strikes_add(&strikes, node, 5000);
+        hrf_node_exclusion_add_failure(&exclusion, node, 5000);
     }
-    assert_true(strikes.n_items <= HRF_STRIKES_MAX);
+    assert_true(exclusion.n_items <= HRF_EXCLUSION_MAX_NODES);
 }
 
 static void the_same_fault_in_a_row_opens_the_breaker(void **state)
@@ -213,7 +214,7 @@ int main(void)
         cmocka_unit_test(what_is_not_the_tasks_fault_takes_no_try),
         cmocka_unit_test(more_retries_than_a_limit_widen_it),
         cmocka_unit_test(more_is_given_of_what_was_wanting),
-        cmocka_unit_test(a_machine_with_two_strikes_is_left_out_for_an_hour),
+        cmocka_unit_test(a_machine_that_lost_two_jobs_is_excluded_for_an_hour),
         cmocka_unit_test(the_same_fault_in_a_row_opens_the_breaker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static char *environment(struct hrf_slurm_output *out)
 {
     static const char *const argv[] = { "env", NULL };
     assert_int_equal(hrf_slurm_run(argv, 10000, out, NULL), HRF_OK);
-    assert_true(hrf_slurm_is_well(out));
+    assert_true(hrf_slurm_succeeded(out));
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     hrf_strbuf_addf(&text, "\n%s", out->output.text);
     hrf_slurm_output_release(out);

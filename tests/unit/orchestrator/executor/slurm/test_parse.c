@@ -150,8 +150,8 @@ static void jobs_of_other_runs_and_versions_are_told_apart(void **state)
     assert_int_equal(t.n_entries, 102);
     assert_int_equal(hrf_slurm_table_find(&t, 1, 99)->id, 4711);
     assert_int_equal(hrf_slurm_table_find(&t, 1, 3)->id, 4711); /* the lowest of two */
-    assert_int_equal(hrf_slurm_table_twin(&t, hrf_slurm_table_find(&t, 1, 3))->id, 4712);
-    assert_null(hrf_slurm_table_twin(&t, hrf_slurm_table_find(&t, 1, 5)));
+    assert_int_equal(hrf_slurm_table_duplicate(&t, hrf_slurm_table_find(&t, 1, 3))->id, 4712);
+    assert_null(hrf_slurm_table_duplicate(&t, hrf_slurm_table_find(&t, 1, 5)));
     hrf_slurm_table_release(&t);
 }
 

@@ -42,8 +42,8 @@ static void check(const char *name, const struct hrf_slurm_job *job)
         hrf_strbuf_addf(&text, "%s\n", wrap.items[i]);
     compare(name, text.text);
     hrf_strbuf_release(&text);
-    hrf_words_release(&words);
-    hrf_words_release(&wrap);
+    hrf_text_list_release(&words);
+    hrf_text_list_release(&wrap);
 }
 
 static void a_plain_job_says_all_its_resources(void **state)

@@ -1,5 +1,6 @@
-/* witness.c - what Slurm's other commands know of one job. */
-#include "orchestrator/executor/slurm/witness.h"
+/* accounting.c - how one job ended, asked from the controller, the accounting database and the log
+ * of ended jobs. */
+#include "orchestrator/executor/slurm/accounting.h"
 
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/script.h"
@@ -43,7 +44,7 @@ static bool ask_accounting(const char *id, const char *name, struct hrf_slurm_en
     return found;
 }
 
-/* The log of ended jobs (jobcomp/filetxt) knows elements of arrays by their own numbers only. */
+/* The log of ended jobs (jobcomp/filetxt) lists array elements under their own job IDs only. */
 static bool ask_completions(int64_t own_id, const char *name, struct hrf_slurm_end *end)
 {
     char id[32];
@@ -58,8 +59,8 @@ static bool ask_completions(int64_t own_id, const char *name, struct hrf_slurm_e
     return found;
 }
 
-bool hrf_slurm_witness(const struct hrf_slurm_limits *limits, const char *run_id,
-                       const struct hrf_job_handle *handle, struct hrf_job_view *view)
+bool hrf_slurm_accounting_find(const struct hrf_slurm_limits *limits, const char *run_id,
+                               const struct hrf_job_handle *handle, struct hrf_job_view *view)
 {
     struct hrf_slurm_end end;
     enum hrf_job_sight sight;
@@ -71,11 +72,11 @@ bool hrf_slurm_witness(const struct hrf_slurm_limits *limits, const char *run_id
     hrf_slurm_name(run_id, handle->submission, name);
     if (ask_controller(id, name, &end)) {
         if (!hrf_slurm_state(end.state, &sight, &cause))
-            sight = HRF_JOB_RUNNING; /* there, and not known to have ended */
+            sight = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
         take(&end, sight, cause, view);
         return true;
     }
-    /* Of a job that the controller lost, the accounting may say for ever that it runs. */
+    /* If the controller lost a job, accounting may say for ever that it runs: only ends count. */
     if (((limits->has_accounting && ask_accounting(id, name, &end)) ||
          (limits->has_completions && handle->own_id > 0 &&
           ask_completions(handle->own_id, name, &end))) &&

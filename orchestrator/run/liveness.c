@@ -1,14 +1,15 @@
-/* silence.c - jobs that show no sign of life: their process is stopped, or waits for a disk that
- * hangs. Nobody else would notice one on this machine; a scheduler has time limits. */
+/* liveness.c - finds jobs that show no sign of life: their process is stopped, or waits for a disk
+ * that hangs. On this machine nobody else would notice; a scheduler has time limits. */
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LOOK_MS = 1000 }; /* between two looks; a quarter of a beat where that is less */
+enum { MOST_LOOK_MS = 1000 }; /* time between two checks; a quarter of the beat's period if less */
 
-/* The job's last beat; before the first, its start; before that, nothing but when one is due. */
+/* Reads the job's last beat. Before the first beat it is start.json, and before that an empty
+ * sentinel with the period of the beats. */
 static void read_life(const struct run *run, const struct run_job *job, struct hrf_sentinel *out)
 {
     if (!run_read_sentinel(run, job, "beat", out) && !run_read_sentinel(run, job, "start", out))
@@ -17,15 +18,16 @@ static void read_life(const struct run *run, const struct run_job *job, struct h
                                                        : 0 };
 }
 
-/* A scheduler may stop a job on purpose, and a driver does not know of one that waits. */
+/* True if the job runs and should beat. A waiting job does not, and a scheduler may stop a job on
+ * purpose. */
 static bool is_due_to_live(const struct run_job *job)
 {
     return job->view.sight == HRF_JOB_RUNNING && strcmp(job->view.state, "SUSPENDED") != 0 &&
            strcmp(job->view.state, "STOPPED") != 0;
 }
 
-static enum hrf_status name_silent(struct run *run, struct run_job *job, const char *text,
-                                   struct hrf_error *err)
+static enum hrf_status report_silence(struct run *run, struct run_job *job, const char *text,
+                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char *event = hrf_format("no sign of life: %s", text);
     hrf_log_warning("run", "job %s (%s %lld): %s", job->row.job_id,
@@ -34,8 +36,8 @@ static enum hrf_status name_silent(struct run *run, struct run_job *job, const c
     return event != NULL ? hrf_store_add_event(run->store, job->row.job_id, event, err) : HRF_OK;
 }
 
-/* On this machine: after the workflow's time; or at once when its launcher is silent and all of its
- * results are there (a launcher that lives ends such a worker by itself). */
+/* Only jobs of this machine are ended: after executor.local.hang_after, or at once if the launcher
+ * is silent too and all results are there. (A live launcher ends such a worker by itself.) */
 static bool is_to_be_ended(const struct run *run, const struct run_job *job,
                            const struct hrf_sentinel *last, int64_t age_ms, int64_t silence_ms)
 {
@@ -55,12 +57,12 @@ static void end_hung(struct run *run, struct run_job *job)
         hrf_log_warning("run", "job %s is ended (executor.local.hang_after: %s)", job->row.job_id,
                         run->workflow->executor.local.hang_after);
     job->life.was_ended = true;
-    run_revoke(run, job); /* a process that waits for a disk may not even be killed */
+    run_revoke(run, job); /* a process that waits for a disk may survive even SIGKILL */
     run->executor->ops->cancel(run->executor, &job->handle, 1, true);
 }
 
-enum hrf_status run_look_for_life(struct run *run, struct run_job *job, bool *changed,
-                                  struct hrf_error *err)
+enum hrf_status run_check_liveness(struct run *run, struct run_job *job, bool *changed,
+                                   struct hrf_error *err)
 {
     struct hrf_sentinel last;
     char text[sizeof job->life.silence];
@@ -82,7 +84,7 @@ enum hrf_status run_look_for_life(struct run *run, struct run_job *job, bool *ch
         hrf_log_info("run", "job %s shows signs of life again", job->row.job_id);
     if (silence_ms > 0 && !was_silent) {
         *changed = true;
-        HRF_TRY(name_silent(run, job, text, err));
+        HRF_TRY(report_silence(run, job, text, err));
     }
     if (is_to_be_ended(run, job, &last, age_ms, silence_ms))
         end_hung(run, job);

@@ -1,5 +1,5 @@
-/* words.c - Slurm's states and reasons, and what they mean. Source: squeue(1), "JOB STATE CODES"
- * and "JOB REASON CODES", of 21.08 to 26.05. */
+/* job_states.c - the meaning of Slurm's job states and reasons. Source: squeue(1), "JOB STATE
+ * CODES" and "JOB REASON CODES", Slurm 21.08 to 26.05. */
 #include "orchestrator/executor/slurm/parse.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ bool hrf_slurm_state(const char *word, enum hrf_job_sight *sight, enum hrf_cause
     return false;
 }
 
-/* A word ending in '*' stands for all that begin so; the first that fits counts. */
+/* A '*' matches any characters. The first entry that matches counts. */
 static const struct reason {
     const char *word;
     bool never;
@@ -129,7 +129,7 @@ static bool fits(const char *pattern, const char *word)
 
 const char *hrf_slurm_reason(const char *reason, bool *never)
 {
-    char word[128]; /* descriptions come as sentences or with '_' between their words, by version */
+    char word[128]; /* depending on the version, Slurm separates words with ' ' or with '_' */
     snprintf(word, sizeof word, "%s", reason);
     for (char *at = word; *at != '\0'; at++)
         if (*at == ' ')
