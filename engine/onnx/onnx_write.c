@@ -1,194 +1,160 @@
-/* Writing ONNX: the wire format is simple enough to be put down field by field. */
+/* Writing ONNX: the graph as the messages that protobuf-c generates from onnx.proto, packed. */
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/onnx_names.h"
 
 #include "base/file.h"
-#include "base/strbuf.h"
 #include "engine/ir/op.h"
 
+#include <assert.h>
 #include <float.h>
 #include <limits.h>
+#include <onnx.pb-c.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Field numbers of onnx.proto. */
-enum {
-    MODEL_IR_VERSION = 1,
-    MODEL_PRODUCER = 2,
-    MODEL_PRODUCER_VERSION = 3,
-    MODEL_GRAPH = 7,
-    MODEL_OPSET = 8,
-    OPSET_DOMAIN = 1,
-    OPSET_VERSION = 2,
-    GRAPH_NODE = 1,
-    GRAPH_NAME = 2,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_INPUT = 11,
-    GRAPH_OUTPUT = 12,
-    NODE_INPUT = 1,
-    NODE_OUTPUT = 2,
-    NODE_NAME = 3,
-    NODE_OP_TYPE = 4,
-    NODE_ATTRIBUTE = 5,
-    NODE_DOMAIN = 7,
-    ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_F = 2,
-    ATTRIBUTE_I = 3,
-    ATTRIBUTE_S = 4,
-    ATTRIBUTE_T = 5,
-    ATTRIBUTE_INTS = 8,
-    ATTRIBUTE_TYPE = 20,
-    TYPE_FLOAT = 1,
-    TYPE_INT = 2,
-    TYPE_STRING = 3,
-    TYPE_TENSOR = 4,
-    TYPE_INTS = 7,
-    TENSOR_DIMS = 1,
-    TENSOR_DATA_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_RAW_DATA = 9,
-    VALUE_NAME = 1,
-    VALUE_TYPE = 2,
-    TYPE_PROTO_TENSOR = 1,
-    TENSOR_TYPE_ELEMENT = 1,
-    TENSOR_TYPE_SHAPE = 2,
-    SHAPE_DIM = 1,
-    DIM_VALUE = 1,
-    DIM_PARAM = 2,
-    IR_VERSION = 7 /* of opset 13 and 14; 8 for 15 */
-};
+/* The IR version that goes with opsets 13 and 14; one more with 15. */
+enum { IR_VERSION = 7 };
 
-/* protobuf's limit of 2 GiB, with room for the rest. */
-enum { MAX_WEIGHT_BYTES = INT_MAX - (1 << 27) };
+/* The most attributes that any operator has, and the inputs that attributes become in opset 13. */
+enum { MOST_ATTRIBUTES = 16, MOST_EXTRA_INPUTS = 4 };
 
 struct writer {
     const struct hrf_graph *graph;
-    struct hrf_strbuf out; /* the GraphProto */
-    char **names;          /* of each value, unique; owned */
+    Onnx__GraphProto proto; /* points into `graph`, `names` and `owned` */
+    char **names;           /* of each value, unique; owned */
+    void **owned;           /* all that the messages are made of */
+    size_t n_owned, capacity;
+    bool failed; /* memory ran out */
     int64_t opset;
     bool uses_own_domain;
     struct hrf_error *err;
 };
 
-static void put_varint(struct hrf_strbuf *b, uint64_t value)
+/* A copy of n_bytes at `from` (NULL: zeros) that lives as long as the writer; NULL when memory ran
+ * out, which `failed` then says. */
+static void *keep(struct writer *w, const void *from, size_t n_bytes)
 {
-    while (value >= 0x80) {
-        hrf_strbuf_addc(b, (char)(value | 0x80));
-        value >>= 7;
+    if (w->failed || hrf_array_reserve((void **)&w->owned, &w->capacity, w->n_owned + 1,
+                                       sizeof *w->owned, w->err) != HRF_OK) {
+        w->failed = true;
+        return NULL;
     }
-    hrf_strbuf_addc(b, (char)value);
+    void *copy = hrf_calloc(1, n_bytes);
+    if (copy != NULL && from != NULL)
+        memcpy(copy, from, n_bytes);
+    w->failed = copy == NULL;
+    w->owned[w->n_owned++] = copy;
+    return copy;
 }
 
-static void put_int(struct hrf_strbuf *b, unsigned field, int64_t value)
+/* A new message, as its generated initializer has it. */
+#define NEW(w, type, initial) keep(w, &(const type)initial, sizeof(type))
+
+/* protobuf-c's fields are not const; packing does not change them. */
+static char *text(const char *borrowed)
 {
-    put_varint(b, field << 3);
-    put_varint(b, (uint64_t)value);
+    return (char *)(uintptr_t)borrowed;
 }
 
-static void put_bytes(struct hrf_strbuf *b, unsigned field, const void *bytes, size_t n)
+#define ATTRIBUTE(TYPE, ...)                                                                       \
+    &(const Onnx__AttributeProto)                                                                  \
+    {                                                                                              \
+        PROTOBUF_C_MESSAGE_INIT(&onnx__attribute_proto__descriptor),                               \
+            .has_type = true, .type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##TYPE, __VA_ARGS__   \
+    }
+
+static void put_attribute(struct writer *w, Onnx__NodeProto *node, const char *name,
+                          const Onnx__AttributeProto *value)
 {
-    put_varint(b, field << 3 | 2);
-    put_varint(b, n);
-    hrf_strbuf_add(b, bytes, n);
+    Onnx__AttributeProto *a = keep(w, value, sizeof *value);
+    assert(node->n_attribute < MOST_ATTRIBUTES);
+    if (a == NULL)
+        return;
+    a->name = text(name);
+    node->attribute[node->n_attribute++] = a;
 }
 
-static void put_text(struct hrf_strbuf *b, unsigned field, const char *text)
+static void put_attribute_int(struct writer *w, Onnx__NodeProto *node, const char *name,
+                              int64_t value)
 {
-    put_bytes(b, field, text, strlen(text));
+    put_attribute(w, node, name, ATTRIBUTE(INT, .has_i = true, .i = value));
 }
 
-/* Puts `inner` as a message and releases it. */
-static void put_message(struct hrf_strbuf *b, unsigned field, struct hrf_strbuf *inner)
+static void put_attribute_float(struct writer *w, Onnx__NodeProto *node, const char *name,
+                                float value)
 {
-    put_bytes(b, field, inner->text, inner->length);
-    b->failed = b->failed || inner->failed;
-    hrf_strbuf_release(inner);
+    put_attribute(w, node, name, ATTRIBUTE(FLOAT, .has_f = true, .f = value));
 }
 
-static struct hrf_strbuf attribute(const char *name, int type)
+static void put_attribute_text(struct writer *w, Onnx__NodeProto *node, const char *name,
+                               const char *value)
 {
-    struct hrf_strbuf a = HRF_STRBUF_INIT;
-    put_text(&a, ATTRIBUTE_NAME, name);
-    put_int(&a, ATTRIBUTE_TYPE, type);
-    return a;
+    const ProtobufCBinaryData s = { strlen(value), (uint8_t *)text(value) };
+    put_attribute(w, node, name, ATTRIBUTE(STRING, .has_s = true, .s = s));
 }
 
-static void put_attribute_int(struct hrf_strbuf *node, const char *name, int64_t value)
+static void put_attribute_ints(struct writer *w, Onnx__NodeProto *node, const char *name,
+                               const int64_t *values, int32_t n)
 {
-    struct hrf_strbuf a = attribute(name, TYPE_INT);
-    put_int(&a, ATTRIBUTE_I, value);
-    put_message(node, NODE_ATTRIBUTE, &a);
+    int64_t *ints = keep(w, values, (size_t)n * sizeof *values);
+    put_attribute(w, node, name, ATTRIBUTE(INTS, .ints = ints, .n_ints = (size_t)n));
 }
 
-static void put_attribute_float(struct hrf_strbuf *node, const char *name, float value)
+static int32_t onnx_type(enum hrf_dtype dtype)
 {
-    struct hrf_strbuf a = attribute(name, TYPE_FLOAT);
-    put_varint(&a, ATTRIBUTE_F << 3 | 5);
-    hrf_strbuf_add(&a, &value, sizeof value);
-    put_message(node, NODE_ATTRIBUTE, &a);
-}
-
-static void put_attribute_text(struct hrf_strbuf *node, const char *name, const char *value)
-{
-    struct hrf_strbuf a = attribute(name, TYPE_STRING);
-    put_text(&a, ATTRIBUTE_S, value);
-    put_message(node, NODE_ATTRIBUTE, &a);
-}
-
-static void put_attribute_ints(struct hrf_strbuf *node, const char *name, const int64_t *values,
-                               int32_t n)
-{
-    struct hrf_strbuf a = attribute(name, TYPE_INTS);
-    for (int32_t i = 0; i < n; i++)
-        put_int(&a, ATTRIBUTE_INTS, values[i]);
-    put_message(node, NODE_ATTRIBUTE, &a);
-}
-
-static int64_t onnx_type(enum hrf_dtype dtype)
-{
-    static const int64_t types[] = {
+    static const int32_t types[] = {
         [HRF_F32] = 1,  [HRF_U8] = 2,   [HRF_S8] = 3,   [HRF_S32] = 6,  [HRF_S64] = 7,
         [HRF_BOOL] = 9, [HRF_F16] = 10, [HRF_F64] = 11, [HRF_B16] = 16,
     };
     return types[dtype];
 }
 
-static struct hrf_strbuf tensor(const char *name, enum hrf_dtype dtype,
-                                const struct hrf_shape *shape, const void *data)
+/* `name`, `shape` and `data` are borrowed until all is written. */
+static Onnx__TensorProto *tensor(struct writer *w, const char *name, enum hrf_dtype dtype,
+                                 const struct hrf_shape *shape, const void *data)
 {
-    struct hrf_strbuf t = HRF_STRBUF_INIT;
-    for (int32_t i = 0; i < shape->rank; i++)
-        put_int(&t, TENSOR_DIMS, shape->dims[i]);
-    put_int(&t, TENSOR_DATA_TYPE, onnx_type(dtype));
-    put_text(&t, TENSOR_NAME, name);
-    put_bytes(&t, TENSOR_RAW_DATA, data, (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype));
+    Onnx__TensorProto *t = NEW(w, Onnx__TensorProto, ONNX__TENSOR_PROTO__INIT);
+    int64_t *dims = keep(w, shape->dims, (size_t)shape->rank * sizeof *dims);
+    if (dims == NULL)
+        return NULL;
+    t->dims = dims;
+    t->n_dims = (size_t)shape->rank;
+    t->has_data_type = true;
+    t->data_type = onnx_type(dtype);
+    t->name = text(name);
+    t->has_raw_data = true;
+    t->raw_data.len = (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype);
+    t->raw_data.data = (uint8_t *)(uintptr_t)data;
     return t;
 }
 
+static void put_input(Onnx__NodeProto *node, const char *name)
+{
+    node->input[node->n_input++] = text(name);
+}
+
 /* A constant that was an attribute, as one more input "NODE_OUTPUT/what" of the node. */
-static void put_constant_input(struct writer *w, struct hrf_strbuf *node, const char *owner,
+static void put_constant_input(struct writer *w, Onnx__NodeProto *node, const char *owner,
                                const char *what, enum hrf_dtype dtype,
                                const struct hrf_shape *shape, const void *data)
 {
-    char *name = hrf_format("%s/%s", owner, what);
-    if (name == NULL) {
-        w->out.failed = true;
-        return;
-    }
-    struct hrf_strbuf t = tensor(name, dtype, shape, data);
-    put_message(&w->out, GRAPH_INITIALIZER, &t);
-    put_text(node, NODE_INPUT, name);
-    hrf_free(name);
+    const size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype);
+    HRF_AUTO_FREE char *name = hrf_format("%s/%s", owner, what);
+    const char *kept = name != NULL ? keep(w, name, strlen(name) + 1) : NULL;
+    const void *copy = keep(w, data, n_bytes);
+    w->failed |= name == NULL;
+    w->proto.initializer[w->proto.n_initializer++] = tensor(w, kept, dtype, shape, copy);
+    put_input(node, kept);
 }
 
-static void put_integers_input(struct writer *w, struct hrf_strbuf *node, const char *owner,
+static void put_integers_input(struct writer *w, Onnx__NodeProto *node, const char *owner,
                                const char *what, const int64_t *values, int32_t n)
 {
     struct hrf_shape shape = { .rank = 1, .dims = { n } };
     put_constant_input(w, node, owner, what, HRF_S64, &shape, values);
 }
 
-static void put_float_input(struct writer *w, struct hrf_strbuf *node, const char *owner,
+static void put_float_input(struct writer *w, Onnx__NodeProto *node, const char *owner,
                             const char *what, float value)
 {
     struct hrf_shape scalar = { .rank = 0 };
@@ -201,27 +167,27 @@ static enum hrf_status cannot_write(struct writer *w, const struct hrf_node *nod
                          node->name, hrf_op_name(node->op), why);
 }
 
-static void put_window(struct hrf_strbuf *b, const struct hrf_node *node)
+static void put_window(struct writer *w, Onnx__NodeProto *b, const struct hrf_node *node)
 {
     static const char *const auto_pads[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID" };
     const struct hrf_window *win = &node->attributes.window;
     int64_t pads[4] = { win->pad_begin[0], win->pad_begin[1], win->pad_end[0], win->pad_end[1] };
     if (win->kernel[0] > 0)
-        put_attribute_ints(b, "kernel_shape", win->kernel, HRF_MAX_SPATIAL);
-    put_attribute_ints(b, "strides", win->stride, HRF_MAX_SPATIAL);
+        put_attribute_ints(w, b, "kernel_shape", win->kernel, HRF_MAX_SPATIAL);
+    put_attribute_ints(w, b, "strides", win->stride, HRF_MAX_SPATIAL);
     if (node->op != HRF_OP_AVERAGE_POOL)
-        put_attribute_ints(b, "dilations", win->dilation, HRF_MAX_SPATIAL);
+        put_attribute_ints(w, b, "dilations", win->dilation, HRF_MAX_SPATIAL);
     if (win->auto_pad == HRF_PAD_EXPLICIT)
-        put_attribute_ints(b, "pads", pads, 4);
+        put_attribute_ints(w, b, "pads", pads, 4);
     else
-        put_attribute_text(b, "auto_pad", auto_pads[win->auto_pad]);
+        put_attribute_text(w, b, "auto_pad", auto_pads[win->auto_pad]);
     if (node->op == HRF_OP_MAX_POOL || node->op == HRF_OP_AVERAGE_POOL)
-        put_attribute_int(b, "ceil_mode", win->ceil_mode);
+        put_attribute_int(w, b, "ceil_mode", win->ceil_mode);
     if (node->op == HRF_OP_AVERAGE_POOL)
-        put_attribute_int(b, "count_include_pad", win->count_include_pad);
+        put_attribute_int(w, b, "count_include_pad", win->count_include_pad);
 }
 
-static void put_fill(struct hrf_strbuf *b, const struct hrf_attributes *a)
+static void put_fill(struct writer *w, Onnx__NodeProto *b, const struct hrf_attributes *a)
 {
     struct hrf_shape one = { .rank = 1, .dims = { 1 } };
     int32_t narrow = (int32_t)a->fill;
@@ -229,91 +195,89 @@ static void put_fill(struct hrf_strbuf *b, const struct hrf_attributes *a)
     const void *data = a->to == HRF_S64   ? (const void *)&a->fill
                        : a->to == HRF_S32 ? (const void *)&narrow
                                           : &zero;
-    struct hrf_strbuf value = attribute("value", TYPE_TENSOR);
-    struct hrf_strbuf t = tensor("", a->to, &one, data);
-    put_message(&value, ATTRIBUTE_T, &t);
-    put_message(b, NODE_ATTRIBUTE, &value);
+    const void *copy = keep(w, data, hrf_dtype_size(a->to));
+    put_attribute(w, b, "value", ATTRIBUTE(TENSOR, .t = tensor(w, "", a->to, &one, copy)));
 }
 
-static void put_resize(struct hrf_strbuf *b, const struct hrf_resize *r)
+static void put_resize(struct writer *w, Onnx__NodeProto *b, const struct hrf_resize *r)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
     static const char *const coordinates[] = { "half_pixel", "pytorch_half_pixel", "align_corners",
                                                "asymmetric" };
     static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil" };
-    put_attribute_text(b, "mode", modes[r->mode]);
-    put_attribute_text(b, "coordinate_transformation_mode", coordinates[r->coordinates]);
-    put_attribute_text(b, "nearest_mode", roundings[r->rounding]);
-    put_attribute_float(b, "cubic_coeff_a", r->cubic_a);
-    put_attribute_int(b, "exclude_outside", r->exclude_outside);
+    put_attribute_text(w, b, "mode", modes[r->mode]);
+    put_attribute_text(w, b, "coordinate_transformation_mode", coordinates[r->coordinates]);
+    put_attribute_text(w, b, "nearest_mode", roundings[r->rounding]);
+    put_attribute_float(w, b, "cubic_coeff_a", r->cubic_a);
+    put_attribute_int(w, b, "exclude_outside", r->exclude_outside);
 }
 
 /* Attributes that stay attributes in opset 13. */
-static enum hrf_status put_attributes(struct writer *w, struct hrf_strbuf *b,
+static enum hrf_status put_attributes(struct writer *w, Onnx__NodeProto *b,
                                       const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
     uint32_t uses = hrf_op_info(node->op)->uses;
     if (uses & HRF_USE_WINDOW)
-        put_window(b, node);
+        put_window(w, b, node);
     if (uses & HRF_USE_GROUP)
-        put_attribute_int(b, "group", a->group);
+        put_attribute_int(w, b, "group", a->group);
     if (uses & HRF_USE_ALPHA)
-        put_attribute_float(b, "alpha", a->alpha);
+        put_attribute_float(w, b, "alpha", a->alpha);
     if (uses & HRF_USE_BETA)
-        put_attribute_float(b, node->op == HRF_OP_SELU ? "gamma" : "beta", a->beta);
+        put_attribute_float(w, b, node->op == HRF_OP_SELU ? "gamma" : "beta", a->beta);
     if (uses & HRF_USE_EPSILON)
-        put_attribute_float(b, "epsilon", a->epsilon);
+        put_attribute_float(w, b, "epsilon", a->epsilon);
     if (uses & HRF_USE_BIAS)
-        put_attribute_float(b, "bias", a->bias);
+        put_attribute_float(w, b, "bias", a->bias);
     if (uses & HRF_USE_SIZE)
-        put_attribute_int(b, node->op == HRF_OP_LRN ? "size" : "blocksize", a->size);
+        put_attribute_int(w, b, node->op == HRF_OP_LRN ? "size" : "blocksize", a->size);
     if (uses & HRF_USE_RESIZE)
-        put_resize(b, &a->resize);
+        put_resize(w, b, &a->resize);
     if (uses & HRF_USE_HEADS) {
-        put_attribute_int(b, "heads", a->group);
-        put_attribute_text(b, "kernel", a->exponential ? "softmax" : "relu");
-        put_attribute_float(b, "epsilon", a->epsilon);
+        put_attribute_int(w, b, "heads", a->group);
+        put_attribute_text(w, b, "kernel", a->exponential ? "softmax" : "relu");
+        put_attribute_float(w, b, "epsilon", a->epsilon);
     }
     if (uses & HRF_USE_COLUMN_ROW_DEPTH)
-        put_attribute_text(b, "mode", a->column_row_depth ? "CRD" : "DCR");
+        put_attribute_text(w, b, "mode", a->column_row_depth ? "CRD" : "DCR");
     if ((uses & HRF_USE_OUTPUT_SIZE) && a->output_size[0] > 0)
-        put_attribute_ints(b, "output_shape", a->output_size, HRF_MAX_SPATIAL);
+        put_attribute_ints(w, b, "output_shape", a->output_size, HRF_MAX_SPATIAL);
     if (uses & HRF_USE_OUTPUT_SIZE)
-        put_attribute_ints(b, "output_padding", a->output_padding, HRF_MAX_SPATIAL);
+        put_attribute_ints(w, b, "output_padding", a->output_padding, HRF_MAX_SPATIAL);
     if (uses & HRF_USE_TRANSPOSE) {
-        put_attribute_int(b, "transA", a->transpose_a);
-        put_attribute_int(b, "transB", a->transpose_b);
+        put_attribute_int(w, b, "transA", a->transpose_a);
+        put_attribute_int(w, b, "transB", a->transpose_b);
     }
     if (uses & HRF_USE_AXIS) {
         if (a->legacy_axis && w->graph->values[node->inputs[0]].shape.rank < 0)
             return cannot_write(w, node, "infer shapes first, to settle what its axis means");
-        put_attribute_int(b, "axis", a->axis);
+        put_attribute_int(w, b, "axis", a->axis);
     }
     if (node->op == HRF_OP_TRANSPOSE && a->n_axes > 0)
-        put_attribute_ints(b, "perm", a->axes, a->n_axes);
+        put_attribute_ints(w, b, "perm", a->axes, a->n_axes);
     if (hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && node->n_inputs == 1 &&
         a->n_axes > 0)
-        put_attribute_ints(b, "axes", a->axes, a->n_axes);
+        put_attribute_ints(w, b, "axes", a->axes, a->n_axes);
     if (uses & HRF_USE_KEEP_DIMS)
-        put_attribute_int(b, "keepdims", a->keep_dims);
+        put_attribute_int(w, b, "keepdims", a->keep_dims);
     if ((uses & HRF_USE_ALLOW_ZERO) && a->allow_zero)
-        put_attribute_int(b, "allowzero", 1);
+        put_attribute_int(w, b, "allowzero", 1);
     if (uses & HRF_USE_TO && node->op == HRF_OP_CAST)
-        put_attribute_int(b, "to", onnx_type(a->to));
+        put_attribute_int(w, b, "to", onnx_type(a->to));
     if (node->op == HRF_OP_CONSTANT_OF_SHAPE)
-        put_fill(b, a);
+        put_fill(w, b, a);
     if (node->op == HRF_OP_SHAPE && a->n_axes == 1) {
-        put_attribute_int(b, "start", a->starts[0]);
+        put_attribute_int(w, b, "start", a->starts[0]);
         if (a->ends[0] != INT64_MAX)
-            put_attribute_int(b, "end", a->ends[0]);
+            put_attribute_int(w, b, "end", a->ends[0]);
     }
     return HRF_OK;
 }
 
 /* Attributes that opset 13 passes as inputs. Only when the node has no such inputs itself. */
-static enum hrf_status put_attribute_inputs(struct writer *w, struct hrf_strbuf *b,
+static enum hrf_status put_attribute_inputs(struct writer *w, Onnx__NodeProto *b,
                                             const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
@@ -326,7 +290,7 @@ static enum hrf_status put_attribute_inputs(struct writer *w, struct hrf_strbuf 
         if (a->activation_min > -FLT_MAX)
             put_float_input(w, b, owner, "min", a->activation_min);
         else if (a->activation_max < FLT_MAX)
-            put_text(b, NODE_INPUT, "");
+            put_input(b, "");
         if (a->activation_max < FLT_MAX)
             put_float_input(w, b, owner, "max", a->activation_max);
         return HRF_OK;
@@ -338,12 +302,12 @@ static enum hrf_status put_attribute_inputs(struct writer *w, struct hrf_strbuf 
         return HRF_OK;
     case HRF_OP_RESIZE: {
         const struct hrf_shape four = { .rank = 1, .dims = { 4 } };
-        put_text(b, NODE_INPUT, "");
+        put_input(b, "");
         if (a->resize.scales[0] > 0) {
             put_constant_input(w, b, owner, "scales", HRF_F32, &four, a->resize.scales);
             return HRF_OK;
         }
-        put_text(b, NODE_INPUT, "");
+        put_input(b, "");
         put_integers_input(w, b, owner, "sizes", a->resize.sizes, 4);
         return HRF_OK;
     }
@@ -377,22 +341,28 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
     /* A Constant's value is written as a weight. */
     if (node->op == HRF_OP_CONSTANT)
         return HRF_OK;
-    struct hrf_strbuf b = HRF_STRBUF_INIT;
+    Onnx__NodeProto *b = NEW(w, Onnx__NodeProto, ONNX__NODE_PROTO__INIT);
+    char **inputs = keep(w, NULL, (size_t)(node->n_inputs + MOST_EXTRA_INPUTS) * sizeof *inputs);
+    char **outputs = keep(w, NULL, (size_t)node->n_outputs * sizeof *outputs);
+    Onnx__AttributeProto **attributes = keep(w, NULL, MOST_ATTRIBUTES * sizeof(void *));
+    if (attributes == NULL)
+        return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for node '%s'", node->name);
+    b->input = inputs;
+    b->output = outputs;
+    b->attribute = attributes;
     for (int32_t k = 0; k < node->n_inputs; k++)
-        put_text(&b, NODE_INPUT, node->inputs[k] == HRF_NO_VALUE ? "" : w->names[node->inputs[k]]);
-    enum hrf_status status = put_attribute_inputs(w, &b, node);
-    if (status == HRF_OK)
-        status = put_attributes(w, &b, node);
+        put_input(b, node->inputs[k] == HRF_NO_VALUE ? "" : w->names[node->inputs[k]]);
     for (int32_t k = 0; k < node->n_outputs; k++)
-        put_text(&b, NODE_OUTPUT, w->names[node->outputs[k]]);
-    put_text(&b, NODE_NAME, node->name);
-    put_text(&b, NODE_OP_TYPE, hrf_op_name(node->op));
+        outputs[b->n_output++] = w->names[node->outputs[k]];
+    b->name = node->name;
+    b->op_type = text(hrf_op_name(node->op));
     if (node->op == HRF_OP_PERFORMER) {
-        put_text(&b, NODE_DOMAIN, HRF_ONNX_OWN_DOMAIN);
+        b->domain = text(HRF_ONNX_OWN_DOMAIN);
         w->uses_own_domain = true;
     }
-    put_message(&w->out, GRAPH_NODE, &b);
-    return status;
+    w->proto.node[w->proto.n_node++] = b;
+    HRF_TRY(put_attribute_inputs(w, b, node));
+    return put_attributes(w, b, node);
 }
 
 static bool is_weight(const struct hrf_graph *graph, int32_t index)
@@ -402,45 +372,61 @@ static bool is_weight(const struct hrf_graph *graph, int32_t index)
            (value->producer < 0 || graph->nodes[value->producer].op == HRF_OP_CONSTANT);
 }
 
-static enum hrf_status put_weights(struct writer *w)
+static void put_weights(struct writer *w)
 {
     for (int32_t i = 0; i < w->graph->n_values; i++) {
         const struct hrf_value *value = &w->graph->values[i];
-        if (!is_weight(w->graph, i) || hrf_graph_count_uses(w->graph, i) == 0)
-            continue;
-        struct hrf_strbuf t = tensor(w->names[i], value->dtype, &value->shape, value->data);
-        put_message(&w->out, GRAPH_INITIALIZER, &t);
-        if (w->out.length > MAX_WEIGHT_BYTES)
-            return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
-                                 "the weights are over %d bytes, more than one ONNX file holds",
-                                 MAX_WEIGHT_BYTES);
+        if (is_weight(w->graph, i) && hrf_graph_count_uses(w->graph, i) > 0)
+            w->proto.initializer[w->proto.n_initializer++] = tensor(w, w->names[i], value->dtype,
+                                                                    &value->shape, value->data);
     }
-    return HRF_OK;
 }
 
-static void put_value(struct writer *w, unsigned field, const char *name, enum hrf_dtype dtype,
-                      const struct hrf_shape *shape)
+static Onnx__TensorShapeProto *shape_proto(struct writer *w, const struct hrf_shape *shape)
 {
-    struct hrf_strbuf tensor_type = HRF_STRBUF_INIT, type = HRF_STRBUF_INIT;
-    struct hrf_strbuf value = HRF_STRBUF_INIT, dims = HRF_STRBUF_INIT;
-    put_int(&tensor_type, TENSOR_TYPE_ELEMENT, onnx_type(dtype));
-    for (int32_t i = 0; i < shape->rank; i++) {
-        char text[32];
-        struct hrf_strbuf dim = HRF_STRBUF_INIT;
-        snprintf(text, sizeof text, i == 0 ? "batch" : "dim_%d", (int)i);
-        if (shape->dims[i] >= 0)
-            put_int(&dim, DIM_VALUE, shape->dims[i]);
-        else
-            put_text(&dim, DIM_PARAM, text);
-        put_message(&dims, SHAPE_DIM, &dim);
+    Onnx__TensorShapeProto *proto = NEW(w, Onnx__TensorShapeProto, ONNX__TENSOR_SHAPE_PROTO__INIT);
+    Onnx__TensorShapeProto__Dimension **dims = keep(w, NULL, (size_t)shape->rank * sizeof(void *));
+    for (int32_t i = 0; i < shape->rank && dims != NULL; i++) {
+        char name[32];
+        const int n = snprintf(name, sizeof name, i == 0 ? "batch" : "dim_%d", (int)i);
+        char *kept = keep(w, name, (size_t)n + 1);
+        dims[i] = NEW(w, Onnx__TensorShapeProto__Dimension,
+                      ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT);
+        if (dims[i] == NULL)
+            return NULL;
+        if (shape->dims[i] >= 0) {
+            dims[i]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+            dims[i]->dim_value = shape->dims[i];
+        } else {
+            dims[i]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+            dims[i]->dim_param = kept;
+        }
     }
-    if (shape->rank >= 0)
-        put_message(&tensor_type, TENSOR_TYPE_SHAPE, &dims);
-    put_message(&type, TYPE_PROTO_TENSOR, &tensor_type);
-    put_text(&value, VALUE_NAME, name);
-    put_message(&value, VALUE_TYPE, &type);
-    put_message(&w->out, field, &value);
-    hrf_strbuf_release(&dims);
+    if (dims == NULL)
+        return NULL;
+    proto->dim = dims;
+    proto->n_dim = (size_t)shape->rank;
+    return proto;
+}
+
+/* NULL: out of memory. A shape of rank -1 is left out. */
+static Onnx__ValueInfoProto *value_info(struct writer *w, const char *name, enum hrf_dtype dtype,
+                                        const struct hrf_shape *shape)
+{
+    Onnx__ValueInfoProto *value = NEW(w, Onnx__ValueInfoProto, ONNX__VALUE_INFO_PROTO__INIT);
+    Onnx__TypeProto *type = NEW(w, Onnx__TypeProto, ONNX__TYPE_PROTO__INIT);
+    Onnx__TypeProto__Tensor *tensor_type = NEW(w, Onnx__TypeProto__Tensor,
+                                               ONNX__TYPE_PROTO__TENSOR__INIT);
+    if (tensor_type == NULL)
+        return NULL;
+    tensor_type->has_elem_type = true;
+    tensor_type->elem_type = onnx_type(dtype);
+    tensor_type->shape = shape->rank >= 0 ? shape_proto(w, shape) : NULL;
+    type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type->tensor_type = tensor_type;
+    value->name = text(name);
+    value->type = type;
+    return value;
 }
 
 /* A copy with the open dims set to `batch` and `size` and its shapes inferred; NULL if that
@@ -478,7 +464,7 @@ static void put_outputs(struct writer *w)
                 if (shape.dims[k] != b->values[index].shape.dims[k])
                     shape.dims[k] = -1;
         }
-        put_value(w, GRAPH_OUTPUT, w->names[index], dtype, &shape);
+        w->proto.output[w->proto.n_output++] = value_info(w, w->names[index], dtype, &shape);
     }
 }
 
@@ -497,10 +483,23 @@ static enum hrf_status name_values(struct writer *w)
     return status;
 }
 
+/* As long as they can become. */
+static enum hrf_status make_lists(struct writer *w)
+{
+    const struct hrf_graph *g = w->graph;
+    const size_t n_constants = (size_t)g->n_values + MOST_EXTRA_INPUTS * (size_t)g->n_nodes;
+    w->proto.node = keep(w, NULL, (size_t)g->n_nodes * sizeof(void *));
+    w->proto.initializer = keep(w, NULL, n_constants * sizeof(void *));
+    w->proto.input = keep(w, NULL, (size_t)g->n_inputs * sizeof(void *));
+    w->proto.output = keep(w, NULL, (size_t)g->n_outputs * sizeof(void *));
+    return w->failed ? hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model") : HRF_OK;
+}
+
 static enum hrf_status put_graph(struct writer *w)
 {
     HRF_TRY(hrf_graph_check(w->graph, w->err));
     HRF_TRY(name_values(w));
+    HRF_TRY(make_lists(w));
     w->opset = 13;
     for (int32_t i = 0; i < w->graph->n_nodes; i++) {
         const struct hrf_node *node = &w->graph->nodes[i];
@@ -510,39 +509,48 @@ static enum hrf_status put_graph(struct writer *w)
             w->opset = 15;
         HRF_TRY(put_node(w, node));
     }
-    put_text(&w->out, GRAPH_NAME, w->graph->name[0] != '\0' ? w->graph->name : "graph");
-    HRF_TRY(put_weights(w));
+    w->proto.name = text(w->graph->name[0] != '\0' ? w->graph->name : "graph");
+    put_weights(w);
     for (int32_t i = 0; i < w->graph->n_inputs; i++) {
         const struct hrf_value *value = &w->graph->values[w->graph->inputs[i]];
-        put_value(w, GRAPH_INPUT, w->names[w->graph->inputs[i]], value->dtype, &value->shape);
+        w->proto.input[w->proto.n_input++] = value_info(w, w->names[w->graph->inputs[i]],
+                                                        value->dtype, &value->shape);
     }
     put_outputs(w);
-    return hrf_strbuf_status(&w->out, w->err);
+    return w->failed ? hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model") : HRF_OK;
 }
 
 static enum hrf_status write_file(struct writer *w, const char *path)
 {
-    HRF_AUTO_RELEASE(hrf_strbuf) model = HRF_STRBUF_INIT;
-    struct hrf_strbuf opset = HRF_STRBUF_INIT;
-    put_int(&model, MODEL_IR_VERSION, w->opset < 15 ? IR_VERSION : IR_VERSION + 1);
-    put_text(&model, MODEL_PRODUCER, "hires-flow");
-    put_text(&opset, OPSET_DOMAIN, "");
-    put_int(&opset, OPSET_VERSION, w->opset);
-    put_message(&model, MODEL_OPSET, &opset);
-    if (w->uses_own_domain) {
-        put_text(&opset, OPSET_DOMAIN, HRF_ONNX_OWN_DOMAIN);
-        put_int(&opset, OPSET_VERSION, 1);
-        put_message(&model, MODEL_OPSET, &opset);
-    }
-    put_message(&model, MODEL_GRAPH, &w->out);
-    HRF_TRY(hrf_strbuf_status(&model, w->err));
-    return hrf_file_write_atomic(path, model.text, model.length, w->err);
+    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, own = opset;
+    Onnx__OperatorSetIdProto *opsets[] = { &opset, &own };
+    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
+    opset.domain = text("");
+    own.domain = text(HRF_ONNX_OWN_DOMAIN);
+    opset.has_version = own.has_version = true;
+    opset.version = w->opset;
+    own.version = 1;
+    model.has_ir_version = true;
+    model.ir_version = w->opset < 15 ? IR_VERSION : IR_VERSION + 1;
+    model.producer_name = text("hires-flow");
+    model.opset_import = opsets;
+    model.n_opset_import = w->uses_own_domain ? 2 : 1;
+    model.graph = &w->proto;
+    const size_t n = protobuf_c_message_get_packed_size(&model.base);
+    if (n > INT_MAX)
+        return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
+                             "it takes %zu bytes, and one ONNX file holds at most %d", n, INT_MAX);
+    HRF_AUTO_FREE uint8_t *bytes = hrf_alloc(n);
+    if (bytes == NULL)
+        return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for %zu bytes of ONNX", n);
+    protobuf_c_message_pack(&model.base, bytes);
+    return hrf_file_write_atomic(path, bytes, n, w->err);
 }
 
 enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
                                struct hrf_error *err)
 {
-    struct writer w = { .graph = graph, .out = HRF_STRBUF_INIT, .err = err };
+    struct writer w = { .graph = graph, .proto = ONNX__GRAPH_PROTO__INIT, .err = err };
     w.names = hrf_calloc((size_t)graph->n_values, sizeof *w.names);
     if (w.names == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "out of memory for writing '%s'", path);
@@ -552,6 +560,8 @@ enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
     for (int32_t i = 0; i < graph->n_values; i++)
         hrf_free(w.names[i]);
     hrf_free(w.names);
-    hrf_strbuf_release(&w.out);
+    for (size_t i = 0; i < w.n_owned; i++)
+        hrf_free(w.owned[i]);
+    hrf_free(w.owned);
     return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "model '%s'", path);
 }

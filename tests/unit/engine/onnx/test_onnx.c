@@ -312,6 +312,31 @@ static void running_out_of_memory_is_a_status(void **state)
     }
 }
 
+static void running_out_of_memory_while_writing_is_a_status(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "clip_13_max_only", "pad_by_arithmetic", "conv" };
+    char template[] = "/tmp/hrf-onnx-XXXXXX";
+    assert_non_null(mkdtemp(template));
+    HRF_AUTO_FREE char *out = hrf_path_join(template, "m.onnx");
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        HRF_AUTO_FREE char *path = golden("good", models[i]);
+        HRF_AUTO(hrf_graph) g = NULL;
+        assert_int_equal(hrf_onnx_read(path, &g, NULL), HRF_OK);
+        enum hrf_status status = HRF_E_NOMEM;
+        for (int64_t n = 1; status != HRF_OK; n++) {
+            struct hrf_error err = { .status = HRF_OK };
+            hrf_alloc_fail_after(n);
+            status = hrf_onnx_write(g, out, &err);
+            hrf_alloc_fail_after(0);
+            if (status != HRF_OK && status != HRF_E_NOMEM)
+                fail_msg("allocation %lld: %s", (long long)n, err.text);
+            assert_true(n < 5000);
+        }
+    }
+    assert_int_equal(hrf_path_remove_tree(template, NULL), HRF_OK);
+}
+
 static void the_makers_name_is_read(void **state)
 {
     (void)state;
@@ -339,6 +364,7 @@ int main(void)
         cmocka_unit_test(every_golden_file_is_used),
         cmocka_unit_test(a_missing_file_is_not_the_models_fault),
         cmocka_unit_test(running_out_of_memory_is_a_status),
+        cmocka_unit_test(running_out_of_memory_while_writing_is_a_status),
         cmocka_unit_test(the_makers_name_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
