@@ -1,3 +1,4 @@
+/* agree.c - votes, sums, gathers and broadcasts over a comm, all through rank 0 (agree.h). */
 #include "engine/run/agree.h"
 
 #include "base/host.h"

@@ -1,3 +1,5 @@
+/* banded.c - runs a network in bands (row tiles): sessions, line cache and reuse of bands of one
+ * colour (banded.h). */
 #include "engine/run/banded.h"
 
 #include "engine/backend/backend.h"

@@ -1,3 +1,4 @@
+/* bench.c - times whole networks and single layers on seeded noise (bench.h). */
 #include "engine/run/bench.h"
 
 #include "base/clock.h"

@@ -1,11 +1,11 @@
-/* bench.h - how fast a network runs on a device: the whole, and its convolutions alone. */
+/* bench.h - measures how fast a network runs on a device, as a whole and layer by layer. */
 #ifndef HRF_ENGINE_RUN_BENCH_H
 #define HRF_ENGINE_RUN_BENCH_H
 
 #include "engine/run/network.h"
 
-/* A step of the plan: within the whole network, and by itself again and again, with the buffers and
- * the epilogue that it has. Medians, seconds. */
+/* One step of the plan, timed within the whole network and repeated alone with the same buffers and
+ * fused operators. Times are medians in seconds. */
 struct hrf_bench_layer {
     char *name, *implementation;
     enum hrf_op op;
@@ -16,30 +16,29 @@ struct hrf_bench_layer {
 struct hrf_bench {
     double build_seconds;
     double median, min, max; /* seconds of one run */
-    double processor;        /* seconds of all threads of all ranks, a run, on average */
-    double
-        convolutions;  /* seconds: sum over CONV steps of each one's median alone; NaN: not timed */
-    double operations; /* of one run */
+    double processor;        /* mean processor seconds of a run, all threads of all ranks */
+    double convolutions; /* seconds: sum of the medians of all CONV steps alone; NaN: not timed */
+    double operations;   /* of one run */
     struct hrf_session_memory memory;
     int64_t n_runs;
-    int64_t n_turns; /* n_runs and those that warmed up: what the ranks' facts are of */
-    struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: one rank, alone */
+    int64_t n_turns;              /* n_runs plus warm-up runs; the ranks' facts cover all of them */
+    struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: a single rank */
     int32_t n_ranks;
-    const char *carrier;         /* of their messages: static; NULL: one rank */
+    const char *carrier;         /* of messages, static; NULL: a single rank */
     struct hrf_bands_plan bands; /* n_bands 1: none */
-    char device[16];             /* "cpu", "cuda": what "auto" came to */
+    char device[16];             /* "cpu" or "cuda": the choice of "auto" */
     char device_in_words[256];
-    int64_t resident_bytes;         /* of this process after the runs; 0: not known */
-    struct hrf_bench_layer *layers; /* in the order of the plan; none by ranks or in bands */
+    int64_t resident_bytes;         /* resident set of this process after the runs; 0: not known */
+    struct hrf_bench_layer *layers; /* in plan order; none with several ranks or bands */
     int32_t n_layers;
 };
 
-/* `graph` with its input shapes set; its constants are gone afterwards
- * (hrf_graph_drop_constants()), so that what is resident is the network alone. Inputs are seeded
- * noise. Two runs warm up, unless only one is asked for. `with_layers`: each layer is timed, too,
- * alone and in the network, which takes twice the runs' time again; on one rank without bands only.
- * `memory` is that of the rank which holds most. With a comm every rank of it calls this, and what
- * is not a rank's own time is rank 0's. */
+/* The input shapes of `graph` must be set. Its constants are dropped (hrf_graph_drop_constants()),
+ * so that the resident memory is that of the network alone. Inputs are seeded noise. Two warm-up
+ * runs come first unless n_runs is 1. `with_layers` also times each layer, alone and within the
+ * network, which takes about twice as long again; only for one rank without bands. `memory` is that
+ * of the rank that needs most. With a comm this is collective, and all results except the ranks'
+ * own times are rank 0's. */
 HRF_CHECKED enum hrf_status hrf_bench_run(struct hrf_graph *graph,
                                           const struct hrf_network_config *config, int64_t n_runs,
                                           bool with_layers, struct hrf_bench *out,

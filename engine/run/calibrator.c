@@ -1,3 +1,5 @@
+/* calibrator.c - passes what a session computes on to the observations of a calibration
+ * (calibrator.h). */
 #include "engine/run/calibrator.h"
 
 #include <string.h>

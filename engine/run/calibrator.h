@@ -1,4 +1,5 @@
-/* calibrator.h - ranges for INT8 from what a float32 session computes on a sample. */
+/* calibrator.h - measures INT8 ranges: observes the values that a float32 session computes on a
+ * sample. */
 #ifndef HRF_ENGINE_RUN_CALIBRATOR_H
 #define HRF_ENGINE_RUN_CALIBRATOR_H
 
@@ -9,13 +10,14 @@
 
 struct hrf_calibrator {
     struct hrf_observations *observations; /* borrowed */
-    /* Of a batch of `batch` images only the first n_images are looked at; 0: all of them. */
+    /* Of a batch of `batch` images only the first n_images are observed; 0: all. */
     int64_t batch, n_images;
 };
-/* Every run of the (float32) session from now on is observed; `calibrator` is borrowed until
+/* Observes every later run of the float32 session. `calibrator` is borrowed until
  * hrf_session_observe(session, NULL, NULL). */
 void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *calibrator);
-/* What a session takes, borrowed from the record: heap arrays. */
+/* A calibration record in the form that a session takes. The arrays are on the heap; the texts are
+ * borrowed from the record. */
 struct hrf_calibrated {
     struct hrf_range *ranges;
     int32_t n_ranges;

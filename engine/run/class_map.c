@@ -1,3 +1,5 @@
+/* class_map.c - finds the pooling and the linear layer at the end of a network and adds the
+ * class map (class_map.h). */
 #include "engine/run/class_map.h"
 
 #include <string.h>

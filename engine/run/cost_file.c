@@ -1,3 +1,4 @@
+/* cost_file.c - path, reading and writing of the file of measured costs (cost_file.h). */
 #include "engine/run/cost_file.h"
 
 #include "base/cache.h"

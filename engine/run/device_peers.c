@@ -1,3 +1,5 @@
+/* device_peers.c - runs the transfers of a plan between devices, and records them
+ * (device_peers.h). */
 #include "engine/run/device_peers.h"
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* device_peers_private.h - parts of tensors on devices, and the ways they take. */
+/* device_peers_private.h - the ways to carry a part of a tensor between devices: shared device
+ * memory, NCCL, and host memory. */
 #ifndef HRF_ENGINE_RUN_DEVICE_PEERS_PRIVATE_H
 #define HRF_ENGINE_RUN_DEVICE_PEERS_PRIVATE_H
 
@@ -11,34 +12,35 @@ struct hrf_device_part {
     char *at;
     struct hrf_area area;
 };
-/* In packed memory, where every part is aligned. */
+/* Bytes; alignment of every part in packed memory. */
 enum { HRF_PART_ALIGNMENT = 256 };
 static inline size_t hrf_part_room(int64_t n_bytes)
 {
     return (size_t)(n_bytes + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT * HRF_PART_ALIGNMENT;
 }
 
-/* device_shared.c: memory of this rank that others see, and theirs. */
+/* device_shared.c: device memory that ranks of one node share. */
 struct hrf_shared; /* opaque */
 struct hrf_shared_config {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
-    bool is_wanted, is_required; /* else nothing is shared; else a pair that cannot is an error */
+    bool is_wanted, is_required; /* wanted: share memory where possible; required: a pair that
+                                  * cannot share is an error */
 };
-/* Tells the others and is told; both ends of a pair come to the same. */
+/* Collective. Both ends of a pair find the same answer. */
 HRF_CHECKED enum hrf_status hrf_shared_create(const struct hrf_shared_config *config,
                                               struct hrf_shared **out, struct hrf_error *err);
-/* `together`: all ranks come here. */
+/* `together`: all ranks call it, so that it may wait for them. */
 void hrf_shared_destroy(struct hrf_shared *shared, bool together);
 bool hrf_shared_reaches(const struct hrf_shared *shared, int32_t rank);
 bool hrf_shared_is_beside(const struct hrf_shared *shared, int32_t rank); /* on the same node */
 int64_t hrf_shared_bytes(const struct hrf_shared *shared);
-/* Queues the packing and tells the receiver. */
+/* Queues the packing and notifies the receiver. */
 HRF_CHECKED enum hrf_status hrf_shared_send(struct hrf_shared *shared,
                                             const struct hrf_device_part *part,
                                             struct hrf_error *err);
-/* Waits for the sender's word and queues the unpacking. */
+/* Waits for the sender's notification and queues the unpacking. */
 HRF_CHECKED enum hrf_status hrf_shared_receive(struct hrf_shared *shared,
                                                const struct hrf_device_part *part,
                                                struct hrf_error *err);
@@ -49,37 +51,39 @@ struct hrf_device_nccl_config {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
-    /* [n_ranks] with whom this rank will communicate by it: pairs are warmed up. Lent for the call.
-     */
+    /* [n_ranks] the ranks that this rank will communicate with by NCCL, whose connections are made
+     * at once. Borrowed for the call. */
     const bool *sends_to, *receives_from;
-    size_t out_bytes, in_bytes; /* of the largest group's parts, each in whole 256 bytes */
+    size_t out_bytes,
+        in_bytes; /* of all parts of the largest group, each rounded up to 256 bytes */
 };
-/* Of one exchange. */
+/* The messages of one exchange. */
 struct hrf_device_nccl_group {
     const struct hrf_device_part *sent, *received;
     int32_t n_sent, n_received;
-    bool packs_all; /* what is sent is not there any more when the exchange ends */
+    bool packs_all; /* pack everything: the tensor may be overwritten before the exchange ends */
 };
-/* Every rank of the partition. Where NCCL cannot be *out stays NULL and `why` says the same to all
- * ranks. */
+/* Collective over the partition. If NCCL cannot be used, *out stays NULL and `why` is the same text
+ * on all ranks. */
 HRF_CHECKED enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *config,
                                                    struct hrf_device_nccl **out, char *why,
                                                    size_t why_size, struct hrf_error *err);
 void hrf_device_nccl_destroy(struct hrf_device_nccl *nccl);
 HRF_DEFINE_AUTO(hrf_device_nccl)
 int64_t hrf_device_nccl_bytes(const struct hrf_device_nccl *nccl);
-/* Queues all of it beside the kernels, behind those that are queued. The queue of kernels has to
- * follow() before it uses what was received or writes over what was sent. */
+/* Queues the group on a second stream, after the kernels queued so far. The stream of kernels must
+ * call follow() before it uses received data or overwrites sent data. */
 HRF_CHECKED enum hrf_status hrf_device_nccl_exchange(struct hrf_device_nccl *nccl,
                                                      const struct hrf_device_nccl_group *group,
                                                      struct hrf_error *err);
-/* For a mark: ends with the reason when NCCL or another rank has failed. */
+/* Waits for a mark; fails with the reason if NCCL or another rank has failed. */
 HRF_CHECKED enum hrf_status hrf_device_nccl_wait(struct hrf_device_nccl *nccl, int32_t slot,
                                                  struct hrf_error *err);
-/* What is queued ends, done or not. NCCL waits here for recordings of it: they go before. */
+/* Ends everything that is queued. NCCL waits here for graphs that recorded it, so destroy those
+ * first. */
 void hrf_device_nccl_abort(struct hrf_device_nccl *nccl);
 
-/* Words of one partition's ranks among themselves, in order. */
+/* Control messages between the ranks of one partition; they arrive in order. */
 HRF_CHECKED enum hrf_status hrf_device_send_word(const struct hrf_peers *peers, int32_t to,
                                                  const void *word, size_t n_bytes,
                                                  struct hrf_error *err);
@@ -88,13 +92,14 @@ HRF_CHECKED enum hrf_status hrf_device_receive_word(const struct hrf_peers *peer
                                                     struct hrf_error *err);
 int64_t hrf_device_word_tag(const struct hrf_peers *peers);
 
-/* Packed parts on their way through the host: on the device and in host memory that it reaches. */
+/* Buffers for packed parts that go through the host: one on the device and one in pinned host
+ * memory. */
 struct hrf_staging {
     char *device, *host;
     size_t n_bytes;
 };
 
-/* How a message goes; both its ends come to the same. */
+/* The way of a message; both ends choose the same. */
 enum hrf_device_way { WAY_HOST, WAY_SHARED, WAY_NCCL };
 
 struct hrf_device_peers {
@@ -105,17 +110,17 @@ struct hrf_device_peers {
     struct hrf_shared *shared;
     struct hrf_device_nccl *nccl; /* NULL: there is none */
     struct hrf_machine *links;    /* NULL: not known */
-    bool uses_nccl, only_nccl;    /* for what it is chosen for; for every message */
+    bool uses_nccl, only_nccl;    /* for some messages; for all of them */
     const char *carriers;         /* of this rank's messages; NULL: it has none */
     char notes[600];
     struct hrf_staging out, in;
-    bool host_is_read; /* copies out of in.host may be under way */
+    bool host_is_read; /* copies from in.host may be in flight */
     char *gathered;    /* all ranks' parts of a reduction */
     size_t gathered_bytes;
-    /* [n_ranks] of the step at hand; those of NCCL apart */
+    /* [n_ranks] messages of the current step; those by NCCL separately */
     struct hrf_device_part *sent, *received, *nccl_sent, *nccl_received;
     bool is_ready, has_failed, is_settled;
-    /* What the recorded exchanges count each time, and what was counted before. */
+    /* Message counts of one replay, and the counts before the recording began. */
     struct hrf_comm_count recorded[HRF_N_COMM_USES], counted[HRF_N_COMM_USES];
 };
 

@@ -1,3 +1,4 @@
+/* joined.c - `--comm`: starts a command as a rank under MPI or with threads (joined.h). */
 #include "engine/run/joined.h"
 
 #include "base/module.h"

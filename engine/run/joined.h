@@ -18,15 +18,15 @@ struct hrf_joined {
 #define HRF_COMM_HELP                                                                              \
     "ranks are threads (loop, default) or processes under mpirun (mpi; between GPUs: ipc, nccl); " \
     "auto: what they were started as, by the quickest way"
-/* Runs `work` as one of the ranks that were started, or alone; where it fails, the other ranks are
- * told. `name`: "loop" or NULL for threads; "mpi", "ipc" and "nccl", with which there must be as
- * many ranks as in `layout`; "auto": processes where a starter of ranks has started this one. */
+/* Runs `work` as one of the MPI ranks or alone; if it fails, the other ranks are aborted. `name`:
+ * "loop" or NULL for threads; "mpi", "ipc" or "nccl" for processes, of which there must be as many
+ * as ranks in `layout`; "auto": processes if an MPI starter has started this one, else threads. */
 typedef enum hrf_status hrf_joined_work(const void *context, const struct hrf_joined *joined,
                                         struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_joined_run(const char *name, const char *layout,
                                            hrf_joined_work *work, const void *context,
                                            struct hrf_error *err);
-/* The one that prints and writes. */
+/* True for the rank that prints and writes files. */
 static inline bool hrf_joined_is_first(const struct hrf_joined *joined)
 {
     return joined->comm == NULL || joined->comm->rank == 0;

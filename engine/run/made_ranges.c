@@ -1,3 +1,5 @@
+/* made_ranges.c - invents an INT8 range for every value, by the signs that operators can give
+ * (made_ranges.h). */
 #include "engine/run/made_ranges.h"
 
 #include "engine/passes/passes.h"

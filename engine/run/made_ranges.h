@@ -1,7 +1,8 @@
-/* made_ranges.h - INT8 ranges without a calibration: for planning and profiling.
+/* made_ranges.h - invented INT8 ranges, for planning and profiling without a calibration.
  *
- * Speed and memory do not depend on what an image holds. The ranges are made up: from 0 up where a
- * value cannot be negative (and so becomes U8, as it would after a calibration), else around 0.
+ * Speed and memory do not depend on the contents of an image. A value that cannot be negative gets
+ * a range from 0 up, and so becomes U8 as it would after a calibration; others get a range around
+ * 0.
  */
 #ifndef HRF_ENGINE_RUN_MADE_RANGES_H
 #define HRF_ENGINE_RUN_MADE_RANGES_H
@@ -13,7 +14,8 @@ struct hrf_made_ranges {
     struct hrf_range *ranges;
     int32_t n_ranges;
 };
-/* Of every value that a session of `graph` (input shapes set) may quantise. */
+/* Makes a range for every value that a session of `graph` may quantise. Input shapes must be
+ * set. */
 HRF_CHECKED enum hrf_status hrf_made_ranges_init(const struct hrf_graph *graph,
                                                  struct hrf_made_ranges *out,
                                                  struct hrf_error *err);

@@ -1,3 +1,5 @@
+/* network.c - chooses between a session, bands, threads and one rank of a comm, and forwards to
+ * it (network.h). */
 #include "engine/run/network.h"
 
 #include "engine/backend/backend.h"

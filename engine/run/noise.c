@@ -1,3 +1,5 @@
+/* noise.c - records the tensors of one session and compares those of another with them
+ * (noise.h). */
 #include "engine/run/noise.h"
 
 #include <math.h>

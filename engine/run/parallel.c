@@ -1,3 +1,4 @@
+/* parallel.c - the ranks of a layout as threads that wait for batches (parallel.h). */
 #include "engine/run/parallel.h"
 
 #include "base/own_process.h"

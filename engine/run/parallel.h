@@ -10,8 +10,8 @@
 
 struct hrf_parallel; /* opaque; used by one thread at a time */
 
-/* `graph` with the shapes of the whole batch. config->n_threads are shared out over the ranks, one
- * each at least. `deadline_ms`: how long a rank may stand still before it counts as dead. */
+/* `graph` has the shapes of the whole batch. config->n_threads are divided over the ranks, at least
+ * one each. `deadline_ms`: how long a rank may show no progress before it counts as dead. */
 HRF_CHECKED enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,
                                                 const struct hrf_session_config *config,
                                                 const struct hrf_layout_plan *layout,
@@ -20,16 +20,17 @@ HRF_CHECKED enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,
 void hrf_parallel_destroy(struct hrf_parallel *parallel);
 HRF_DEFINE_AUTO(hrf_parallel)
 
-/* One batch. The first rank that failed is named; after a failure every further run fails. */
+/* Runs one batch. An error names the first rank that failed; after a failure every further run
+ * fails. */
 HRF_CHECKED enum hrf_status hrf_parallel_run(struct hrf_parallel *parallel, hrf_source *source,
                                              void *context, struct hrf_error *err);
 /* Output i of the whole batch; N, H, W, C order for rank 4. Valid until the next run. */
 const float *hrf_parallel_output(const struct hrf_parallel *parallel, int32_t i);
-/* What carries rank 0's messages, as hrf_rank_carriers(). */
+/* The carriers of rank 0's messages, see hrf_rank_carriers(). */
 const char *hrf_parallel_carriers(const struct hrf_parallel *parallel);
 const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *parallel);
 
-/* Between two runs. */
+/* Call these between two runs. */
 struct hrf_rank_facts hrf_parallel_facts(const struct hrf_parallel *parallel, int32_t rank);
 struct hrf_device_use hrf_parallel_device_use(const struct hrf_parallel *parallel, int32_t rank);
 

@@ -1,3 +1,4 @@
+/* peers.c - carries out the transfers of a plan in host memory over a comm (peers.h). */
 #include "engine/run/peers.h"
 
 #include "base/crash.h"

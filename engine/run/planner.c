@@ -1,3 +1,4 @@
+/* planner.c - prepares networks, predicts layouts and searches the best one (planner.h). */
 #include "engine/run/planner.h"
 
 #include "engine/backend/backend.h"

@@ -1,7 +1,7 @@
-/* planner.h - predictions of layouts of one network on one machine, and the choice of the best.
+/* planner.h - predicts layouts of one network on one machine and chooses the best.
  *
- * Keeps the network prepared for each size of micro-batch that was asked for, so that many layouts
- * can be compared. Nothing is run. Used by one thread at a time.
+ * Caches the prepared network for each micro-batch size, so that many layouts can be compared.
+ * Nothing is run. Used by one thread at a time.
  */
 #ifndef HRF_ENGINE_RUN_PLANNER_H
 #define HRF_ENGINE_RUN_PLANNER_H
@@ -14,10 +14,10 @@ struct hrf_planner_config {
     const char *precision;         /* INT8 needs no calibration */
     const struct hrf_cost_table *costs;
     const struct hrf_machine *machine;
-    int64_t memory_bytes; /* of a rank; 0 = what the machine has, which 0 = any */
-    /* Back end of this machine whose kernels are asked what they hold of weights where `costs` do
-     * not say: one of each kind is made ready, for the whole image. NULL: as the graph has them.
-     * Scratch stays unknown (0), for it does not follow from one size. */
+    int64_t memory_bytes; /* per rank; 0: that of the machine; if that is 0, too: no limit */
+    /* The back end that is asked for the packed size of weights that `costs` does not know; for
+     * this one kernel of each kind is compiled for the whole image. NULL: use the size in the
+     * graph. The workspace stays unknown (0), because one size does not determine it. */
     const char *device;
 };
 
@@ -29,28 +29,30 @@ HRF_CHECKED enum hrf_status hrf_planner_create(const struct hrf_planner_config *
 void hrf_planner_destroy(struct hrf_planner *planner);
 HRF_DEFINE_AUTO(hrf_planner)
 
-/* Whether or not it fits the memory. */
+/* Predicts a layout, whether or not it fits the memory. */
 HRF_CHECKED enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
                                                 const struct hrf_layout_plan *layout,
                                                 struct hrf_prediction **out, struct hrf_error *err);
 bool hrf_planner_fits(const struct hrf_planner *planner, const struct hrf_prediction *prediction);
-/* The layout of exactly n_ranks that takes the batch soonest and fits the memory: of every way to
- * share the ranks out to groups, stages and parts of images, with micro-batches by powers of two,
- * through the stages one way or both.
- * HRF_E_USER when none fits: names the one that needs least. */
+/* Chooses the fastest layout of exactly n_ranks that fits the memory. It tries every division of
+ * the ranks into groups, stages and parts of images, with powers of two as numbers of
+ * micro-batches, and pipelines in one or both directions. HRF_E_USER if none fits; the error names
+ * the layout that needs the least. */
 HRF_CHECKED enum hrf_status hrf_planner_choose(struct hrf_planner *planner, int32_t n_ranks,
                                                struct hrf_prediction **out, struct hrf_error *err);
 
-/* One rank, in bands that keep to the planner's memory: what the engine would choose. */
+/* Predicts a single rank with bands within the planner's memory, as the engine would choose
+ * them. */
 HRF_CHECKED enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner,
                                                       enum hrf_bands_rows rows,
                                                       struct hrf_bands_prediction *out,
                                                       struct hrf_error *err);
 
-/* The prepared network that layouts with this micro-batch share; NULL before one was predicted. */
+/* The prepared network for the micro-batch size of `layout`; NULL if no such layout was
+ * predicted. */
 const struct hrf_graph *hrf_planner_graph(const struct hrf_planner *planner,
                                           const struct hrf_layout_plan *layout);
-/* 2 x multiply-adds of the whole batch; 0 before anything was predicted. */
+/* 2 * multiply-adds of the whole batch; 0 before the first prediction. */
 double hrf_planner_operations(const struct hrf_planner *planner);
 
 #endif

@@ -1,3 +1,4 @@
+/* profile.c - times every step of a network, optionally in several copies at once (profile.h). */
 #include "engine/run/profile.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* rank.c - one rank's share of a network: its sessions, micro-batches and outputs (rank.h). */
 #include "engine/run/rank.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* session.c - makes a network ready on one device: passes, precision, kernels and buffers
+ * (session.h). */
 #include "engine/run/session.h"
 
 #include "base/own_process.h"

@@ -1,4 +1,5 @@
-/* session_private.h - the session's insides, for the bench, which times single steps. */
+/* session_private.h - the struct behind a session, for the session's own files and for bench and
+ * profile, which time single steps. */
 #ifndef HRF_ENGINE_RUN_SESSION_PRIVATE_H
 #define HRF_ENGINE_RUN_SESSION_PRIVATE_H
 
@@ -7,9 +8,12 @@
 #include "engine/run/device_peers.h"
 #include "engine/run/session.h"
 
-enum { HRF_SESSION_SLOTS = 2 }; /* batches under way on a device: one crosses over, one computes */
+enum {
+    HRF_SESSION_SLOTS = 2
+}; /* batches in flight on a device: one is copied while one is computed */
 
-/* What a session on a device (hrf_device_ops) has besides. Host memory is the device's to reach. */
+/* Additional state of a session on a device (hrf_device_ops). Host memory here is accessible to the
+ * device. */
 struct hrf_session_device {
     const struct hrf_device_ops *ops;   /* NULL: kernels work in host memory */
     float **inputs;                     /* [n_inputs]; those fed as pixels: NULL */
@@ -18,26 +22,25 @@ struct hrf_session_device {
     void *recording; /* of all kernels; NULL until the second run */
     int64_t n_runs;
     struct hrf_device_times times; /* of all batches so far */
-    float *shown;                  /* what the observer sees */
+    float *shown;                  /* host copy of a value for the observer */
     size_t shown_bytes;
-    struct hrf_device_peers *peers; /* NULL: it has none */
+    struct hrf_device_peers *peers; /* NULL: no communication */
 };
-
 struct hrf_session {
     struct hrf_graph *graph; /* after the passes */
     const struct hrf_backend_ops *ops;
     struct hrf_backend *backend;
-    struct hrf_peers *peers; /* borrowed; NULL: it has none */
+    struct hrf_peers *peers; /* borrowed; NULL: no communication */
     struct hrf_plan *plan;
     struct hrf_kernel *
         *kernels; /* [steps] NULL where ranks communicate; neighbours may share one */
     int32_t n_kernels;
     struct hrf_kernel_call *calls; /* [steps], with every pointer in place */
     const void **inputs;           /* of all calls */
-    const void **part_inputs;      /* of a part's call, for one image */
+    const void **part_inputs;      /* inputs of the call of a part, for one image */
     char *copies;                  /* plan->copy_bytes, on the device where there is one */
     unsigned char *arena;
-    bool is_lent; /* arena and workspace are somebody else's */
+    bool is_lent; /* the caller owns arena and workspace */
     void *workspace;
     struct hrf_session_memory memory;
     double operations;
@@ -47,22 +50,22 @@ struct hrf_session {
     struct hrf_session_device device;
     bool has_pixels;
     struct hrf_pixel_form pixel_form;
-    uint8_t *pixels;               /* on the host, when there is no device */
+    uint8_t *pixels;               /* on the host, if there is no device */
     int64_t n_started, n_finished; /* batches so far */
 };
 
-/* A value's place, on the device if there is one; NULL for constants elsewhere than on the host. */
+/* The address of a value, on the device if there is one; NULL for constants of a device. */
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
 /* Runs, or queues, every step once. */
 HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
                                                   struct hrf_error *err);
-/* One step with the buffers that it has, done when this returns. For those who time it. */
+/* Runs one step with its buffers and waits for its end, for timing. */
 HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                                   struct hrf_error *err);
 
 /* session_parts.c: a step whose part is not WHOLE. */
-/* Leaves interiors to nodes of which every row begins where a device's kernels can read and write;
- * the others are computed as a whole. */
+/* Keeps the interior of a node only if every row of its tensors is aligned for the kernels of a
+ * device; other nodes are computed as a whole. */
 void hrf_session_keep_even_parts(const struct hrf_graph *graph, struct hrf_rank_map *map);
 HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t step,
                                                  struct hrf_error *err);
@@ -70,7 +73,8 @@ HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, in
 /* session_device.c */
 HRF_CHECKED enum hrf_status hrf_session_device_allocate(struct hrf_session *session,
                                                         struct hrf_error *err);
-/* Nothing runs on the device any more, whatever it waited for; then it may be released. */
+/* Stops all work on the device, even work that waits for other ranks; after it, the device may be
+ * released. */
 void hrf_session_device_stop(struct hrf_session *session);
 void hrf_session_device_release(struct hrf_session *session);
 HRF_CHECKED enum hrf_status hrf_session_device_start(struct hrf_session *session,
@@ -79,7 +83,7 @@ HRF_CHECKED enum hrf_status hrf_session_device_finish(struct hrf_session *sessio
                                                       struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,
                                                     struct hrf_error *err);
-/* Value `value` (float32) copied to the host. */
+/* Copies a float32 value to the host. */
 HRF_CHECKED enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t value,
                                                     const float **out, struct hrf_error *err);
 

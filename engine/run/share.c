@@ -1,3 +1,4 @@
+/* share.c - hands out batches to ranks and collects their results (share.h). */
 #include "engine/run/share.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
-/* spent.h - what a rank has used of its machine since it was last asked.
+/* spent.h - energy, device time and device memory that a rank has used since the last query.
  *
- * Figures of ranks are added up on their way to rank 0, where each counts only what no other counts
- * too: the processors of a machine and a GPU have one rank that speaks for them, the others give 0.
+ * The figures of all ranks are added up on rank 0. So that nothing counts twice, one rank reports
+ * the energy of a machine's processors or of a GPU, and the others report 0.
  */
 #ifndef HRF_ENGINE_RUN_SPENT_H
 #define HRF_ENGINE_RUN_SPENT_H
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct hrf_spent {
-    double processor_joules, gpu_joules; /* NaN: cannot be measured */
-    double copy, kernels;                /* s by the device's clock; NaN: there is no device */
-    int64_t device_bytes;                /* most that one process held on a device; 0: unknown */
+    double processor_joules, gpu_joules; /* NaN: not measurable */
+    double copy, kernels;                /* s by the device's clock; NaN: no device */
+    int64_t device_bytes;                /* largest device memory of one process; 0: unknown */
 };
 
 static inline void hrf_spent_add(struct hrf_spent *sum, const struct hrf_spent *part)

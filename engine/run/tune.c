@@ -1,3 +1,4 @@
+/* tune.c - measures the cost of messages between two ranks in host memory (tune.h). */
 #include "engine/run/tune.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* tune_devices.c - measures the cost of messages between GPUs (tune_devices.h). */
 #include "engine/run/tune_devices.h"
 
 #include "base/clock.h"

@@ -1,9 +1,9 @@
-/* tune_devices.h - what messages between GPUs cost, measured as the engine carries them.
+/* tune_devices.h - measures the cost of messages between GPUs, as the engine sends them.
  *
- * Every pair of ranks of a comm exchanges messages of each size both ways at once, as halos go,
- * many in a row; others wait meanwhile. A figure is the median time of one exchange, packing and
- * all, from the first kernel of one to that of the next. Pairs are warm: connected, with slots
- * made.
+ * One pair of ranks after the other exchanges messages of each size in both directions at once,
+ * like halos, many in a row; the other ranks wait. A figure is the median time of one exchange,
+ * including packing, from the first kernel of an exchange to that of the next. Connections and
+ * slots are made before the measurement.
  */
 #ifndef HRF_ENGINE_RUN_TUNE_DEVICES_H
 #define HRF_ENGINE_RUN_TUNE_DEVICES_H
@@ -11,15 +11,16 @@
 #include "engine/plan/machine.h"
 #include "engine/run/device_peers.h"
 
-/* What one carrier takes between two ranks; link.n_points 0: another carried it. */
+/* The link of one carrier between two ranks; link.n_points is 0 if another carrier was used. */
 struct hrf_tuned_pair {
     int32_t a, b;
-    bool is_one_gpu; /* both ranks' */
+    bool is_one_gpu; /* both ranks use the same GPU */
     struct hrf_link link;
 };
 
-/* On every rank of `comm` with the same arguments. `pairs` gets [n_ranks * (n_ranks - 1) / 2] on
- * rank 0. HRF_E_UNSUPPORTED, on all ranks, when the carrier can carry nothing between them. */
+/* Collective over `comm`, with the same arguments on all ranks. On rank 0 `pairs` gets n_ranks *
+ * (n_ranks - 1) / 2 entries. HRF_E_UNSUPPORTED on all ranks if the carrier cannot be used between
+ * any of them. */
 HRF_CHECKED enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_carrier carrier,
                                              int64_t largest_bytes, struct hrf_tuned_pair *pairs,
                                              struct hrf_error *err);
