@@ -18,7 +18,7 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Rows of the image for `down` of which the operator's output has `up`. */
+/* For every `down` rows of its input the operator's output has `up` rows. */
 static void find_steps(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
                        int64_t *up)
 {
@@ -40,12 +40,12 @@ static void find_steps(const struct hrf_graph *graph, const struct hrf_node *nod
     }
 }
 
-/* The fewest rows of the image that are whole rows of every value: bands of a multiple of them are
- * alike. 1 where there are none but the image's own. */
+/* The smallest number of image rows that corresponds to whole rows of every value. Bands whose
+ * height is a multiple of it are of one kind. 1 if there is none smaller than the image. */
 static enum hrf_status find_period(const struct hrf_graph *head, int64_t n_rows, int64_t *period,
                                    struct hrf_error *err)
 {
-    /* A row of value v is down[v] / up[v] rows of the image. */
+    /* One row of value v covers down[v] / up[v] rows of the image. */
     HRF_AUTO_FREE int64_t *down = hrf_alloc_array(2 * (size_t)head->n_values + 1, sizeof *down);
     if (down == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
@@ -72,8 +72,8 @@ static enum hrf_status find_period(const struct hrf_graph *head, int64_t n_rows,
     return HRF_OK;
 }
 
-/* Where bands end in rows of the image: as many rows each, what is left last; or, where that would
- * be fewer bands, shares that are as even as can be. */
+/* Sets the image row at which each band ends: equal heights with the rest in the last band or, if
+ * that would give fewer bands, heights that are as equal as possible. */
 static void set_ends(int64_t n_rows, int64_t period, int32_t n_bands, int64_t *ends)
 {
     int64_t n_periods = (n_rows + period - 1) / period;
@@ -137,7 +137,7 @@ enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_band
     return HRF_OK;
 }
 
-/* Adds the sum over an output's part, which becomes the output. */
+/* Replaces a part of an output by the sum over its pixels. */
 static enum hrf_status add_sum(struct hrf_graph *graph, int32_t *output, struct hrf_error *err)
 {
     const struct hrf_value *part = &graph->values[*output];

@@ -1,6 +1,5 @@
-/* bands_choose.c - where to cut, how many bands, and whether they keep rows or compute them again
- * (bands.h).
- */
+/* bands_choose.c - searches the cut, the number of bands, and whether rows are kept or computed
+ * again (bands.h). */
 #include "engine/plan/bands.h"
 
 #include "engine/plan/plan.h"
@@ -31,7 +30,7 @@ static double operations_of(const struct hrf_graph *graph, int32_t first, int32_
     return sum;
 }
 
-/* Rows that all bands compute of the node, as a share of those that there are. */
+/* The rows of the node that all bands compute, divided by the rows that it has. */
 static double share_computed(const struct hrf_partition *p, int32_t n)
 {
     const int32_t value = p->graph->nodes[n].outputs[0];
@@ -43,8 +42,8 @@ static double share_computed(const struct hrf_partition *p, int32_t n)
     return (double)rows / (double)p->graph->values[value].shape.dims[2];
 }
 
-/* Each node's time in proportion to its rows; its weights are read, and its kernel called, by every
- * band; kept rows are written and read once. */
+/* Adds up the time: each node in proportion to its rows, plus one reading of its weights and one
+ * kernel call for each band, plus one write and one read of kept rows. */
 static void add_up(const struct search *s, const struct hrf_partition *p, int32_t cut,
                    struct hrf_bands_plan *plan)
 {
@@ -75,8 +74,8 @@ static enum hrf_status arena_of(const struct hrf_graph *graph, const struct hrf_
     return HRF_OK;
 }
 
-/* The largest band stands in the middle, where it borders on two; of bands that keep rows the last
- * one also makes all that others could not yet. */
+/* The largest band is one in the middle, which has two neighbours; if rows are kept, it may be the
+ * last band, which also computes all rows that earlier bands could not. */
 static enum hrf_status find_largest(const struct hrf_partition *p, const struct hrf_halves *halves,
                                     int64_t *bytes, struct hrf_error *err)
 {
@@ -129,7 +128,7 @@ static void consider(struct search *s, const struct hrf_bands_plan *plan)
     if (!s->has_least || plan->activation_bytes < s->least.activation_bytes)
         s->least = *plan;
     s->has_least = true;
-    /* Without a limit the number of bands was asked for: then for what they save. */
+    /* Without a limit the number of bands is given, so choose by memory. */
     const bool better = !s->has_best ||
                         (s->wishes->limit_bytes <= 0 ? is_smaller : is_better(plan, &s->best));
     if (fits(s, plan) && better) {
@@ -138,7 +137,8 @@ static void consider(struct search *s, const struct hrf_bands_plan *plan)
     }
 }
 
-/* Fewest bands first: more of them take longer, so the first that fits is this cut's best. */
+/* Tries few bands first: more bands take longer, so the first number that fits is the best for this
+ * cut. */
 static enum hrf_status search_bands(struct search *s, const struct hrf_halves *halves, int32_t cut,
                                     struct hrf_error *err)
 {
@@ -185,7 +185,7 @@ static int32_t *find_last_readers(const struct hrf_graph *graph)
     return last;
 }
 
-/* One value crosses: a cut through a block would carry its branches too. */
+/* True if a single value crosses the cut; a cut within a block would also carry its branches. */
 static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
 {
     int32_t n = 0;
@@ -269,7 +269,7 @@ enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
     return HRF_OK;
 }
 
-/* Weights as kernels pack them and their workspace are known once a choice has been measured. */
+/* Packed weights and workspace are known only after a choice was measured. */
 enum hrf_status hrf_bands_fit(const struct hrf_graph *graph, const struct hrf_bands_wishes *wishes,
                               hrf_bands_measure *measure, void *context, struct hrf_error *err)
 {

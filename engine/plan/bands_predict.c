@@ -1,9 +1,10 @@
-/* bands_predict.c - what bands will take, before anything is built (bands.h). */
+/* bands_predict.c - predicts time and memory of bands before anything is built (bands.h). */
 #include "engine/plan/bands.h"
 
 #include "engine/plan/plan.h"
 
-/* Read and written: what the band has and does not stand where it is needed, and kept rows. */
+/* Bytes that are copied, each read and written once: own rows that are not yet in place, and kept
+ * rows. */
 static double copied_bytes(const struct hrf_plan *plan)
 {
     double n_bytes = 0;
@@ -12,8 +13,8 @@ static double copied_bytes(const struct hrf_plan *plan)
     return n_bytes;
 }
 
-/* What a graph takes; `memory` is of all graphs that run one after the other in the same. `map`: of
- * a band's graph; NULL: of the tail. */
+/* Time and memory of one graph. `memory` is shared by graphs that run one after the other, so it is
+ * a maximum. `map` belongs to a band's graph; NULL: the tail. */
 static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hrf_rank_map *map,
                                   const struct hrf_cost_table *costs,
                                   struct hrf_bands_memory *memory, double *seconds,
@@ -37,7 +38,7 @@ static enum hrf_status find_needs(const struct hrf_graph *graph, const struct hr
     return HRF_OK;
 }
 
-/* Every kind of bands once; each of its bands takes as long. */
+/* Predicts each kind of bands once and multiplies its time by the number of its bands. */
 static enum hrf_status add_kinds(const struct hrf_partition *p, const struct hrf_halves *halves,
                                  const struct hrf_cost_table *costs,
                                  struct hrf_bands_memory *memory, double *seconds,

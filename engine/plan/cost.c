@@ -45,9 +45,9 @@ enum hrf_status hrf_cost_weights_add(struct hrf_cost_weights *weights, const cha
     return HRF_OK;
 }
 
-/* ---- what a node is ---- */
+/* ---- keys and work of nodes ---- */
 
-/* EXCHANGE may have no input here: a rank that has none of what it needs. */
+/* An EXCHANGE has no input on a rank that has nothing of the value. */
 static const struct hrf_value *first_input(const struct hrf_graph *graph,
                                            const struct hrf_node *node)
 {
@@ -218,8 +218,8 @@ enum hrf_status hrf_cost_add(struct hrf_cost_table *table, const struct hrf_grap
     return insert(table, entry, err);
 }
 
-/* Sums over all entries of a kind: small ones, which are slow for reasons of their own, count for
- * as little as they take. */
+/* A rate is the sum of operations divided by the sum of seconds, so that small nodes, which are
+ * slow because of overheads, have little weight. */
 void hrf_cost_fit_rates(struct hrf_cost_table *table)
 {
     double operations[HRF_N_RATES] = { 0 }, seconds[HRF_N_RATES] = { 0 };
@@ -270,7 +270,8 @@ static double scale(const struct hrf_cost_entry *e, int32_t n, double work)
     const double line = e[i].seconds + slope * (work - e[i].work);
     const struct hrf_cost_entry *end = work < e[0].work ? &e[0] : &e[n - 1];
     const bool is_inside = work >= e[0].work && work <= e[n - 1].work;
-    /* Noise can make a line that falls or goes below zero; then in proportion to the nearest. */
+    /* Noise can make the line fall or become negative; then scale in proportion from the nearest
+     * entry. */
     return is_inside || (slope > 0 && line > 0) ? line : end->seconds * work / end->work;
 }
 

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-/* SAMPLES: ranks of a stage that are looked at: the ends, and from the middle. PATIENCE: lengths of
- * runs without gain after which longer ones are not tried (two windows may stand that far apart).
- * Gains below LEAST_GAIN of the whole are not worth a wider halo or a further kernel. */
+/* SAMPLES: number of ranks of a stage whose cost is computed: both ends and some in the middle.
+ * PATIENCE: longer runs are not tried after so many lengths without gain (two windows may be that
+ * far apart). Gains below LEAST_GAIN of the whole are not worth a wider halo or another kernel. */
 enum { SAMPLES = 4, PATIENCE = 4 };
 static const double LEAST_GAIN = 1e-3;
 
@@ -64,7 +64,7 @@ static double copying(const struct chooser *c, const struct hrf_exchange *x, int
     return (double)hrf_exchange_bytes(x, &kept) / c->machine->copy_rate;
 }
 
-/* Of an exchange on a rank: what keeps it busy, and when the last message is there. */
+/* Times of an exchange on a rank: how long it is busy, and when the last message arrives. */
 static void exchange_seconds(const struct chooser *c, const struct hrf_partition *p, int32_t e,
                              int32_t rank, double *busy, double *way)
 {
@@ -87,8 +87,8 @@ static void exchange_seconds(const struct chooser *c, const struct hrf_partition
     }
 }
 
-/* What node n takes in its parts (parts.h), image by image, and the wait for what takes `way`
- * beside its interior. */
+/* The time of node n in parts (parts.h), image by image, including the wait for a message that
+ * takes `way` seconds and arrives while the interior is computed. */
 static enum hrf_status overlapped_seconds(const struct chooser *c, const struct hrf_partition *p,
                                           int32_t n, int32_t rank, const struct hrf_box *in,
                                           double way, double *seconds, struct hrf_error *err)
@@ -111,8 +111,8 @@ static enum hrf_status overlapped_seconds(const struct chooser *c, const struct 
     return HRF_OK;
 }
 
-/* The node with the exchange that it is the first to wait for, on the rank that takes longest:
- * *plain as one after the other, *overlapped with its interior in between. */
+/* The time of the node and of the exchange that it is the first to wait for, on the slowest rank:
+ * *plain one after the other, *overlapped with the interior computed during the exchange. */
 static enum hrf_status node_seconds(const struct chooser *c, const struct hrf_partition *p,
                                     int32_t n, double *plain, double *overlapped,
                                     struct hrf_error *err)
@@ -166,7 +166,7 @@ static enum hrf_status range_seconds(const struct chooser *c, const struct hrf_p
 
 /* ---- sections ---- */
 
-/* One value alone goes past the cut before node n, and all of it in one stage. */
+/* True if a section may begin at node n: a single value crosses there, or a stage begins. */
 static bool is_cut(const struct chooser *c, const int32_t *last, int32_t n)
 {
     const struct hrf_graph *graph = c->graph;
@@ -206,8 +206,8 @@ static bool is_in_one_stage(const struct chooser *c, int32_t first, int32_t n)
     return stage[c->cuts[first]] == stage[c->cuts[first + n] - 1];
 }
 
-/* What sections [first, first + n) make, but for what the last one gives, is computed by all that
- * need it. */
+/* Marks the values of sections [first, first + n), except the result of the last one, as
+ * recomputed. */
 static void fuse(const struct chooser *c, int32_t first, int32_t n, bool *recompute)
 {
     for (int32_t i = c->cuts[first]; i < c->cuts[first + n] - 1; i++)
@@ -226,8 +226,8 @@ static enum hrf_status make(const struct chooser *c, const bool *recompute, cons
 
 /* ---- the cheapest division ---- */
 
-/* best[first][n - 1]: seconds of sections [first, first + n) at their best; taken: the length of
- * the run that they begin with, 0: its one section exchanges before each window. */
+/* best[first][n - 1]: least seconds for sections [first, first + n). taken: length of the first run
+ * in that division; 0: a single section that exchanges before each window. */
 struct division {
     double *best;
     int32_t *taken;
@@ -237,7 +237,7 @@ static size_t at(int32_t first, int32_t n)
     return (size_t)first * HRF_HALOS_MOST_SECTIONS + (size_t)n - 1;
 }
 
-/* Runs of n sections, side by side from `offset` on, each as one. */
+/* Prices runs of n sections: the network from section `offset` on is divided into such runs. */
 static enum hrf_status price_runs(const struct chooser *c, int32_t n, int32_t offset,
                                   struct division *d, bool *has_gained, struct hrf_error *err)
 {
@@ -271,7 +271,7 @@ static enum hrf_status price_plain(const struct chooser *c, struct division *d,
     return HRF_OK;
 }
 
-/* Of n sections the best way to begin with a shorter run. */
+/* The best division of n sections into two shorter ranges. */
 static void join(const struct chooser *c, int32_t n, struct division *d)
 {
     for (int32_t i = 0; i + n <= c->n_cuts; i++) {
@@ -297,7 +297,7 @@ static void take_run(struct chooser *c, const struct division *d, int32_t first,
     }
 }
 
-/* The whole network out of runs of at most `most` sections. */
+/* Takes the best division of the whole network into runs of at most `most` sections. */
 static enum hrf_status take_best(struct chooser *c, const struct division *d, int32_t most,
                                  struct hrf_error *err)
 {
@@ -337,7 +337,7 @@ static enum hrf_status divide(struct chooser *c, struct division *d, struct hrf_
     return take_best(c, d, n - 1, err);
 }
 
-/* Exchanges could not be saved for more than this share of all. */
+/* *out: whether saving all exchanges would gain more than LEAST_GAIN of the computing time. */
 static enum hrf_status could_gain(const struct chooser *c, bool *out, struct hrf_error *err)
 {
     double computing = 0, exchanging = 0;
@@ -381,12 +381,12 @@ static enum hrf_status choose_overlap(const struct chooser *c, const struct hrf_
 
 /* ---- all of it ---- */
 
-/* Of the whole, and of the rank that computes longest. */
+/* Seconds in total, and seconds of computing on the rank that computes longest. */
 struct times {
     double seconds, computing;
 };
 
-/* One batch of what the partition is for, and no pipeline. */
+/* Simulates one micro-batch of the partition, without a pipeline. */
 static enum hrf_status simulated(const struct chooser *c, struct hrf_partition *p,
                                  struct times *out, struct hrf_error *err)
 {
@@ -415,8 +415,8 @@ static enum hrf_status alone(const struct chooser *c, double *seconds, struct hr
     return HRF_OK;
 }
 
-/* Replaces *best by the partition of the flags when that is sooner and computes no longer than
- * `most`. */
+/* Replaces *best by the partition with the present flags if that is faster and no rank computes
+ * longer than `most` seconds. */
 static enum hrf_status keep_sooner(const struct chooser *c, const bool *recompute, double most,
                                    struct hrf_partition **best, struct times *times,
                                    struct hrf_error *err)
@@ -449,8 +449,8 @@ static enum hrf_status choose(struct chooser *c, struct hrf_partition **out, str
     HRF_TRY(make(c, NULL, NULL, &best, err));
     HRF_TRY(simulated(c, best, &times, err));
     HRF_TRY(alone(c, &single, err));
-    /* Ranks that all do the whole are no layout: of what they save by sharing the work, half may
-     * go into doing it twice. */
+    /* A layout in which every rank computes everything is useless: at most half of the time that
+     * splitting saves may be spent on redundant work. */
     const double most = fmax((times.computing + single) / 2, times.computing);
     HRF_TRY(keep_sooner(c, NULL, DBL_MAX, &best, &times, err));
     HRF_TRY(choose_fused(c, err));

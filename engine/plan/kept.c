@@ -39,8 +39,8 @@ static bool is_image_at_run_time(const struct hrf_partition *p, int32_t value)
     return value >= 0 && p->graph->values[value].data == NULL && p->is_split[value];
 }
 
-/* All that rows [lo, hi) of the node's output need is there by the end of the band; *is_hanging:
- * they need nothing of an input, only padding. */
+/* True if all that rows [lo, hi) of the node's output need is computed by the end of the band.
+ * *is_hanging: they need only padding and nothing of an input. */
 static bool is_possible(const struct hrf_partition *p, const struct hrf_node *node, int64_t lo,
                         int64_t hi, int32_t band, bool *is_hanging)
 {
@@ -59,7 +59,7 @@ static bool is_possible(const struct hrf_partition *p, const struct hrf_node *no
     return true;
 }
 
-/* As far as the inputs' fronts allow: a row further needs rows as far, or further. */
+/* The front of the node's output, by bisection: a later row never needs less of the inputs. */
 static int64_t find_front(const struct hrf_partition *p, const struct hrf_node *node, int32_t band)
 {
     const int64_t from = band > 0 ? *front_at(p, node->outputs[0], band - 1) : 0;
@@ -72,7 +72,7 @@ static int64_t find_front(const struct hrf_partition *p, const struct hrf_node *
         else
             high = middle - 1;
     }
-    /* Rows of padding alone wait for those that have more. */
+    /* Rows that need only padding wait until others can be computed with them. */
     return low > from && is_possible(p, node, from, low, band, &is_hanging) && !is_hanging ? low
                                                                                            : from;
 }
@@ -104,8 +104,8 @@ enum hrf_status hrf_fronts_find(struct hrf_partition *p, const int64_t *of_input
 
 /* ---- exchanges ---- */
 
-/* What a node that reads the value as its input k needs of it in each band. Columns that its window
- * steps over are no reason to cut them off. */
+/* The box that a node which reads the value as its input k needs in each band. Columns that its
+ * window skips at the end are included, so that they need not be cut off. */
 static void find_need(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
                       struct hrf_box *need)
 {
@@ -121,7 +121,7 @@ static void find_need(const struct hrf_partition *p, const struct hrf_node *node
     }
 }
 
-/* The rows at hand serve as they are. */
+/* True if the reader can use the rows that each band computes, without an exchange. */
 static bool is_served(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
                       const struct hrf_box *need)
 {
@@ -173,7 +173,7 @@ static int32_t count_readers(const struct hrf_graph *graph, int32_t value)
     return count;
 }
 
-/* New rows, and before them those that are read together with new ones. */
+/* The main exchange: new rows, preceded by the kept rows that are read together with them. */
 static enum hrf_status add_main(struct feeding *f, struct hrf_error *err)
 {
     const int32_t n_bands = f->p->n_ranks;
@@ -221,7 +221,7 @@ static enum hrf_status add_feed(struct feeding *f, int32_t reader, struct hrf_er
     return HRF_OK;
 }
 
-/* What is read later of what is there by the end of each band. */
+/* Of the rows that are there at the end of each band, those that are read later. */
 static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
 {
     struct hrf_partition *p = f->p;
@@ -233,7 +233,7 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     if (kept.lo == NULL)
         return no_memory(err);
     kept.hi = kept.lo + p->n_ranks;
-    int64_t first = v->shape.dims[2]; /* that is read after the band */
+    int64_t first = v->shape.dims[2]; /* first row that is read after the band */
     for (int32_t band = p->n_ranks - 1; band >= 0; band--) {
         const int64_t front = *front_at(p, f->value, band);
         kept.lo[band] = smaller(first, front);
@@ -349,7 +349,7 @@ bool hrf_kept_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
     return true;
 }
 
-/* ---- what a band comes from ---- */
+/* ---- the input rows that a band depends on ---- */
 
 void hrf_kept_reach(const struct hrf_partition *p, int32_t band, struct hrf_box *reach)
 {

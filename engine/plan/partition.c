@@ -1,4 +1,5 @@
-/* partition.c - who computes what, and what has to be brought for it. */
+/* partition.c - makes a partition: which rank computes which boxes, and the exchanges and
+ * reductions for them (partition.h). */
 #include "engine/plan/kept.h"
 
 #include <string.h>
@@ -59,7 +60,7 @@ static bool is_in_stage(const struct hrf_partition *p, int32_t rank, int32_t sta
     return rank / stage_ranks(p) == stage;
 }
 
-/* A rank's own part of an image: as even as can be. */
+/* A rank's own part of an image; all parts are as equal as possible. */
 static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_t rank)
 {
     const struct hrf_shape *shape = &p->graph->values[value].shape;
@@ -97,7 +98,7 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
                           err);
 }
 
-/* No rank's part may hang on padding alone: it would have nothing to compute it from. */
+/* True if no rank's part depends on padding alone, for which it would have no input. */
 static bool parts_have_inputs(const struct hrf_partition *p, const struct hrf_node *node)
 {
     for (int32_t r = 0; r < stage_ranks(p); r++) {
@@ -138,7 +139,7 @@ static void find_splits(struct hrf_partition *p, const struct hrf_partition_wish
     }
 }
 
-/* What other stages or the caller read must be there in shares. */
+/* Values that other stages or the caller read must not be recomputed: every rank owns its share. */
 static void keep_shared(struct hrf_partition *p)
 {
     const struct hrf_graph *graph = p->graph;
@@ -473,7 +474,7 @@ int64_t hrf_exchange_place(const struct hrf_exchange *x, const struct hrf_box *o
 
 /* ---- what can be computed during an exchange ---- */
 
-/* The node's window alone reads what exchange `e` brings, and nobody before it. */
+/* True if the node's window is the first reader of what exchange `e` brings. */
 static bool is_first_reader(const struct hrf_partition *p, int32_t n, int32_t e)
 {
     const struct hrf_node *node = &p->graph->nodes[n];
@@ -486,8 +487,8 @@ static bool is_first_reader(const struct hrf_partition *p, int32_t n, int32_t e)
     return true;
 }
 
-/* The first rows (axis 0) or columns of `box`, in order, that need only what lies in `own`; none:
- * they begin at the end. */
+/* Finds the first range of rows (axis 0) or columns (axis 1) of `box` that needs only what lies in
+ * `own`; if there is none, the range is empty at the end. */
 static void find_own(const struct hrf_partition *p, const struct hrf_node *node, int axis,
                      const struct hrf_box *own, const struct hrf_box *box, struct hrf_box *out)
 {

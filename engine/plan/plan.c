@@ -17,7 +17,8 @@ void hrf_plan_destroy(struct hrf_plan *plan)
     hrf_free(plan);
 }
 
-/* What the interior writes beside it is computed from the residual again. */
+/* True if the node has side edges. The interior also writes into their columns, and the edges still
+ * need the residual there. */
 static bool has_sides(const struct hrf_graph *graph, const struct hrf_rank_map *map, int32_t n)
 {
     const struct hrf_box whole = hrf_box_whole(&graph->values[graph->nodes[n].outputs[0]].shape);
@@ -50,16 +51,17 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank
            hrf_dtype_size(x->dtype) == hrf_dtype_size(y->dtype);
 }
 
-/* When each value is written (-1: before the first node) and read last (n_nodes: after the last,
- * which pins it), and what shares its buffer. */
+/* When each value is written (-1: before the first node) and last read (n_nodes: after the last
+ * node, so that it is never overwritten), and which values share its buffer. */
 struct life {
     int32_t first, last;
     bool pinned;
-    /* An exchange's output, or the input that stands in it; -1: none. One of each at most. */
+    /* guest: for an exchange's output, the input that lies inside of it. host: for that input, the
+     * output. -1: none. */
     int32_t guest, host;
     int32_t view_of; /* the value that this one, an exchange's output, is a part of; -1: none */
-    int32_t family;  /* what lies in one buffer from the beginning has the same number */
-    bool has_kin;    /* others have it too */
+    int32_t family;  /* values with the same number share a buffer from the beginning */
+    bool has_kin;    /* other values have the same family */
 };
 
 static void find_lives(const struct hrf_graph *graph, struct life *lives)
@@ -282,8 +284,9 @@ static void hold_inputs(struct hrf_plan *plan, const struct hrf_graph *graph, in
         plan->buffers[plan->buffer_of[graph->inputs[i]]].last += n_longer;
 }
 
-/* A first step that runs together with the one after it would have to move the images out of the
- * way of that one's output: this keeps clear of them, unless the arena grew by it. */
+/* If the first step is fused with the second and the second output overlapped the images, the
+ * images would have to be moved first. This places that output clear of them, unless the arena
+ * would grow. */
 static enum hrf_status place_clear_of_inputs(struct hrf_plan *plan, const struct hrf_graph *graph,
                                              struct hrf_error *err)
 {

@@ -45,11 +45,11 @@ bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *g
                                            hrf_plan_offset(plan, node->outputs[0]) + input_at);
 }
 
-/* What can be read of a value: of one whose exchange is under way, what is the rank's own. */
+/* What can be read of a value: nothing, the rank's own part (its exchange is in flight), or all. */
 enum presence { GONE, OWN, THERE };
 
-/* Of what the exchange makes, the interior reads nothing but the rank's own, whatever else lies in
- * its rows: the sides come later. */
+/* True if the step is an interior, which reads only the rank's own part of the exchange's output;
+ * the numbers that it computes beside that are overwritten by the edges. */
 static bool reads_own(const struct hrf_plan *plan, const struct hrf_graph *graph,
                       const struct hrf_step *step, int32_t k)
 {
@@ -125,8 +125,9 @@ static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *gra
     return true;
 }
 
-/* An exchange leaves its input as it is, and a node that is not done yet what it may overwrite: it
- * goes row by row. */
+/* True if the value survives the step although it lies in the memory that the step writes: an
+ * exchange leaves its input as it is, and a node of which parts are still to come overwrites an
+ * input row by row. */
 static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
                       int32_t value)
 {
@@ -248,7 +249,7 @@ static enum hrf_status check_transfers(const struct hrf_plan *plan, const struct
     return HRF_OK;
 }
 
-/* The kernels were told the truth: what they would overwrite or leave out is what they mind. */
+/* Checks that the facts about fused pairs, which the kernels rely on, are true. */
 static enum hrf_status check_fused(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                    int32_t step, struct hrf_error *err)
 {

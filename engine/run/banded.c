@@ -47,7 +47,7 @@ void hrf_banded_destroy(struct hrf_banded *b)
 {
     if (b == NULL)
         return;
-    if (b->n_kinds > 0) { /* whose they are */
+    if (b->n_kinds > 0) { /* the arena belongs to them */
         hrf_session_free(b->kinds[0].session, b->arena);
         hrf_session_free(b->kinds[0].session, b->workspace);
         hrf_session_free(b->kinds[0].session, b->kept);
@@ -82,7 +82,7 @@ static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* What bands that keep rows come from: more than their own rows. */
+/* For bands that keep rows: the image rows that each depends on, which are more than its own. */
 static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
 {
     const struct hrf_partition *p = b->partition;
@@ -185,7 +185,7 @@ struct fitting {
     struct hrf_banded *built;
 };
 
-/* By building it: what kernels pack and need as workspace is known no sooner. */
+/* Measures a plan by building it, because packed weights and workspace are not known before. */
 static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
                                struct hrf_bands_memory *out, struct hrf_error *err)
 {
@@ -247,7 +247,7 @@ static bool is_constant(const float *x, int64_t n_pixels, int64_t channels)
            memcmp(x, x + channels, (size_t)((n_pixels - 1) * channels) * sizeof *x) == 0;
 }
 
-/* A band's part of a crossing into the tail's input. */
+/* Copies a band's part of a crossing value to the tail's input. */
 static void place(const struct hrf_banded *b, int32_t crossing, int32_t band, const void *part)
 {
     const struct hrf_crossing *x = &b->halves.crossings[crossing];
@@ -282,7 +282,8 @@ static size_t part_bytes(const struct hrf_banded *b, int32_t crossing, int32_t b
     return (size_t)hrf_shape_count(&part) * hrf_dtype_size(v->dtype);
 }
 
-/* What crosses of this band, out of the session, or kept from one that was the same. */
+/* Copies all crossing values of this band, from the session or from the results of an equal
+ * band. */
 static void place_all(const struct hrf_banded *b, int32_t band, const unsigned char *kept)
 {
     const struct kind *kind = &b->kinds[b->kind_of[band]];
@@ -298,7 +299,8 @@ static void place_all(const struct hrf_banded *b, int32_t band, const unsigned c
     }
 }
 
-/* Keeps what a band of one colour gave; without memory for it the next one is computed again. */
+/* Stores the results of a band of one colour. If there is no memory, later bands are computed
+ * again. */
 static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel, int64_t channels)
 {
     struct kind *kind = &b->kinds[b->kind_of[band]];
@@ -322,7 +324,7 @@ static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel,
     }
 }
 
-/* How far up from the band's last row the image is of one colour. */
+/* Finds how far up from the band's last row the image has one colour. */
 static void look(struct hrf_banded *b, const struct hrf_box *box, const float *x, int64_t n_pixels,
                  int64_t channels)
 {
@@ -335,8 +337,8 @@ static void look(struct hrf_banded *b, const struct hrf_box *box, const float *x
     memcpy(b->one_colour, x, (size_t)channels * sizeof *x);
 }
 
-/* The results of a band of the same colour are this one's. Where rows are kept, those that are
- * there must be the ones that this band would leave, too. */
+/* True if the stored results of a band of the same colour are valid for this one. If rows are kept,
+ * the kept rows must also be those that this band would leave. */
 static bool is_known(const struct hrf_banded *b, int32_t band, int64_t channels)
 {
     const struct kind *kind = &b->kinds[b->kind_of[band]];

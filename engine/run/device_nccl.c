@@ -1,12 +1,12 @@
 /* device_nccl.c - parts of tensors carried by NCCL, between GPUs of one node or of several.
  *
- * All that a rank sends and receives in an exchange is one group, queued beside the kernels. A
- * group is done when the others have come to theirs: ranks come to exchanges in one order (that of
- * the network, micro-batch by micro-batch), so none waits for one that waits for it. Two mirrored
- * pipelines have no such order and are refused.
+ * All messages of a rank in one exchange form one group, queued on a second stream next to the
+ * kernels. A group completes when the other ranks have reached theirs. All ranks reach exchanges in
+ * the same order (that of the network, micro-batch by micro-batch), so there is no deadlock. Two
+ * mirrored pipelines have no such order and are refused.
  *
- * Before NCCL is asked to bring ranks together they tell each other what they have, so that what it
- * would refuse, or wait for without end, is said in words: by all ranks the same.
+ * Before NCCL connects the ranks they exchange what they have, so that whatever NCCL would refuse,
+ * or wait for without a limit, becomes an error text that is the same on all ranks.
  */
 #include "engine/run/device_peers_private.h"
 
@@ -98,7 +98,7 @@ static enum hrf_status meet(struct hrf_device_nccl *n, struct greeting *all, str
     return HRF_OK;
 }
 
-/* ---- patience with a library that waits without end ---- */
+/* ---- a watchdog for calls that wait without a limit ---- */
 
 struct patience {
     struct hrf_comm *comm;

@@ -1,5 +1,5 @@
-/* device_peers_make.c - a rank's dealings with the others, made and ended: which ways its messages
- * take, and the room that they need. */
+/* device_peers_make.c - creates and destroys a rank's communication between devices: chooses the
+ * way of each message and allocates buffers. */
 #include "engine/run/device_peers.h"
 
 #include "engine/ir/number.h"

@@ -1,13 +1,14 @@
-/* device_shared.c - parts of tensors taken straight out of another rank's device memory.
+/* device_shared.c - reads parts of tensors directly from another rank's device memory.
  *
- * A rank packs a part into a slot of its own memory, sets the slot's `ready` signal and sends a
- * word on where it lies; the receiver, whose queue waits for the signal, unpacks from there, sets a
- * `taken` signal of its own and sends a word on that. The slot is used again after the word, with
- * the sender's queue waiting for the signal. Every tag and receiver has one slot at
- * first, all in one block of memory, and another whenever none is free.
+ * The sender packs a part into a slot of its own memory, sets the `ready` signal of the slot and
+ * notifies the receiver. The receiver's stream waits for the signal and unpacks from the slot; then
+ * the receiver sets its own `taken` signal and notifies the sender. The sender may then use the
+ * slot again; its stream waits for `taken`. At first each tag and receiver has one slot, all in one
+ * block of memory; another slot is allocated whenever none is free.
  *
- * Words of one network and direction on a comm have a tag of their own: first each rank's block and
- * each pair's verdict, then what was taken, at last that a rank has closed all that it had open.
+ * Notifications have their own tag for each network and direction on a comm. The order is: each
+ * rank's block, the answer of each pair, which slots were taken, and at the end that a rank has
+ * closed everything that it had opened.
  */
 #include "engine/run/device_peers_private.h"
 

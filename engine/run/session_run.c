@@ -1,6 +1,5 @@
-/* session_run.c - a session that stands, run: batch in, every step in its order, batch out; and
- * every value shown on its way to whoever observes. Nothing is allocated here but for an observer
- * of narrow values. */
+/* session_run.c - runs a session: inputs, every step in order, outputs; shows values to an
+ * observer. Allocates nothing, except for an observer of narrow values. */
 #include "engine/ir/number.h"
 #include "engine/run/session_private.h"
 

@@ -13,8 +13,8 @@
 
 enum { TAG_CALL = 1, TAG_DATA = 2, TAG_REPLY = 3 };
 enum call_kind { CALL_NEXT, CALL_RESULT, CALL_FAIL, CALL_LEAVE };
-/* STUCK_SHARE: a rank is stuck that has had a batch for so many times what the longest one took
- * so far. GATHER_MS: what ranks that were told to stop have left to hand in their last batch. */
+/* STUCK_SHARE: a rank counts as stuck if it has had a batch for so many times the longest time of a
+ * batch so far. GATHER_MS: time for stopped ranks to deliver their last batch. */
 enum { STUCK_SHARE = 20, GATHER_MS = 6000, IDLE_US = 500, TEXT_BYTES = 512 };
 enum { NO_MORE = -1 };
 

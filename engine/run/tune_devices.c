@@ -248,8 +248,8 @@ enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_carrier carrier
                                  struct hrf_error *err)
 {
     struct tuner t = { .comm = comm };
-    /* Pairs that have no memory in common go through the host: an IPC that every pair must have
-     * would measure none of the others. */
+    /* With IPC, pairs that cannot share memory use the host, because requiring IPC for every pair
+     * would fail for all of them. */
     enum hrf_status status = set_up(&t, carrier == HRF_CARRIER_IPC ? HRF_CARRIER_AUTO : carrier,
                                     largest_bytes, err);
     HRF_AUTO_FREE double *medians = hrf_calloc((size_t)t.stage.plan->n_steps + 1, sizeof *medians);
