@@ -80,12 +80,12 @@ static json_t *forecast_to_json(const struct forecast *f, const struct hrf_bench
 static void print_forecast(const struct forecast *f, const struct hrf_bench *b)
 {
     const struct hrf_prediction *p = f->prediction;
-    printf("  predicted: %.2f images/s, %.3f of the time that it took; costs %s, machine %s\n",
+    printf("  predicted: %.2f images/s, %.3f of the measured time; costs %s, machine %s\n",
            (double)p->n_images / p->seconds, p->seconds / b->median, f->known.cost_source,
            f->known.machine_source);
     for (int32_t i = 0; i < p->n_ranks && b->ranks != NULL; i++) {
         const double taken = b->ranks[i].processor / (double)b->n_turns;
-        printf("  rank %d: predicted to work %.1f ms a batch, %.3f of its processor time\n", i,
+        printf("  rank %d: predicted work %.1f ms for a batch, %.3f of its processor time\n", i,
                busy_seconds(p, i) * 1e3, busy_seconds(p, i) / taken);
     }
 }
@@ -219,7 +219,8 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
         printf(", %s", text);
     }
     if (b->bands.n_bands == 1 && isfinite(b->convolutions))
-        printf(", %.0f %% of its convolutions alone", 100 * b->convolutions / b->median);
+        printf(", %.0f %% of the speed of its convolutions alone",
+               100 * b->convolutions / b->median);
     if (b->resident_bytes > 0)
         printf(", %.2f GiB resident in the process", (double)b->resident_bytes / 0x1p30);
     printf("\n");
@@ -231,7 +232,7 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
 {
     if (!r->json) {
         if (r->layers && b->n_layers == 0)
-            fputs("layers are timed on one rank without bands only\n", stderr);
+            fputs("layers are timed only on one rank without bands\n", stderr);
         else if (r->layers)
             print_layers(b);
         print_text(r, b);
@@ -313,23 +314,24 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images per run (default 8)", HRF_OPTION_INT, &r.batch },
+        { "batch", "N", "images in a batch (default 8)", HRF_OPTION_INT, &r.batch },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
         { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto",
           HRF_OPTION_TEXT, &r.layout },
         { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &r.comm },
-        { "bands", "N", "run each image in N bands of rows", HRF_OPTION_INT, &r.bands },
-        { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL, &r.memory_gib },
+        { "bands", "N", "process each image in N row tiles (bands)", HRF_OPTION_INT, &r.bands },
+        { "memory", "GIB", "memory limit; above it, images are processed in bands", HRF_OPTION_REAL,
+          &r.memory_gib },
         { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
         { "layers", NULL,
-          "each layer's implementation and time, too, in the network and alone: three times the "
-          "runs",
+          "also print each layer's kernel and its time in the network and alone; takes three times "
+          "as many runs",
           HRF_OPTION_FLAG, &r.layers },
-        { "predict", NULL, "what 'plan' predicts for it beside it (tune-comm and profile first)",
+        { "predict", NULL, "also print what 'plan' predicts (run tune-comm and profile first)",
           HRF_OPTION_FLAG, &r.predict },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
@@ -340,11 +342,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status;
     if (r.model == NULL)
-        status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
+        status = hrf_error_set(&err, HRF_E_USER, "--model is required");
     else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.bands < 0 ||
              r.memory_gib < 0 || r.classes < 1)
         status = hrf_error_set(&err, HRF_E_USER,
-                               "--size, --batch, --runs and --classes are at least 1");
+                               "--size, --batch, --runs and --classes must be at least 1");
     else
         status = hrf_joined_run(r.comm, r.layout, bench, &r, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
@@ -354,8 +356,8 @@ const struct hrf_command hrf_engine_bench = {
     .name = "bench",
     .operands = "",
     .summary = "measure images per second",
-    .details = "One network on random images, as hires-flow bench and hires-flow bench engine. "
-               "Figures over\n"
-               "ranks and layouts are those of hires-flow bench sweep (hires-engine sweep).",
+    .details =
+        "Runs one network on random images. 'hires-flow bench' and 'hires-flow bench engine' are "
+        "the\nsame. 'hires-flow bench sweep' ('hires-engine sweep') compares ranks and layouts.",
     .run = run,
 };

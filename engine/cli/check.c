@@ -37,7 +37,7 @@ static bool leaves_out(const struct check *check, const char *model, const char 
     const bool is_late = check->seconds > 0 &&
                          hrf_clock_seconds() - check->start >= (double)check->seconds;
     if (is_late && !check->json)
-        printf("--    %-20s %s: left out, the time is up\n", model, what);
+        printf("--    %-20s %s: skipped, the time is up\n", model, what);
     return is_late;
 }
 
@@ -120,8 +120,8 @@ static enum hrf_status run_session(const struct hrf_graph *graph,
             hrf_session_input(session, 0)[i] = (float)(hrf_random_unit(&random) * 4 - 2);
         HRF_TRY(hrf_session_run(session, err));
         if (run > 0 && memcmp(last, hrf_session_output(session, 0), n_bytes) != 0)
-            return hrf_error_set(err, HRF_E_EXTERNAL, "run %d of the same images has other bits",
-                                 run + 1);
+            return hrf_error_set(err, HRF_E_EXTERNAL,
+                                 "run %d of the same images gives different bits", run + 1);
         memcpy(last, hrf_session_output(session, 0), n_bytes);
     }
     *out = last;
@@ -383,8 +383,8 @@ static enum hrf_status measure(const struct check *check, const struct speed *ro
         out->operations = hrf_session_operations(session);
         status = hrf_session_depth(session) == 2
                      ? time_batches(session, row, meter, out, err)
-                     : hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
-                                     check->device);
+                     : hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                     "device %s does not accept pixels as input", check->device);
     }
     hrf_session_destroy(session);
     session = NULL;
@@ -494,15 +494,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct check check = { .device = "cuda", .start = hrf_clock_seconds(), .good = true };
     const struct hrf_option options[] = {
-        { "device", "D", "which to check (default cuda)", HRF_OPTION_TEXT, &check.device },
-        { "quick", NULL, "small networks, no speed", HRF_OPTION_FLAG, &check.quick },
-        { "small", NULL, "every row, on small images: tries this program, measures nothing",
+        { "device", "D", "the device to check (default cuda)", HRF_OPTION_TEXT, &check.device },
+        { "quick", NULL, "only small networks, and no speed measurements", HRF_OPTION_FLAG,
+          &check.quick },
+        { "small", NULL, "run every step on small images, to try this program; measures nothing",
           HRF_OPTION_FLAG, &check.small },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &check.json },
-        { "save", "FILE", "write the JSON to FILE as well, anew with every row", HRF_OPTION_TEXT,
+        { "save", "FILE", "also write the JSON to FILE, again after every row", HRF_OPTION_TEXT,
           &check.save },
-        { "seconds", "N", "begin nothing more after N seconds (default 0: no end)", HRF_OPTION_INT,
-          &check.seconds },
+        { "seconds", "N", "start no further step after N seconds (default 0: no limit)",
+          HRF_OPTION_INT, &check.seconds },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -519,6 +520,6 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_check = {
     .name = "check",
     .operands = "",
-    .summary = "compare a device with the cpu, and measure it",
+    .summary = "compare a device with the CPU, and measure its speed",
     .run = run,
 };

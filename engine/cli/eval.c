@@ -211,7 +211,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     }
     if (kind == HRF_N_FIT_KINDS)
         return hrf_error_set(err, HRF_E_USER,
-                             "--method '%s' is not known; use minmax, percentile, entropy, mse or "
+                             "--method '%s' is unknown; use minmax, percentile, entropy, mse or "
                              "best",
                              request->method);
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
@@ -245,7 +245,7 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
     struct hrf_session *low = hrf_network_session(run->network);
     if (low == NULL || strcmp(hrf_network_device_name(run->network), "cuda") == 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "--sqnr looks at one rank on cpu or ref, without bands");
+                             "--sqnr works only on one rank, on cpu or ref, without bands");
     enum hrf_status status = open_network(&full, &run->piece, err);
     if (status == HRF_OK) {
         hrf_noise_record(hrf_network_session(full.network), &noise);
@@ -294,10 +294,10 @@ static enum hrf_status choose_output(const struct request *request, struct hrf_g
     if (wanted != NULL)
         return hrf_error_set(err, HRF_E_USER, "%s has no output '%s'; it has %s", request->model,
                              wanted, names.text);
-    return hrf_error_set(err, HRF_E_USER,
-                         "%s has %d outputs and one is written: choose it with --output-name, one "
-                         "of %s",
-                         request->model, (int)graph->n_outputs, names.text);
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "%s has %d outputs, of which one is written: choose it with --output-name, one of %s",
+        request->model, (int)graph->n_outputs, names.text);
 }
 
 /* In the type that the model gives its output. */
@@ -328,11 +328,11 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     if ((request->scales != NULL || request->save != NULL || request->keep.n_items > 0) &&
         hrf_lower_brings_scales(graph))
         return hrf_error_set(err, HRF_E_USER,
-                             "%s was quantised already and brings its own scales: --scales, "
-                             "--save-scales and --keep do not go with it",
+                             "%s is already quantised and has its own scales: --scales, "
+                             "--save-scales and --keep cannot be used with it",
                              request->model);
     if (graph->n_inputs != 1)
-        return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; eval feeds one", request->model,
+        return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; eval supports one", request->model,
                              graph->n_inputs);
     if (hrf_shape_count(&shape) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
@@ -363,33 +363,34 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     };
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
-        { "output", "Y.npy", "where the outputs go", HRF_OPTION_TEXT, &request.output },
-        { "output-name", "NAME", "which output goes there, of a model that has several",
+        { "output", "Y.npy", "file for the outputs", HRF_OPTION_TEXT, &request.output },
+        { "output-name", "NAME", "the output to write, for a model that has several",
           HRF_OPTION_TEXT, &request.output_name },
-        { "device", "NAME", "auto, cpu, cuda or ref (plain C in double)", HRF_OPTION_TEXT,
+        { "device", "NAME", "auto, cpu, cuda or ref (plain C in double precision)", HRF_OPTION_TEXT,
           &request.device },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
         { "layout", "L",
           "how the ranks share the work: spatial=4, stages=2,microbatches=4, auto ...",
           HRF_OPTION_TEXT, &request.layout },
         { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &request.comm },
-        { "bands", "N", "run the image in N bands of rows", HRF_OPTION_INT, &request.bands },
-        { "memory", "GIB", "what it may use; over it, in bands", HRF_OPTION_REAL,
+        { "bands", "N", "process the image in N row tiles (bands)", HRF_OPTION_INT,
+          &request.bands },
+        { "memory", "GIB", "memory limit; above it, images are processed in bands", HRF_OPTION_REAL,
           &request.memory_gib },
         { "scales", "FILE", "int8: a calibration (default: calibrate on the input)",
           HRF_OPTION_TEXT, &request.scales },
-        { "save-scales", "FILE", "int8: keep the calibration made on the input", HRF_OPTION_TEXT,
+        { "save-scales", "FILE", "int8: save the calibration made on the input", HRF_OPTION_TEXT,
           &request.save },
         { "method", "M", "int8: minmax, percentile, entropy, mse (default) or best",
           HRF_OPTION_TEXT, &request.method },
         { "min-sqnr", "DB",
-          "int8: tensors that 8 bits hold with less signal to noise stay in float32 (default 15)",
+          "int8: tensors with a lower signal-to-noise ratio in 8 bits stay in float32 (default 15)",
           HRF_OPTION_REAL, &request.min_sqnr },
-        { "sqnr", NULL, "print each tensor's signal to noise against fp32", HRF_OPTION_FLAG,
+        { "sqnr", NULL, "print each tensor's signal-to-noise ratio against fp32", HRF_OPTION_FLAG,
           &request.sqnr },
         { "keep", "NAME", "int8: a node or tensor that stays in float32", HRF_OPTION_LIST,
           &request.keep },
-        { "batch", "N", "images per run (default: all at once)", HRF_OPTION_INT, &request.batch },
+        { "batch", "N", "images in a batch (default: all)", HRF_OPTION_INT, &request.batch },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
         { NULL },
     };
@@ -400,18 +401,17 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status = HRF_OK;
     request.model = args.operands[0];
     if (request.input == NULL || request.output == NULL)
-        status = hrf_error_set(&err, HRF_E_USER, "--input and --output are needed");
+        status = hrf_error_set(&err, HRF_E_USER, "--input and --output are required");
     else if ((request.scales != NULL || request.save != NULL || request.keep.n_items > 0) &&
              strcmp(request.precision, "int8") != 0)
         status = hrf_error_set(&err, HRF_E_USER,
-                               "--scales, --save-scales and --keep belong to int8; the "
-                               "precision is %s",
+                               "--scales, --save-scales and --keep need int8; the precision is %s",
                                request.precision);
     else if (request.sqnr && strcmp(request.precision, "fp32") == 0)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--sqnr compares a lower precision with fp32: give --precision");
     else if (request.bands < 0 || request.memory_gib < 0)
-        status = hrf_error_set(&err, HRF_E_USER, "--bands and --memory are not negative");
+        status = hrf_error_set(&err, HRF_E_USER, "--bands and --memory cannot be negative");
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)
         status = hrf_error_set(&err, HRF_E_USER, "--batch and --threads cannot be negative");
     if (status == HRF_OK)

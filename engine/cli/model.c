@@ -16,7 +16,7 @@ static const char details[] =
     "  model make NAME --output FILE   write a built-in architecture as ONNX; some take\n"
     "                                  parameters, e.g. amoebanet-d:L,F unet:LEVELS,WIDTH\n"
     "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
-    "  model check FILE                tell whether a run could score images with it";
+    "  model check FILE                check whether a run could score images with it";
 
 struct request {
     const char *output, *layout;
@@ -89,7 +89,7 @@ static enum hrf_status inspect(const char *name, const struct request *request,
     if (request->json)
         return print_json(graph, &memory, err);
     HRF_TRY(hrf_model_inspect_print(graph, false, stdout, err));
-    printf("memory to run it: %.1f MiB activations, %.1f MiB weights, %.1f MiB workspace\n",
+    printf("memory needed: %.1f MiB activations, %.1f MiB weights, %.1f MiB workspace\n",
            (double)memory.activation_bytes / 0x1p20, (double)memory.weight_bytes / 0x1p20,
            (double)memory.workspace_bytes / 0x1p20);
     return HRF_OK;
@@ -153,26 +153,30 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .classes = 2, .batch = 1, .seed = 1 };
     const struct hrf_option options[] = {
-        { "output", "FILE", "make: where the ONNX file goes", HRF_OPTION_TEXT, &request.output },
+        { "output", "FILE", "make: the ONNX file to write", HRF_OPTION_TEXT, &request.output },
         { "classes", "N", "make, check: outputs of the head (default 2)", HRF_OPTION_INT,
           &request.classes },
         { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
-        { "batch", "N", "inspect, check: images per run (default 1)", HRF_OPTION_INT,
+        { "batch", "N", "inspect, check: images in a batch (default 1)", HRF_OPTION_INT,
           &request.batch },
-        { "seed", "N", "make: of the random weights (default 1)", HRF_OPTION_INT, &request.seed },
-        { "memory", "BYTES", "check: what it may take (default: no limit)", HRF_OPTION_INT,
+        { "seed", "N", "make: seed of the random weights (default 1)", HRF_OPTION_INT,
+          &request.seed },
+        { "memory", "BYTES", "check: memory limit (default: no limit)", HRF_OPTION_INT,
           &request.memory },
         { "max-memory", "BYTES",
-          "check: that a tensor may have for one image, and all constants (default 256 GiB)",
+          "check: largest allowed tensor for one image, and limit of all constants together "
+          "(default 256 GiB)",
           HRF_OPTION_INT, &request.max_memory },
-        { "max-operations", "N", "check: that one image may take (default 1e16)", HRF_OPTION_REAL,
-          &request.max_operations },
-        { "shapes", NULL, "check: only shapes; nothing is made ready", HRF_OPTION_FLAG,
+        { "max-operations", "N",
+          "check: largest allowed number of operations for one image (default 1e16)",
+          HRF_OPTION_REAL, &request.max_operations },
+        { "shapes", NULL, "check: check only shapes, do not set up the network", HRF_OPTION_FLAG,
           &request.shapes },
-        { "layout", "L", "check: ranks that are to share the network, e.g. spatial=2,stages=2",
+        { "layout", "L",
+          "check: layout of the ranks that share the network, e.g. spatial=2,stages=2",
           HRF_OPTION_TEXT, &request.layout },
         { "keep", "NAME",
-          "check: a node or tensor that int8 is to leave in float32; may be repeated",
+          "check: a node or tensor that stays in float32 with int8; may be repeated",
           HRF_OPTION_LIST, &request.keep },
         { "json", NULL, "inspect: print JSON", HRF_OPTION_FLAG, &request.json },
         { NULL },
@@ -184,7 +188,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (request.classes < 1 || request.size < 0 || request.batch < 1)
         status = hrf_error_set(&err, HRF_E_USER,
-                               "--classes and --batch are at least 1, --size is in pixels");
+                               "--classes and --batch must be at least 1; --size is in pixels");
     else if (strcmp(args.operands[0], "make") == 0)
         status = make(args.operands[1], &request, &err);
     else if (strcmp(args.operands[0], "inspect") == 0)
@@ -200,7 +204,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_model = {
     .name = "model",
     .operands = "make|inspect|check NAME|FILE",
-    .summary = "write a built-in architecture as ONNX, or look into a model",
+    .summary = "write a built-in architecture as ONNX, or inspect a model",
     .details = details,
     .min_operands = 2,
     .max_operands = 2,

@@ -150,7 +150,7 @@ static enum hrf_status write_timeline(const struct planning *p, const struct hrf
     snprintf(title, sizeof title, "%s, %lld px, batch %lld, %s: %s", hrf_path_name(request->model),
              (long long)request->size, (long long)request->batch, request->precision, layout);
     snprintf(subtitle, sizeof subtitle,
-             "simulated on %s: %.2f ms a batch, %.0f %% of %d times one rank",
+             "simulated on %s: %.2f ms for a batch, efficiency %.0f %% on %d ranks",
              p->known.machine.name, o->prediction->seconds * 1e3, 100 * hrf_outlook_efficiency(o),
              o->prediction->n_ranks);
     const struct hrf_simulation *sim = o->prediction->simulation;
@@ -282,12 +282,12 @@ static enum hrf_status plan(struct planning *p, struct hrf_error *err)
         HRF_TRY(fill_pattern(r->layout, 1, &layout, err));
     if (r->ranks == NULL && (is_auto(r->layout) || is_pattern(r->layout)))
         return hrf_error_set(err, HRF_E_USER,
-                             "--ranks says how many ranks a layout is sought for: 4, 1,2,6 or "
-                             "1..128; or name one with --layout");
+                             "--ranks gives the numbers of ranks to find a layout for: 4, 1,2,6 or "
+                             "1..128; or give a layout with --layout");
     if (r->ranks != NULL && !is_auto(r->layout) && !is_pattern(r->layout))
         return hrf_error_set(err, HRF_E_USER,
-                             "--layout %s says how many ranks there are; put N for a number that "
-                             "--ranks gives (spatial=N)",
+                             "--layout %s fixes the number of ranks; write N where --ranks is to "
+                             "give it (spatial=N)",
                              r->layout);
     if (r->ranks != NULL)
         HRF_TRY(read_counts(p, r->ranks, err));
@@ -334,29 +334,32 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images of a batch (default 1)", HRF_OPTION_INT, &r.batch },
+        { "batch", "N", "images in a batch (default 1)", HRF_OPTION_INT, &r.batch },
         { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "layout", "L",
-          "how ranks share the work; N stands for a number of --ranks; auto "
-          "(default) seeks the fastest that fits",
+          "how ranks share the work; N stands for the number of ranks; auto (default) finds the "
+          "fastest that fits",
           HRF_OPTION_TEXT, &r.layout },
-        { "processes", "N", "ranks are processes, N on a machine (default: threads of one process)",
+        { "processes", "N",
+          "ranks are processes, N on each machine (default: threads of one process)",
           HRF_OPTION_INT, &r.processes },
-        { "ranks", "N", "how many: 4, a list 1,2,6 or 1..128, which doubles", HRF_OPTION_TEXT,
-          &r.ranks },
+        { "ranks", "N", "numbers of ranks: 4, a list 1,2,6, or 1..128 for 1, 2, 4 ... 128",
+          HRF_OPTION_TEXT, &r.ranks },
         { "cluster", "FILE", "a machine file (machines/*.yaml; default: this machine)",
           HRF_OPTION_TEXT, &r.cluster },
-        { "costs", "FILE", "measured costs of nodes (default: what 'profile' has kept)",
+        { "costs", "FILE",
+          "file with measured costs of nodes (default: those that 'profile' saved)",
           HRF_OPTION_TEXT, &r.costs },
-        { "memory", "GIB", "that a rank may hold (default: what the machine has)", HRF_OPTION_REAL,
-          &r.memory_gib },
+        { "memory", "GIB", "memory limit of a rank (default: what the machine has)",
+          HRF_OPTION_REAL, &r.memory_gib },
         { "timeline", "FILE.json",
-          "what every rank does when; 'tools/draw timeline' of the source draws it",
+          "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
           HRF_OPTION_TEXT, &r.timeline },
-        { "threads", "N", "of a rank, for measured costs (default 1)", HRF_OPTION_INT, &r.threads },
+        { "threads", "N", "threads of a rank, for measured costs (default 1)", HRF_OPTION_INT,
+          &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
-        { "cache", "DIR", "where costs and machines are kept", HRF_OPTION_TEXT, &r.cache },
+        { "cache", "DIR", "folder of measured costs and machines", HRF_OPTION_TEXT, &r.cache },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
@@ -367,13 +370,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct planning p = { .request = &r, .layouts = json_array() };
     enum hrf_status status;
     if (r.model == NULL)
-        status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
+        status = hrf_error_set(&err, HRF_E_USER, "--model is required");
     else if (r.size < 1 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory_gib < 0 ||
              r.processes < 0)
-        status = hrf_error_set(
-            &err, HRF_E_USER,
-            "--size, --batch, --classes and --threads are at least 1, --memory and --processes "
-            "at least 0");
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--size, --batch, --classes and --threads must be at least 1, "
+                               "--memory and --processes at least 0");
     else
         status = plan(&p, &err);
     release(&p);
@@ -383,13 +385,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_plan = {
     .name = "plan",
     .operands = "",
-    .summary = "predict what layouts would take on a machine, without running anything",
-    .details =
-        "Every rank's work is played on costs of nodes and messages: those measured on this "
-        "machine (profile, tune-comm), or those of a machine file. Times of a rank are those "
-        "of one batch. A machine file is YAML: version, name, device {name, memory_gib, "
-        "overhead_us, gb_per_s, tops {fp32, fp16, bf16, int8}}, ranks_per_node, "
-        "ports_per_node, nodes, one_process, links [{comm, placement: process, node or "
-        "network, latency_us, gb_per_s}].",
+    .summary = "predict time and memory of layouts on a machine, without running anything",
+    .details = "Simulates every rank with the costs of nodes and messages that were measured on "
+               "this machine (profile, tune-comm), or with those of a machine file. Times are for "
+               "one batch. A machine file is YAML: version, name, device {name, memory_gib, "
+               "overhead_us, gb_per_s, tops {fp32, fp16, bf16, int8}}, ranks_per_node, "
+               "ports_per_node, nodes, one_process, links [{comm, placement: process, node or "
+               "network, latency_us, gb_per_s}].",
     .run = run,
 };

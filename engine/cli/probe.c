@@ -69,7 +69,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     int64_t n_ranks = 0;
     const struct hrf_option options[] = {
-        { "expect", "N", "fail unless there are N of them", HRF_OPTION_INT, &n_ranks },
+        { "expect", "N", "fail unless there are N ranks", HRF_OPTION_INT, &n_ranks },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -82,7 +82,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_ranks = {
     .name = "ranks",
     .operands = "",
-    .summary = "whether the ranks that mpirun or srun started find each other",
-    .details = "Start it as jobs are: srun --mpi=pmix --ntasks=2 hires-engine ranks --expect 2",
+    .summary = "check that the ranks that mpirun or srun started can connect to each other",
+    .details =
+        "Start it as jobs are started: srun --mpi=pmix --ntasks=2 hires-engine ranks --expect 2",
     .run = run,
 };

@@ -90,16 +90,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images per run (default 1)", HRF_OPTION_INT, &r.batch },
+        { "batch", "N", "images in a batch (default 1)", HRF_OPTION_INT, &r.batch },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
-        { "threads", "N", "of a rank (default 1)", HRF_OPTION_INT, &r.threads },
-        { "ranks", "N", "that compute at once (default: one a processor)", HRF_OPTION_INT,
-          &r.ranks },
+        { "threads", "N", "threads of a rank (default 1)", HRF_OPTION_INT, &r.threads },
+        { "ranks", "N", "copies that run at the same time (default: one for each processor)",
+          HRF_OPTION_INT, &r.ranks },
         { "runs", "N", "timed runs (default 5)", HRF_OPTION_INT, &r.runs },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
-        { "cache", "DIR", "where costs are kept (default: the user's cache)", HRF_OPTION_TEXT,
+        { "cache", "DIR", "folder for the costs (default: the user's cache)", HRF_OPTION_TEXT,
           &r.cache },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
@@ -112,12 +112,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const char *device = strcmp(r.device, "auto") == 0 ? "cpu" : r.device;
     enum hrf_status status;
     if (r.model == NULL)
-        status = hrf_error_set(&err, HRF_E_USER, "--model is needed");
+        status = hrf_error_set(&err, HRF_E_USER, "--model is required");
     else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 1 || r.classes < 1 ||
              r.ranks < 1 || r.ranks > 1024)
         status = hrf_error_set(&err, HRF_E_USER,
-                               "--size, --batch, --runs, --threads, --classes and --ranks are at "
-                               "least 1, --ranks at most 1024");
+                               "--size, --batch, --runs, --threads, --classes and --ranks must be "
+                               "at least 1, --ranks at most 1024");
     else
         status = measure(&r, device, &table, &err);
     if (status == HRF_OK)
@@ -129,9 +129,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_profile = {
     .name = "profile",
     .operands = "",
-    .summary = "measure what every node of a network costs on this machine",
-    .details = "The network is run at one size and every node timed, with as many copies side by "
-               "side as there are ranks at once. The costs are kept in the cache; 'plan' takes "
-               "them, and scales them to other sizes. Two sizes tell more than one.",
+    .summary = "measure the cost of every node of a network on this machine",
+    .details =
+        "Runs the network at one image size and times every node, with as many copies at the same "
+        "time as --ranks says. The costs are saved in the cache; 'plan' uses them and scales them "
+        "to other sizes. Two measured sizes give better predictions than one.",
     .run = run,
 };

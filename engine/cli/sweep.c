@@ -92,7 +92,7 @@ static enum hrf_status add_row(struct sweep *sweep, const struct sweep_row *row,
     HRF_TRY(hrf_array_reserve((void **)&sweep->rows, &sweep->capacity, sweep->n_rows + 1,
                               sizeof *row, err));
     sweep->rows[sweep->n_rows++] = *row;
-    fprintf(stderr, "%s, %s: %.2f images/s, %.3f GiB a rank, %s\n", row->layout,
+    fprintf(stderr, "%s, %s: %.2f images/s, %.3f GiB for each rank, %s\n", row->layout,
             hrf_rate_name(row->precision), (double)sweep->batch / row->seconds,
             (double)row->peak_bytes / 0x1p30, row->is_measured ? "measured" : "simulated");
     return HRF_OK;
@@ -254,19 +254,21 @@ static enum hrf_status sweep_all(struct sweep *sweep, const struct request *r,
 static enum hrf_status check(const struct request *r, struct hrf_error *err)
 {
     if (r->model == NULL || r->out == NULL)
-        return hrf_error_set(err, HRF_E_USER, "--model and --out are needed");
+        return hrf_error_set(err, HRF_E_USER, "--model and --out are required");
     if (r->measure && r->cluster != NULL)
-        return hrf_error_set(err, HRF_E_USER, "--measure is for this machine; leave --cluster out");
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "--measure runs on this machine and cannot be combined with --cluster");
     if (r->batch < 2 || r->batch % 2 != 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "--batch %lld: it must be even, so that both directions of a "
-                             "bidirectional pipeline get half",
-                             (long long)r->batch);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "--batch %lld must be even: each direction of a bidirectional pipeline gets half",
+            (long long)r->batch);
     if (r->size < 1 || r->classes < 1 || r->runs < 1 || r->ranks < 1 || r->ranks > HRF_MAX_RANKS)
-        return hrf_error_set(err, HRF_E_USER,
-                             "--size, --classes, --runs and --ranks are at least 1, --ranks at "
-                             "most %d",
-                             HRF_MAX_RANKS);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "--size, --classes, --runs and --ranks must be at least 1, --ranks at most %d",
+            HRF_MAX_RANKS);
     return HRF_OK;
 }
 
@@ -281,19 +283,20 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images of a batch, each a micro-batch (default 16)", HRF_OPTION_INT,
+        { "batch", "N", "images in a batch, each one a micro-batch (default 16)", HRF_OPTION_INT,
           &r.batch },
         { "precisions", "LIST", "default fp32,bf16,int8", HRF_OPTION_TEXT, &r.precisions },
-        { "ranks", "N", "up to so many, by doubling (default 8)", HRF_OPTION_INT, &r.ranks },
+        { "ranks", "N", "largest number of ranks; 1, 2, 4 ... are compared (default 8)",
+          HRF_OPTION_INT, &r.ranks },
         { "cluster", "FILE", "a machine file (default: this machine)", HRF_OPTION_TEXT,
           &r.cluster },
-        { "measure", NULL, "run what has no more ranks than this machine processors",
+        { "measure", NULL, "also run the layouts for which this machine has enough processors",
           HRF_OPTION_FLAG, &r.measure },
-        { "runs", "N", "timed runs of what is measured (default 3)", HRF_OPTION_INT, &r.runs },
-        { "out", "DIR", "where sweep.csv goes", HRF_OPTION_TEXT, &r.out },
+        { "runs", "N", "timed runs of each measured layout (default 3)", HRF_OPTION_INT, &r.runs },
+        { "out", "DIR", "folder for sweep.csv", HRF_OPTION_TEXT, &r.out },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
-        { "cache", "DIR", "where costs and machines are kept", HRF_OPTION_TEXT, &r.cache },
+        { "cache", "DIR", "folder of measured costs and machines", HRF_OPTION_TEXT, &r.cache },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -312,11 +315,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_sweep = {
     .name = "sweep",
     .operands = "",
-    .summary = "memory and throughput over ranks, layouts and precisions, as a table",
-    .details = "Spatial, data-parallel, layer-parallel, pipelined, bidirectional and spatial plus "
-               "bidirectional layouts are simulated for 1, 2, 4 ... ranks, on this machine or on "
-               "one of a file, and with --measure run where this machine has a processor for every "
-               "rank. Writes DIR/sweep.csv; 'tools/draw sweep DIR' of the source draws charts "
-               "and a page from it.",
+    .summary = "compare memory and throughput of ranks, layouts and precisions, as a table",
+    .details = "Simulates spatial, data-parallel, layer-parallel, pipelined, bidirectional and "
+               "spatial plus bidirectional layouts for 1, 2, 4 ... ranks, on this machine or on "
+               "that of a machine file. With --measure it also runs them if this machine has a "
+               "processor for every rank. Writes DIR/sweep.csv; 'tools/draw sweep DIR' of the "
+               "source tree draws charts and a page from it.",
     .run = run,
 };

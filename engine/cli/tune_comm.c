@@ -61,7 +61,8 @@ static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *l
             m->links[at].placement != link->placement || m->links[at].is_gpus != link->is_gpus))
         at++;
     if (at == HRF_MACHINE_MAX_LINKS)
-        return hrf_error_set(err, HRF_E_USER, "the table holds %d links; remove it to begin anew",
+        return hrf_error_set(err, HRF_E_USER,
+                             "the table is full (%d links); delete it to start again",
                              HRF_MACHINE_MAX_LINKS);
     m->n_links += at == m->n_links;
     m->links[at] = *link;
@@ -129,8 +130,8 @@ static double seconds_of(const struct hrf_link_point *p)
 
 static void print_pair(const struct hrf_tuned_pair *pair)
 {
-    printf("%s, ranks %d and %d, same %s%s: both ways at once\n%12s %10s %10s\n", pair->link.comm,
-           pair->a, pair->b, hrf_placement_name(pair->link.placement),
+    printf("%s, ranks %d and %d, same %s%s: in both directions at once\n%12s %10s %10s\n",
+           pair->link.comm, pair->a, pair->b, hrf_placement_name(pair->link.placement),
            pair->is_one_gpu ? ", one GPU" : "", "bytes", "us", "GB/s a way");
     for (int32_t i = 0; i < pair->link.n_points; i++) {
         const struct hrf_link_point *p = &pair->link.points[i];
@@ -182,8 +183,8 @@ static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *as
     struct hrf_comm *comm = joined->comm;
     if (comm == NULL || comm->n_ranks < 2)
         return hrf_error_set(err, HRF_E_USER,
-                             "messages between GPUs are measured between processes, one a GPU: "
-                             "mpirun -n 2 hires-flow tune-comm --device cuda --comm auto");
+                             "messages between GPUs are measured between processes with one GPU "
+                             "each: mpirun -n 2 hires-flow tune-comm --device cuda --comm auto");
     const int32_t n_pairs = hrf_tuned_pairs(comm->n_ranks);
     HRF_AUTO_FREE struct hrf_tuned_pair *pairs = hrf_calloc((size_t)n_pairs, sizeof *pairs);
     if (pairs == NULL)
@@ -197,7 +198,7 @@ static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *as
                                                         pairs, &why);
         if (status == HRF_E_UNSUPPORTED && is_all && carriers[i].carrier == HRF_CARRIER_NCCL) {
             if (comm->rank == 0)
-                fprintf(stderr, "nccl is left out: %s\n", why.text);
+                fprintf(stderr, "NCCL is skipped: %s\n", why.text);
             continue;
         }
         if (status != HRF_OK) {
@@ -217,9 +218,9 @@ static void print_text(const struct hrf_machine *m, const char *path)
     printf("%s: %d ranks, copies %.1f GB/s\n", m->name, m->ranks_per_node, m->copy_rate * 1e-9);
     for (int32_t i = 0; i < m->n_links; i++) {
         const struct hrf_link *link = &m->links[i];
-        printf("%s%s, same %s: microseconds of a message\n%12s %10s %10s %10s %10s\n", link->comm,
-               link->is_gpus ? " between GPUs" : "", hrf_placement_name(link->placement), "bytes",
-               "send", "transit", "receive", "GB/s");
+        printf("%s%s, same %s: time of a message in microseconds\n%12s %10s %10s %10s %10s\n",
+               link->comm, link->is_gpus ? " between GPUs" : "",
+               hrf_placement_name(link->placement), "bytes", "send", "transit", "receive", "GB/s");
         for (int32_t k = 0; k < link->n_points; k++) {
             const struct hrf_link_point *p = &link->points[k];
             const double all = p->send + p->transit + p->receive;
@@ -277,13 +278,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request r = { .largest = 0 };
     const struct hrf_option options[] = {
         { "comm", "C",
-          "between threads (loop, default), or processes that mpirun or srun has started (mpi); "
-          "between GPUs auto (default), mpi, ipc or nccl",
+          "transport: between threads (loop, default) or between processes started by mpirun or "
+          "srun (mpi); between GPUs auto (default), mpi, ipc or nccl",
           HRF_OPTION_TEXT, &r.comm },
-        { "device", "cuda", "between GPUs, one a process", HRF_OPTION_TEXT, &r.device },
+        { "device", "cuda", "measure between GPUs, one for each process", HRF_OPTION_TEXT,
+          &r.device },
         { "largest", "BYTES", "the largest message (default 16 MiB; between GPUs 256 MiB)",
           HRF_OPTION_INT, &r.largest },
-        { "cache", "DIR", "where the table is kept (default: the user's cache)", HRF_OPTION_TEXT,
+        { "cache", "DIR", "folder for the table (default: the user's cache)", HRF_OPTION_TEXT,
           &r.cache },
         { "json", NULL, "print the table as JSON: a machine file", HRF_OPTION_FLAG, &r.json },
         { NULL },
@@ -297,9 +299,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (r.largest == 0)
         r.largest = (int64_t)(is_cuda ? 256 : 16) << 20;
     if (r.device != NULL && !is_cuda)
-        status = hrf_error_set(&err, HRF_E_USER, "--device is cuda, or is left out");
+        status = hrf_error_set(&err, HRF_E_USER, "--device must be cuda, or not given");
     else if (r.largest < 256 || r.largest > (int64_t)1 << 32)
-        status = hrf_error_set(&err, HRF_E_USER, "--largest is from 256 bytes to 4 GiB");
+        status = hrf_error_set(&err, HRF_E_USER, "--largest must be from 256 bytes to 4 GiB");
     if (status == HRF_OK)
         status = hrf_joined_run(r.comm == NULL && is_cuda ? "auto" : r.comm, "auto", tune, &r,
                                 &err);
@@ -309,9 +311,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_tune_comm = {
     .name = "tune-comm",
     .operands = "",
-    .summary = "measure what messages between ranks cost on this machine",
-    .details = "The table is kept in the cache, where 'plan' finds it, a link for each carrier and "
-               "place: threads of a process, processes of a machine, machines.\n"
+    .summary = "measure the cost of messages between ranks on this machine",
+    .details = "Saves a table in the cache for 'plan', with one link for each transport and "
+               "placement: threads of a process, processes of a machine, different machines.\n"
                "  mpirun -n 2 hires-flow tune-comm --comm mpi\n"
                "  srun --mpi=pmix --nodes=2 --ntasks=3 hires-flow tune-comm --comm mpi\n"
                "  mpirun -n 2 hires-flow tune-comm --device cuda",

@@ -103,6 +103,6 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_engine_version = {
     .name = "version",
     .operands = "",
-    .summary = "versions, devices and precisions of this build",
+    .summary = "print versions, devices and precisions of this build",
     .run = run,
 };

@@ -40,8 +40,9 @@ static enum hrf_status choose(const struct hrf_graph *graph,
     found->is_chosen = true;
     found->predicted_seconds = best->seconds;
     hrf_layout_text(&found->plan, text);
-    hrf_log_info("engine", "layout auto: %s, predicted %.1f ms a batch; costs: %s; messages: %s",
-                 text, best->seconds * 1e3, found->known.cost_source, found->known.machine_source);
+    hrf_log_info("engine",
+                 "layout auto: %s, predicted %.1f ms for a batch; costs: %s; messages: %s", text,
+                 best->seconds * 1e3, found->known.cost_source, found->known.machine_source);
     return HRF_OK;
 }
 

@@ -71,7 +71,7 @@ static void make_room(const struct hrf_known_request *request, struct hrf_known 
         return;
     const size_t n = strlen(known->machine_source);
     snprintf(known->machine_source + n, sizeof known->machine_source - n,
-             "; as if it had %d processors and not %d", request->n_ranks, m->ranks_per_node);
+             "; as if it had %d processors instead of %d", request->n_ranks, m->ranks_per_node);
     m->ranks_per_node = request->n_ranks;
 }
 
@@ -125,12 +125,12 @@ static enum hrf_status find_costs(const struct hrf_known_request *request, struc
     const int32_t n_at_once = request->n_ranks < n_cores ? request->n_ranks : n_cores;
     known->costs.rates = known->single.rates = known->machine.rates;
     snprintf(known->cost_source, sizeof known->cost_source, "%s",
-             request->cluster != NULL ? "modelled from the machine's rates"
+             request->cluster != NULL ? "estimated from the machine's rates"
                                       : "assumed; 'profile' of the network would measure them");
     if (request->costs != NULL) {
         snprintf(known->cost_source, sizeof known->cost_source, "%s", request->costs);
         if (!hrf_path_exists(request->costs))
-            return hrf_error_set(err, HRF_E_USER, "%s: there is no such file", request->costs);
+            return hrf_error_set(err, HRF_E_USER, "%s: the file does not exist", request->costs);
         return hrf_cost_file_read(request->costs, &known->costs, err);
     }
     if (request->cluster != NULL)

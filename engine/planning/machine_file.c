@@ -25,7 +25,7 @@ static enum hrf_status check_map(const struct hrf_yaml_node *map, const char *na
                                  const char *const keys[], const char *where, struct hrf_error *err)
 {
     char what[160], right[160];
-    snprintf(right, sizeof right, "see 'plan --help' for the form of a machine file");
+    snprintf(right, sizeof right, "see 'plan --help' for the format of a machine file");
     if (map->kind != HRF_YAML_MAP) {
         snprintf(what, sizeof what, "'%s' is not a map", name);
         return wrong(where, map, what, right, err);
@@ -151,7 +151,7 @@ static enum hrf_status read_link(const struct hrf_yaml_node *map, const char *wh
     int p = 0;
     HRF_TRY(check_map(map, "links", keys, where, err));
     if (m->n_links == HRF_MACHINE_MAX_LINKS)
-        return wrong(where, map, "too many links", "16 are the most", err);
+        return wrong(where, map, "too many links", "at most 16 are allowed", err);
     HRF_TRY(get_text(map, "placement", where, placement, sizeof placement, err));
     while (p < HRF_N_PLACEMENTS &&
            strcmp(placement, hrf_placement_name((enum hrf_placement)p)) != 0)
@@ -163,7 +163,7 @@ static enum hrf_status read_link(const struct hrf_yaml_node *map, const char *wh
     HRF_TRY(get_number(map, "gb_per_s", 1e-6, 1e6, where, &bandwidth, err));
     const struct hrf_yaml_node *points = hrf_yaml_find(map, "points");
     if ((points == NULL) == (bandwidth == 0))
-        return wrong(where, map, "a link says not once how fast it is",
+        return wrong(where, map, "a link's speed is given twice or not at all",
                      "it must have either latency_us and gb_per_s, or points", err);
     *link = hrf_link_simple("", (enum hrf_placement)p, latency * 1e-6,
                             points != NULL ? 1 : bandwidth * 1e9);

@@ -41,8 +41,8 @@ void hrf_outlook_print_ranks(const struct hrf_outlook *o, FILE *out)
     const struct hrf_predicted_halos *h = &o->prediction->halos;
     if (h->n_exchanges > 0)
         fprintf(out,
-                "exchanges %d of parts of values, %d of them while an interior is computed; %d "
-                "values computed on wider parts to save more\n",
+                "exchanges %d halo exchanges, %d of them while the interior is computed; %d "
+                "tensors computed on wider parts (fused halos)\n",
                 h->n_exchanges, h->n_overlapped, h->n_fused);
     fprintf(out, "%5s %5s  %-24s %8s %8s %8s %8s %8s %8s %9s %6s  %s\n", "rank", "stage",
             "is fed rows x columns", "GiB", "weights", "compute", "copy", "messages", "wait",
@@ -170,7 +170,7 @@ json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
 void hrf_known_print(const struct hrf_known *known, FILE *out)
 {
     const struct hrf_machine *m = &known->machine;
-    fprintf(out, "machine   %s: %d ranks a node (%s)\n", m->name, m->ranks_per_node,
+    fprintf(out, "machine   %s: %d ranks on each node (%s)\n", m->name, m->ranks_per_node,
             known->machine_source);
     fprintf(out, "costs     %s\n", known->cost_source);
     fprintf(out, "rates    ");

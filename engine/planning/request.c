@@ -72,7 +72,8 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
                                            struct hrf_error *err)
 {
     if (graph->n_inputs != 1)
-        return hrf_error_set(err, HRF_E_USER, "the model has %d inputs where one image is fed",
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model has %d inputs; one image input is supported",
                              graph->n_inputs);
     const struct hrf_value *input = &graph->values[graph->inputs[0]];
     struct hrf_shape shape = input->shape;
@@ -80,7 +81,7 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
     hrf_shape_text(&shape, text);
     if (shape.rank != 4 || (shape.dims[1] >= 0 && shape.dims[1] != 3))
         return hrf_error_set(err, HRF_E_USER,
-                             "the model's input '%s' is %s; an RGB image batch Nx3xHxW is fed",
+                             "the model's input '%s' is %s; it must be an RGB image batch Nx3xHxW",
                              input->name, text);
     for (int axis = 2; axis < 4; axis++) {
         if (size > 0 && shape.dims[axis] > 0 && shape.dims[axis] != size)

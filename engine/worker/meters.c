@@ -28,7 +28,7 @@ static void add_gpu(struct hrf_meters *m, const char *address)
     }
     m->misses_a_gpu = true;
     hrf_log_info("engine", "energy and memory of the GPU at %s are not measured: %s", address,
-                 why.text[0] != '\0' ? why.text : "too many GPUs in one process");
+                 why.text[0] != '\0' ? why.text : "the process uses too many GPUs");
 }
 
 void hrf_meters_attach(struct hrf_meters *m, const struct hrf_network *network, bool is_first)

@@ -74,13 +74,13 @@ static enum hrf_status check_layout(const struct hrf_ranks *ranks, struct hrf_er
     const bool is_step = getenv("SLURM_STEP_NUM_TASKS") != NULL;
     if (is_step && rank != NULL && strtoll(rank, NULL, 10) != r->rank)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "Slurm calls this rank %s, MPI calls it %lld: they do not speak of "
+                             "Slurm numbers this rank %s, MPI numbers it %lld: they do not mean "
                              "the same ranks (srun --mpi=list, hires-flow doctor)",
                              rank, (long long)r->rank);
     if (cpus != NULL && strtoll(cpus, NULL, 10) > r->n_cpus)
         hrf_log_warning("engine",
-                        "rank %lld may use %lld processors, not the %s it was given: "
-                        "another rank may stand on them",
+                        "rank %lld may use %lld processors, not the %s it was given: another rank "
+                        "may use the same ones",
                         (long long)r->rank, (long long)r->n_cpus, cpus);
     hrf_log_info("engine",
                  "rank %lld of %lld on %s (node %s, place %s): %lld processors (%s), GPU %s",

@@ -77,7 +77,7 @@ static void keep_part(struct gathering *g)
     hrf_crash_point("engine.part.before");
     if (hrf_scores_encode(g->scores, &record, &err) != HRF_OK ||
         hrf_file_write_atomic(path, record.data, record.n_bytes, &err) != HRF_OK)
-        hrf_log_warning("engine", "what is done so far is not kept: %s", err.text);
+        hrf_log_warning("engine", "cannot save the scores so far: %s", err.text);
     else
         g->n_kept = g->n_done;
     hrf_crash_point("engine.part.after");
@@ -346,8 +346,8 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
     if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
         hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
         part->n_patches != task->n_patches || part->n_classes != n_classes) {
-        hrf_log_warning("engine", "what an earlier attempt left is not used: %s",
-                        why.text[0] != '\0' ? why.text : "it has other patches or classes");
+        hrf_log_warning("engine", "the scores of an earlier attempt are not used: %s",
+                        why.text[0] != '\0' ? why.text : "they are for other patches or classes");
         return HRF_OK;
     }
     HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)task->n_patches + 1, sizeof *order);

@@ -70,7 +70,7 @@ static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = hrf_class_map_add(graph, &why);
     if (status == HRF_E_UNSUPPORTED) {
-        hrf_log_warning("engine", "%s; slides get a score and no heatmap", why.text);
+        hrf_log_warning("engine", "%s; slides get a score but no heatmap", why.text);
         return HRF_OK;
     }
     if (status != HRF_OK && err != NULL)
@@ -186,8 +186,8 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
     HRF_TRY(status);
     if (is_observed && hrf_network_session(job->network) == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "a calibration cannot look into an image in bands; calibrate with a "
-                             "higher engine.memory or a smaller tiler.slide.size");
+                             "tensors cannot be observed if an image is processed in bands; "
+                             "calibrate with a higher engine.memory or a smaller tiler.slide.size");
     return HRF_OK;
 }
 
@@ -273,15 +273,14 @@ static enum hrf_status group_size(const struct hrf_worker *job, int32_t *n, stru
     *n = hrf_layout_group_ranks(plan);
     if (job->spec->engine.class_map && *n != all)
         return hrf_error_set(err, HRF_E_USER,
-                             "a slide is one image, and layout '%s' shares it out over %d ranks "
-                             "where the job has %d: say a layout of %d, e.g. "
-                             "engine.parallel.spatial=%d",
+                             "a slide is one image, and layout '%s' splits it over %d ranks, but "
+                             "the job has %d: use a layout of %d, e.g. engine.parallel.spatial=%d",
                              text, *n, all, all, all);
     if (plan->data > 1 ? hrf_layout_ranks(plan) != all : all % *n != 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "layout '%s' is for %d ranks, or without data= for any multiple of "
-                             "%d, and the job has %d",
-                             text, hrf_layout_ranks(plan), *n, all);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "layout '%s' needs %d ranks, or without data= any multiple of %d, but the job has %d",
+            text, hrf_layout_ranks(plan), *n, all);
     return HRF_OK;
 }
 
@@ -370,7 +369,7 @@ static enum hrf_status check_slide(const struct hrf_job_task *task,
         return HRF_OK;
     return hrf_error_set(err, HRF_E_USER,
                          "'%s' is not the file that was tiled (%lld x %lld px then, %lld x %lld "
-                         "now); run again, it is tiled anew",
+                         "now); run again, and it is tiled again",
                          task->slide_path, (long long)plan->width, (long long)plan->height,
                          (long long)slide->width, (long long)slide->height);
 }

@@ -34,6 +34,6 @@ for bad in damaged foreign; do
     done
     expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" $words
     diff -r "$scratch/clean/results" "$scratch/run/results" || fail "$bad: other bytes"
-    grep -q 'what an earlier attempt left is not used' "$scratch"/run/jobs/infer-*/log || fail "$bad: it was not looked at"
+    grep -q 'the scores of an earlier attempt are not used' "$scratch"/run/jobs/infer-*/log || fail "$bad: it was not looked at"
 done
 echo "3 passed, 0 failed"

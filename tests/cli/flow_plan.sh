@@ -33,7 +33,7 @@ expect_text "    8  data="
 expect_code 0 "$flow" plan "$scratch/w.yaml" --cluster "$machine" --layout spatial=N --ranks 3 \
     --timeline "$scratch/t.json"
 "$HRF_SOURCE_DIR/tools/draw" timeline "$scratch/t.json" "$scratch/t.svg"
-grep -q '3 times one rank' "$scratch/t.svg" || fail "no timeline"
+grep -q 'on 3 ranks' "$scratch/t.svg" || fail "no timeline"
 [ "$(grep -c '% computing' "$scratch/t.svg")" = 3 ] || fail "not three ranks"
 expect_code 2 "$engine" plan --model "$model" --size 64 --ranks 1 --timeline "$scratch/t.svg"
 expect_text "name it .json"
@@ -84,7 +84,7 @@ for part in 'cx="80.0" cy="40.0" r="3.5" fill="#0072b2"' 'd="M300.0 150.0L520.0 
     grep -qF "$part" "$scratch/sweep/pipeline.svg" || fail "no $part"
 done
 expect_code 2 "$flow" bench sweep --model "$model" --batch 3 --out "$scratch/sweep"
-expect_text "it must be even"
+expect_text "must be even"
 
 # The layout that is chosen runs.
 expect_code 0 "$flow" bench engine --model "$model" --size 64 --batch 2 --runs 1 --layout auto --json
@@ -97,9 +97,9 @@ expect_text "at most stages="
 expect_code 2 "$engine" plan --model "$model" --ranks 0..4
 expect_text "--ranks '0..4' is not a list of numbers"
 expect_code 2 "$engine" plan --model "$model"
-expect_text "--ranks says how many ranks a layout is sought for"
+expect_text "--ranks gives the numbers of ranks to find a layout for"
 expect_code 2 "$engine" plan --model "$model" --layout spatial=2 --ranks 2
-expect_text "put N for a number"
+expect_text "write N where --ranks is to give it"
 expect_code 1 "$engine" plan --model "$model" --cluster /nowhere.yaml --ranks 2
 expect_text "/nowhere.yaml"
 expect_code 2 "$engine" plan --model "$model" --size 256 --ranks 2 --memory 0.001

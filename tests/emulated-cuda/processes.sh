@@ -88,13 +88,13 @@ starter=(ranks 2)
 HRF_EMULATED_CUDA=devices=2 "${starter[@]}" "$engine" tune-comm --device cuda --largest 4096 \
     </dev/null >"$scratch/out" 2>"$scratch/err"
 for comm in ipc mpi nccl; do
-    expect_text "$comm, ranks 0 and 1, same node: both ways at once"
-    expect_text "$comm between GPUs, same node: microseconds of a message"
+    expect_text "$comm, ranks 0 and 1, same node: in both directions at once"
+    expect_text "$comm between GPUs, same node: time of a message in microseconds"
 done
 HRF_EMULATED_CUDA=devices=2 evaluate "$scratch/y.npy" --precision int8 --layout spatial=2 --comm auto
 cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "auto by a table: not one rank's bytes"
 "${starter[@]}" "$engine" tune-comm --device cuda --largest 256 </dev/null >"$scratch/out" 2>"$scratch/err"
-expect_text "nccl is left out: --comm nccl cannot carry the messages of these ranks: ranks 0 and 1 share the GPU"
+expect_text "NCCL is skipped: --comm nccl cannot carry the messages of these ranks: ranks 0 and 1 share the GPU"
 expect_code 2 "$engine" tune-comm --device cuda
 expect_text "mpirun -n 2 hires-flow tune-comm --device cuda"
 

@@ -67,7 +67,7 @@ static void what_is_wrong_is_named_with_its_place(void **state)
         { "version: 1\nlinks: [{placement: moon}]\n",
           "m.yaml:2:9: a link has no known placement; it must be process, node or network" },
         { "version: 1\nlinks: [{placement: node}]\n",
-          "m.yaml:2:9: a link says not once how fast it is" },
+          "m.yaml:2:9: a link's speed is given twice or not at all" },
         { "version: 1\nlinks: [{placement: node, points: [[9, 1, 1, 1], [9, 1, 1, 1]]}]\n",
           "m.yaml:2:50: the points of a link are not in order" },
         { "version: 1\nlinks: [{placement: node, points: [[9, 1, 1]]}]\n",
