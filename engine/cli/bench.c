@@ -45,7 +45,7 @@ static enum hrf_status forecast(const struct request *r, const struct hrf_graph 
     if (!r->predict)
         return HRF_OK;
     HRF_TRY(hrf_known_find(&request, &out->known, err));
-    const bool is_single = hrf_layout_takes_turns(layout) && out->known.single.n_entries > 0;
+    const bool is_single = hrf_layout_is_sequential(layout) && out->known.single.n_entries > 0;
     const struct hrf_planner_config config = { .graph = graph,
                                                .precision = r->precision,
                                                .costs = is_single ? &out->known.single

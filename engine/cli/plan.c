@@ -123,14 +123,14 @@ static enum hrf_status predict(struct planning *p, int32_t n_ranks, struct hrf_p
     if (is_auto(layout) && n_ranks > 1)
         return hrf_planner_choose(p->planner, n_ranks, out, err);
     HRF_TRY(fill_pattern(is_auto(layout) ? "single" : layout, n_ranks, &plan, err));
-    return hrf_planner_predict(hrf_layout_takes_turns(&plan) ? p->single_planner : p->planner,
+    return hrf_planner_predict(hrf_layout_is_sequential(&plan) ? p->single_planner : p->planner,
                                &plan, out, err);
 }
 
 static struct hrf_outlook outlook_of(const struct planning *p,
                                      const struct hrf_prediction *prediction)
 {
-    const struct hrf_planner *planner = hrf_layout_takes_turns(&prediction->layout)
+    const struct hrf_planner *planner = hrf_layout_is_sequential(&prediction->layout)
                                             ? p->single_planner
                                             : p->planner;
     return (struct hrf_outlook){ .prediction = prediction,

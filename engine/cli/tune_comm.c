@@ -76,15 +76,15 @@ static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *l
 static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF_N_PLACEMENTS],
                                      struct hrf_error *err)
 {
-    HRF_AUTO_FREE bool *is_beside = hrf_calloc((size_t)comm->n_ranks, sizeof *is_beside);
-    if (is_beside == NULL)
+    HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);
+    if (is_same_node == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
-    HRF_TRY(hrf_find_beside(comm, is_beside, err));
+    HRF_TRY(hrf_find_same_node(comm, is_same_node, err));
     for (int p = 0; p < HRF_N_PLACEMENTS; p++)
         partners[p] = -1;
     for (int32_t i = comm->n_ranks - 1; i > 0; i--)
-        partners[is_beside[i] ? HRF_PLACE_NODE : HRF_PLACE_NETWORK] = i;
-    return hrf_tell_all(comm, partners, HRF_N_PLACEMENTS * sizeof partners[0], err);
+        partners[is_same_node[i] ? HRF_PLACE_NODE : HRF_PLACE_NETWORK] = i;
+    return hrf_broadcast(comm, partners, HRF_N_PLACEMENTS * sizeof partners[0], err);
 }
 
 static enum hrf_status measure_processes(const struct request *r, const struct hrf_joined *joined,

@@ -59,7 +59,7 @@ static inline int32_t hrf_layout_mirror(const struct hrf_layout_plan *l, int32_t
     return (l->stages - 1 - rank / n) * n + rank % n;
 }
 /* True if only one rank computes at a time: a single rank, or stages without micro-batches. */
-static inline bool hrf_layout_takes_turns(const struct hrf_layout_plan *l)
+static inline bool hrf_layout_is_sequential(const struct hrf_layout_plan *l)
 {
     return l->data == 1 && l->rows * l->columns == 1 && (l->stages == 1 || l->microbatches == 1);
 }

@@ -57,7 +57,7 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
         return HRF_OK;
     HRF_TRY(
         find_known(config, is_auto ? n_ranks : hrf_layout_ranks(&out->plan), per_node, out, err));
-    if (!is_auto && hrf_layout_takes_turns(&out->plan) && out->known.single.n_entries > 0) {
+    if (!is_auto && hrf_layout_is_sequential(&out->plan) && out->known.single.n_entries > 0) {
         const struct hrf_cost_table together = out->known.costs;
         out->known.costs = out->known.single; /* as 'plan' does */
         out->known.single = together;
@@ -102,7 +102,7 @@ static enum hrf_status take_costs(struct hrf_comm *comm, int64_t n_bytes,
     HRF_AUTO_FREE char *text = hrf_alloc((size_t)n_bytes + 1);
     if (text == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for measured costs");
-    HRF_TRY(hrf_tell_all(comm, text, (size_t)n_bytes, err));
+    HRF_TRY(hrf_broadcast(comm, text, (size_t)n_bytes, err));
     HRF_TRY(hrf_json_parse(text, (size_t)n_bytes, "rank 0's costs", &json, err));
     return hrf_cost_decode(json, "rank 0's costs", costs, err);
 }
@@ -128,9 +128,9 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
         snprintf(told.outcome.text, sizeof told.outcome.text, "%.*s",
                  (int)sizeof told.outcome.text - 1, err->text);
     struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status said = hrf_tell_all(comm, &told, sizeof told, &why);
+    enum hrf_status said = hrf_broadcast(comm, &told, sizeof told, &why);
     if (said == HRF_OK && status == HRF_OK && told.is_cut)
-        said = hrf_tell_all(comm, text, (size_t)told.n_bytes, &why);
+        said = hrf_broadcast(comm, text, (size_t)told.n_bytes, &why);
     if (status != HRF_OK || said == HRF_OK)
         return status;
     *err = why;
@@ -140,13 +140,13 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
 /* Ranks on rank 0's machine, told to rank 0: all machines of a job have as many. */
 static enum hrf_status count_on_first_host(struct hrf_comm *comm, int32_t *n, struct hrf_error *err)
 {
-    HRF_AUTO_FREE bool *is_beside = hrf_calloc((size_t)comm->n_ranks, sizeof *is_beside);
-    if (is_beside == NULL)
+    HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);
+    if (is_same_node == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
-    HRF_TRY(hrf_find_beside(comm, is_beside, err));
+    HRF_TRY(hrf_find_same_node(comm, is_same_node, err));
     *n = 0;
     for (int32_t r = 0; r < comm->n_ranks; r++)
-        *n += is_beside[r];
+        *n += is_same_node[r];
     return HRF_OK;
 }
 
@@ -173,7 +173,7 @@ enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
             *err = why;
         return said;
     }
-    HRF_TRY(hrf_tell_all(comm, &told, sizeof told, err));
+    HRF_TRY(hrf_broadcast(comm, &told, sizeof told, err));
     if (told.outcome.status != HRF_OK)
         return hrf_error_set(err, told.outcome.status, "%s", told.outcome.text);
     take_told(&told, config, out);

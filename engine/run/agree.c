@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
-                             struct hrf_error *err)
+enum hrf_status hrf_broadcast(struct hrf_comm *comm, void *bytes, size_t n_bytes,
+                              struct hrf_error *err)
 {
     comm->use = HRF_COMM_CONTROL;
     if (comm->rank != 0)
-        return comm->ops->receive(comm, 0, HRF_TAG_TELL, bytes, n_bytes, err);
+        return comm->ops->receive(comm, 0, HRF_TAG_BROADCAST, bytes, n_bytes, err);
     for (int32_t r = 1; r < comm->n_ranks; r++)
-        HRF_TRY(comm->ops->send(comm, r, HRF_TAG_TELL, bytes, n_bytes, err));
+        HRF_TRY(comm->ops->send(comm, r, HRF_TAG_BROADCAST, bytes, n_bytes, err));
     return HRF_OK;
 }
 
@@ -30,7 +30,7 @@ enum hrf_status hrf_gather(struct hrf_comm *comm, const void *mine, size_t n_byt
     return HRF_OK;
 }
 
-enum hrf_status hrf_find_beside(struct hrf_comm *comm, bool *is_beside, struct hrf_error *err)
+enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node, struct hrf_error *err)
 {
     char host[64] = "";
     HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
@@ -39,7 +39,7 @@ enum hrf_status hrf_find_beside(struct hrf_comm *comm, bool *is_beside, struct h
     hrf_process_host_name(host, sizeof host);
     HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
     for (int32_t r = 0; r < comm->n_ranks && comm->rank == 0; r++)
-        is_beside[r] = strcmp(hosts + (size_t)r * sizeof host, host) == 0;
+        is_same_node[r] = strcmp(hosts + (size_t)r * sizeof host, host) == 0;
     return HRF_OK;
 }
 
@@ -67,7 +67,7 @@ enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct h
         HRF_TRY(comm->ops->receive(comm, r, HRF_TAG_VOTE, &other, sizeof other, err));
         add_vote(vote, &other);
     }
-    return hrf_tell_all(comm, vote, sizeof *vote, err);
+    return hrf_broadcast(comm, vote, sizeof *vote, err);
 }
 
 static void take_new(struct hrf_comm *comm, struct hrf_comm_count *seen, struct hrf_comm_count *out)

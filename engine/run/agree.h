@@ -32,11 +32,11 @@ HRF_CHECKED enum hrf_status hrf_count_all(struct hrf_comm *comm, struct hrf_comm
  * ranks. */
 HRF_CHECKED enum hrf_status hrf_gather(struct hrf_comm *comm, const void *mine, size_t n_bytes,
                                        void *all, struct hrf_error *err);
-/* Finds the ranks on the same node as rank 0: is_beside[n_ranks], set on rank 0 only. */
-HRF_CHECKED enum hrf_status hrf_find_beside(struct hrf_comm *comm, bool *is_beside,
-                                            struct hrf_error *err);
+/* Finds the ranks on the same node as rank 0: is_same_node[n_ranks], set on rank 0 only. */
+HRF_CHECKED enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node,
+                                               struct hrf_error *err);
 /* Broadcasts the bytes of rank 0 to every rank. */
-HRF_CHECKED enum hrf_status hrf_tell_all(struct hrf_comm *comm, void *bytes, size_t n_bytes,
-                                         struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_broadcast(struct hrf_comm *comm, void *bytes, size_t n_bytes,
+                                          struct hrf_error *err);
 
 #endif

@@ -13,7 +13,7 @@ static enum hrf_placement place_of(const struct hrf_device_peers *d, int32_t pee
 {
     if (d->peers->comm->is_one_process)
         return HRF_PLACE_PROCESS;
-    return hrf_shared_is_beside(d->shared, peer) ? HRF_PLACE_NODE : HRF_PLACE_NETWORK;
+    return hrf_shared_is_same_node(d->shared, peer) ? HRF_PLACE_NODE : HRF_PLACE_NETWORK;
 }
 
 enum hrf_device_way hrf_device_way_of(const struct hrf_device_peers *d, int32_t peer,
@@ -252,8 +252,8 @@ static bool has_copies(const struct hrf_plan *plan, const struct hrf_step *step)
 }
 
 /* Beside the kernels that come next, which may write over what is sent unless it lies in place. */
-static enum hrf_status send_beside(struct hrf_device_peers *d, int32_t n_sent, bool is_in_place,
-                                   struct hrf_error *err)
+static enum hrf_status send_overlapped(struct hrf_device_peers *d, int32_t n_sent, bool is_in_place,
+                                       struct hrf_error *err)
 {
     d->ops->turn(d->backend, HRF_QUEUE_PEERS);
     enum hrf_status status = d->ops->follow(d->backend, err);
@@ -264,8 +264,8 @@ static enum hrf_status send_beside(struct hrf_device_peers *d, int32_t n_sent, b
                                                           : status;
 }
 
-/* `is_beside`: kernels that are queued before the end run meanwhile. */
-static enum hrf_status begin(struct hrf_device_peers *d, int32_t i, bool is_beside,
+/* `is_overlapped`: kernels that are queued before the end run meanwhile. */
+static enum hrf_status begin(struct hrf_device_peers *d, int32_t i, bool is_overlapped,
                              struct hrf_error *err)
 {
     const struct hrf_plan *plan = d->peers->plan;
@@ -275,25 +275,26 @@ static enum hrf_status begin(struct hrf_device_peers *d, int32_t i, bool is_besi
     int32_t n_received = find_parts(d, end_of(plan, i), HRF_TRANSFER_RECEIVE, d->received);
     const int32_t n_nccl_sent = split_off(d, d->sent, &n_sent, d->nccl_sent);
     const int32_t n_nccl_received = split_off(d, d->received, &n_received, d->nccl_received);
-    HRF_TRY(is_beside ? send_beside(d, n_sent, is_in_place, err) : send_all(d, n_sent, err));
+    HRF_TRY(is_overlapped ? send_overlapped(d, n_sent, is_in_place, err)
+                          : send_all(d, n_sent, err));
     /* end() lets kernels follow what was received, and what was sent before it: where nothing is,
      * the tensor has to be free without. */
-    const bool packs_all = is_beside ? !is_in_place : n_nccl_received == 0;
+    const bool packs_all = is_overlapped ? !is_in_place : n_nccl_received == 0;
     HRF_TRY(exchange_by_nccl(d, n_nccl_sent, n_nccl_received, packs_all, err));
     return copy_own(d, step, err);
 }
 
-static enum hrf_status end(struct hrf_device_peers *d, int32_t i, bool is_beside,
+static enum hrf_status end(struct hrf_device_peers *d, int32_t i, bool is_overlapped,
                            struct hrf_error *err)
 {
     int32_t n_received = find_parts(d, &d->peers->plan->steps[i], HRF_TRANSFER_RECEIVE,
                                     d->received);
     const int32_t n_nccl = split_off(d, d->received, &n_received, d->nccl_received);
-    d->ops->turn(d->backend, is_beside ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
+    d->ops->turn(d->backend, is_overlapped ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
     const enum hrf_status status = receive_all(d, n_received, err);
     d->ops->turn(d->backend, HRF_QUEUE_KERNELS);
     HRF_TRY(status);
-    return is_beside || n_nccl > 0 ? d->ops->follow(d->backend, err) : HRF_OK;
+    return is_overlapped || n_nccl > 0 ? d->ops->follow(d->backend, err) : HRF_OK;
 }
 
 /* NCCL's own reduction would add in an order of its own, and only over all ranks of a group: parts
@@ -334,7 +335,7 @@ static enum hrf_status run(struct hrf_device_peers *d, int32_t i, struct hrf_err
 {
     const struct hrf_plan *plan = d->peers->plan;
     const struct hrf_step *step = &plan->steps[i];
-    const bool is_beside = step->kind != HRF_STEP_KERNEL;
+    const bool is_overlapped = step->kind != HRF_STEP_KERNEL;
     const bool reduces = step->n_transfers > 0 &&
                          hrf_transfer_is_reduction(&plan->transfers[step->first_transfer]);
     if (d->peers->comm != NULL)
@@ -342,8 +343,8 @@ static enum hrf_status run(struct hrf_device_peers *d, int32_t i, struct hrf_err
     if (reduces)
         return reduce(d, step, err);
     if (step->kind != HRF_STEP_END)
-        HRF_TRY(begin(d, i, is_beside, err));
-    return step->kind != HRF_STEP_BEGIN ? end(d, i, is_beside, err) : HRF_OK;
+        HRF_TRY(begin(d, i, is_overlapped, err));
+    return step->kind != HRF_STEP_BEGIN ? end(d, i, is_overlapped, err) : HRF_OK;
 }
 
 static enum hrf_status note(struct hrf_device_peers *d, enum hrf_status status)

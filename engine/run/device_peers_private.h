@@ -34,7 +34,7 @@ HRF_CHECKED enum hrf_status hrf_shared_create(const struct hrf_shared_config *co
 /* `together`: all ranks call it, so that it may wait for them. */
 void hrf_shared_destroy(struct hrf_shared *shared, bool together);
 bool hrf_shared_reaches(const struct hrf_shared *shared, int32_t rank);
-bool hrf_shared_is_beside(const struct hrf_shared *shared, int32_t rank); /* on the same node */
+bool hrf_shared_is_same_node(const struct hrf_shared *shared, int32_t rank); /* on the same node */
 int64_t hrf_shared_bytes(const struct hrf_shared *shared);
 /* Queues the packing and notifies the receiver. */
 HRF_CHECKED enum hrf_status hrf_shared_send(struct hrf_shared *shared,

@@ -50,7 +50,7 @@ struct lane {
 };
 
 struct neighbour {
-    bool is_reached, is_beside;
+    bool is_reached, is_same_node;
     bool has_closed; /* all that it had open: it may be done long before this rank is */
     char address[32];
     void **blocks; /* [n_blocks] opened; NULL: not yet */
@@ -171,7 +171,7 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
 }
 
 /* What has been said so far, of every rank of this partition. */
-static enum hrf_status hear_all(struct hrf_shared *s, struct hrf_error *err)
+static enum hrf_status receive_notices(struct hrf_shared *s, struct hrf_error *err)
 {
     const struct hrf_peers *peers = s->config.peers;
     int32_t from;
@@ -199,7 +199,7 @@ static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, int64_
 {
     int32_t i = find_empty(lane);
     if (i < 0) {
-        HRF_TRY(hear_all(s, err));
+        HRF_TRY(receive_notices(s, err));
         i = find_empty(lane);
     }
     if (i < 0 && lane->n_slots == MOST_SLOTS)
@@ -383,7 +383,7 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
             continue;
         HRF_TRY(hrf_device_receive_word(s->config.peers, q, &other, sizeof other, err));
         memcpy(s->neighbours[q].address, other.address, sizeof other.address);
-        s->neighbours[q].is_beside = strcmp(own.host, other.host) == 0;
+        s->neighbours[q].is_same_node = strcmp(own.host, other.host) == 0;
         verdicts[q] = judge(s, q, &own, &other);
     }
     for (int32_t q = 0; q < s->n_ranks; q++)
@@ -465,7 +465,7 @@ static void release_own(struct hrf_shared *s)
 }
 
 /* Hears every word up to the last one of each rank that was reached. */
-static void part_from_all(struct hrf_shared *s)
+static void disconnect_all(struct hrf_shared *s)
 {
     const struct taken_word last = { .tag = CLOSED };
     for (int32_t q = 0; q < s->n_ranks; q++)
@@ -484,7 +484,7 @@ void hrf_shared_destroy(struct hrf_shared *s, bool together)
         return;
     close_all(s);
     if (together)
-        part_from_all(s);
+        disconnect_all(s);
     release_own(s);
     for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
         hrf_free(s->neighbours[q].blocks);
@@ -499,9 +499,9 @@ bool hrf_shared_reaches(const struct hrf_shared *s, int32_t rank)
     return s != NULL && s->neighbours[rank].is_reached;
 }
 
-bool hrf_shared_is_beside(const struct hrf_shared *s, int32_t rank)
+bool hrf_shared_is_same_node(const struct hrf_shared *s, int32_t rank)
 {
-    return s->neighbours[rank].is_beside;
+    return s->neighbours[rank].is_same_node;
 }
 
 int64_t hrf_shared_bytes(const struct hrf_shared *s)

@@ -16,7 +16,7 @@ enum {
     HRF_PEERS_MAX_TAG = 32752,
     HRF_TAG_OUTPUT, /* rank.c */
     HRF_TAG_VOTE,   /* agree.c ... */
-    HRF_TAG_TELL,
+    HRF_TAG_BROADCAST,
     HRF_TAG_COUNT,
     HRF_TAG_GATHER,
     HRF_TAG_TAKEN,          /* device_shared.c */

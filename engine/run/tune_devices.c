@@ -192,10 +192,10 @@ static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const dou
     for (int32_t p = 0; p < s->n_pairs; p++) {
         int32_t a, b;
         pair_of(p, &a, &b);
-        const bool is_beside = strcmp(places[a].host, places[b].host) == 0;
+        const bool is_same_node = strcmp(places[a].host, places[b].host) == 0;
         struct hrf_link link = { .is_gpus = true,
                                  .placement = t->comm->is_one_process ? HRF_PLACE_PROCESS
-                                              : is_beside             ? HRF_PLACE_NODE
+                                              : is_same_node          ? HRF_PLACE_NODE
                                                                       : HRF_PLACE_NETWORK };
         snprintf(link.comm, sizeof link.comm, "%s", carrier_name(t, carrier));
         for (int32_t i = 0; i < s->n_sizes; i++) {
@@ -207,7 +207,7 @@ static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const dou
                 };
         }
         pairs[p] = (struct hrf_tuned_pair){
-            a, b, is_beside && strcmp(places[a].address, places[b].address) == 0, link
+            a, b, is_same_node && strcmp(places[a].address, places[b].address) == 0, link
         };
     }
 }
