@@ -1,3 +1,4 @@
+/* asap.c - parses and checks ASAP annotation files, and tests points against their outlines. */
 #include "aggregate/camelyon16/asap.h"
 
 #include "base/file.h"

@@ -1,3 +1,4 @@
+/* delong.c - DeLong's paired test for two areas under the ROC curve. */
 #include "aggregate/camelyon16/delong.h"
 
 #include "base/alloc.h"

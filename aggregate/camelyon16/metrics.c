@@ -1,3 +1,4 @@
+/* metrics.c - AUC with its bootstrap interval, ROC curve and confusion matrix. */
 #include "aggregate/camelyon16/metrics.h"
 
 #include "base/alloc.h"

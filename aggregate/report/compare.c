@@ -1,3 +1,4 @@
+/* compare.c - writes the comparison of two runs as JSON, CSV and HTML. */
 #include "aggregate/report/compare.h"
 
 #include "aggregate/report/page.h"

@@ -1,3 +1,4 @@
+/* heatmap.c - draws a slide's probability map over its thumbnail. */
 #include "aggregate/report/heatmap.h"
 
 #include "base/file.h"

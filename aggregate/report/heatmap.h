@@ -2,8 +2,8 @@
  *
  * Each patch tints its place on the thumbnail by the colour map; the tint grows from faint to
  * strong with the probability, so that the tissue stays visible where the model saw nothing.
- * A slide that was scored as one image shows its class activation map in their place: what speaks
- * for the predicted class, as a share of the place where most does.
+ * A slide that was scored as one image shows its class activation map instead: the evidence for the
+ * predicted class, relative to the place with the most evidence.
  * The tissue mask is outlined in gray, lesions of an annotation in black, their cut-outs too.
  */
 #ifndef HRF_AGGREGATE_REPORT_HEATMAP_H

@@ -1,3 +1,4 @@
+/* image.c - a small RGB image: PNG, blending, lines, digits, shrinking, colour map. */
 #include "aggregate/report/image.h"
 
 #include "base/png_write.h"

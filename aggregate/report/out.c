@@ -1,3 +1,5 @@
+/* out.c - an output file with buffering, optional gzip, escaping, and an atomic rename at the end.
+ * */
 #include "aggregate/report/out.h"
 
 #include "base/csv.h"

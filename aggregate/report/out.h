@@ -1,4 +1,4 @@
-/* out.h - a file written as a stream: buffered, plain or gzip, there only when it is whole.
+/* out.h - writes a file as a stream, plain or gzip; the file appears only when it is complete.
  *
  * Bytes go to a temporary file beside `path`; commit syncs and renames it, destroy without
  * commit removes it. Errors stick: after the first one, adding does nothing and commit reports
@@ -23,7 +23,7 @@ HRF_DEFINE_AUTO(hrf_out)
 void hrf_out_add(struct hrf_out *out, const void *bytes, size_t n_bytes);
 void hrf_out_adds(struct hrf_out *out, const char *text);
 void hrf_out_addf(struct hrf_out *out, const char *format, ...) HRF_PRINTF(2, 3);
-/* What the page and the tables are made of. */
+/* The building blocks of the page and the tables. */
 void hrf_out_html(struct hrf_out *out, const char *text); /* escaped for text and attributes */
 void hrf_out_json(struct hrf_out *out, const char *text); /* quoted, ASCII only, as Python's json */
 void hrf_out_csv(struct hrf_out *out, const char *text);  /* one harmless cell: base/csv.h */

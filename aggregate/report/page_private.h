@@ -12,15 +12,15 @@ HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_c
                                          struct hrf_error *err);
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
-/* What each precision gains and costs against the first: tables, curves, and the slides and patches
- * that changed label. */
+/* The gains and costs of each precision compared with the first: tables, curves, and the slides and
+ * patches whose label changed. */
 void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras);
 
-/* A figure with so many decimals (-1: three significant digits), or a dash that tells the reason
- * when pointed at. */
+/* A figure with that many decimals (-1: three significant digits). If it has no value: a dash, with
+ * the reason as its tooltip. */
 void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals);
 /* "12.3 s", "4 min 05 s", "3 h 07 min". */
 void hrf_page_seconds(struct hrf_out *out, double seconds);

@@ -1,3 +1,4 @@
+/* report_files.c - writes all files of results/ and report/ for a cohort. */
 #include "aggregate/report/report_files.h"
 
 #include "aggregate/camelyon16/asap.h"

@@ -1,3 +1,4 @@
+/* report_json.c - writes report.json. */
 #include "aggregate/report/report_json.h"
 
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* stale.c - removes files of earlier reports that the current report does not write. */
 #include "aggregate/report/stale.h"
 
 #include "base/alloc.h"

@@ -1,7 +1,7 @@
-/* stale.h - what an earlier report left below results/ and this one does not make again.
+/* stale.h - removes files below results/ that an earlier report wrote and the current one does not.
  *
- * Only files that a report could have written are taken away: by folder and by ending. They can be
- * made again from the store.
+ * Only files that a report could have written are removed, recognised by directory and suffix. They
+ * can be made again from the store.
  */
 #ifndef HRF_AGGREGATE_REPORT_STALE_H
 #define HRF_AGGREGATE_REPORT_STALE_H
@@ -21,8 +21,8 @@ HRF_CHECKED enum hrf_status hrf_stale_temporaries_remove(const char *folder, str
 struct hrf_stale_form {
     const char *folder, *suffix;
 };
-/* The files of the forms in results/NAME/ for every NAME that is not among `names`, and the folders
- * that are empty then. */
+/* Removes the files of these forms in results/NAME/ for every NAME that is not among `names`, and
+ * the directories that are then empty. */
 HRF_CHECKED enum hrf_status hrf_stale_precisions_remove(const char *results,
                                                         const struct hrf_stale_form *forms,
                                                         size_t n_forms, const char *const *names,

@@ -1,3 +1,4 @@
+/* tables.c - writes labels, the study and patch scores as CSV and GeoJSON. */
 #include "aggregate/report/tables.h"
 
 #include "aggregate/report/out.h"

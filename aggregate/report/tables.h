@@ -25,11 +25,11 @@ HRF_CHECKED enum hrf_status hrf_report_check_scores(const struct hrf_cohort *coh
  * quoting, lines ended by \n. */
 HRF_CHECKED enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
                                               struct hrf_error *err);
-/* One line a precision: what it costs against the reference and what it gains. A figure that
- * cannot be computed is an empty field. Columns: see study_columns in tables.c. */
+/* One line per precision: its costs and gains compared with the reference. A figure that cannot be
+ * computed is an empty field. Columns: see study_columns in tables.c. */
 HRF_CHECKED enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *path,
                                              struct hrf_error *err);
-/* Every patch whose most likely class is another one than at the reference, in (precision, slide,
+/* Every patch whose most likely class differs from the reference's, in (precision, slide,
  * patch) order. Columns: slide, minx and miny (level-0 px), precision, label and score (probability
  * of the positive class) at the reference and at the precision, the largest difference of any
  * class. */

@@ -1,3 +1,4 @@
+/* score.c - computes a slide's score from the probabilities of its patches. */
 #include "aggregate/slide/score.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* difference.c - collects the differences between class probabilities and a reference. */
 #include "aggregate/study/difference.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* difference.h - how far class probabilities lie from a reference's, patch by patch. Pure.
+/* difference.h - the differences of class probabilities from a reference, patch by patch. Pure.
  *
  * Sums over any number of slides; a patch whose most likely class is another one is kept as a flip
  * (48 bytes each).

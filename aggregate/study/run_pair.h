@@ -1,5 +1,5 @@
-/* run_pair.h - two runs side by side, as one cohort: the precisions of run A, then those of run B,
- * each against A's first.
+/* run_pair.h - compares two runs as one cohort: the precisions of run A, then those of run B, each
+ * compared with A's first precision.
  *
  * Slides are matched by name, patches by slide and position (level-0 px). What has no match on the
  * other side is named and in no figure. Slide scores of both are made by A's rule and threshold,

@@ -1,3 +1,4 @@
+/* fit.c - chooses an 8-bit range for each tensor from its histogram. */
 #include "calibrate/fit/fit.h"
 
 #include "base/strbuf.h"

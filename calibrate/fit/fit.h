@@ -1,6 +1,7 @@
-/* fit.h - where to clip a tensor so that 8 bits lose least: from its histogram to a range.
+/* fit.h - chooses the range of a tensor's 8-bit form from its histogram, so that little is lost.
  *
- * A tensor without negative numbers has 255 steps up to the clip, one with them 127 on each side.
+ * A tensor without negative numbers has 255 steps up to the limit of its range; a tensor with
+ * negative numbers has 127 steps on each side of zero.
  * Pure; the same observation gives the same range.
  */
 #ifndef HRF_CALIBRATE_FIT_FIT_H
@@ -22,13 +23,13 @@ const char *hrf_fit_kind_name(enum hrf_fit_kind kind);
 enum hrf_fit_kind hrf_fit_kind_find(const char *name);
 
 struct hrf_fit {
-    enum hrf_fit_kind kind; /* what was chosen, where it was to choose */
+    enum hrf_fit_kind kind; /* the kind that was used; for HRF_FIT_KIND_BEST, the chosen one */
     float low, high;        /* the range; low is 0 or -high */
     double sqnr_db;         /* signal to quantisation noise, by the histogram; +inf: no noise */
 };
 
-/* HRF_E_USER when the tensor held NaN or infinities, or nothing at all. A tensor of zeros only gets
- * the range 0 to 0. */
+/* HRF_E_USER: the tensor held NaN or infinities, or no number at all. A tensor that held only zeros
+ * gets the range 0 to 0. */
 HRF_CHECKED enum hrf_status hrf_fit_range(const struct hrf_observation *observation,
                                           enum hrf_fit_kind kind, struct hrf_fit *out,
                                           struct hrf_error *err);
@@ -40,17 +41,17 @@ HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observati
                                         enum hrf_fit_kind kind, struct hrf_calibration **out,
                                         struct hrf_error *err);
 
-/* At 15 dB rounding and clipping make an error of 18 % of a tensor's size; ordinary tensors keep 35
- * and more. */
+/* At 15 dB, rounding and clipping make an error of 18 % of the tensor's magnitude. Ordinary tensors
+ * have 35 dB and more. */
 #define HRF_FIT_MIN_SQNR_DB 15.0
 
 /* Adds to the record's `keep` every tensor that 8 bits hold with less than min_sqnr_db, saying so.
  */
 HRF_CHECKED enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *calibration,
                                                double min_sqnr_db, struct hrf_error *err);
-/* A line for each tensor that was one number throughout, which a sample of real images should not
- * give: the sample is blank, or the model is broken. Heap, "" when there is none; NULL when memory
- * ran out. */
+/* One line for each tensor whose values were all equal. That should not happen with real images:
+ * the sample is blank, or the model is broken. Heap; "" if there is none, NULL if memory ran out.
+ */
 char *hrf_fit_warnings(const struct hrf_observations *observations);
 
 /* The affine 8-bit form of [alpha, beta]: scale = (beta - alpha) / 255 and

@@ -1,3 +1,4 @@
+/* codec.c - writes and reads observations as JSON. */
 #include "calibrate/observe/codec.h"
 
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* observations.c - collects ranges, histograms and channel means of tensors. */
 #include "calibrate/observe/observations.h"
 
 #include <math.h>

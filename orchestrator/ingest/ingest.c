@@ -1,3 +1,4 @@
+/* ingest.c - makes the cohort from the dataset section of a workflow. */
 #include "orchestrator/ingest/ingest.h"
 
 #include "base/path.h"

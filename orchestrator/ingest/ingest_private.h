@@ -1,30 +1,30 @@
-/* ingest_private.h - the growing cohort, and one function per layout. */
+/* ingest_private.h - the cohort while it is being made, and one function per dataset layout. */
 #ifndef HRF_ORCHESTRATOR_INGEST_INGEST_PRIVATE_H
 #define HRF_ORCHESTRATOR_INGEST_INGEST_PRIVATE_H
 
 #include "orchestrator/ingest/ingest.h"
 
-/* What stat() says of a slide's file. */
+/* The result of stat() for a slide's file. */
 struct ingest_file {
     uint64_t device, inode;
-    bool is_regular; /* it is there, and a file */
+    bool is_regular; /* it exists and is a regular file */
 };
 
 struct ingest {
     const struct hrf_workflow_dataset *dataset;
-    const char *section; /* of the workflow, that names it */
+    const char *section; /* the workflow's section that names the dataset */
     struct hrf_slide_rows rows;
     size_t capacity;
     struct ingest_file *files;   /* [rows.n_items], heap; NULL until they were looked at */
     struct hrf_strbuf *warnings; /* may be NULL */
 };
 
-/* Adds the file at `path`, which nobody has looked at yet; its name is the stem. *row (may be NULL)
+/* Adds the file at `path` without checking that it exists; its name is the stem. *row (may be NULL)
  * is valid until the next call. */
 HRF_CHECKED enum hrf_status ingest_add(struct ingest *ingest, const char *path,
                                        struct hrf_slide_row **row, struct hrf_error *err);
 void ingest_warn(struct ingest *ingest, const char *format, ...) HRF_PRINTF(2, 3);
-/* "tumor", "1", "positive" ...; *known false when it is none of the words. */
+/* Parses "tumor", "1", "positive" and so on; *known is false for any other word. */
 enum hrf_truth ingest_truth(const char *word, bool *known);
 
 HRF_CHECKED enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err);

@@ -1,8 +1,8 @@
-/* names.c - the names of a cohort's slides, unique and by where the files lie; what is excluded.
+/* names.c - gives the slides of a cohort unique names, and applies the list of excluded names.
  *
- * A slide is called by its file's stem. Slides with equal stems are called by as many folders more
- * as tell each from all others: "case1/slide", "case2/slide". Files of one folder that differ in
- * their extension alone keep it. A name depends on the set of paths, not on their order.
+ * A slide's name is its file's stem. Slides with equal stems get as many parent directories as
+ * distinguish them: "case1/slide", "case2/slide". Files of one directory that differ only in their
+ * extension keep the extension. A name depends on the set of paths, not on their order.
  */
 #include "base/path.h"
 #include "base/text.h"

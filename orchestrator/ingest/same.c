@@ -1,8 +1,8 @@
-/* same.c - a slide that the dataset has twice: by two paths, by a link, or as a copy.
+/* same.c - finds slides that a dataset contains twice: by two paths, by a link, or as a copy.
  *
- * It is taken once, with a note; two labels or two resolutions for it are an error. Files are the
- * same when they are one file of the file system, or when their sizes and all of their bytes are
- * equal. Bytes are only looked at where sizes are equal: first some, then all.
+ * Such a slide is used once, with a note; if it has two labels or two resolutions, that is an
+ * error. Two files are the same if they are one file of the file system, or if their sizes and all
+ * bytes are equal. Bytes are compared only if the sizes are equal: first some of them, then all.
  */
 #include "base/file.h"
 #include "base/hash.h"

@@ -1,5 +1,5 @@
-/* launch.c - one loop around one child. Signals are blocked and taken by sigtimedwait, so that
- * nothing happens between two instructions and nothing is polled faster than twice a second. */
+/* launch.c - one loop around one child process. Signals are blocked and taken by sigtimedwait(), so
+ * there are no signal handlers, and nothing is polled more often than twice a second. */
 #include "orchestrator/launch/launch.h"
 
 #include "base/alloc.h"
@@ -290,7 +290,7 @@ static bool is_rank_there(const struct launch *l, int64_t rank)
            hrf_process_start_time((pid_t)r.pid) != 0;
 }
 
-/* Twice what ranks give each other: whoever waits for the late one is gone by then. */
+/* Twice the time that ranks wait for each other: by then the ranks that waited have ended. */
 static int64_t deadline_ns(void)
 {
     return 2 * hrf_rank_deadline_ms() * 1000000;
@@ -375,7 +375,7 @@ static void count_task(const char *directory, const char *task_id, struct hrf_ta
     hrf_task_status_release(&status);
 }
 
-/* done.json, the last word. Its space was set aside, so a full disk does not stop it. */
+/* Writes done.json. Its space was reserved at the start, so this works on a full disk. */
 static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
 {
     struct rusage usage;
@@ -416,7 +416,7 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     return HRF_OK;
 }
 
-/* By which signal ranks ended, as mpirun and srun hand it on: 128 more is their exit code. 0: they
+/* The signal that ended the ranks, which mpirun and srun report as exit code 128 + signal. 0: they
  * tell of none. */
 static int64_t signal_of_ranks(struct hrf_process_result result)
 {

@@ -1,3 +1,4 @@
+/* calibrations.c - stores calibrations in a file that all runs share. */
 #include "schema/store/calibrations.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* columns.c - reads and checks the values of SQLite rows. */
 #include "schema/store/columns.h"
 
 #include <math.h>

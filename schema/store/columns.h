@@ -1,12 +1,12 @@
-/* columns.h - the values of a store's rows, each checked where it is read.
+/* columns.h - reads the values of a store's rows and checks each of them.
  *
- * A store is a file, and what stands in it may have been changed by anything. This is the only
- * place that takes a value out of SQLite (a lint test holds that): every reader says which type and
- * range it expects, so that an enum, an id or a count that reaches the rest of the program is one.
+ * A store is a file, and any program may have changed it. This is the only place that takes values
+ * out of SQLite (a lint test enforces that). Every reader states the type and range that it
+ * expects, so the rest of the program sees only valid enums, ids and counts.
  *
- * The first value that is not as expected makes the row's status a failure (HRF_E_USER; the text
- * names table, column and value); it and all that is read after it are 0, false, "" or NULL. A row
- * is thus read without a check at every column, and its status is asked once at the end.
+ * The first unexpected value sets the row's status to a failure (HRF_E_USER; the text names table,
+ * column and value). That value and all later ones read as 0, false, "" or NULL. A caller can
+ * therefore read a whole row without checks and test the status once at the end.
  */
 #ifndef HRF_SCHEMA_STORE_COLUMNS_H
 #define HRF_SCHEMA_STORE_COLUMNS_H
@@ -14,8 +14,8 @@
 #include "schema/store/owner.h"
 #include "schema/store/store_private.h"
 
-/* Ids and counts: more rows, patches or tries than this are no real ones, and sums of this many of
- * them stay within int64_t. */
+/* Largest id or count. A larger number of rows, patches or tries is not plausible, and the sum of
+ * this many such values still fits into int64_t. */
 #define HRF_STORE_MAX_COUNT INT32_MAX
 /* Wall clock in ms: until the end of the year 9999, the last that ISO 8601 writes in four digits.
  */
@@ -45,13 +45,14 @@ double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null);
 char *hrf_column_text(struct hrf_columns *row, int i, bool is_needed);
 /* A text that fits into `size` bytes with its NUL; "" for NULL. */
 void hrf_column_copy(struct hrf_columns *row, int i, char *out, size_t size);
-/* Valid until the statement goes on; NULL for NULL. */
+/* Valid until the statement is stepped or reset; NULL for NULL. */
 const void *hrf_column_blob(struct hrf_columns *row, int i, size_t *n_bytes);
 /* A process, from six columns: host, boot, pid_space, pid, start_time, beat_ms. */
 void hrf_owner_read(struct hrf_columns *row, struct hrf_owner *out);
 /* The same six, to the parameters from `first` on. */
 void hrf_owner_bind(sqlite3_stmt *statement, int first, const struct hrf_owner *owner);
-/* Fails the row: column i holds what it should not. `what` is said of it: "is no list of ids". */
+/* Marks the row as failed because of column i. `what` completes the message: "is no list of ids".
+ */
 void hrf_column_refuse(struct hrf_columns *row, int i, const char *what);
 
 #endif

@@ -1,4 +1,5 @@
-/* lease.c - who may write: one process, named by host, boot, process space, number and start. */
+/* lease.c - the lease that lets one process write the store. The process is identified by host,
+ * boot, PID namespace, PID and start time. */
 #include "base/clock.h"
 #include "schema/store/columns.h"
 #include "schema/store/owner.h"

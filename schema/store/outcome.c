@@ -1,4 +1,4 @@
-/* outcome.c - where a slide stands by its tasks, at one precision or at all of them. */
+/* outcome.c - derives the state of a slide from its tasks, for one precision or for all. */
 #include "base/strbuf.h"
 #include "schema/store/columns.h"
 #include "schema/store/tasks.h"

@@ -1,3 +1,4 @@
+/* owner.c - identifies processes and finds out whether they are alive. */
 #include "schema/store/owner.h"
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* owner.h - a process as a store's row names it, and whether it still lives. */
+/* owner.h - identifies a process, as rows of a store and lock files do, and tells whether it is
+ * alive. */
 #ifndef HRF_SCHEMA_STORE_OWNER_H
 #define HRF_SCHEMA_STORE_OWNER_H
 
@@ -16,8 +17,8 @@ struct hrf_owner hrf_owner_self(void);
 /* The same process; beats may differ. */
 bool hrf_owner_is_same(const struct hrf_owner *a, const struct hrf_owner *b);
 
-/* LIVING for a process that cannot be seen from here (another host or container): it gave a sign of
- * life less than 90 s ago; SILENT: it did not. */
+/* A process of another host or container cannot be seen from here. It is LIVING if its last sign of
+ * life is less than 90 s old, otherwise SILENT. */
 enum hrf_owner_life { HRF_OWNER_DEAD, HRF_OWNER_LIVING, HRF_OWNER_SILENT };
 enum hrf_owner_life hrf_owner_life(const struct hrf_owner *owner, const struct hrf_owner *me);
 

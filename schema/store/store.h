@@ -1,9 +1,9 @@
-/* store.h - the run store: one SQLite file that knows everything about a run.
+/* store.h - the run store: one SQLite file with everything that is known about a run.
  *
- * Only the orchestrator opens it for writing (one process: a lease row says which); status,
- * why and report open it read-only. A tick's changes are one transaction. Records (tile plans,
- * scores) are kept as blobs, so that the report can be made again from the store alone.
- * Not thread-safe per object.
+ * Only one process, the driver, opens it for writing; a lease row says which. `status`, `why` and
+ * `report` open it read-only. All changes of one loop iteration form one transaction. Records (tile
+ * plans, scores) are kept as blobs, so that the report can be made again from the store alone.
+ * One object must not be used by two threads at a time.
  */
 #ifndef HRF_SCHEMA_STORE_STORE_H
 #define HRF_SCHEMA_STORE_STORE_H
@@ -34,8 +34,8 @@ const char *hrf_slide_state_text(enum hrf_slide_state state);
 
 enum hrf_truth { HRF_TRUTH_UNKNOWN = -1, HRF_TRUTH_NEGATIVE = 0, HRF_TRUTH_POSITIVE = 1 };
 
-/* A slide of the cohort, or of the calibration alone, as ingest made it and the run goes on to know
- * it. */
+/* A slide of the cohort, or one that is used for calibration only. Ingest makes the row, and the
+ * run updates it. */
 struct hrf_slide_row {
     int64_t id; /* position, from 1: the cohort first */
     char *name; /* unique: the file's stem, with folders before it where stems are equal */
@@ -62,7 +62,7 @@ void hrf_slide_rows_release(struct hrf_slide_rows *rows);
 /* The slide of that id; NULL: there is none. */
 const struct hrf_slide_row *hrf_slide_rows_find(const struct hrf_slide_rows *rows, int64_t id);
 
-/* What aggregate says of a slide at one precision. */
+/* The score of a slide at one precision, as aggregation computed it. */
 struct hrf_slide_score {
     int64_t slide_id;
     char precision[8];
@@ -79,8 +79,8 @@ struct hrf_phase_row {
 };
 
 enum hrf_store_mode { HRF_STORE_READ, HRF_STORE_WRITE };
-/* Creates and migrates in write mode. A file of a newer version, a damaged file or a foreign
- * one is refused with what to do. */
+/* Opens a store; in write mode, creates or migrates it. A newer, damaged or foreign file is refused
+ * with a message that says what to do. */
 HRF_CHECKED enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode,
                                            struct hrf_store **out, struct hrf_error *err);
 void hrf_store_close(struct hrf_store *store);
@@ -90,11 +90,11 @@ static inline void hrf_store_destroy(struct hrf_store *store)
 }
 HRF_DEFINE_AUTO(hrf_store)
 
-/* HRF_E_EXTERNAL when the file was deleted or moved since it was opened: it can still be written,
- * and nobody will find what is in it. */
+/* HRF_E_EXTERNAL if the file was deleted or moved after it was opened. Writing would still succeed,
+ * but the data would be lost. */
 HRF_CHECKED enum hrf_status hrf_store_check_place(struct hrf_store *store, struct hrf_error *err);
-/* One transaction at a time; a failed commit is rolled back. With the lease, the place is checked
- * first. */
+/* One transaction at a time. A failed commit is rolled back. If this process holds the lease, begin
+ * first checks the file's place as above. */
 HRF_CHECKED enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf_error *err);
 void hrf_store_rollback(struct hrf_store *store);
@@ -114,26 +114,27 @@ HRF_CHECKED enum hrf_status hrf_store_get_slides(struct hrf_store *store,
 HRF_CHECKED enum hrf_status hrf_store_set_slide_state(struct hrf_store *store, int64_t slide_id,
                                                       enum hrf_slide_state state,
                                                       const char *reason, struct hrf_error *err);
-/* The hash of its tiling, as the imported tile plan says; NULL = not tiled. */
+/* Sets the hash of the slide's tile plan; NULL = not tiled. */
 HRF_CHECKED enum hrf_status hrf_store_set_slide_tiling(struct hrf_store *store, int64_t slide_id,
                                                        const char *tile_plan_hash,
                                                        struct hrf_error *err);
-/* Forgets the cohort rows and slide scores with an id above `last_id` (0: all of them): the
+/* Removes the cohort rows and slide scores with an id above `last_id` (0: all of them), after the
  * cohort became smaller. */
 HRF_CHECKED enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64_t last_id,
                                                   struct hrf_error *err);
-/* Forgets the slide scores of a precision (NULL: all), before they are made anew. */
+/* Removes the slide scores of a precision (NULL: all), before they are computed again. */
 HRF_CHECKED enum hrf_status
 hrf_store_clear_slide_scores(struct hrf_store *store, const char *precision, struct hrf_error *err);
 
-/* The tile plan of a slide of the present cohort; HRF_E_AGAIN when it has none, HRF_E_USER when
- * what is kept is damaged or answers another task. */
+/* The tile plan of a slide of the current cohort. HRF_E_AGAIN: it has none. HRF_E_USER: the stored
+ * one is damaged or belongs to another task. */
 HRF_CHECKED enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
                                                     struct hrf_tile_plan **out,
                                                     struct hrf_error *err);
-/* Every patch of a slide at a precision, the shards joined in order: first_patch 0, n_patches
- * those of the tile plan, timing summed. HRF_E_AGAIN when it is not scored, or not all of it;
- * HRF_E_USER when what is kept is damaged or answers another task. */
+/* The scores of all patches of a slide at one precision. The shards are joined in order:
+ * first_patch is 0, n_patches is that of the tile plan, and the times are summed. HRF_E_AGAIN: the
+ * slide is not or not completely scored. HRF_E_USER: stored scores are damaged or belong to another
+ * task. */
 HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
                                                  const char *precision, struct hrf_scores **out,
                                                  struct hrf_error *err);

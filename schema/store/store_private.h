@@ -1,4 +1,4 @@
-/* store_private.h - the connection, and the short forms that the files of this folder use. */
+/* store_private.h - the connection, and the helpers that the files of this folder share. */
 #ifndef HRF_SCHEMA_STORE_STORE_PRIVATE_H
 #define HRF_SCHEMA_STORE_STORE_PRIVATE_H
 
@@ -7,8 +7,8 @@
 
 #include <sqlite3.h>
 
-/* HRF_STORE_BUSY_MS: long enough for another's commit to a slow disk, short enough to be told of
- * a stuck one. */
+/* HRF_STORE_BUSY_MS: long enough for another process's commit to a slow disk, short enough to
+ * report a process that is stuck. */
 enum { HRF_STORE_VERSION = 4, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
 
 struct hrf_store {
@@ -28,7 +28,8 @@ struct hrf_store {
     size_t n_cached;
 };
 
-/* Opens or makes a file, whatever it holds. `what` it should be, for messages: "run store". */
+/* Opens or makes a file without checking its content. `what` names the file in messages: "run
+ * store". */
 HRF_CHECKED enum hrf_status hrf_store_connect(const char *path, const char *what,
                                               enum hrf_store_mode mode, struct hrf_store **out,
                                               struct hrf_error *err);
@@ -37,23 +38,25 @@ enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *wh
                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_exec(struct hrf_store *store, const char *sql,
                                            struct hrf_error *err);
-/* A statement of the cache; `sql` is a literal. One user of a statement at a time. */
+/* A prepared statement from the cache. `sql` must be a literal. A statement must not be used twice
+ * at the same time. */
 HRF_CHECKED enum hrf_status hrf_store_prepare(struct hrf_store *store, const char *sql,
                                               sqlite3_stmt **out, struct hrf_error *err);
-/* Runs a statement that gives no rows, and gives it back. */
+/* Runs a statement that returns no rows, and returns it to the cache. */
 HRF_CHECKED enum hrf_status hrf_store_finish(struct hrf_store *store, sqlite3_stmt *statement,
                                              struct hrf_error *err);
-/* *has_row false: no more. The caller gives the statement back. */
+/* *has_row false: there are no more rows. The caller returns the statement to the cache. */
 HRF_CHECKED enum hrf_status hrf_store_step(struct hrf_store *store, sqlite3_stmt *statement,
                                            bool *has_row, struct hrf_error *err);
 struct hrf_columns; /* columns.h */
-/* Calls `take` for every row of the statement until it fails, or a value of the row does. */
+/* Calls `take` for every row of the statement, until it fails or a value of the row is invalid. */
 HRF_CHECKED enum hrf_status
 hrf_store_each_row(struct hrf_store *store, sqlite3_stmt *statement, const char *table,
                    enum hrf_status (*take)(struct hrf_columns *row, void *context), void *context,
                    struct hrf_error *err);
-/* Every row that is left, by read() into one item each, of `table`. On failure, too, *items (NULL
- * at first) holds *n_items (0 at first) to be released, the last of them perhaps in part. */
+/* Reads every remaining row of `table` by read() into one item each. *items must be NULL and
+ * *n_items 0 at the start. On failure, too, the caller releases the *n_items items, the last of
+ * which may be incomplete. */
 HRF_CHECKED enum hrf_status hrf_store_read_rows(struct hrf_store *store, sqlite3_stmt *statement,
                                                 const char *table, size_t item_bytes,
                                                 void (*read)(struct hrf_columns *row, void *item),

@@ -1,3 +1,4 @@
+/* tasks.c - tasks, attempts and events of a run in the store. */
 #include "schema/store/tasks.h"
 
 #include "base/clock.h"

@@ -1,8 +1,8 @@
-/* tasks.h - the part of the run store that the run loop lives on: tasks, attempts, events, lease.
+/* tasks.h - the part of the run store that the run loop uses: tasks, attempts, events, lease.
  *
- * A task is one unit of a phase. Its content key names everything that its result depends on;
- * results are kept by key, so that a task whose key has a result is done the moment it is
- * planned, whatever run made the result. An attempt is one job given to an executor.
+ * A task is one unit of work of a phase. Its content key is a hash of everything that its result
+ * depends on. Results are stored by key, so a task whose key has a result is done as soon as it is
+ * planned, even if an earlier run made the result. An attempt is one job given to an executor.
  */
 #ifndef HRF_SCHEMA_STORE_TASKS_H
 #define HRF_SCHEMA_STORE_TASKS_H
@@ -30,9 +30,9 @@ struct hrf_task_row {
     char precision[8]; /* "" for tile */
     int64_t first_patch, n_patches;
     enum hrf_task_state state;
-    int64_t n_attempts;               /* that failed by themselves; lost machines do not count */
-    bool cached;                      /* found done when it was planned */
-    int64_t time_level, memory_level; /* how often more was asked for: hrf_state_grow() */
+    int64_t n_attempts;               /* tries used up; ends that cost no try do not count */
+    bool cached;                      /* its result was in the store when it was planned */
+    int64_t time_level, memory_level; /* how often more was requested: hrf_state_grow() */
     char *reason;                     /* NULL = none */
 };
 struct hrf_task_rows {
@@ -41,12 +41,12 @@ struct hrf_task_rows {
 };
 void hrf_task_rows_release(struct hrf_task_rows *rows);
 
-/* Makes the tasks of (slide, kind) exactly the given ones. A task with a known result that passes
- * its check (hrf_store_get_record) is FINISHED and cached at once; a result that does not pass is
- * forgotten, and hrf_store_take_dropped() tells of it; one that was planned before with the same
+/* Replaces the tasks of (slide, kind) by the given ones. A task with a stored result that passes
+ * its check (hrf_store_get_record) is FINISHED and cached at once. A result that does not pass is
+ * removed, and hrf_store_take_dropped() reports it. A task that was planned before with the same
  * key keeps its state. `rows` need kind, key, slide_id, precision, first_patch and n_patches;
- * `cached` true: planned again within one run, so that a task which that run did itself is not
- * called cached. */
+ * `cached` is true if they are planned again within one run, so that a task which that run did
+ * itself is not called cached. */
 HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
                                                  enum hrf_task_kind kind,
                                                  const struct hrf_task_row *rows, size_t n_rows,
@@ -54,46 +54,47 @@ HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_
 /* Every task, in (kind, slide, precision, first patch) order. */
 HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
                                                 struct hrf_error *err);
-/* Where a slide stands by its tasks: PENDING while one is open (with a `precision` also while it
- * has none to infer), else FAILED when one failed for good, else DONE. `precision` NULL: at all of
- * them, and a reason that not all of them share follows the names of those that it is of ("fp16:
- * ..."). *reason is heap with FAILED, else NULL. */
+/* The state of a slide that follows from its tasks: PENDING while a task is open (with a
+ * `precision`, also while no infer task is planned), otherwise FAILED if a task failed for good,
+ * otherwise DONE. `precision` NULL means all precisions; a reason that only some of them have is
+ * preceded by their names ("fp16: ..."). *reason is heap if FAILED, otherwise NULL. */
 HRF_CHECKED enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_id,
                                                     const char *precision,
                                                     enum hrf_slide_state *state, char **reason,
                                                     struct hrf_error *err);
-/* Of a task that ended for want of time or memory. */
+/* For a task that reached its time limit or exceeded its memory. */
 HRF_CHECKED enum hrf_status hrf_store_set_task_levels(struct hrf_store *store, int64_t task_id,
                                                       int64_t time_level, int64_t memory_level,
                                                       struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_set_task(struct hrf_store *store, int64_t task_id,
                                                enum hrf_task_state state, int64_t n_attempts,
                                                const char *reason, struct hrf_error *err);
-/* Keeps the result and marks the task FINISHED. A second result of a key is ignored (equal keys
- * have equal results); *is_new tells. */
+/* Stores the result and marks the task FINISHED. If the key already has a result, the new one is
+ * ignored (equal keys have equal results) and *is_new is false. */
 HRF_CHECKED enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64_t task_id,
                                                   const char *key, const void *record,
                                                   size_t n_bytes, bool *is_new,
                                                   struct hrf_error *err);
-/* What the record of a slide's task says of itself: by its key and the slide's row. The tile plan
- * is that of slide->tile_plan_hash, "" for calibrate tasks, whose plan is a sample of it. */
+/* The identity that the record of a slide's task must have, derived from the key and the slide's
+ * row. Its tile plan is slide->tile_plan_hash, or "" for calibrate tasks, whose plan is a sample of
+ * it. */
 HRF_CHECKED enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide,
                                              enum hrf_task_kind kind, const char *key,
                                              struct hrf_record_identity *out,
                                              struct hrf_error *err);
 /* The kind of record that answers such a task. */
 const char *hrf_task_record_kind(enum hrf_task_kind kind);
-/* The result kept by the key expected->task. HRF_E_AGAIN when there is none; HRF_E_USER when it is
- * damaged or not what is expected. Heap. */
+/* The result stored under the key expected->task. Heap. HRF_E_AGAIN: there is none. HRF_E_USER: it
+ * is damaged or has another identity. */
 HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind kind,
                                                  const struct hrf_record_identity *expected,
                                                  struct hrf_bytes *out, struct hrf_error *err);
-/* Whether a task has a good result. A bad one is forgotten. */
+/* *found: the task has a valid result. An invalid result is removed. */
 HRF_CHECKED enum hrf_status hrf_store_find_result(struct hrf_store *store,
                                                   const struct hrf_task_row *task, bool *found,
                                                   struct hrf_error *err);
-/* The results that were forgotten since the last call, a line each ("slide: why"); heap, NULL when
- * there are none. The store has an event for each. */
+/* The results that were removed since the last call, one line each ("slide: why"). Heap; NULL if
+ * there are none. The store has an event for each of them. */
 char *hrf_store_take_dropped(struct hrf_store *store);
 
 enum hrf_attempt_state {
@@ -115,7 +116,7 @@ struct hrf_attempt_row {
     int64_t submitted_ms, ended_ms; /* wall */
     int64_t *task_ids;              /* heap */
     size_t n_task_ids;
-    char *reason; /* how it ended; NULL = well, or not yet */
+    char *reason; /* how it ended; NULL = successfully, or not yet */
 };
 struct hrf_attempt_rows {
     struct hrf_attempt_row *items;
@@ -136,7 +137,7 @@ HRF_CHECKED enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool
 HRF_CHECKED enum hrf_status hrf_store_last_job(struct hrf_store *store, int64_t *out,
                                                struct hrf_error *err);
 
-/* What happened, for `why`. */
+/* An event, shown by `hires-flow why`. */
 struct hrf_event_row {
     int64_t at_ms; /* wall */
     char *subject, *text;
@@ -152,15 +153,17 @@ HRF_CHECKED enum hrf_status hrf_store_add_event(struct hrf_store *store, const c
 HRF_CHECKED enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
                                                  struct hrf_event_rows *out, struct hrf_error *err);
 
-/* The one writer. A dead owner (its process is gone on this host and boot) is taken over, after
- * the file was checked; a living one is HRF_E_AGAIN with its pid and host. An owner that cannot be
- * seen from here (another host or container) counts as living until its heartbeat is 90 s old,
- * and is then watched for 15 s: this call waits for that. Once taken, every hrf_store_begin checks
- * that the lease is still ours; HRF_E_AGAIN when it is not. Beat every 5 s. */
+/* The lease of the one writer. If the owner is alive, the result is HRF_E_AGAIN with its PID and
+ * host. If it is dead (its process is gone on this host and boot), the file is checked and the
+ * lease is taken over. An owner that cannot be seen from here (another host or container) counts as
+ * alive until its heartbeat is 90 s old; this call then watches it for another 15 s. Once the lease
+ * is taken, every hrf_store_begin() checks that it is still ours, and fails with HRF_E_AGAIN if
+ * not. The owner must call hrf_store_beat_lease() every 5 s. */
 HRF_CHECKED enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err);
-/* Whether a living process holds it, for `status` and `cancel`; *pid 0 when none on this host. */
+/* The live process that holds the lease, for `status` and `cancel`; *pid is 0 if there is none on
+ * this host. */
 HRF_CHECKED enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid,
                                                   struct hrf_error *err);
 

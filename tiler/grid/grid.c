@@ -1,3 +1,4 @@
+/* grid.c - the grid of patches on a slide, and summed masks for the tissue under a rectangle. */
 #include "tiler/grid/grid.h"
 
 #include "base/alloc.h"

@@ -1,8 +1,8 @@
-/* grid.h - which patches a slide is cut into: pure arithmetic.
+/* grid.h - the grid of patches on a slide. Pure arithmetic.
  *
- * Positions are level-0 px. Column i begins at round(i * stride_x0); a column exists while its
- * patch lies wholly inside the slide, so the last strip narrower than a patch is not scored
- * (as WSInfer and CLAM do). A slide smaller than one patch has no columns or no rows.
+ * Positions are level-0 px. Column i begins at round(i * stride_x). A column exists only if its
+ * patch lies completely inside the slide, so a last strip that is narrower than a patch is not
+ * scored (WSInfer and CLAM do the same). A slide smaller than one patch has no columns or no rows.
  */
 #ifndef HRF_TILER_GRID_GRID_H
 #define HRF_TILER_GRID_GRID_H
@@ -30,7 +30,7 @@ int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row);
 int32_t hrf_grid_column(const struct hrf_grid *grid, int64_t x);
 int32_t hrf_grid_row(const struct hrf_grid *grid, int64_t y);
 
-/* A mask (0 and not 0) with sums, so that the tissue under a rectangle costs four reads. */
+/* Summed-area table of a mask (0 and not 0): the tissue under a rectangle costs four reads. */
 struct hrf_mask_sums {
     int64_t width, height;
     int64_t *sums; /* [(height + 1)][(width + 1)], heap */
@@ -39,8 +39,9 @@ HRF_CHECKED enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_
                                                int64_t height, struct hrf_mask_sums *out,
                                                struct hrf_error *err);
 void hrf_mask_sums_release(struct hrf_mask_sums *sums);
-/* Fraction of tissue under [x0, x1) x [y0, y1), given in fractions of the slide's width and
- * height; of the one mask pixel that it lies on where it is smaller. */
+/* Fraction of tissue in the rectangle [x0, x1) x [y0, y1), whose sides are given as fractions of
+ * the slide's width and height. For a rectangle smaller than a mask pixel, the value of that pixel.
+ */
 double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1, double y0,
                          double y1);
 

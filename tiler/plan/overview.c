@@ -1,3 +1,4 @@
+/* overview.c - reads a whole slide as one small image, from the coarsest level that suffices. */
 #include "tiler/plan/overview.h"
 
 #include <math.h>

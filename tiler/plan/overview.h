@@ -10,21 +10,21 @@ struct hrf_overview {
     int64_t width, height;
 };
 
-/* The whole slide with that many level-0 px per px (at least 1, each side at most 8192 px), by
- * area averaging from the coarsest level that has the pixels. Where none but level 0 has, it is
- * read in strips, so memory is that of the overview and 28 MB. HRF_E_USER when the slide is
+/* Reads the whole slide, reduced to one px per `reduction` level-0 px (at least 1; each side at
+ * most 8192 px), by area averaging from the coarsest level that has enough pixels. If that is level
+ * 0, it is read in strips, so memory is that of the overview plus 28 MB. HRF_E_USER: the slide is
  * damaged. */
 HRF_CHECKED enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
                                               struct hrf_overview *out, struct hrf_error *err);
-/* The same from a given level, which has at least width x height px. */
+/* The same from a given level, which must have at least width x height px. */
 HRF_CHECKED enum hrf_status hrf_overview_read_level(struct hrf_slide *slide, int32_t level,
                                                     int64_t width, int64_t height,
                                                     struct hrf_overview *out,
                                                     struct hrf_error *err);
-/* The level that hrf_overview_read takes for an overview of that size. */
+/* The level that hrf_overview_read() uses for an overview of that size. */
 int32_t hrf_overview_level(const struct hrf_slide_info *info, int64_t width, int64_t height);
-/* The downsample of the level nearest to `reduction` if it is within a factor of `slack`, else
- * `reduction`: an overview that is a level need not be made. */
+/* The downsample of the level nearest to `reduction` if both differ by less than a factor of
+ * `slack`, otherwise `reduction`. An overview that equals a level need not be resampled. */
 double hrf_overview_snap(const struct hrf_slide_info *info, double reduction, double slack);
 void hrf_overview_release(struct hrf_overview *overview);
 /* Area average of an image with n_channels to width x height, neither more than it has. */

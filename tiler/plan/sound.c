@@ -1,3 +1,5 @@
+/* sound.c - compares the levels of a slide with each other, on the overview and at sample places.
+ * */
 #include "tiler/plan/sound.h"
 
 #include <math.h>

@@ -1,8 +1,9 @@
-/* sound.h - are the levels of a slide that is being tiled copies of one picture?
+/* sound.h - checks while tiling that all levels of a slide show the same picture.
  *
- * Tissue is found on the overview, so a level that is lost or damaged there hides tissue, and one
- * that is damaged elsewhere is scored as something else. Patches are compared with the overview as
- * they are read for scoring (tiler/slide/level_check.h); what is found here is what no patch shows.
+ * Tissue is detected on the overview. If the overview's level is damaged, tissue is missed; if
+ * another level is damaged, wrong pixels are scored. Patches are compared with a coarser level when
+ * they are read for scoring (tiler/slide/level_check.h); this check finds damage that no patch
+ * shows.
  */
 #ifndef HRF_TILER_PLAN_SOUND_H
 #define HRF_TILER_PLAN_SOUND_H

@@ -1,3 +1,4 @@
+/* tile.c - makes the tile plan of one slide: resolution, overview, tissue, patches. */
 #include "tiler/plan/tile.h"
 
 #include "base/clock.h"

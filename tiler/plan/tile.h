@@ -1,4 +1,4 @@
-/* tile.h - one slide into a tile plan: resolution, overview, tissue, patches. */
+/* tile.h - makes the tile plan of a slide: resolution, overview, tissue, patches. */
 #ifndef HRF_TILER_PLAN_TILE_H
 #define HRF_TILER_PLAN_TILE_H
 
@@ -8,16 +8,16 @@
 /* Opens the slide, finds its resolution (csv and workflow: um/px, 0 = not given), detects tissue on
  * an overview (about 8 um/px for otsu; see tiler/tissue/tissue.h), lays the grid and keeps the
  * patches of which at least params->min_tissue is tissue. A slide with fewer than
- * params->min_patches is looked at again with a relaxed threshold and half of min_tissue, and
- * kept with a warning. No tissue is HRF_OK with n_patches 0, and so is a slide smaller than one
- * patch, with a warning that says so.
+ * params->min_patches is tried again with a relaxed threshold and half of min_tissue, and is
+ * kept with a warning. A slide without tissue gives HRF_OK with n_patches 0; a slide smaller than
+ * one patch does too, with a warning.
  *
  * Mode "slide": the plan has one patch, the frame of patch_size px that the slide is scored in as
- * one image. On a side where the slide fits, it lies whole in the middle of the frame; on the
- * other the frame is centred on the tissue's box as far as it stays on the slide. What of the
- * frame lies outside of the slide is white: a patch at x < 0 is padded by -x level-0 px on the
- * left. Tissue that the frame cannot hold is a warning with its share. min_tissue and min_patches
- * do not count.
+ * one image. In a direction in which the slide fits, it lies in the middle of the frame; in the
+ * other, the frame is centred on the bounding box of the tissue, moved so that it stays on the
+ * slide. The part of the frame outside the slide is white: a patch at x < 0 is padded by -x level-0
+ * px on the left. If tissue does not fit into the frame, a warning says how much. min_tissue and
+ * min_patches are ignored.
  *
  * HRF_E_USER: the slide cannot be used (not a slide, damaged, no resolution), with the reason;
  * HRF_E_UNSUPPORTED: an unknown mode. Memory: that of the overview (30 MB for 100,000

@@ -1,3 +1,4 @@
+/* tile_job.c - the worker of a tile job: tiles every task of a spec and commits each result. */
 #include "tiler/plan/tile_job.h"
 
 #include "base/clock.h"

@@ -2,12 +2,12 @@
 #ifndef HRF_TILER_PLAN_TILE_JOB_H
 #define HRF_TILER_PLAN_TILE_JOB_H
 
-/* Reads the spec, tiles every task of it and commits each the moment it is done: the record is
- * the encoded tile plan, the outcome done, no tissue, or failed with the reason. A slide that
- * cannot be used fails its own task only. Records go into the folder of the spec.
+/* Reads the spec, tiles the slide of every task and commits each result as soon as it is done. The
+ * record is the encoded tile plan; the outcome is done, no tissue, or failed with a reason. A slide
+ * that cannot be used fails only its own task. Records are written to the directory of the spec.
  *
- * Returns the exit code: 0 every task has a status; 75 the job may be tried again (disk full, no
- * memory, this attempt was revoked); 1 the spec cannot be used. Says why on stderr. */
+ * Returns the exit code: 0 if every task has a status, 75 if the job may be tried again (disk full,
+ * no memory, attempt revoked), 1 if the spec cannot be used. The reason is printed on stderr. */
 int hrf_tile_job_main(const char *spec_path);
 
 #endif

@@ -1,3 +1,4 @@
+/* level_check.c - compares two levels of a slide by the mean colours of small squares. */
 #include "tiler/slide/level_check.h"
 
 #include "tiler/slide/slide_private.h"

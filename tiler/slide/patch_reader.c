@@ -1,3 +1,4 @@
+/* patch_reader.c - reads patches from the best level of a slide and resamples them. */
 #include "tiler/slide/patch_reader.h"
 
 #include "base/clock.h"

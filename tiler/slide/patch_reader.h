@@ -1,4 +1,4 @@
-/* patch_reader.h - patches as the model sees them: the best level of the slide, resampled.
+/* patch_reader.h - reads patches as the model sees them, from the best level of the slide.
  *
  * A patch is `size` x `size` px at `mpp` um/px with its top-left at (x0, y0) in level-0 px. It is
  * read from the coarsest level that is not coarser than wanted (2 % slack) and resampled with
@@ -6,9 +6,9 @@
  * counted from the patch's own origin in it, x and y each with their own scale. Where scale >= 1
  * it is the area average over the interval, where scale < 1 the bilinear value at its centre.
  *
- * Where the whole patch would differ from the level by less than a pixel in extent, it is not
- * resampled at all: its bytes are the level's own pixels, centre on centre to the nearest pixel,
- * so that a 0.499 um/px slide is not blurred for a model that wants 0.5.
+ * If the patch's extent in the level differs from `size` by less than one pixel, the patch is not
+ * resampled: its bytes are the level's own pixels, centred to the nearest pixel. So a slide of
+ * 0.499 um/px is not blurred for a model that wants 0.5.
  *
  * One reader per thread; many readers may share one slide, which must outlive them. Everything
  * outside the image is white. Memory: some rows of the patch and about 15 MiB at most for the
@@ -33,7 +33,7 @@ HRF_CHECKED enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, dou
                                                     struct hrf_error *err);
 void hrf_patch_reader_destroy(struct hrf_patch_reader *reader);
 HRF_DEFINE_AUTO(hrf_patch_reader)
-/* rgb[size][size][3]. decode_ns and resample_ns (may be NULL) are added to. */
+/* rgb[size][size][3]. The times taken are added to *decode_ns and *resample_ns (may be NULL). */
 HRF_CHECKED enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
                                                   int64_t y0, unsigned char *rgb,
                                                   int64_t *decode_ns, int64_t *resample_ns,

@@ -2,8 +2,8 @@
  *
  * An open slide may be read by any number of threads at once. Pixels are 8-bit RGB, row-major,
  * composited on white: sparse tiles, transparent pixels and everything outside the image are
- * white. A slide whose reading fails says so on every later read (OpenSlide's sticky error), and
- * names the place that failed first.
+ * white. Once a read has failed, every later read fails too (OpenSlide's errors are sticky), with a
+ * message that names the place that failed first.
  */
 #ifndef HRF_TILER_SLIDE_SLIDE_H
 #define HRF_TILER_SLIDE_SLIDE_H
@@ -27,8 +27,8 @@ struct hrf_slide_info {
     } level[HRF_SLIDE_MAX_LEVELS];
 };
 
-/* HRF_E_USER: missing, not permitted, not a slide, or a slide that OpenSlide refuses, each said
- * apart; HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
+/* HRF_E_USER: the file is missing, not readable, not a slide, or refused by OpenSlide; the text
+ * says which. HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
 HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,
                                            struct hrf_error *err);
 void hrf_slide_close(struct hrf_slide *slide);
@@ -59,8 +59,9 @@ const char *hrf_mpp_source_name(enum hrf_mpp_source source);
 
 /* Resolution in um/px at level 0, from the first source that has one, in the order of the enum;
  * csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
- * value and source), and so is a slide for which no source has any. Only the TIFF tags are passed
- * over when they are outside: writers that do not know put 72 dpi (353 um/px) there. */
+ * value and source), and so is a slide for which no source has any. Only TIFF tags outside that
+ * range are ignored, because writers that do not know the resolution put 72 dpi (353 um/px) there.
+ */
 HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp,
                                                  double workflow_mpp, double *mpp_x, double *mpp_y,
                                                  enum hrf_mpp_source *source,

@@ -1,4 +1,4 @@
-/* slide_private.h - the slide's insides, for the files of this folder. */
+/* slide_private.h - the definition of struct hrf_slide, for the files of this folder. */
 #ifndef HRF_TILER_SLIDE_SLIDE_PRIVATE_H
 #define HRF_TILER_SLIDE_SLIDE_PRIVATE_H
 
@@ -25,18 +25,18 @@ HRF_CHECKED enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t
                                                 uint32_t *argb, unsigned char *rgb,
                                                 struct hrf_error *err);
 
-/* For a generic TIFF: fills slide->sparse, takes levels that come out blank off slide->info.
- * HRF_E_UNSUPPORTED when level 0 is one of them. */
+/* For a generic TIFF: fills slide->sparse, and removes levels that read as blank from slide->info.
+ * HRF_E_UNSUPPORTED: level 0 is one of them. */
 HRF_CHECKED enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
                                                   struct hrf_error *err);
 void hrf_sparse_destroy(struct hrf_sparse *sparse);
-/* Reads the region when it meets a tile that is left out; false: it does not, nothing is done.
- * The pixels are the level's own, from the nearest one. */
+/* If the region touches a missing tile, reads it and returns true; otherwise does nothing and
+ * returns false. The pixels are the level's own; the origin is rounded to the nearest pixel. */
 bool hrf_sparse_read(const struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                      int64_t width, int64_t height, uint32_t *argb, enum hrf_status *status);
 
-/* libtiff prints its errors on stderr by itself; from the first call on, the last one of this
- * thread is kept instead, for our own message. The call forgets it. */
+/* By default libtiff prints its errors on stderr. From the first call on, the last error of each
+ * thread is kept instead, for our own messages. Each call clears this thread's error. */
 void hrf_tiff_take_messages(void);
 const char *hrf_tiff_message(void); /* "" = none */
 

@@ -1,4 +1,4 @@
-/* synth.h - made-up slides: tissue that looks like H&E, lesions in it, and their annotations.
+/* synth.h - synthetic slides: tissue that looks like H&E, with lesions and their annotations.
  *
  * Everything follows from the seed: the same parameters give the same bytes. Slides are
  * pyramidal tiled-JPEG BigTIFF at 0.25 um/px, as CAMELYON16's are; a cohort lies in that data

@@ -1,4 +1,4 @@
-/* tissue_texture.h - the pixels of a made-up slide. */
+/* tissue_texture.h - draws the pixels of a synthetic slide. */
 #ifndef HRF_TILER_SYNTH_TISSUE_TEXTURE_H
 #define HRF_TILER_SYNTH_TISSUE_TEXTURE_H
 

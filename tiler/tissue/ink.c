@@ -1,3 +1,4 @@
+/* ink.c - finds marker ink and black areas on an overview. */
 #include "tiler/tissue/ink.h"
 
 #include "base/alloc.h"

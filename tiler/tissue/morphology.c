@@ -1,3 +1,4 @@
+/* morphology.c - median and majority filters, dilation, closing and connected regions. */
 #include "tiler/tissue/morphology.h"
 
 #include "base/alloc.h"

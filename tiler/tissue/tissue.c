@@ -1,3 +1,4 @@
+/* tissue.c - the tissue detection methods otsu, wsinfer, clam and ncrf. */
 #include "tiler/tissue/tissue.h"
 
 #include "base/alloc.h"
