@@ -3,6 +3,7 @@
 #include "engine/input/feed.h"
 
 #include "base/clock.h"
+#include "engine/input/plan_readers.h"
 #include "engine/ir/number.h"
 
 #include <assert.h>
@@ -233,10 +234,8 @@ static enum hrf_status reader_init(const struct hrf_feed *feed, struct reader *r
                                    struct hrf_error *err)
 {
     const struct hrf_tile_plan *plan = feed->config.plan;
-    HRF_TRY(hrf_patch_reader_create(feed->config.slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
-                                    plan->patch_mpp, &reader->patches, err));
-    HRF_TRY(hrf_level_check_create(feed->config.slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
-                                   plan->patch_mpp, &reader->check, err));
+    HRF_TRY(
+        hrf_plan_readers_create(feed->config.slide, plan, &reader->patches, &reader->check, err));
     reader->rgb = hrf_alloc_array((size_t)patch_numbers(&feed->config), 1);
     return reader->rgb != NULL ? HRF_OK
                                : hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",

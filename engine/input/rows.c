@@ -2,6 +2,7 @@
 #include "engine/input/rows.h"
 
 #include "base/clock.h"
+#include "engine/input/plan_readers.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -56,10 +57,7 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     int64_t size = plan->patch_size, first, n, decode_ns = 0, prepare_ns = 0;
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_AUTO(hrf_level_check) check = NULL;
-    HRF_TRY(hrf_patch_reader_create(config->slide, plan->mpp_x, plan->mpp_y, size, plan->patch_mpp,
-                                    &reader, err));
-    HRF_TRY(hrf_level_check_create(config->slide, plan->mpp_x, plan->mpp_y, size, plan->patch_mpp,
-                                   &check, err));
+    HRF_TRY(hrf_plan_readers_create(config->slide, plan, &reader, &check, err));
     int64_t most = config->n_rows < TAKE_ROWS ? config->n_rows : TAKE_ROWS;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(most * size), 3);
     if (rgb == NULL)

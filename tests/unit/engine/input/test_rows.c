@@ -137,6 +137,12 @@ static void rows_on_a_left_out_tile_are_told_from_a_coarser_level(void **state)
     config.first_row = 512;
     assert_int_equal(hrf_rows_read(&config, out, &times, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "do not show the same at x 384, y 768"));
+    struct hrf_tile_plan other = plan; /* as if another reader of slides had made it */
+    other.read_level = 1;
+    config.plan = &other;
+    config.first_row = 0;
+    assert_int_equal(hrf_rows_read(&config, out, &times, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "read from level 0, and the tile plan was made from level 1"));
 }
 
 int main(void)
