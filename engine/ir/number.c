@@ -111,6 +111,16 @@ float hrf_round_to(enum hrf_dtype dtype, float value)
     return dtype == HRF_B16 ? b16_to(b16_from(value)) : value;
 }
 
+float hrf_dtype_most(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F16 ? 65504.0f : 0x1.fep127f;
+}
+
+float hrf_dtype_least(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F16 ? 0x1p-14f : 0x1p-126f;
+}
+
 int32_t hrf_saturate(float steps, enum hrf_dtype dtype, int32_t zero_point)
 {
     const float low = dtype == HRF_S8 ? -128.0f : 0.0f, high = dtype == HRF_S8 ? 127.0f : 255.0f;

@@ -19,6 +19,10 @@ void hrf_floats_to(enum hrf_dtype dtype, const float *from, void *to, int64_t n)
 /* `value` converted to `dtype` and back. */
 float hrf_round_to(enum hrf_dtype dtype, float value);
 
+/* The largest finite number of F16 or B16, and the smallest with all of its significant bits. */
+float hrf_dtype_most(enum hrf_dtype dtype);
+float hrf_dtype_least(enum hrf_dtype dtype);
+
 /* The integer nearest to value / scale + zero_point, in the range of S8 or U8. */
 int32_t hrf_quantize(float value, enum hrf_dtype dtype, const struct hrf_quantization *q);
 /* The same for a value that was already divided by the scale. */

@@ -8,6 +8,7 @@
 #include "engine/passes/lower_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ struct lowering {
     int32_t *own_forms;              /* hrf_lower_own_forms(); NULL without brings_scales */
     bool brings_scales;              /* S8 with the scales of the model */
     struct hrf_strbuf *notes;
+    char why[160]; /* a reason with numbers, until it is noted */
 };
 
 /* ---- values ---- */
@@ -203,8 +205,30 @@ static bool has(const struct hrf_node *node, int32_t i)
     return i < node->n_inputs && node->inputs[i] >= 0;
 }
 
+/* Why constant weights stay in float32 rather than F16 or B16; NULL: the type holds them. Weights
+ * that are all too small would lose their digits, or become 0. */
+static const char *refuse_weights(struct lowering *l, const struct hrf_value *weights)
+{
+    const enum hrf_dtype type = l->how->type;
+    const int64_t n = hrf_shape_count(&weights->shape);
+    const float *w = weights->data;
+    float most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(w[i]));
+    if (isinf(hrf_round_to(type, most)))
+        snprintf(l->why, sizeof l->why, "its weights go up to %g, %s to %g", (double)most,
+                 hrf_dtype_name(type), (double)hrf_dtype_most(type));
+    else if (most > 0 && most < hrf_dtype_least(type))
+        snprintf(l->why, sizeof l->why,
+                 "its weights are at most %g, and %s has all of its digits only from %g on",
+                 (double)most, hrf_dtype_name(type), (double)hrf_dtype_least(type));
+    else
+        return NULL;
+    return l->why;
+}
+
 /* The reason why a product must stay in float32; NULL: it can be lowered. */
-static const char *refuse_product(const struct lowering *l, const struct hrf_node *node)
+static const char *refuse_product(struct lowering *l, const struct hrf_node *node)
 {
     enum { MOST_TERMS = 65000 }; /* terms of at most 255 * 128: the sum fits into 32 bits */
     const struct hrf_graph *graph = l->from;
@@ -214,7 +238,7 @@ static const char *refuse_product(const struct lowering *l, const struct hrf_nod
     if (has(node, HRF_CONV_BIAS) && !is_constant(graph, node, HRF_CONV_BIAS))
         return "its bias is computed";
     if (l->how->type != HRF_S8)
-        return NULL;
+        return refuse_weights(l, &graph->values[node->inputs[HRF_CONV_WEIGHTS]]);
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1]
                                               : graph->values[node->outputs[0]].shape.dims[1];
@@ -341,7 +365,7 @@ static void note(const struct lowering *l, const struct hrf_node *node, const ch
                         hrf_op_name(node->op), why);
 }
 
-static bool goes_low(const struct lowering *l, const struct hrf_node *node)
+static bool goes_low(struct lowering *l, const struct hrf_node *node)
 {
     const enum kind kind = kind_of(l->how, node->op);
     const char *why = kind != KIND_NEVER ? why_kept(l, node) : NULL;

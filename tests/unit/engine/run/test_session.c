@@ -123,6 +123,63 @@ static void an_input_in_the_networks_own_type_gives_the_same_bits(void **state)
     hrf_graph_destroy(graph);
 }
 
+/* Two products with weights in +-first and +-second, a ReLU between them. */
+static struct hrf_graph *two_products(double first, double second)
+{
+    struct build b = build_start(5);
+    struct hrf_attributes last_axis = hrf_attributes_default();
+    last_axis.axis = 1;
+    int32_t y = build_binary(&b, HRF_OP_GEMM, build_input(&b, SHAPE(4, 32)),
+                             build_constant(&b, SHAPE(32, 16), -first, first));
+    y = build_unary(&b, HRF_OP_RELU, y);
+    y = build_binary(&b, HRF_OP_GEMM, y, build_constant(&b, SHAPE(16, 2), -second, second));
+    y = build_node(&b, HRF_OP_SOFTMAX, &y, 1, &last_axis);
+    return build_finish(&b, &y, 1);
+}
+
+static enum hrf_status run_products(const struct hrf_graph *graph, const char *precision,
+                                    struct hrf_session **session, struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = precision,
+                                               .n_threads = 1 };
+    assert_int_equal(hrf_session_create(graph, &config, session, err), HRF_OK);
+    for (int i = 0; i < 4 * 32; i++)
+        hrf_session_input(*session, 0)[i] = (float)(i % 37) / 8 - 2;
+    return hrf_session_run(*session, err);
+}
+
+static void weights_that_16_bits_do_not_hold_stay_in_float32(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = two_products(1e12, 1e-12);
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_session) wide = NULL;
+    HRF_AUTO(hrf_session) half = NULL;
+    assert_int_equal(run_products(graph, "fp32", &wide, &err), HRF_OK);
+    assert_int_equal(run_products(graph, "fp16", &half, &err), HRF_OK);
+    assert_memory_equal(hrf_session_output(wide, 0), hrf_session_output(half, 0), 8 * 4);
+    assert_non_null(strstr(hrf_session_notes(half), "stays in float32: its weights go up to "));
+    assert_non_null(strstr(hrf_session_notes(half), ", float16 to 65504"));
+    assert_non_null(strstr(hrf_session_notes(half), "stays in float32: its weights are at most "));
+    hrf_graph_destroy(graph);
+}
+
+static void results_that_16_bits_do_not_hold_end_the_run_by_the_nodes_name(void **state)
+{
+    (void)state;
+    struct hrf_graph *graph = two_products(6e4, 1e-4);
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_session) brain = NULL;
+    HRF_AUTO(hrf_session) half = NULL;
+    assert_int_equal(run_products(graph, "bf16", &brain, &err), HRF_OK);
+    assert_int_equal(run_products(graph, "fp16", &half, &err), HRF_E_USER);
+    if (strstr(err.text, "do not fit float16, which reaches to 65504: they go up to ") == NULL ||
+        strstr(err.text, "node 'Relu_1' (Gemm): ") == NULL)
+        fail_msg("%s", err.text);
+    hrf_graph_destroy(graph);
+}
+
 static void inputs_that_are_no_numbers_and_constant_outputs_are_refused(void **state)
 {
     (void)state;
@@ -325,6 +382,8 @@ int main(void)
         cmocka_unit_test(a_limit_is_kept_to_the_byte),
         cmocka_unit_test(an_input_in_the_networks_own_type_gives_the_same_bits),
         cmocka_unit_test(inputs_that_are_no_numbers_and_constant_outputs_are_refused),
+        cmocka_unit_test(weights_that_16_bits_do_not_hold_stay_in_float32),
+        cmocka_unit_test(results_that_16_bits_do_not_hold_end_the_run_by_the_nodes_name),
         cmocka_unit_test(the_callers_graph_is_left_as_it_was),
         cmocka_unit_test(bands_of_one_colour_are_computed_once),
         cmocka_unit_test(an_observer_sees_the_input_and_every_value_and_may_say_no),
