@@ -381,10 +381,7 @@ static enum hrf_status measure(const struct check *check, const struct speed *ro
     if (status == HRF_OK) {
         out->memory = hrf_session_memory(session);
         out->operations = hrf_session_operations(session);
-        status = hrf_session_depth(session) == 2
-                     ? time_batches(session, row, meter, out, err)
-                     : hrf_error_set(err, HRF_E_UNSUPPORTED,
-                                     "device %s does not accept pixels as input", check->device);
+        status = time_batches(session, row, meter, out, err);
     }
     hrf_session_destroy(session);
     session = NULL;

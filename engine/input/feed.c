@@ -3,6 +3,7 @@
 #include "engine/input/feed.h"
 
 #include "base/clock.h"
+#include "engine/input/normalise.h"
 #include "engine/input/plan_readers.h"
 #include "engine/ir/number.h"
 
@@ -301,9 +302,8 @@ static void make_tables(struct hrf_feed *feed)
 {
     const struct hrf_feed_config *config = &feed->config;
     const enum hrf_dtype type = config->type;
+    hrf_normalise_table(config->mean, config->std, feed->table);
     for (int c = 0; c < 3; c++) {
-        for (int v = 0; v < 256; v++)
-            feed->table[c][v] = (float)((v / 255.0 - config->mean[c]) / config->std[c]);
         if (type == HRF_F16 || type == HRF_B16)
             hrf_floats_to(type, feed->table[c], feed->halves[c], 256);
         for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)

@@ -2,6 +2,7 @@
 #include "engine/input/rows.h"
 
 #include "base/clock.h"
+#include "engine/input/normalise.h"
 #include "engine/input/plan_readers.h"
 
 #include <assert.h>
@@ -126,9 +127,7 @@ enum hrf_status hrf_rows_read(const struct hrf_rows_config *config, float *out,
     assert(config->first_column >= 0 &&
            config->first_column + work.n_columns <= config->plan->patch_size);
     int64_t start = hrf_clock_ns();
-    for (int c = 0; c < 3; c++)
-        for (int v = 0; v < 256; v++)
-            work.table[c][v] = (float)((v / 255.0 - config->mean[c]) / config->std[c]);
+    hrf_normalise_table(config->mean, config->std, work.table);
     pthread_mutex_init(&work.lock, NULL);
     enum hrf_status status = run_readers(&work, err);
     pthread_mutex_destroy(&work.lock);

@@ -88,7 +88,7 @@ static enum hrf_status read_device(const struct hrf_yaml_node *map, const char *
 {
     static const char *const keys[] = { "name",     "memory_gib", "overhead_us",
                                         "gb_per_s", "tops",       NULL };
-    static const char *const rates[] = { "fp32", "fp16", "bf16", "int8", NULL };
+    const char *rates[HRF_N_RATES + 1] = { NULL };
     double memory = 0, overhead = 0, bytes = 0;
     HRF_TRY(check_map(map, "device", keys, where, err));
     HRF_TRY(get_text(map, "name", where, m->device, sizeof m->device, err));
@@ -102,6 +102,8 @@ static enum hrf_status read_device(const struct hrf_yaml_node *map, const char *
     const struct hrf_yaml_node *tops = hrf_yaml_find(map, "tops");
     if (tops == NULL)
         return HRF_OK;
+    for (int r = 0; r < HRF_N_RATES; r++)
+        rates[r] = hrf_rate_name((enum hrf_rate)r);
     HRF_TRY(check_map(tops, "tops", rates, where, err));
     for (int r = 0; r < HRF_N_RATES; r++) {
         double value = 0;

@@ -3,6 +3,7 @@
 #include "base/args.h"
 #include "base/clock.h"
 #include "base/path.h"
+#include "base/precision.h"
 #include "engine/backend/backend.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
@@ -34,10 +35,10 @@ enum hrf_status hrf_engine_check_request(const char *device, const char *precisi
                                          const char *layout, struct hrf_error *err)
 {
     static const char *const devices[] = { "auto", "cpu", "ref", "cuda", NULL };
-    static const char *const precisions[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
     struct hrf_layout_plan unused;
     HRF_TRY(check_word("device", device, devices, "auto, cpu, cuda, ref", err));
-    HRF_TRY(check_word("precision", precision, precisions, "fp32, tf32, fp16, bf16, int8", err));
+    HRF_TRY(check_word("precision", precision, hrf_precision_names, "fp32, tf32, fp16, bf16, int8",
+                       err));
     if (layout != NULL && strcmp(layout, "auto") == 0)
         return HRF_OK;
     return hrf_layout_parse(layout, &unused, err);

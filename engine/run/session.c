@@ -3,12 +3,14 @@
 #include "engine/run/session.h"
 
 #include "base/own_process.h"
+#include "base/precision.h"
 #include "engine/backend/backend.h"
 #include "engine/passes/passes.h"
 #include "engine/plan/pitch.h"
 #include "engine/plan/plan.h"
 #include "engine/run/session_private.h"
 
+#include <assert.h>
 #include <string.h>
 
 static enum hrf_status check_supported(const struct hrf_session *session, struct hrf_error *err)
@@ -172,7 +174,7 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
 {
     if (session->device.peers != NULL)
         session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
-    if (session->device.ops != NULL && session->has_pixels) /* two batches land as bytes */
+    if (session->has_pixels) /* two batches land as bytes */
         session->memory.activation_bytes += HRF_SESSION_SLOTS *
                                             hrf_shape_count(hrf_session_input_shape(session, 0));
     HRF_TRY(check_limit(session, limit, err));
@@ -191,11 +193,7 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     session->workspace = hrf_alloc_aligned(workspace, HRF_BUFFER_ALIGNMENT);
     session->copies = hrf_alloc_aligned((size_t)session->plan->copy_bytes + 1,
                                         HRF_BUFFER_ALIGNMENT);
-    if (session->has_pixels)
-        session->pixels = hrf_calloc(
-            (size_t)hrf_shape_count(hrf_session_input_shape(session, 0)) + 1, 1);
-    if (session->arena == NULL || session->workspace == NULL || session->copies == NULL ||
-        (session->has_pixels && session->pixels == NULL))
+    if (session->arena == NULL || session->workspace == NULL || session->copies == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
                              (double)(arena + workspace) / 0x1p30);
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
@@ -205,29 +203,23 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     return HRF_OK;
 }
 
-struct precision {
-    const char *name;
-    enum hrf_dtype type;
-};
-
-static const struct precision *find_precision(const char *name)
+static enum hrf_dtype precision_type(const char *precision)
 {
-    static const struct precision precisions[] = {
-        { "fp32", HRF_F32 }, { "tf32", HRF_F32 }, { "fp16", HRF_F16 },
-        { "bf16", HRF_B16 }, { "int8", HRF_S8 },
-    };
-    for (size_t i = 0; i < sizeof precisions / sizeof precisions[0]; i++)
-        if (strcmp(precisions[i].name, name) == 0)
-            return &precisions[i];
-    return NULL;
+    static const enum hrf_dtype types[HRF_N_PRECISIONS] = { [HRF_FP32] = HRF_F32,
+                                                            [HRF_TF32] = HRF_F32,
+                                                            [HRF_FP16] = HRF_F16,
+                                                            [HRF_BF16] = HRF_B16,
+                                                            [HRF_INT8] = HRF_S8 };
+    const enum hrf_precision known = hrf_precision_find(precision);
+    assert(known != HRF_N_PRECISIONS); /* check_config() has refused it */
+    return types[known];
 }
 
 /* The fused graph in the precision that was asked for. */
 static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_config *config,
                              bool signed_only, struct hrf_strbuf *notes, struct hrf_error *err)
 {
-    const struct precision *precision = find_precision(config->precision);
-    const struct hrf_lowering how = { .type = precision->type,
+    const struct hrf_lowering how = { .type = precision_type(config->precision),
                                       .ranges = config->ranges,
                                       .n_ranges = config->n_ranges,
                                       .keep = config->keep,
@@ -235,13 +227,13 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .n_keep = config->n_keep,
                                       .signed_only = signed_only };
     HRF_AUTO(hrf_graph) lowered = NULL;
-    if (precision->type == HRF_F32)
+    if (how.type == HRF_F32)
         return HRF_OK;
     const bool brings_scales = hrf_lower_brings_scales(*graph);
-    if (precision->type == HRF_S8 && brings_scales && config->n_ranges > 0)
+    if (how.type == HRF_S8 && brings_scales && config->n_ranges > 0)
         hrf_strbuf_addf(notes,
                         "the model brings its own INT8 scales: the calibration is not used\n");
-    if (precision->type == HRF_S8 && config->n_ranges == 0 && !brings_scales)
+    if (how.type == HRF_S8 && config->n_ranges == 0 && !brings_scales)
         return hrf_error_set(err, HRF_E_USER,
                              "int8 needs the ranges of a calibration (hires-flow calibrate)");
     HRF_TRY(hrf_pass_lower(*graph, &how, &lowered, notes, err));
@@ -266,7 +258,7 @@ static enum hrf_status check_config(const struct hrf_session_config *config,
                                     const struct hrf_backend_ops **ops, struct hrf_strbuf *notes,
                                     struct hrf_error *err)
 {
-    if (find_precision(config->precision) == NULL)
+    if (hrf_precision_find(config->precision) == HRF_N_PRECISIONS)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "precision '%s' is not in this build; it has fp32, tf32, fp16, bf16, "
                              "int8",
@@ -297,7 +289,7 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     HRF_TRY(hrf_passes_run(prepared, err));
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
     if (ops->takes_prologue != NULL && !config->every_tensor &&
-        find_precision(config->precision)->type != HRF_S8)
+        precision_type(config->precision) != HRF_S8)
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
     if (ops->takes_pitch != NULL && !config->every_tensor)
         hrf_pitch_set(prepared, ops->takes_pitch);
@@ -310,6 +302,9 @@ static enum hrf_status check_pixels(const struct hrf_session *session, struct hr
 {
     if (!session->has_pixels)
         return HRF_OK;
+    if (session->device.ops == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
+                             session->ops->name);
     const struct hrf_value *x = &session->graph->values[session->graph->inputs[0]];
     if (session->graph->n_inputs != 1 || x->shape.rank != 4 || x->shape.dims[1] != 3)
         return hrf_error_set(err, HRF_E_USER,
@@ -461,7 +456,7 @@ const char *hrf_session_notes(const struct hrf_session *session)
 
 int32_t hrf_session_depth(const struct hrf_session *session)
 {
-    return session->device.ops != NULL && session->has_pixels ? HRF_SESSION_SLOTS : 1;
+    return session->has_pixels ? HRF_SESSION_SLOTS : 1;
 }
 
 bool hrf_session_takes_pixels(const struct hrf_session *session)

@@ -40,7 +40,8 @@ struct hrf_session_config {
     bool every_tensor;
     bool is_lent; /* the caller provides arena and workspace (hrf_session_lend()) */
     /* Input 0 is fed as RGB bytes (hrf_session_pixels()), which the device converts to floats by
-     * this form; NULL: as floats. Borrowed during creation. */
+     * this form (a back end without a device refuses it: HRF_E_UNSUPPORTED); NULL: as floats.
+     * Borrowed during creation. */
     const struct hrf_pixel_form *pixels;
     /* Input 0 may be fed in the type that the network computes in (hrf_session_input_type()), if
      * kernels work in host memory. Only for hrf_session_create(). */

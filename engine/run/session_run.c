@@ -121,15 +121,6 @@ enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
     return session->device.ops != NULL ? hrf_session_device_wait(session, err) : HRF_OK;
 }
 
-static void normalise(struct hrf_session *session)
-{
-    const struct hrf_pixel_form *form = &session->pixel_form;
-    const int64_t n = hrf_shape_count(hrf_session_input_shape(session, 0));
-    float *x = hrf_session_input(session, 0);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = fmaf((float)session->pixels[i], form->scale[i % 3], form->shift[i % 3]);
-}
-
 enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error *err)
 {
     assert(session->n_started - session->n_finished < hrf_session_depth(session));
@@ -138,8 +129,6 @@ enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error 
     if (session->device.ops != NULL) {
         HRF_TRY(hrf_session_device_start(session, err));
     } else {
-        if (session->has_pixels)
-            normalise(session);
         HRF_TRY(hrf_session_run_steps(session, err));
     }
     session->n_started++;

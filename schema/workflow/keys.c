@@ -1,10 +1,11 @@
 #include "schema/workflow/keys.h"
 
+#include "base/precision.h"
+
 const char *const hrf_words_layout[] = { "camelyon16", "files", "csv", NULL };
 const char *const hrf_words_split[] = { "testing", "training", "all", NULL };
 const char *const hrf_words_mode[] = { "patch", "slide", NULL };
 const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", NULL };
-const char *const hrf_words_precision[] = { "fp32", "tf32", "fp16", "bf16", "int8", NULL };
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
@@ -64,7 +65,7 @@ const struct hrf_key hrf_keys[] = {
       "memory" },
     { "model.max_operations", HRF_KEY_REAL, AT(model.max_operations), "1e16", 1, 1e30, NULL,
       "a model is refused if one image needs more operations" },
-    { "precision", HRF_KEY_PRECISIONS, AT(precision), "[fp32]", 0, 0, hrf_words_precision,
+    { "precision", HRF_KEY_PRECISIONS, AT(precision), "[fp32]", 0, 0, hrf_precision_names,
       "precisions to run; the first is the reference for comparisons" },
     { "calibrate.samples", HRF_KEY_INT, AT(calibrate.samples), "512", 1, MANY, NULL,
       "number of patches in the calibration sample" },

@@ -37,7 +37,6 @@ extern const char *const hrf_words_layout[];
 extern const char *const hrf_words_split[];
 extern const char *const hrf_words_mode[];
 extern const char *const hrf_words_tissue[];
-extern const char *const hrf_words_precision[];
 extern const char *const hrf_words_fit[];
 extern const char *const hrf_words_device[];
 extern const char *const hrf_words_halos[];

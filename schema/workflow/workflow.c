@@ -5,6 +5,7 @@
 #include "base/args.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "base/precision.h"
 #include "base/text.h"
 #include "schema/workflow/reader.h"
 
@@ -30,7 +31,7 @@ int64_t hrf_workflow_seconds(const char *duration)
 
 const char *hrf_precision_name(enum hrf_precision precision)
 {
-    return hrf_words_precision[precision];
+    return hrf_precision_names[precision];
 }
 
 const char *hrf_score_method_name(enum hrf_score_method method)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/precision.h"
 #include "base/strbuf.h"
 
 #include <stdbool.h>
@@ -19,8 +20,6 @@ enum hrf_layout { HRF_LAYOUT_CAMELYON16, HRF_LAYOUT_FILES, HRF_LAYOUT_CSV };
 enum hrf_split { HRF_SPLIT_TESTING, HRF_SPLIT_TRAINING, HRF_SPLIT_ALL };
 enum hrf_tiler_mode { HRF_TILER_PATCH, HRF_TILER_SLIDE };
 enum hrf_tissue_method { HRF_TISSUE_OTSU, HRF_TISSUE_WSINFER, HRF_TISSUE_CLAM, HRF_TISSUE_NCRF };
-enum hrf_precision { HRF_FP32, HRF_TF32, HRF_FP16, HRF_BF16, HRF_INT8 };
-#define HRF_N_PRECISIONS 5
 enum hrf_fit_method {
     HRF_FIT_MINMAX,
     HRF_FIT_PERCENTILE,
