@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/own_process.h"
 #include "engine/backend/backend.h"
+#include "engine/input/normalise.h"
 #include "engine/onnx/onnx.h"
 #include "engine/planning/known_machine.h"
 #include "engine/planning/request.h"
@@ -42,6 +43,7 @@ void hrf_worker_release(struct hrf_worker *job)
     hrf_ranks_destroy(job->ranks);
     hrf_graph_destroy(job->graph);
     hrf_calibration_destroy(job->calibration);
+    hrf_tile_plan_destroy(job->plan);
     hrf_job_spec_destroy(job->spec);
     hrf_free(job->directory);
 }
@@ -98,16 +100,6 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     return HRF_OK;
 }
 
-static struct hrf_pixel_form pixel_form(const struct hrf_job_engine *engine)
-{
-    struct hrf_pixel_form form;
-    for (int c = 0; c < 3; c++) {
-        form.scale[c] = (float)(1 / (255 * engine->std[c]));
-        form.shift[c] = (float)(-engine->mean[c] / engine->std[c]);
-    }
-    return form;
-}
-
 /* A device gets patches as bytes and normalises them itself: a quarter of the traffic. In host
  * memory the readers hand over what the network computes in. An observer looks at floats, ranks are
  * fed their parts, a slide that is one image is read into the input. */
@@ -153,7 +145,7 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
-    const struct hrf_pixel_form form = pixel_form(engine);
+    const struct hrf_pixel_form form = hrf_normalise_form(engine->mean, engine->std);
     struct hrf_found_layout layout = { .is_chosen = false };
     struct hrf_network_config config = { .session = { .device = engine->device,
                                                       .precision = engine->precision,
@@ -235,21 +227,46 @@ static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct
     return HRF_OK;
 }
 
-/* A plan that is damaged or another's may be right at the next try: the orchestrator writes it anew
- * then. The sample of a calibrate task is a plan of the task's own; infer tasks share their
- * slide's. */
-static enum hrf_status read_tile_plan(const struct hrf_worker *job, const struct hrf_job_task *task,
-                                      struct hrf_tile_plan **out, struct hrf_error *err)
+/* Decodes a tile plan record. A plan that is damaged or another's may be right at the next try: the
+ * orchestrator writes it anew then. The sample of a calibrate task is a plan of the task's own;
+ * infer tasks share their slide's. */
+static enum hrf_status decode_tile_plan(const struct hrf_worker *job,
+                                        const struct hrf_job_task *task, struct hrf_tile_plan **out,
+                                        struct hrf_error *err)
 {
     struct hrf_record_identity expected = task->identity;
     if (job->spec->kind == HRF_JOB_INFER)
         expected.task[0] = '\0';
     HRF_AUTO_FREE char *bytes = NULL;
     size_t n_bytes = 0;
-    HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_TRY(hrf_file_read(task->tile_plan, (size_t)1 << 30, &bytes, &n_bytes, err));
-    if (hrf_tile_plan_decode(bytes, n_bytes, &expected, task->tile_plan, &plan, err) != HRF_OK)
+    if (hrf_tile_plan_decode(bytes, n_bytes, &expected, task->tile_plan, out, err) != HRF_OK)
         return hrf_error_wrap(err, HRF_E_EXTERNAL, "tile plan");
+    return HRF_OK;
+}
+
+/* True if `task` answers the same tile plan as `last`: it is decoded once for all shards. */
+static bool has_same_plan(const struct hrf_job_task *task, const struct hrf_job_task *last,
+                          enum hrf_job_kind kind)
+{
+    return last != NULL && strcmp(task->tile_plan, last->tile_plan) == 0 &&
+           strcmp(task->identity.slide, last->identity.slide) == 0 &&
+           strcmp(task->identity.plan, last->identity.plan) == 0 &&
+           (kind == HRF_JOB_INFER || task == last);
+}
+
+/* *out is the worker's, until the next call. */
+static enum hrf_status read_tile_plan(struct hrf_worker *job, const struct hrf_job_task *task,
+                                      const struct hrf_tile_plan **out, struct hrf_error *err)
+{
+    if (!has_same_plan(task, job->plan_of, job->spec->kind)) {
+        hrf_tile_plan_destroy(job->plan);
+        job->plan = NULL;
+        job->plan_of = NULL;
+        HRF_TRY(decode_tile_plan(job, task, &job->plan, err));
+        job->plan_of = task;
+    }
+    const struct hrf_tile_plan *plan = job->plan;
     if (task->first_patch < 0 || task->n_patches < 0 ||
         task->first_patch > plan->n_patches - task->n_patches)
         return hrf_error_set(
@@ -257,7 +274,6 @@ static enum hrf_status read_tile_plan(const struct hrf_worker *job, const struct
             task->id, (long long)task->first_patch,
             (long long)(task->first_patch + task->n_patches), (long long)plan->n_patches);
     *out = plan;
-    plan = NULL;
     return HRF_OK;
 }
 
@@ -288,7 +304,7 @@ enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error 
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     struct hrf_comm *all = hrf_ranks_all(job->ranks);
-    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    const struct hrf_tile_plan *plan = NULL;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_session_config config = { .device = engine->device,
                                          .precision = engine->precision,
@@ -355,7 +371,6 @@ void hrf_task_source_release(struct hrf_task_source *source)
 {
     hrf_feed_destroy(source->feed);
     hrf_slide_close(source->slide);
-    hrf_tile_plan_destroy(source->plan);
 }
 
 /* The patches were cut from the slide as it was then. */

@@ -21,6 +21,8 @@
 struct hrf_worker {
     struct hrf_job_spec *spec;
     char *directory;
+    struct hrf_tile_plan *plan;         /* as read last; NULL: none */
+    const struct hrf_job_task *plan_of; /* the task that it was read for; in spec */
     struct hrf_graph *graph;
     struct hrf_calibration *calibration; /* int8 only */
     struct hrf_network *network; /* made for the first task, used by all of one patch size */
@@ -62,7 +64,7 @@ bool hrf_worker_is_stopping(void);
 /* A task's slide and patches, open and being read ahead; a slide that is one image is read
  * straight into the network's input instead and has no feed. */
 struct hrf_task_source {
-    struct hrf_tile_plan *plan;
+    const struct hrf_tile_plan *plan; /* the worker's */
     struct hrf_slide *slide;
     struct hrf_feed *feed;
     struct hrf_feed_times times; /* without a feed */
