@@ -3,7 +3,10 @@
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/product.h"
 
-enum { FEW_PIXELS = 128 }; /* fewer than pay for reading large weights more than once */
+enum {
+    FEW_PIXELS = 128,                 /* fewer than pay for reading large weights more than once */
+    LONG_SUM = 2 * HRF_PRODUCT_CHAIN, /* products, from which on the chains of those sums matter */
+};
 
 /* In cycles of one thread for each output pixel: multiply-adds at what was measured of their peak,
  * and for the product the gathering of a row, which the second-level cache limits (5 % of 256
@@ -25,16 +28,27 @@ static double dnn_cycles(int64_t depth, int64_t columns, int64_t stride, int64_t
     return (double)(depth * columns) / hrf_cpu_multiply_adds_per_cycle() / efficiency;
 }
 
-/* For windows of more than a pixel: where oneDNN is slower. That is so with strides, unless there
- * are too few outputs to pay for the gathering (measured at stride 2: 64 channels to 128 pay, 96 to
- * 96 do not); and where large weights serve few pixels, which it shares out among the threads, so
- * that each reads all weights (512 channels of 8x8 pixels: 1.4 ms, 1.2 here). */
+/* For windows of more than a pixel: where oneDNN is slower or less exact.
+ *
+ * oneDNN adds up all products of an output one after the other. Float32 sums of more than LONG_SUM
+ * are computed here for their exactness (product.h), even where that takes longer: 1,152 products
+ * then have a third of the error, 1,800 an eighth. Layers whose outputs fill no panels pay most
+ * (3x3: 200 channels to 48 0.74 -> 1.42 ms, 64 to 64 of stride 2 0.33 -> 0.45); of 128 and more
+ * with a stride, and wherever Winograd fits, there is nothing to pay. Sums that are rounded to 16
+ * bits gain nothing.
+ *
+ * oneDNN is slower with strides, unless there are too few outputs to pay for the gathering
+ * (measured at stride 2: 64 channels to 128 pay, 96 to 96 do not); and where large weights serve
+ * few pixels, which it shares out among the threads, so that each reads all weights (512 channels
+ * of 8x8 pixels: 1.4 ms, 1.2 here). */
 static bool window_fits(const struct hrf_window *w, const struct hrf_shape *k,
-                        const struct hrf_shape *y)
+                        const struct hrf_shape *y, enum hrf_dtype type)
 {
     const int64_t channels = k->dims[1], columns = k->dims[0];
     const int64_t depth = channels * k->dims[2] * k->dims[3];
     const int64_t n_pixels = y->dims[0] * y->dims[2] * y->dims[3];
+    if (type == HRF_F32 && depth > LONG_SUM)
+        return true;
     if (n_pixels <= FEW_PIXELS && depth * columns * (int64_t)sizeof(float) > HRF_CPU_LARGE_WEIGHTS)
         return true;
     return own_cycles(depth, columns, k->dims[2]) <
@@ -77,7 +91,8 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
         return pairs_fit(w, k);
     if (window_is_a_pixel(w, k))
         return true;
-    return !(hrf_node_has_prologue(node) && windows_overlap(w, k)) && window_fits(w, k, y);
+    return !(hrf_node_has_prologue(node) && windows_overlap(w, k)) &&
+           window_fits(w, k, y, graph->values[node->outputs[0]].dtype);
 }
 
 bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node)

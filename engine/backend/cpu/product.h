@@ -3,17 +3,23 @@
  * y[rows][columns] = activation(a[rows][depth] * w[depth][columns] + bias + residual), in float32;
  * y may be stored in 16 bits.
  * `w` is packed once: panels of HRF_PANEL columns, each [depth][HRF_PANEL], the last filled up
- * with zeros. One thread; the order in which an output is summed hangs on the depth alone, and its
- * residual is added last, so the bits depend neither on the number of threads nor on how rows and
- * columns are cut.
+ * with zeros. One thread. The order in which an output is summed depends on the depth alone, and
+ * its residual is added last, so the bits depend neither on the number of threads nor on how rows
+ * and columns are cut.
+ *
+ * An output is summed in chains of HRF_PRODUCT_CHAIN words of the depth (the last may be up to 7
+ * words longer). Each chain starts from zero (the first from the bias) and is then added to the sum
+ * of those before it. So the error grows with the length of a chain and with the number of chains,
+ * not with the depth.
  *
  * a and w are counted in words of 32 bits:
  *
- * FLOATS. Each sum is a plain one: the products are added one after the other, each by a fused
- * multiply-add that rounds once. So an output is off by at most n u / (1 - n u) times the sum of
- * its products' magnitudes, n being the depth and u = 2^-24, whatever the data; products with a
- * zero add exactly nothing. (Winograd's inner product of 1968, which trades multiplications for
- * additions, has no such bound: a factor's size enters where the other factor is small.)
+ * FLOATS. Products are added one after the other, each by a fused multiply-add that rounds once. A
+ * product passes at most n roundings, n being the smaller of the depth and 135 + depth / 128. So an
+ * output is off by at most n u / (1 - n u) times the sum of its products' magnitudes, u = 2^-24,
+ * whatever the data; products with a zero add exactly nothing. (Winograd's inner product of 1968,
+ * which trades multiplications for additions, has no such bound: a factor's size enters where the
+ * other factor is small.)
  *
  * PAIRS of bfloat16 that follow each other in the depth, where the processor multiplies those:
  * twice the multiply-adds in the same time. Products and sums of these are float32, too, each
@@ -33,6 +39,8 @@
 #include <stdint.h>
 
 #define HRF_PANEL 32 /* columns: two registers of 16 floats */
+
+#define HRF_PRODUCT_CHAIN 128 /* words of the depth that are summed without a break */
 
 enum hrf_words { HRF_FLOATS, HRF_PAIRS };
 

@@ -1,6 +1,7 @@
 /* product_avx512.c - the product by tiles: up to 14 rows by 32 columns held in 28 registers.
  *
- * Sums start from the bias; the residual is added at the end, where its lines are written, too.
+ * The first chain of sums starts from the bias, the others from zero; the residual is added at the
+ * end, where its lines are written, too.
  * What bfloat16 needs more is written in assembler, so that no other of that instruction set gets
  * into this file. Compiled with -mavx512f, optimised always.
  */
@@ -16,6 +17,18 @@ enum {
 };
 
 #define START(i, pointer, offset) __m512 x##i = bias0, y##i = bias1;
+/* Chains of sums that are finished are kept in `sums`, in the first-level cache (product.h). */
+#define CLEAR(i, pointer, offset)                                                                  \
+    sums[i][0] = _mm512_setzero_ps();                                                              \
+    sums[i][1] = _mm512_setzero_ps();
+#define JOIN(i, pointer, offset)                                                                   \
+    x##i = _mm512_add_ps(x##i, sums[i][0]);                                                        \
+    y##i = _mm512_add_ps(y##i, sums[i][1]);
+#define KEEP(i, pointer, offset)                                                                   \
+    sums[i][0] = _mm512_add_ps(x##i, sums[i][0]);                                                  \
+    sums[i][1] = _mm512_add_ps(y##i, sums[i][1]);                                                  \
+    x##i = _mm512_setzero_ps();                                                                    \
+    y##i = _mm512_setzero_ps();
 /* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
 #define ADD(i, pointer, offset)                                                                    \
     x##i = _mm512_add_ps(x##i, _mm512_loadu_ps(y + (i)*t->y_pitch));                               \
@@ -87,14 +100,29 @@ struct tile {
         const __m512 bias1 = hrf_bias(t->bias, 16, t->mask[1]);                                    \
         ROWS_##n(START) const char *far = t->memory;                                               \
         int64_t far_step = t->memory_step, ahead = AHEAD * STEP_BYTES;                             \
-        for (int64_t times = t->times; times > 0; times--) {                                       \
-            SWITCH(rows_left, far, rows)                                                           \
-            SWITCH(rows_left, far_step, rows_step)                                                 \
-            SWITCH(restart_left, ahead, restart)                                                   \
-            ALL_STEPS_##KIND(n) ADVANCE(UNROLL_##KIND)                                             \
+        enum { CHAIN = HRF_PRODUCT_CHAIN / UNROLL_##KIND };                                        \
+        int64_t times = t->times;                                                                  \
+        __m512 sums[n][2];                                                                         \
+        if (times > CHAIN) {                                                                       \
+            ROWS_##n(CLEAR)                                                                        \
+        }                                                                                          \
+        for (int64_t end = times; end > 0;) {                                                      \
+            end = times > CHAIN ? times - CHAIN : 0;                                               \
+            for (; times > end; times--) {                                                         \
+                SWITCH(rows_left, far, rows)                                                       \
+                SWITCH(rows_left, far_step, rows_step)                                             \
+                SWITCH(restart_left, ahead, restart)                                               \
+                ALL_STEPS_##KIND(n) ADVANCE(UNROLL_##KIND)                                         \
+            }                                                                                      \
+            if (end > 0) {                                                                         \
+                ROWS_##n(KEEP)                                                                     \
+            }                                                                                      \
         }                                                                                          \
         for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
             REST_##KIND(n) ADVANCE(1)                                                              \
+        }                                                                                          \
+        if (t->times > CHAIN) {                                                                    \
+            ROWS_##n(JOIN)                                                                         \
         }                                                                                          \
         if (e->accumulate && is_b16) {                                                             \
             ROWS_##n(ADD_B16)                                                                      \

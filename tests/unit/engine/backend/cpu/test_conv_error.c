@@ -314,6 +314,35 @@ static void errors_are_at_most_four_times_those_of_plain_sums(void **state)
         print_message("layer %d: %.2f times at most\n", i, worst[i]);
 }
 
+/* The root of the mean square of the errors, in that of the outputs: of random data, chains of k
+ * sums give about 0.3 u sqrt(k). Single chains of these layers would give from 7 to 15 u. */
+static void errors_do_not_grow_with_the_number_of_terms(void **state)
+{
+    (void)state;
+    static const struct layer long_sums[] = {
+        { 2304, 5, 1, 1, 0, "product" }, { 64, 9, 3, 2, 1, "product" },
+        { 200, 9, 3, 1, 1, "product" },  { 256, 9, 3, 2, 1, "product" },
+        { 48, 9, 5, 1, 2, "product" },
+    };
+    if (!hrf_cpu_has_avx512())
+        skip(); /* oneDNN computes these layers */
+    for (size_t i = 0; i < sizeof long_sums / sizeof long_sums[0]; i++) {
+        const struct layer *l = &long_sums[i];
+        const double terms = (double)(l->channels * l->kernel * l->kernel);
+        struct data d = make_data(l, NORMAL, ANY, i);
+        HRF_AUTO_FREE float *y = compute(l, HRF_F32, &d);
+        double errors = 0, sums = 0;
+        for (int64_t at = 0; at < count_outputs(l); at++) {
+            const double exact = sum_at(l, &d, at).exact;
+            errors += ((double)y[at] - exact) * ((double)y[at] - exact);
+            sums += exact * exact;
+        }
+        print_message("%g terms: %.2f u\n", terms, sqrt(errors / sums) / UNIT);
+        assert_true(sqrt(errors / sums) <= 0.45 * sqrt(128 + terms / 128) * UNIT);
+        release(&d);
+    }
+}
+
 /* Changes a number at a time, keeps what makes the error larger. */
 static void no_search_finds_data_beyond_the_bound(void **state)
 {
@@ -394,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_at_most_four_times_those_of_plain_sums),
+        cmocka_unit_test(errors_do_not_grow_with_the_number_of_terms),
         cmocka_unit_test(no_search_finds_data_beyond_the_bound),
         cmocka_unit_test(weights_of_zero_and_windows_of_zeros_give_zero),
         cmocka_unit_test(a_pixel_changes_only_the_outputs_whose_windows_it_lies_in),

@@ -458,20 +458,30 @@ static void windows_of_many_channels_are_taken_and_others_are_left(void **state)
 {
     (void)state;
     const struct {
+        enum hrf_dtype type;
         int64_t n, channels, size, out, kernel, stride;
         bool fits;
     } cases[] = {
-        { 8, 128, 64, 128, 3, 2, true }, { 8, 512, 16, 512, 3, 2, true },
-        { 4, 64, 64, 128, 3, 2, true },  { 2, 3, 224, 768, 16, 16, true }, /* patches */
-        { 1, 512, 4, 512, 3, 1, true },                                    /* few pixels */
-        { 8, 3, 256, 64, 7, 2, false },  { 4, 32, 64, 64, 3, 2, false },
-        { 4, 64, 17, 64, 5, 1, false },  { 4, 192, 17, 192, 5, 1, false },
+        { HRF_F32, 8, 128, 64, 128, 3, 2, true },
+        { HRF_F32, 8, 512, 16, 512, 3, 2, true },
+        { HRF_F32, 4, 64, 64, 128, 3, 2, true },
+        { HRF_F32, 2, 3, 224, 768, 16, 16, true }, /* patches */
+        { HRF_F32, 1, 512, 4, 512, 3, 1, true },   /* few pixels */
+        { HRF_F32, 8, 3, 256, 64, 7, 2, false },
+        { HRF_F32, 4, 28, 64, 64, 3, 2, false },
+        /* more than 256 terms: for exactness, unless sums are rounded to 16 bits */
+        { HRF_F32, 4, 32, 64, 64, 3, 2, true },
+        { HRF_F16, 4, 32, 64, 64, 3, 2, false },
+        { HRF_F32, 4, 64, 17, 64, 5, 1, true },
+        { HRF_F32, 4, 192, 17, 192, 5, 1, true },
+        { HRF_F16, 4, 192, 17, 192, 5, 1, false },
     };
     if (!hrf_cpu_has_avx512())
         skip();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct layer l = square(cases[i].n, cases[i].channels, cases[i].size, cases[i].out,
-                                      cases[i].kernel, cases[i].stride);
+        struct layer l = square(cases[i].n, cases[i].channels, cases[i].size, cases[i].out,
+                                cases[i].kernel, cases[i].stride);
+        l.in = l.out = cases[i].type;
         HRF_AUTO(hrf_graph) graph = make(&l, false);
         if (hrf_cpu_product_fits(graph, &graph->nodes[0]) != cases[i].fits)
             fail_msg("%lld channels to %lld, stride %lld: %s", (long long)l.channels,
