@@ -23,10 +23,23 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* In cycles of one thread, from the machine's own limits: its multiply-adds a cycle at 85 %, the
- * transforms of 16 channels of a tile as measured, weights at what a core reads from main memory: 5
- * bytes a cycle. With few tiles the last decides, as there are 16 transformed weights where 9 were.
- */
+/* Whether Winograd is faster is decided by an estimate in cycles of one thread: multiply-adds at 85
+ * % of their peak, the transforms of 16 channels of a tile, and weights at what a core reads from
+ * main memory, 5 bytes a cycle. With few tiles the last decides, as there are 16 transformed
+ * weights where 9 were. The cycles of the transforms are estimates, too.
+ *
+ * The choice was checked against single layers as `bench --layers` times them alone: one thread, 30
+ * runs, the least of 4 repetitions, as many outputs as channels, AVX-512 with two multiply-adds a
+ * cycle. It takes Winograd where that won or tied, and only there, but for 32
+ * channels of 7 x 7 pixels, which it computes directly:
+ *   channels   direct : Winograd, ms, of 56 x 56, 28 x 28, 14 x 14 and 7 x 7 pixels
+ *     16       0.152:0.176   0.039:0.046   0.011:0.013   0.0036:0.0044
+ *     32       0.525:0.300   0.132:0.074   0.034:0.019   0.0088:0.0072
+ *     64       1.80:0.95     0.435:0.234   0.107:0.058   0.027:0.021
+ *    128       7.88:4.89     1.67:0.82     0.412:0.204   0.104:0.071
+ *    256       32.5:25.8     10.6:7.5      1.65:0.78     0.394:0.297
+ *    512       224:155       110:53        28.9:15.2     1.680:1.683
+ * The machine was shared with other work: the larger times are too long by up to two. */
 enum { WEIGHT_BYTES_PER_CYCLE = 5 };
 
 static double weight_cycles(double n_weights)
@@ -134,7 +147,7 @@ static void choose_blocks(struct hrf_winograd_kernel *k)
     const int64_t pitch = k->v_pitch > k->m_pitch ? k->v_pitch : k->m_pitch;
     const int64_t tile_bytes = (HRF_WINOGRAD_POINTS + 1) * pitch * (int64_t)sizeof(float);
     const bool is_large = weight_bytes > LARGE_WEIGHT_BYTES;
-    int64_t block = 2 * HRF_PRODUCT_ROWS;
+    int64_t block = 2 * HRF_PRODUCT_ROWS; /* 1 to 4 times the rows: all within 4 %, the noise */
     if (is_large && LARGE_BLOCK_BYTES / tile_bytes > block)
         block = LARGE_BLOCK_BYTES / tile_bytes;
     k->n_blocks = hrf_ceil_div(k->n_tiles, block);
