@@ -4,17 +4,13 @@
  * more memory than 16-bit floats save, and leave the caches. */
 #include "engine/backend/cpu/plain.h"
 #include "engine/ir/number.h"
-#include "engine/ir/op.h"
 
-#include <math.h>
 #include <string.h>
 
 struct half_kernel {
     struct hrf_kernel base;
     struct hrf_kernel *inner; /* of the same node in float32; NULL for CAST */
     char implementation[64];
-    char *node; /* its name */
-    enum hrf_op op;
     int64_t n_groups; /* of images, run one after the other */
     int32_t n_inputs;
     enum hrf_dtype *types; /* [n_inputs]: NONE where nothing comes at run time */
@@ -29,43 +25,21 @@ enum { PIECE = 1 << 14 };
 /* Wide copies of a group: as much as a core's second cache holds, or two. */
 enum { GROUP_BYTES = 4 << 20 };
 
-/* What an FP16 or BF16 number has in its exponent when it is infinite or NaN. */
-static uint16_t exponent_bits(enum hrf_dtype type)
+static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype to_type, void *to,
+                    int64_t n)
 {
-    return type == HRF_F16 ? 0x7c00 : 0x7f80;
-}
-
-/* How many of n FP16 or BF16 numbers are NaN or infinite, -infinity not counted if `may_mask`. */
-static int64_t count_lost(enum hrf_dtype type, const uint16_t *bits, int64_t n, bool may_mask)
-{
-    const uint16_t all = exponent_bits(type);
-    const uint16_t fine = may_mask ? (uint16_t)(0x8000u | all) : 0;
-    int64_t lost = 0;
-    for (int64_t i = 0; i < n; i++)
-        lost += ((bits[i] & all) == all) & (bits[i] != fine);
-    return lost;
-}
-
-/* Returns how many numbers that were narrowed are then NaN or infinite: see count_lost(). */
-static int64_t convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype to_type, void *to,
-                       int64_t n, bool may_mask)
-{
-    int64_t lost = 0;
     const int64_t from_size = (int64_t)hrf_dtype_size(from_type);
     const int64_t to_size = (int64_t)hrf_dtype_size(to_type);
-#pragma omp parallel for schedule(static) reduction(+ : lost)
+#pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < n; first += PIECE) {
         const int64_t count = n - first < PIECE ? n - first : PIECE;
         const void *in = (const char *)from + first * from_size;
         void *out = (char *)to + first * to_size;
         if (to_type == HRF_F32)
             hrf_floats_from(from_type, in, out, count);
-        else if (from_type == HRF_F32) {
+        else if (from_type == HRF_F32)
             hrf_floats_to(to_type, in, out, count);
-            lost += count_lost(to_type, out, count, may_mask);
-        }
     }
-    return lost;
 }
 
 static size_t aligned(size_t n_bytes)
@@ -81,31 +55,6 @@ static size_t padded(int64_t n_floats)
 static bool is_half(enum hrf_dtype type)
 {
     return type == HRF_F16 || type == HRF_B16;
-}
-
-/* A network goes on with infinity and NaN to a score that looks like one: ReLU makes 0 of NaN. So
- * they end the run where they arise. -infinity is how a sum masks what softmax is to leave out; a
- * product or a conversion has no use for it. */
-static enum hrf_status narrow(const struct half_kernel *k, const float *from, void *to,
-                              struct hrf_error *err)
-{
-    const bool may_mask = k->op != HRF_OP_CONV && k->op != HRF_OP_GEMM &&
-                          k->op != HRF_OP_CONV_TRANSPOSE && k->op != HRF_OP_CAST;
-    const int64_t lost = convert(HRF_F32, from, k->out_type, to, k->out_count, may_mask);
-    float most = 0;
-    bool has_nan = false;
-    if (lost == 0)
-        return HRF_OK;
-    for (int64_t i = 0; i < k->out_count; i++) {
-        most = fmaxf(most, fabsf(from[i]));
-        has_nan |= isnan(from[i]);
-    }
-    return hrf_error_set(err, HRF_E_USER,
-                         "node '%s' (%s): %lld of %lld results do not fit %s, which reaches to %g: "
-                         "they go up to %g%s; use a precision of wider range",
-                         k->node, hrf_op_name(k->op), (long long)lost, (long long)k->out_count,
-                         hrf_dtype_name(k->out_type), (double)hrf_dtype_most(k->out_type),
-                         (double)most, has_nan ? " and are NaN in places" : "");
 }
 
 static enum hrf_status run_group(struct half_kernel *k, const struct hrf_kernel_call *call,
@@ -125,14 +74,16 @@ static enum hrf_status run_group(struct half_kernel *k, const struct hrf_kernel_
         k->pointers[i] = in;
         if (!is_half(k->types[i]))
             continue;
-        convert(k->types[i], in, HRF_F32, at, k->counts[i], false);
+        convert(k->types[i], in, HRF_F32, at, k->counts[i]);
         k->pointers[i] = at;
         at += padded(k->counts[i]);
     }
     if (k->out_type != HRF_F32)
         inner.output = at;
     HRF_TRY(k->inner->run(k->inner, &inner, err));
-    return k->out_type != HRF_F32 ? narrow(k, (const float *)at, out, err) : HRF_OK;
+    if (k->out_type != HRF_F32)
+        convert(HRF_F32, at, k->out_type, out, k->out_count);
+    return HRF_OK;
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -147,10 +98,9 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 static enum hrf_status run_cast(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                                 struct hrf_error *err)
 {
+    (void)err;
     const struct half_kernel *k = (const struct half_kernel *)base;
-    if (k->types[0] == HRF_F32 && k->out_type != HRF_F32)
-        return narrow(k, call->inputs[0], call->output, err);
-    convert(k->types[0], call->inputs[0], k->out_type, call->output, k->out_count, false);
+    convert(k->types[0], call->inputs[0], k->out_type, call->output, k->out_count);
     return HRF_OK;
 }
 
@@ -161,7 +111,6 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k->types);
     hrf_free(k->counts);
     hrf_free(k->pointers);
-    hrf_free(k->node);
     hrf_free(k);
 }
 
@@ -293,12 +242,10 @@ enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops, struct hrf_b
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "cast" };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->n_inputs = node->n_inputs;
-    k->op = node->op;
-    k->node = hrf_strdup(node->name);
     k->types = hrf_calloc((size_t)node->n_inputs, sizeof *k->types);
     k->counts = hrf_calloc((size_t)node->n_inputs, sizeof *k->counts);
     k->pointers = hrf_calloc((size_t)node->n_inputs, sizeof *k->pointers);
-    if (k->types == NULL || k->counts == NULL || k->pointers == NULL || k->node == NULL)
+    if (k->types == NULL || k->counts == NULL || k->pointers == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->n_groups = y->rank > 0 && y->dims[0] > 0 ? y->dims[0] / images_at_once(graph, node) : 1;
