@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/ir/op_table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,26 +55,10 @@ enum hrf_op {
     HRF_OP_GEMM,
     HRF_OP_MATMUL,
     HRF_OP_BATCH_NORM,
-    HRF_OP_RELU, /* RELU to SOFTSIGN: unary, element by element */
-    HRF_OP_LEAKY_RELU,
-    HRF_OP_SIGMOID,
-    HRF_OP_TANH,
+#define HRF_OP_NAME(OP, ...) HRF_OP_##OP,
+    HRF_UNARY_OPS(HRF_OP_NAME) /* RELU to CLIP: unary, element by element */
+#undef HRF_OP_NAME
     HRF_OP_CLIP,
-    HRF_OP_EXP,
-    HRF_OP_LOG,
-    HRF_OP_SQRT,
-    HRF_OP_NEG,
-    HRF_OP_ABS,
-    HRF_OP_RECIPROCAL,
-    HRF_OP_FLOOR,
-    HRF_OP_CEIL,
-    HRF_OP_ERF,
-    HRF_OP_ELU,
-    HRF_OP_SELU,
-    HRF_OP_HARD_SIGMOID,
-    HRF_OP_HARD_SWISH,
-    HRF_OP_SOFTPLUS,
-    HRF_OP_SOFTSIGN,
     HRF_OP_SOFTMAX,
     HRF_OP_LOG_SOFTMAX,
     HRF_OP_ADD, /* ADD to PRELU: binary, with broadcasting */
@@ -143,7 +128,7 @@ static inline bool hrf_op_communicates(enum hrf_op op)
 }
 static inline bool hrf_op_is_unary(enum hrf_op op)
 {
-    return op >= HRF_OP_RELU && op <= HRF_OP_SOFTSIGN;
+    return op >= HRF_OP_RELU && op <= HRF_OP_CLIP;
 }
 static inline bool hrf_op_is_binary(enum hrf_op op)
 {

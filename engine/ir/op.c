@@ -5,7 +5,9 @@
 
 #define ANY INT32_MAX
 #define ROW(OP, NAME, MIN, MAX, OUT, USES, FIRST)                                                  \
-    [HRF_OP_##OP] = { HRF_OP_##OP, NAME, MIN, MAX, OUT, USES, FIRST }
+    [HRF_OP_##OP] = { HRF_OP_##OP, NAME, MIN, MAX, OUT, USES, FIRST, 0, 0 }
+#define UNARY_ROW(OP, NAME, USES, ALPHA, BETA)                                                     \
+    [HRF_OP_##OP] = { HRF_OP_##OP, NAME, 1, 1, 1, USES, 0, ALPHA, BETA },
 
 /* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and, for
  * CONV, the prologue. Further outputs of BATCH_NORM and Dropout exist in training only. The indices
@@ -19,26 +21,7 @@ static const struct hrf_op_info table[] = {
         HRF_USE_ALPHA | HRF_USE_BETA | HRF_USE_TRANSPOSE | HRF_USE_ACTIVATION, 0),
     ROW(MATMUL, "MatMul", 2, 2, 1, 0, 0),
     ROW(BATCH_NORM, "BatchNormalization", 5, 5, 1, HRF_USE_EPSILON | HRF_USE_ACTIVATION, 0),
-    ROW(RELU, "Relu", 1, 1, 1, 0, 0),
-    ROW(LEAKY_RELU, "LeakyRelu", 1, 1, 1, HRF_USE_ALPHA, 0),
-    ROW(SIGMOID, "Sigmoid", 1, 1, 1, 0, 0),
-    ROW(TANH, "Tanh", 1, 1, 1, 0, 0),
-    ROW(CLIP, "Clip", 1, 3, 1, HRF_USE_BOUNDS, 1),
-    ROW(EXP, "Exp", 1, 1, 1, 0, 0),
-    ROW(LOG, "Log", 1, 1, 1, 0, 0),
-    ROW(SQRT, "Sqrt", 1, 1, 1, 0, 0),
-    ROW(NEG, "Neg", 1, 1, 1, 0, 0),
-    ROW(ABS, "Abs", 1, 1, 1, 0, 0),
-    ROW(RECIPROCAL, "Reciprocal", 1, 1, 1, 0, 0),
-    ROW(FLOOR, "Floor", 1, 1, 1, 0, 0),
-    ROW(CEIL, "Ceil", 1, 1, 1, 0, 0),
-    ROW(ERF, "Erf", 1, 1, 1, 0, 0),
-    ROW(ELU, "Elu", 1, 1, 1, HRF_USE_ALPHA, 0),
-    ROW(SELU, "Selu", 1, 1, 1, HRF_USE_ALPHA | HRF_USE_BETA, 0),
-    ROW(HARD_SIGMOID, "HardSigmoid", 1, 1, 1, HRF_USE_ALPHA | HRF_USE_BETA, 0),
-    ROW(HARD_SWISH, "HardSwish", 1, 1, 1, 0, 0),
-    ROW(SOFTPLUS, "Softplus", 1, 1, 1, 0, 0),
-    ROW(SOFTSIGN, "Softsign", 1, 1, 1, 0, 0),
+    HRF_UNARY_OPS(UNARY_ROW) ROW(CLIP, "Clip", 1, 3, 1, HRF_USE_BOUNDS, 1),
     ROW(SOFTMAX, "Softmax", 1, 1, 1, HRF_USE_AXIS, 0),
     ROW(LOG_SOFTMAX, "LogSoftmax", 1, 1, 1, HRF_USE_AXIS, 0),
     ROW(ADD, "Add", 2, 2, 1, HRF_USE_ACTIVATION, 0),

@@ -8,32 +8,6 @@
 
 #include "engine/ir/graph.h"
 
-/* Which members of struct hrf_attributes an operator reads. */
-enum hrf_attribute_use {
-    HRF_USE_WINDOW = 1 << 0,
-    HRF_USE_GROUP = 1 << 1,
-    HRF_USE_ACTIVATION = 1 << 2, /* activation, activation_min, activation_max, alpha */
-    HRF_USE_BOUNDS = 1 << 3,     /* activation_min, activation_max */
-    HRF_USE_ALPHA = 1 << 4,
-    HRF_USE_BETA = 1 << 5,
-    HRF_USE_EPSILON = 1 << 6,
-    HRF_USE_BIAS = 1 << 7,
-    HRF_USE_SIZE = 1 << 8,
-    HRF_USE_TRANSPOSE = 1 << 9,
-    HRF_USE_AXIS = 1 << 10,
-    HRF_USE_AXES = 1 << 11,
-    HRF_USE_SLICE = 1 << 12,
-    HRF_USE_PADS = 1 << 13, /* pads, value */
-    HRF_USE_KEEP_DIMS = 1 << 14,
-    HRF_USE_ALLOW_ZERO = 1 << 15,
-    HRF_USE_TO = 1 << 16,
-    HRF_USE_FILL = 1 << 17,
-    HRF_USE_OUTPUT_SIZE = 1 << 18, /* output_padding, output_size */
-    HRF_USE_COLUMN_ROW_DEPTH = 1 << 19,
-    HRF_USE_RESIZE = 1 << 21,
-    HRF_USE_HEADS = 1 << 20 /* group, exponential, epsilon */
-};
-
 struct hrf_op_info {
     enum hrf_op op;
     const char *name;   /* ONNX's */
@@ -44,6 +18,7 @@ struct hrf_op_info {
     /* Inputs from this index on stand for attributes (newer opsets): they must be constants, and
      * shape inference reads them into the attributes. 0: none. */
     int32_t first_attribute_input;
+    float alpha, beta; /* what ONNX takes for these of a function of one number (op_table.h) */
 };
 
 const struct hrf_op_info *hrf_op_info(enum hrf_op op);

@@ -5,6 +5,7 @@
 #include "engine/ir/op.h"
 
 #include <onnx.pb-c.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Operators that compute on 8-bit tensors, as ONNX had them before pairs of QuantizeLinear and
@@ -34,6 +35,11 @@ static const char *way_out(const char *type)
     return NULL;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char *type)
 {
     if (is_integer_operator(type))
@@ -47,8 +53,13 @@ static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char
         return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s", type,
                                way_out(type));
     HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
-    for (size_t i = 0; hrf_onnx_operator(i) != NULL; i++)
-        hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", hrf_onnx_operator(i));
+    const char *names[256];
+    size_t n = 0;
+    for (; n < sizeof names / sizeof names[0] && hrf_onnx_operator(n) != NULL; n++)
+        names[n] = hrf_onnx_operator(n);
+    qsort(names, n, sizeof names[0], by_name);
+    for (size_t i = 0; i < n; i++)
+        hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
                            "the operator '%s' is not supported; these are: %s", type, list.text);
 }

@@ -1,5 +1,6 @@
 /* A table of operators with the attributes each may have, and a converter for each form. What the
  * table does not name is refused. */
+#include "engine/ir/op.h"
 #include "engine/onnx/convert_private.h"
 
 #include <float.h>
@@ -115,33 +116,19 @@ static enum hrf_status convert_batch_norm(struct hrf_onnx_conversion *c)
     return HRF_OK;
 }
 
-static enum hrf_status convert_leaky_relu(struct hrf_onnx_conversion *c)
+/* The defaults and the attributes that there are: engine/ir/op_table.h. */
+static enum hrf_status convert_unary(struct hrf_onnx_conversion *c)
 {
-    c->a.alpha = 0.01f;
-    return hrf_onnx_get_float(c, "alpha", &c->a.alpha);
-}
-
-static enum hrf_status convert_elu(struct hrf_onnx_conversion *c)
-{
-    c->a.alpha = 1;
-    return hrf_onnx_get_float(c, "alpha", &c->a.alpha);
-}
-
-/* Source of the defaults: ONNX Selu, HardSigmoid. */
-static enum hrf_status convert_selu(struct hrf_onnx_conversion *c)
-{
-    c->a.alpha = 1.67326319217681884765625f;
-    c->a.beta = 1.05070102214813232421875f;
-    HRF_TRY(hrf_onnx_get_float(c, "alpha", &c->a.alpha));
-    return hrf_onnx_get_float(c, "gamma", &c->a.beta);
-}
-
-static enum hrf_status convert_hard_sigmoid(struct hrf_onnx_conversion *c)
-{
-    c->a.alpha = 0.2f;
-    c->a.beta = 0.5f;
-    HRF_TRY(hrf_onnx_get_float(c, "alpha", &c->a.alpha));
-    return hrf_onnx_get_float(c, "beta", &c->a.beta);
+    const struct hrf_op_info *info = hrf_op_info(c->op);
+    if (info->uses & HRF_USE_ALPHA) {
+        c->a.alpha = info->alpha;
+        HRF_TRY(hrf_onnx_get_float(c, "alpha", &c->a.alpha));
+    }
+    if (info->uses & HRF_USE_BETA) {
+        c->a.beta = info->beta;
+        HRF_TRY(hrf_onnx_get_float(c, c->op == HRF_OP_SELU ? "gamma" : "beta", &c->a.beta));
+    }
+    return HRF_OK;
 }
 
 /* Before opset 7 a list of slopes belonged to the channels, not to the last axis. */
@@ -425,9 +412,15 @@ static enum hrf_status convert_quantize(struct hrf_onnx_conversion *c)
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define ANY INT32_MAX
+#define UNARY(OP, NAME, USES, ALPHA, BETA)                                                         \
+    { NAME,                                                                                        \
+      HRF_OP_##OP,                                                                                 \
+      1,                                                                                           \
+      convert_unary,                                                                               \
+      { (USES)&HRF_USE_ALPHA ? "alpha" : NULL,                                                     \
+        (USES)&HRF_USE_BETA ? (HRF_OP_##OP == HRF_OP_SELU ? "gamma" : "beta") : NULL } },
 static const struct hrf_onnx_row table[] = {
-    { "Abs", HRF_OP_ABS, 1, NULL, { NULL } },
-    { "Add", HRF_OP_ADD, 2, convert_binary, { "axis", "broadcast" } },
+    HRF_UNARY_OPS(UNARY){ "Add", HRF_OP_ADD, 2, convert_binary, { "axis", "broadcast" } },
     { "AveragePool",
       HRF_OP_AVERAGE_POOL,
       1,
@@ -439,7 +432,6 @@ static const struct hrf_onnx_row table[] = {
       convert_batch_norm,
       { "epsilon", "is_test", "momentum", "spatial", "training_mode" } },
     { "Cast", HRF_OP_CAST, 1, convert_cast, { "to" } },
-    { "Ceil", HRF_OP_CEIL, 1, NULL, { NULL } },
     { "Clip", HRF_OP_CLIP, 3, convert_clip, { "min", "max" } },
     { "Concat", HRF_OP_CONCAT, ANY, convert_concat, { "axis" } },
     { "ConstantOfShape", HRF_OP_CONSTANT_OF_SHAPE, 1, convert_constant_of_shape, { "value" } },
@@ -462,21 +454,13 @@ static const struct hrf_onnx_row table[] = {
       { "axis", "block_size", "output_dtype" } },
     { "Div", HRF_OP_DIV, 2, convert_binary, { "axis", "broadcast" } },
     { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "is_test", "ratio", "seed" } },
-    { "Elu", HRF_OP_ELU, 1, convert_elu, { "alpha" } },
-    { "Erf", HRF_OP_ERF, 1, NULL, { NULL } },
-    { "Exp", HRF_OP_EXP, 1, NULL, { NULL } },
     { "Flatten", HRF_OP_FLATTEN, 1, convert_flatten, { "axis" } },
-    { "Floor", HRF_OP_FLOOR, 1, NULL, { NULL } },
     { "Gather", HRF_OP_GATHER, 2, convert_gather, { "axis" } },
     { "Gemm", HRF_OP_GEMM, 3, convert_gemm, { "alpha", "beta", "broadcast", "transA", "transB" } },
     { "GlobalAveragePool", HRF_OP_GLOBAL_AVERAGE_POOL, 1, NULL, { NULL } },
     { "GlobalMaxPool", HRF_OP_GLOBAL_MAX_POOL, 1, NULL, { NULL } },
-    { "HardSigmoid", HRF_OP_HARD_SIGMOID, 1, convert_hard_sigmoid, { "alpha", "beta" } },
-    { "HardSwish", HRF_OP_HARD_SWISH, 1, NULL, { NULL } },
     { "Identity", HRF_OP_IDENTITY, 1, NULL, { NULL } },
     { "LRN", HRF_OP_LRN, 1, convert_lrn, { "alpha", "beta", "bias", "size" } },
-    { "LeakyRelu", HRF_OP_LEAKY_RELU, 1, convert_leaky_relu, { "alpha" } },
-    { "Log", HRF_OP_LOG, 1, NULL, { NULL } },
     { "LogSoftmax", HRF_OP_LOG_SOFTMAX, 1, convert_softmax, { "axis" } },
     { "MatMul", HRF_OP_MATMUL, 2, NULL, { NULL } },
     { "MaxPool",
@@ -486,7 +470,6 @@ static const struct hrf_onnx_row table[] = {
       { "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order",
         "strides" } },
     { "Mul", HRF_OP_MUL, 2, convert_binary, { "axis", "broadcast" } },
-    { "Neg", HRF_OP_NEG, 1, NULL, { NULL } },
     { "PRelu", HRF_OP_PRELU, 2, convert_prelu, { NULL } },
     { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
     { "PerformerAttention",
@@ -500,7 +483,6 @@ static const struct hrf_onnx_row table[] = {
       3,
       convert_quantize,
       { "axis", "block_size", "output_dtype", "saturate" } },
-    { "Reciprocal", HRF_OP_RECIPROCAL, 1, NULL, { NULL } },
     { "ReduceL1",
       HRF_OP_REDUCE_L1,
       2,
@@ -551,7 +533,6 @@ static const struct hrf_onnx_row table[] = {
       2,
       convert_reduction,
       { "axes", "keepdims", "noop_with_empty_axes" } },
-    { "Relu", HRF_OP_RELU, 1, NULL, { NULL } },
     { "Reshape", HRF_OP_RESHAPE, 2, convert_reshape, { "allowzero" } },
     { "Resize",
       HRF_OP_RESIZE,
@@ -559,18 +540,12 @@ static const struct hrf_onnx_row table[] = {
       convert_resize,
       { "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value",
         "mode", "nearest_mode" } },
-    { "Selu", HRF_OP_SELU, 1, convert_selu, { "alpha", "gamma" } },
     { "Shape", HRF_OP_SHAPE, 1, convert_shape, { "start", "end" } },
-    { "Sigmoid", HRF_OP_SIGMOID, 1, NULL, { NULL } },
     { "Slice", HRF_OP_SLICE, 5, convert_slice, { "starts", "ends", "axes" } },
     { "Softmax", HRF_OP_SOFTMAX, 1, convert_softmax, { "axis" } },
-    { "Softplus", HRF_OP_SOFTPLUS, 1, NULL, { NULL } },
-    { "Softsign", HRF_OP_SOFTSIGN, 1, NULL, { NULL } },
     { "SpaceToDepth", HRF_OP_SPACE_TO_DEPTH, 1, convert_depth_to_space, { "blocksize" } },
-    { "Sqrt", HRF_OP_SQRT, 1, NULL, { NULL } },
     { "Squeeze", HRF_OP_SQUEEZE, 2, convert_axes, { "axes" } },
     { "Sub", HRF_OP_SUB, 2, convert_binary, { "axis", "broadcast" } },
-    { "Tanh", HRF_OP_TANH, 1, NULL, { NULL } },
     { "Transpose", HRF_OP_TRANSPOSE, 1, convert_transpose, { "perm" } },
     { "Unsqueeze", HRF_OP_UNSQUEEZE, 2, convert_axes, { "axes" } },
     { "Upsample", HRF_OP_RESIZE, 2, convert_old_resize, { "mode", "scales" } },

@@ -150,7 +150,8 @@ static float unary(const struct hrf_spec *spec, float x)
     case HRF_OP_TANH:
         return (float)tanh((double)x);
     default:
-        return (float)hrf_unary_value(spec->op, a, (double)x);
+        /* The others keep the number and change its scale. */
+        return hrf_op_is_unary(spec->op) ? (float)hrf_unary_value(spec->op, a, (double)x) : x;
     }
 }
 

@@ -1,6 +1,8 @@
 /* plain_functions.c - functions of one number and of two, in double. */
 #include "engine/backend/cpu/plain.h"
+#include "engine/backend/formulas.h"
 
+#include <assert.h>
 #include <math.h>
 
 static double clip(double x, double low, double high)
@@ -9,53 +11,22 @@ static double clip(double x, double low, double high)
     return x > high ? high : x;
 }
 
+_Static_assert(HRF_N_FORMULAS + 2 == HRF_OP_CLIP - HRF_OP_RELU,
+               "a formula for every function of one number but RELU, LEAKY_RELU and CLIP");
+
 double hrf_unary_value(enum hrf_op op, const struct hrf_attributes *a, double x)
 {
     const double alpha = (double)a->alpha, beta = (double)a->beta;
+#define CASE(OP, FORMULA)                                                                          \
+    case HRF_OP_##OP:                                                                              \
+        return FORMULA;
     switch (op) {
-    case HRF_OP_RELU:
-        return x > 0 ? x : 0;
-    case HRF_OP_LEAKY_RELU:
-        return x >= 0 ? x : alpha * x;
-    case HRF_OP_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case HRF_OP_TANH:
-        return tanh(x);
-    case HRF_OP_CLIP:
-        return clip(x, (double)a->activation_min, (double)a->activation_max);
-    case HRF_OP_EXP:
-        return exp(x);
-    case HRF_OP_LOG:
-        return log(x);
-    case HRF_OP_SQRT:
-        return sqrt(x);
-    case HRF_OP_NEG:
-        return -x;
-    case HRF_OP_ABS:
-        return fabs(x);
-    case HRF_OP_RECIPROCAL:
-        return 1 / x;
-    case HRF_OP_FLOOR:
-        return floor(x);
-    case HRF_OP_CEIL:
-        return ceil(x);
-    case HRF_OP_ERF:
-        return erf(x);
-    case HRF_OP_ELU:
-        return x < 0 ? alpha * (exp(x) - 1) : x;
-    case HRF_OP_SELU:
-        return beta * (x > 0 ? x : alpha * (exp(x) - 1));
-    case HRF_OP_HARD_SIGMOID:
-        return clip(alpha * x + beta, 0, 1);
-    case HRF_OP_HARD_SWISH:
-        return x * clip(x / 6 + 0.5, 0, 1);
-    case HRF_OP_SOFTPLUS: /* without overflow for large x */
-        return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-    case HRF_OP_SOFTSIGN:
-        return x / (1 + fabs(x));
-    default:
-        return x;
+        HRF_FORMULAS(CASE)
+    default: /* activations are computed in float, by those who call this for the others */
+        assert(false);
+        return NAN;
     }
+#undef CASE
 }
 
 double hrf_binary_value(enum hrf_op op, double a, double b)

@@ -9,6 +9,8 @@
 #ifndef HRF_ENGINE_BACKEND_CUDA_KERNELS_H
 #define HRF_ENGINE_BACKEND_CUDA_KERNELS_H
 
+#include "engine/backend/formulas.h"
+
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,24 +47,10 @@ struct hrf_k_walk {
 
 enum hrf_k_math {
     HRF_K_COPY, /* of a, converted to y's type; the same integers when scales agree */
-    HRF_K_EXP,
-    HRF_K_LOG,
-    HRF_K_SQRT,
-    HRF_K_NEG,
-    HRF_K_ABS,
-    HRF_K_RECIPROCAL,
-    HRF_K_FLOOR,
-    HRF_K_CEIL,
-    HRF_K_SIGMOID,
-    HRF_K_TANH,
-    HRF_K_ERF,
-    HRF_K_ELU,
-    HRF_K_SELU,
-    HRF_K_HARD_SIGMOID,
-    HRF_K_HARD_SWISH,
-    HRF_K_SOFTPLUS,
-    HRF_K_SOFTSIGN,
-    HRF_K_ADD, /* from here on of two */
+#define HRF_K_NAME(OP, FORMULA) HRF_K_##OP,
+    HRF_FORMULAS(HRF_K_NAME)
+#undef HRF_K_NAME
+        HRF_K_ADD, /* from here on of two */
     HRF_K_SUB,
     HRF_K_MUL,
     HRF_K_DIV,

@@ -30,54 +30,19 @@ DEVICE float of_two(hrf_k_math math, float a, float b)
     }
 }
 
-DEVICE float of_one_bent(const hrf_k_function &f, float a)
+/* exp() and the others are those of float: C++ chooses them by their argument. */
+DEVICE float of_one(const hrf_k_function &f, float x)
 {
+    const float alpha = f.alpha, beta = f.beta;
+#define CASE(OP, FORMULA)                                                                          \
+    case HRF_K_##OP:                                                                               \
+        return FORMULA;
     switch (f.math) {
-    case HRF_K_SIGMOID:
-        return 1.0f / (1.0f + expf(-a));
-    case HRF_K_TANH:
-        return tanhf(a);
-    case HRF_K_ERF:
-        return erff(a);
-    case HRF_K_ELU:
-        return a < 0 ? f.alpha * expm1f(a) : a;
-    case HRF_K_SELU:
-        return f.beta * (a > 0 ? a : f.alpha * expm1f(a));
-    case HRF_K_HARD_SIGMOID:
-        return clip(f.alpha * a + f.beta, 0.0f, 1.0f);
-    case HRF_K_HARD_SWISH:
-        return a * clip(a / 6.0f + 0.5f, 0.0f, 1.0f);
-    case HRF_K_SOFTPLUS: /* without overflow for large numbers */
-        return a > 0 ? a + log1pf(expf(-a)) : log1pf(expf(a));
-    default:
-        return a / (1.0f + fabsf(a)); /* SOFTSIGN */
+        HRF_FORMULAS(CASE)
+    default: /* COPY */
+        return x;
     }
-}
-
-DEVICE float of_one(const hrf_k_function &f, float a)
-{
-    switch (f.math) {
-    case HRF_K_COPY:
-        return a;
-    case HRF_K_EXP:
-        return expf(a);
-    case HRF_K_LOG:
-        return logf(a);
-    case HRF_K_SQRT:
-        return sqrtf(a);
-    case HRF_K_NEG:
-        return -a;
-    case HRF_K_ABS:
-        return fabsf(a);
-    case HRF_K_RECIPROCAL:
-        return 1.0f / a;
-    case HRF_K_FLOOR:
-        return floorf(a);
-    case HRF_K_CEIL:
-        return ceilf(a);
-    default:
-        return of_one_bent(f, a);
-    }
+#undef CASE
 }
 
 KERNEL pointwise(hrf_k_function function, hrf_k_array y, hrf_k_array a, hrf_k_array b,

@@ -55,27 +55,11 @@ static cudaStream_t stream_of(const struct hrf_cuda_kernel *kernel)
 
 static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
 
+#define MATH(OP, FORMULA) [HRF_OP_##OP] = HRF_K_##OP,
 static enum hrf_k_math math_of(enum hrf_op op)
 {
     static const enum hrf_k_math maths[HRF_N_OPS] = {
-        [HRF_OP_SIGMOID] = HRF_K_SIGMOID,
-        [HRF_OP_TANH] = HRF_K_TANH,
-        [HRF_OP_EXP] = HRF_K_EXP,
-        [HRF_OP_LOG] = HRF_K_LOG,
-        [HRF_OP_SQRT] = HRF_K_SQRT,
-        [HRF_OP_NEG] = HRF_K_NEG,
-        [HRF_OP_ABS] = HRF_K_ABS,
-        [HRF_OP_RECIPROCAL] = HRF_K_RECIPROCAL,
-        [HRF_OP_FLOOR] = HRF_K_FLOOR,
-        [HRF_OP_CEIL] = HRF_K_CEIL,
-        [HRF_OP_ERF] = HRF_K_ERF,
-        [HRF_OP_ELU] = HRF_K_ELU,
-        [HRF_OP_SELU] = HRF_K_SELU,
-        [HRF_OP_HARD_SIGMOID] = HRF_K_HARD_SIGMOID,
-        [HRF_OP_HARD_SWISH] = HRF_K_HARD_SWISH,
-        [HRF_OP_SOFTPLUS] = HRF_K_SOFTPLUS,
-        [HRF_OP_SOFTSIGN] = HRF_K_SOFTSIGN,
-        [HRF_OP_ADD] = HRF_K_ADD,
+        HRF_FORMULAS(MATH)[HRF_OP_ADD] = HRF_K_ADD,
         [HRF_OP_SUB] = HRF_K_SUB,
         [HRF_OP_MUL] = HRF_K_MUL,
         [HRF_OP_DIV] = HRF_K_DIV,

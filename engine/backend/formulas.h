@@ -1,0 +1,34 @@
+/* formulas.h - functions of one number (engine/ir/op_table.h), once for the CPU, which computes
+ * them in double, and for CUDA, which computes them in float: both include it where exp() and the
+ * others are functions of the type of x, and clip(x, low, high) too. Those that are activations
+ * (Relu, LeakyRelu, Clip) are not here: every back end has them in its epilogue.
+ */
+#ifndef HRF_ENGINE_BACKEND_FORMULAS_H
+#define HRF_ENGINE_BACKEND_FORMULAS_H
+
+/* clang-format off */
+#define HRF_FORMULAS(F)                                                                            \
+    F(SIGMOID, 1 / (1 + exp(-x)))                                                                  \
+    F(TANH, tanh(x))                                                                               \
+    F(EXP, exp(x))                                                                                 \
+    F(LOG, log(x))                                                                                 \
+    F(SQRT, sqrt(x))                                                                               \
+    F(NEG, -x)                                                                                     \
+    F(ABS, fabs(x))                                                                                \
+    F(RECIPROCAL, 1 / x)                                                                           \
+    F(FLOOR, floor(x))                                                                             \
+    F(CEIL, ceil(x))                                                                               \
+    F(ERF, erf(x))                                                                                 \
+    F(ELU, x < 0 ? alpha * expm1(x) : x)                                                           \
+    F(SELU, beta * (x > 0 ? x : alpha * expm1(x)))                                                 \
+    F(HARD_SIGMOID, clip(alpha * x + beta, 0, 1))                                                  \
+    F(HARD_SWISH, x * clip(x / 6 + 0.5f, 0, 1))                                                    \
+    F(SOFTPLUS, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))) /* without overflow */                 \
+    F(SOFTSIGN, x / (1 + fabs(x)))
+/* clang-format on */
+
+#define HRF_COUNT_FORMULA(OP, FORMULA) +1
+enum { HRF_N_FORMULAS = HRF_FORMULAS(HRF_COUNT_FORMULA) };
+#undef HRF_COUNT_FORMULA
+
+#endif
