@@ -24,7 +24,11 @@
     F(HARD_SIGMOID, clip(alpha * x + beta, 0, 1))                                                  \
     F(HARD_SWISH, x * clip(x / 6 + 0.5f, 0, 1))                                                    \
     F(SOFTPLUS, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))) /* without overflow */                 \
-    F(SOFTSIGN, x / (1 + fabs(x)))
+    F(SOFTSIGN, x / (1 + fabs(x)))                                                                 \
+    F(CELU, x < 0 ? alpha * expm1(x / alpha) : x)                                                  \
+    F(THRESHOLDED_RELU, x > alpha ? x : 0)                                                         \
+    F(SIN, sin(x))                                                                                 \
+    F(COS, cos(x))
 /* clang-format on */
 
 #define HRF_COUNT_FORMULA(OP, FORMULA) +1

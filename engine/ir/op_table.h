@@ -56,7 +56,11 @@ enum hrf_attribute_use {
     ROW(HARD_SIGMOID, "HardSigmoid", HRF_USE_ALPHA | HRF_USE_BETA, 0.2f, 0.5f)                     \
     ROW(HARD_SWISH, "HardSwish", 0, 0, 0)                                                          \
     ROW(SOFTPLUS, "Softplus", 0, 0, 0)                                                             \
-    ROW(SOFTSIGN, "Softsign", 0, 0, 0)
+    ROW(SOFTSIGN, "Softsign", 0, 0, 0)                                                             \
+    ROW(CELU, "Celu", HRF_USE_ALPHA, 1, 0)                                                         \
+    ROW(THRESHOLDED_RELU, "ThresholdedRelu", HRF_USE_ALPHA, 1, 0)                                  \
+    ROW(SIN, "Sin", 0, 0, 0)                                                                       \
+    ROW(COS, "Cos", 0, 0, 0)
 /* clang-format on */
 
 #endif

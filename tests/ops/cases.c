@@ -300,18 +300,20 @@ static int32_t make_functions(struct build *b)
     static const enum hrf_op ops[] = { HRF_OP_EXP,          HRF_OP_NEG,        HRF_OP_ABS,
                                        HRF_OP_ERF,          HRF_OP_ELU,        HRF_OP_SELU,
                                        HRF_OP_HARD_SIGMOID, HRF_OP_HARD_SWISH, HRF_OP_SOFTPLUS,
-                                       HRF_OP_SOFTSIGN };
+                                       HRF_OP_SOFTSIGN,     HRF_OP_CELU,       HRF_OP_SIN,
+                                       HRF_OP_COS };
     struct hrf_attributes a = hrf_attributes_default();
     a.alpha = 0.3f;
     a.beta = 0.6f;
     const int32_t x = build_input(b, pick_any(b));
-    return build_node(b, ops[build_pick(b, 0, 9)], &x, 1, &a);
+    return build_node(b, ops[build_pick(b, 0, 12)], &x, 1, &a);
 }
 
 static int32_t make_steps(struct build *b)
 {
+    static const enum hrf_op ops[] = { HRF_OP_FLOOR, HRF_OP_CEIL, HRF_OP_THRESHOLDED_RELU };
     const int32_t x = build_input(b, pick_any(b));
-    return build_unary(b, build_pick(b, 0, 1) == 0 ? HRF_OP_FLOOR : HRF_OP_CEIL, x);
+    return build_unary(b, ops[build_pick(b, 0, 2)], x);
 }
 
 static int32_t make_positive_functions(struct build *b)
@@ -619,7 +621,7 @@ const struct op_case op_cases[] = {
     { "sigmoid", HRF_OP_SIGMOID, make_sigmoid, 10, 1e-6, true },
     { "tanh", HRF_OP_TANH, make_tanh, 10, 1e-6, true },
     { "functions", HRF_OP_EXP, make_functions, 40, 1e-6, true },
-    { "floor, ceil", HRF_OP_FLOOR, make_steps, 10, 0, true },
+    { "functions with steps", HRF_OP_FLOOR, make_steps, 15, 0, true },
     { "positive functions", HRF_OP_LOG, make_positive_functions, 15, 1e-6, true },
     { "softmax", HRF_OP_SOFTMAX, make_softmax, 20, 1e-6, true },
     { "log softmax", HRF_OP_LOG_SOFTMAX, make_log_softmax, 20, 1e-6, true },

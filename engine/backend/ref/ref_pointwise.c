@@ -53,6 +53,14 @@ static double unary(enum hrf_op op, const struct hrf_attributes *a, double x)
         return fmax(x, 0) + log1p(exp(-fabs(x)));
     case HRF_OP_SOFTSIGN:
         return x / (1 + fabs(x));
+    case HRF_OP_CELU:
+        return fmax(0, x) + fmin(0, alpha * (exp(x / alpha) - 1));
+    case HRF_OP_THRESHOLDED_RELU:
+        return x > alpha ? x : 0;
+    case HRF_OP_SIN:
+        return sin(x);
+    case HRF_OP_COS:
+        return cos(x);
     default:
         return NAN;
     }
