@@ -243,6 +243,21 @@ static void computed_on(struct hrf_out *out, const struct hrf_cohort *cohort)
         }
 }
 
+/* What each precision did not cover. */
+static void precision_notes(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        if (p->notes[0] == '\0')
+            continue;
+        hrf_out_adds(out, "<dt>notes on ");
+        hrf_out_html(out, p->name);
+        hrf_out_adds(out, "</dt><dd style=\"white-space:pre-line\">");
+        hrf_out_html(out, p->notes);
+        hrf_out_adds(out, "</dd>\n");
+    }
+}
+
 static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const struct hrf_calibration_facts *c = &cohort->calibration;
@@ -250,6 +265,7 @@ static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
     for (size_t i = 0; i < cohort->n_provenance; i++)
         fact(out, cohort->provenance[i].name, cohort->provenance[i].text);
     computed_on(out, cohort);
+    precision_notes(out, cohort);
     if (c->key != NULL) {
         fact(out, "calibration", c->key);
         hrf_out_addf(out, "<dt>calibration made</dt><dd>%s, %lld samples of %s, ",

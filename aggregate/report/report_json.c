@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Takes `value`. jansson fails only when memory is out; the document then says so. */
 static void put(json_t *object, const char *key, json_t *value)
@@ -292,6 +293,20 @@ static void put_traffic(json_t *object, const struct hrf_traffics *traffic)
     put(object, "communication", communication);
 }
 
+/* A line each. */
+static json_t *notes_json(const char *notes)
+{
+    json_t *list = json_array();
+    char line[HRF_SCORES_NOTES];
+    for (size_t n; *notes != '\0'; notes += n + (notes[n] == '\n')) {
+        n = strcspn(notes, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, notes);
+        if (n > 0)
+            json_array_append_new(list, hrf_json_string(line));
+    }
+    return list;
+}
+
 static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
 {
     const struct hrf_cohort_precision *p = &cohort->precisions[index];
@@ -300,6 +315,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put_text(object, "precision", p->name);
     put_text(object, "device", p->device);
     put(object, "hardware", hardware_json(p));
+    put(object, "notes", notes_json(p->notes));
     put(object, "patches", json_integer(p->n_patches));
     put_ratio(object, "seconds", scored ? p->timing.total : NAN, "no patch was scored");
     put_figure(object, "patches_per_second", &p->patches_per_second);

@@ -230,6 +230,8 @@ enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
 {
     HRF_TRY(add_device(precision, scores->device, err));
     add_hardware(precision, &scores->hardware);
+    if (precision->notes[0] == '\0')
+        memcpy(precision->notes, scores->notes, sizeof precision->notes);
     precision->n_patches += scores->n_patches;
     hrf_timing_add(&precision->timing, &scores->timing);
     hrf_traffics_add(&precision->traffic, &scores->traffic);

@@ -101,11 +101,12 @@ struct hrf_cohort_precision {
     /* What they were, each once; no more are told apart than there is room for. */
     struct hrf_hardware hardware[HRF_COHORT_HARDWARE];
     size_t n_hardware;
-    int64_t n_patches;           /* scored */
-    struct hrf_timing timing;    /* summed over tasks: seconds of jobs, not of the wall */
-    struct hrf_traffics traffic; /* summed likewise */
-    int64_t peak_memory_bytes;   /* the largest of any job, by the plan */
-    int64_t peak_process_bytes;  /* the largest resident size of a job's process; 0 = not known */
+    char notes[HRF_SCORES_NOTES]; /* of the first slide that has any: one model, the same notes */
+    int64_t n_patches;            /* scored */
+    struct hrf_timing timing;     /* summed over tasks: seconds of jobs, not of the wall */
+    struct hrf_traffics traffic;  /* summed likewise */
+    int64_t peak_memory_bytes;    /* the largest of any job, by the plan */
+    int64_t peak_process_bytes;   /* the largest resident size of a job's process; 0 = not known */
     int64_t device_memory_bytes; /* the most of a process on a device, by its driver; 0 = unknown */
     /* Of processors and of devices; NaN: not measured. */
     double energy_joules, gpu_energy_joules;

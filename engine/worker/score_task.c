@@ -36,6 +36,7 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     memcpy(scores->hardware.path, job->identity.path, sizeof scores->hardware.path);
     memcpy(scores->hardware.driver, job->identity.driver, sizeof scores->hardware.driver);
     memcpy(scores->hardware.libraries, job->identity.libraries, sizeof scores->hardware.libraries);
+    snprintf(scores->notes, sizeof scores->notes, "%s", hrf_network_notes(job->network));
     if (hrf_network_carrier(job->network) != NULL)
         snprintf(scores->traffic.carrier, sizeof scores->traffic.carrier, "%s",
                  hrf_network_carrier(job->network));

@@ -59,14 +59,18 @@ struct hrf_hardware {
     char libraries[128]; /* "cuDNN 9.19.0, CUDA runtime 13.0", "oneDNN 2.6.3" */
 };
 
-#define HRF_SCORES_KIND "scores" /* in its record's header */
+#define HRF_SCORES_KIND "scores"  /* in its record's header */
+enum { HRF_SCORES_NOTES = 4096 }; /* bytes: some forty nodes by name */
 
 struct hrf_scores {
     struct hrf_record_identity identity; /* of the task that this answers */
     char *precision;                     /* "fp32" */
     char *device;                        /* "cpu" */
     char *host;
-    struct hrf_hardware hardware;   /* of rank 0 */
+    struct hrf_hardware hardware; /* of rank 0 */
+    /* What of the network the precision did not cover, a line each: "node 'fc' (Gemm) stays in
+     * float32: ...". What is longer is cut; "": nothing to say, or an earlier version's record. */
+    char notes[HRF_SCORES_NOTES];
     int64_t first_patch, n_patches; /* a range of the tile plan's patches */
     int32_t n_classes;
     float *probabilities;           /* [n_patches][n_classes] */

@@ -141,6 +141,9 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
                                                        "cuDNN 9.19.0, CUDA runtime 13.0" }
                               : (struct hrf_hardware){ "Made <Processor>", "AVX-512 VNNI", "",
                                                        "oneDNN 2.6.3" };
+    if (on_gpu)
+        snprintf(scores->notes, sizeof scores->notes, "%s",
+                 "node 'a<b>' (Gemm) stays in float32\n\xff is no UTF-8\n");
     scores->device_memory_bytes = on_gpu ? 1234567890 : 0;
     scores->gpu_energy_joules = on_gpu ? (double)n_patches * 0.125 : (double)NAN;
     scores->n_patches = n_patches;

@@ -156,6 +156,7 @@ static struct hrf_scores example_scores(float probabilities[6])
                                 .timing = { 1, 2, 3, 4, 5, 6, 7, 8, 0.1 },
                                 .hardware = { "NVIDIA H200", "compute capability 9.0",
                                               "580.82.07 (CUDA 13.0)", "cuDNN 9.19.0" },
+                                .notes = "node 'fc' (Gemm) stays in float32\n",
                                 .device_memory_bytes = 1LL << 33,
                                 .gpu_energy_joules = 0.25,
                                 .peak_memory_bytes = 1LL << 40,
@@ -186,6 +187,7 @@ static void scores_come_back_as_they_were(void **state)
     assert_true(back->peak_process_bytes == 1LL << 41 && back->energy_joules == 12.5);
     assert_true(back->device_memory_bytes == 1LL << 33 && back->gpu_energy_joules == 0.25);
     assert_string_equal(back->hardware.model, "NVIDIA H200");
+    assert_string_equal(back->notes, "node 'fc' (Gemm) stays in float32\n");
     assert_string_equal(back->hardware.path, "compute capability 9.0");
     assert_string_equal(back->hardware.driver, "580.82.07 (CUDA 13.0)");
     assert_string_equal(back->hardware.libraries, "cuDNN 9.19.0");
