@@ -24,7 +24,8 @@ static void read_environment(void)
     size_t n = strcspn(at, ":");
     snprintf(wanted, sizeof wanted, "%.*s", (int)n, at);
     const char *name = getenv("HRF_CRASH_SIGNAL");
-    harm = name != NULL && strcmp(name, "STOP") == 0 ? SIGSTOP : SIGKILL;
+    if (name != NULL)
+        harm = strcmp(name, "STOP") == 0 ? SIGSTOP : strcmp(name, "SEGV") == 0 ? SIGSEGV : SIGKILL;
     long count = at[n] == ':' ? strtol(at + n + 1, NULL, 10) : 1;
     atomic_store(&passes_left, count > 0 ? count : 1);
 }

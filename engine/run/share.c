@@ -400,6 +400,20 @@ void hrf_share_fail(struct hrf_share *share, enum hrf_status status, const char 
         give_up(share, &err);
 }
 
+/* True if a batch was given back, by a rank that left, after all others had been told that there
+ * are no more: they have left, too, or ask for a later task. On rank 0, whose own feed is over,
+ * with the lock. */
+static bool is_abandoned(const struct hrf_share *share)
+{
+    for (int32_t r = 1; r < n_ranks(share); r++)
+        if (!share->ranks[r].left && share->ranks[r].asks_for <= share->task_number)
+            return false;
+    for (int64_t i = 0; i < share->task.n_batches; i++)
+        if (share->places[i] == FREE)
+            return true;
+    return false;
+}
+
 enum hrf_status hrf_share_end(struct hrf_share *share, bool (*idle)(void), struct hrf_error *err)
 {
     enum hrf_status status = HRF_OK;
@@ -409,6 +423,8 @@ enum hrf_status hrf_share_end(struct hrf_share *share, bool (*idle)(void), struc
         over = share->n_done == share->task.n_batches;
         if (share->task_failed)
             status = hrf_error_set(err, share->failure, "%s", share->text);
+        else if (!over && !share->is_broken && is_abandoned(share))
+            status = hrf_error_set(err, HRF_E_AGAIN, "a rank left before its batch was scored");
         pthread_mutex_unlock(&share->lock);
         if (over || status != HRF_OK)
             break;

@@ -72,7 +72,8 @@ HRF_CHECKED enum hrf_status hrf_share_give(struct hrf_share *share,
  * fails for all ranks. */
 void hrf_share_fail(struct hrf_share *share, enum hrf_status status, const char *text);
 /* Ends the task. Rank 0 waits for all results; if another rank fails, it returns that error. `idle`
- * (may be NULL) is called from time to time; if it returns true, the wait ends with HRF_E_AGAIN. */
+ * (may be NULL) is called from time to time; if it returns true, the wait ends with HRF_E_AGAIN. So
+ * does a batch that a rank left behind when no other asks for one any more. */
 HRF_CHECKED enum hrf_status hrf_share_end(struct hrf_share *share, bool (*idle)(void),
                                           struct hrf_error *err);
 /* Stops handing out batches to any rank. */

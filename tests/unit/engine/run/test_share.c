@@ -29,6 +29,8 @@ struct cohort {
     enum hrf_status ends[MAX_RANKS];
     char text[MAX_RANKS][200];
     atomic_bool stop;
+    atomic_bool has_one;  /* rank 1 has a batch */
+    atomic_int n_through; /* ranks that were told of no more batches */
 };
 enum { FAIL = -1, LEAVE = -2, HANG = -3, STOP = -4 };
 
@@ -106,6 +108,7 @@ static enum hrf_status do_task(struct member *m, struct hrf_share *share, struct
         HRF_TRY(give(share, batch, err));
         c->by_rank[m->rank]++;
     }
+    atomic_fetch_add(&c->n_through, 1);
     return HRF_OK;
 }
 
@@ -270,6 +273,30 @@ static void what_a_rank_left_undone_goes_to_the_others(void **state)
     assert_int_equal(c.ends[0], HRF_OK);
 }
 
+static int64_t rank_1_leaves_when_rank_0_is_through(int32_t rank, int64_t k)
+{
+    (void)k;
+    if (rank == 1)
+        atomic_store(&idle_cohort->has_one, true);
+    while (rank == 0 && !atomic_load(&idle_cohort->has_one))
+        hrf_clock_sleep_ms(1);
+    while (rank == 1 && atomic_load(&idle_cohort->n_through) == 0)
+        hrf_clock_sleep_ms(1);
+    return rank == 1 ? LEAVE : 0;
+}
+
+static void a_batch_that_nobody_asks_for_ends_the_task(void **state)
+{
+    (void)state;
+    struct cohort c = { .n_ranks = 2,
+                        .n_batches = 6,
+                        .work = rank_1_leaves_when_rank_0_is_through };
+    run(&c); /* ends at all */
+    assert_int_equal(c.ends[0], HRF_E_AGAIN);
+    assert_string_equal(c.text[0], "a rank left before its batch was scored");
+    assert_int_equal(c.by_rank[0], 5);
+}
+
 static int64_t rank_1_hangs(int32_t rank, int64_t k)
 {
     return rank == 1 && k == 2 ? HANG : 1;
@@ -314,6 +341,7 @@ int main(void)
         cmocka_unit_test(what_one_rank_cannot_read_fails_for_all),
         cmocka_unit_test(the_task_after_a_failed_one_is_whole),
         cmocka_unit_test(what_a_rank_left_undone_goes_to_the_others),
+        cmocka_unit_test(a_batch_that_nobody_asks_for_ends_the_task),
         cmocka_unit_test(a_rank_that_hangs_is_named_and_ends_the_group),
         cmocka_unit_test(a_stop_keeps_what_is_done),
     };
