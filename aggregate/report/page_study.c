@@ -115,7 +115,7 @@ static void traffic_row(struct hrf_out *out, const struct hrf_cohort_precision *
     hrf_out_adds(out, "</th><td>");
     hrf_out_html(out, t->operation);
     hrf_out_adds(out, "</td><td>");
-    hrf_out_html(out, p->traffic.carrier);
+    hrf_out_html(out, p->traffic.transport);
     hrf_out_adds(out, "</td><td class=\"n\">");
     hrf_page_count(out, t->messages);
     hrf_out_adds(out, "</td><td class=\"n\">");

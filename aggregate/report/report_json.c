@@ -268,7 +268,7 @@ static json_t *hardware_json(const struct hrf_cohort_precision *p)
 
 static void put_traffic(json_t *object, const struct hrf_traffics *traffic)
 {
-    if (traffic->carrier[0] == '\0') {
+    if (traffic->transport[0] == '\0') {
         put(object, "communication", json_null());
         put_text(object, "communication_reason", "no network was shared out over ranks");
         return;
@@ -288,7 +288,7 @@ static void put_traffic(json_t *object, const struct hrf_traffics *traffic)
         json_array_append_new(operations, item);
     }
     json_t *communication = json_object();
-    put_text(communication, "carrier", traffic->carrier);
+    put_text(communication, "carrier", traffic->transport);
     put(communication, "operations", operations);
     put(object, "communication", communication);
 }

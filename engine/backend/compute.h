@@ -48,7 +48,7 @@ struct hrf_operand {
     bool present;
     enum hrf_dtype dtype;
     struct hrf_shape shape;
-    int64_t pitch; /* hrf_value_pitch() */
+    int64_t pixel_stride; /* hrf_value_pixel_stride() */
     struct hrf_quantization quantization;
     void *constant; /* heap copy in the layout above (a convolution's weights: ONNX order); NULL
                        when it comes at run time */

@@ -117,7 +117,7 @@ struct hrf_device_ops {
     void *(*queue)(struct hrf_backend *backend);
     /* Copies, joins, marks and signals go to that queue from now on (at first: that of the
      * kernels). What is in two queues has no order but that of follow(). */
-    void (*turn)(struct hrf_backend *backend, enum hrf_device_queue queue);
+    void (*select_queue)(struct hrf_backend *backend, enum hrf_device_queue queue);
     /* What is queued from now on in the queue that is turned to comes after all that the other one
      * has so far. May be recorded. */
     enum hrf_status (*follow)(struct hrf_backend *backend, struct hrf_error *err);

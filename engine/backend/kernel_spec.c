@@ -29,7 +29,7 @@ static enum hrf_status copy_operands(const struct hrf_graph *graph, const struct
         operand->present = true;
         operand->dtype = value->dtype;
         operand->shape = value->shape;
-        operand->pitch = hrf_value_pitch(value);
+        operand->pixel_stride = hrf_value_pixel_stride(value);
         operand->quantization = value->quantization;
         const bool is_kernel = (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE) &&
                                i == HRF_CONV_WEIGHTS;
@@ -57,7 +57,7 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
     spec->output = (struct hrf_operand){ .present = true,
                                          .dtype = y->dtype,
                                          .shape = y->shape,
-                                         .pitch = hrf_value_pitch(y),
+                                         .pixel_stride = hrf_value_pixel_stride(y),
                                          .quantization = y->quantization };
     *out = spec;
     spec = NULL;

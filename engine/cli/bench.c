@@ -200,7 +200,7 @@ static void print_ranks(const struct hrf_bench *b)
         printf(
             "  rank %d: %.2f GiB, %.1f MB sent in %lld messages (%s), waited %.0f %% of %.2f s\n",
             i, (double)hrf_session_memory_total(&f->memory) / 0x1p30, (double)f->sent_bytes * 1e-6,
-            (long long)f->n_messages, b->carrier, 100 * f->waited / f->busy, f->busy);
+            (long long)f->n_messages, b->transport, 100 * f->waited / f->busy, f->busy);
         print_counts(f->counts);
     }
 }
@@ -244,7 +244,7 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
     if (value != NULL && b->bands.n_bands > 1) {
         json_object_set_new(value, "bands", json_integer(b->bands.n_bands));
         json_object_set_new(value, "rows", json_string(b->bands.keeps ? "kept" : "recomputed"));
-        json_object_set_new(value, "kept_bytes", json_integer(b->bands.kept_bytes));
+        json_object_set_new(value, "kept_bytes", json_integer(b->bands.line_cache_bytes));
         json_object_set_new(value, "recomputed", hrf_json_number(b->bands.recomputed));
     }
     if (value != NULL && b->resident_bytes > 0)
@@ -253,8 +253,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         json_object_set_new(value, "layers", layers_to_json(b));
     if (value != NULL && b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
-    if (value != NULL && b->carrier != NULL)
-        json_object_set_new(value, "comm", json_string(b->carrier));
+    if (value != NULL && b->transport != NULL)
+        json_object_set_new(value, "comm", json_string(b->transport));
     if (value != NULL && f->prediction != NULL)
         json_object_set_new(value, "predicted", forecast_to_json(f, b));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
@@ -279,7 +279,7 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
                      .precision = r->precision,
                      .n_threads = (int32_t)r->threads,
                      .memory_limit_bytes = (int64_t)(r->memory_gib * 0x1p30),
-                     .carrier = joined->carrier },
+                     .transport = joined->transport },
         .layout = &layout.plan,
         .comm = joined->comm,
         .n_bands = (int32_t)r->bands,

@@ -219,9 +219,9 @@ static enum hrf_status run_bands(const struct hrf_graph *graph,
                                  struct hrf_array_source *source, float *out, size_t n_bytes,
                                  struct hrf_error *err)
 {
-    const struct hrf_banded_wishes wishes = { .n_bands = N_BANDS };
+    const struct hrf_banded_options options = { .n_bands = N_BANDS };
     HRF_AUTO(hrf_banded) banded = NULL;
-    HRF_TRY(hrf_banded_create(graph, config, &wishes, &banded, err));
+    HRF_TRY(hrf_banded_create(graph, config, &options, &banded, err));
     HRF_TRY(hrf_banded_run(banded, hrf_read_array, source, err));
     memcpy(out, hrf_banded_output(banded, 0), n_bytes);
     return HRF_OK;

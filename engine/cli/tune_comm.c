@@ -51,7 +51,7 @@ static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
                                  : measure_alone(r->largest, m, err);
 }
 
-/* In place of what stood there for the same carrier, placement and kind of memory. */
+/* In place of what stood there for the same transport, placement and kind of memory. */
 static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *link,
                                  struct hrf_error *err)
 {
@@ -113,15 +113,15 @@ static enum hrf_status measure_processes(const struct request *r, const struct h
 
 /* ---- GPUs ---- */
 
-static const struct carrier {
+static const struct transport {
     const char *name;
-    enum hrf_carrier carrier;
-} carriers[] = {
-    { "ipc", HRF_CARRIER_IPC },
-    { "mpi", HRF_CARRIER_HOST },
-    { "nccl", HRF_CARRIER_NCCL },
+    enum hrf_transport transport;
+} transports[] = {
+    { "ipc", HRF_TRANSPORT_IPC },
+    { "mpi", HRF_TRANSPORT_HOST },
+    { "nccl", HRF_TRANSPORT_NCCL },
 };
-enum { N_CARRIERS = sizeof carriers / sizeof carriers[0] };
+enum { N_TRANSPORTS = sizeof transports / sizeof transports[0] };
 
 static double seconds_of(const struct hrf_link_point *p)
 {
@@ -173,7 +173,7 @@ static enum hrf_status keep_slowest(const struct hrf_tuned_pair *pairs, int32_t 
     return HRF_OK;
 }
 
-/* Measures between the GPUs of all pairs of ranks, by every carrier (`asked` "auto") or by one of
+/* Measures between the GPUs of all pairs of ranks, by every transport (`asked` "auto") or by one of
  * them, which then has to be possible. Prints what each pair takes unless `is_quiet`; of each
  * placement the slowest pair is kept, of those with a GPU each where there are such. */
 static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *asked,
@@ -190,13 +190,14 @@ static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *as
     if (pairs == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d pairs of ranks", n_pairs);
     const bool is_all = strcmp(asked, "auto") == 0;
-    for (int i = 0; i < N_CARRIERS; i++) {
+    for (int i = 0; i < N_TRANSPORTS; i++) {
         struct hrf_error why = { .text = "" };
-        if (!is_all && strcmp(asked, carriers[i].name) != 0)
+        if (!is_all && strcmp(asked, transports[i].name) != 0)
             continue;
-        const enum hrf_status status = hrf_tune_devices(comm, carriers[i].carrier, largest_bytes,
-                                                        pairs, &why);
-        if (status == HRF_E_UNSUPPORTED && is_all && carriers[i].carrier == HRF_CARRIER_NCCL) {
+        const enum hrf_status status = hrf_tune_devices(comm, transports[i].transport,
+                                                        largest_bytes, pairs, &why);
+        if (status == HRF_E_UNSUPPORTED && is_all &&
+            transports[i].transport == HRF_TRANSPORT_NCCL) {
             if (comm->rank == 0)
                 fprintf(stderr, "NCCL is skipped: %s\n", why.text);
             continue;
@@ -265,7 +266,7 @@ static enum hrf_status tune(const void *context, const struct hrf_joined *joined
     } else {
         struct hrf_machine fresh;
         HRF_TRY(measure_alone(r->largest, &fresh, err));
-        for (int32_t i = 0; i < m.n_links; i++) /* other carriers' stay */
+        for (int32_t i = 0; i < m.n_links; i++) /* other transports' stay */
             if (strcmp(m.links[i].comm, "loop") != 0 || m.links[i].is_gpus)
                 HRF_TRY(keep_link(&fresh, &m.links[i], err));
         m = fresh;

@@ -82,8 +82,9 @@ void hrf_shape_text(const struct hrf_shape *shape, char out[128])
 int64_t hrf_value_bytes(const struct hrf_value *value)
 {
     const int64_t *dims = value->shape.dims;
-    const int64_t count = value->pitch > 0 ? dims[0] * dims[2] * dims[3] * value->pitch
-                                           : hrf_shape_count(&value->shape);
+    const int64_t count = value->pixel_stride > 0
+                              ? dims[0] * dims[2] * dims[3] * value->pixel_stride
+                              : hrf_shape_count(&value->shape);
     return count * (int64_t)hrf_dtype_size(value->dtype);
 }
 
@@ -387,7 +388,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         int32_t index;
         HRF_TRY(hrf_graph_share_value(copy, value, value->name, &index, err));
         copy->values[index].quantization = value->quantization;
-        copy->values[index].pitch = value->pitch;
+        copy->values[index].pixel_stride = value->pixel_stride;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];

@@ -312,8 +312,8 @@ struct hrf_value {
     struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
     /* Pixel stride of a computed rank-4 value: elements in memory from the first channel of one
-     * pixel to that of the next; 0: the number of channels (plan/pitch.h). */
-    int64_t pitch;
+     * pixel to that of the next; 0: the number of channels (plan/pixel_stride.h). */
+    int64_t pixel_stride;
     void *data; /* constants: dense, in shape order, on the heap, never changed; else NULL */
     struct hrf_shared_data *share; /* reference count of `data`; NULL: not shared */
     bool is_borrowed;              /* data belongs to another graph, which lives longer */
@@ -324,9 +324,9 @@ struct hrf_value {
 
 /* Bytes in memory of a value whose shape is known. */
 int64_t hrf_value_bytes(const struct hrf_value *value);
-static inline int64_t hrf_value_pitch(const struct hrf_value *value)
+static inline int64_t hrf_value_pixel_stride(const struct hrf_value *value)
 {
-    return value->pitch > 0 ? value->pitch : value->shape.dims[1];
+    return value->pixel_stride > 0 ? value->pixel_stride : value->shape.dims[1];
 }
 
 /* Limits on what a model may ask for, on any device. Shape inference refuses a model above them

@@ -2,7 +2,7 @@
  * that compute them. */
 #include "engine/plan/bands.h"
 
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 
 #include <stdio.h>
 
@@ -123,10 +123,10 @@ enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_band
     layout.rows = n_bands;
     for (int32_t v = 0; v < head->n_values; v++)
         recompute[v] = !keeps;
-    const struct hrf_partition_wishes wishes = { .recompute = recompute,
-                                                 .keep_outputs = true,
-                                                 .fronts = keeps ? ends : NULL };
-    HRF_TRY(hrf_partition_create(head, &layout, &wishes, &p, err));
+    const struct hrf_partition_options options = { .recompute = recompute,
+                                                   .keep_outputs = true,
+                                                   .fronts = keeps ? ends : NULL };
+    HRF_TRY(hrf_partition_create(head, &layout, &options, &p, err));
     for (int32_t n = 0; n < head->n_nodes; n++)
         if (!p->is_split[head->nodes[n].outputs[0]])
             return hrf_error_set(err, HRF_E_UNSUPPORTED,
@@ -211,7 +211,7 @@ static bool are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
         if (!hrf_region_are_alike(p->graph, &p->graph->nodes[n], u, w))
             return false;
     }
-    return are_brought_alike(p, a, b) && (p->fronts == NULL || hrf_kept_are_alike(p, a, b));
+    return are_brought_alike(p, a, b) && (p->fronts == NULL || hrf_line_cache_are_alike(p, a, b));
 }
 
 void hrf_bands_find_kinds(const struct hrf_partition *p, int32_t *kind_of, int32_t *first_of,
@@ -232,7 +232,7 @@ void hrf_bands_text(const struct hrf_bands_plan *plan, char out[96])
 {
     if (plan->keeps)
         snprintf(out, 96, "in %d bands, %.1f MiB of rows kept", plan->n_bands,
-                 (double)plan->kept_bytes / 0x1p20);
+                 (double)plan->line_cache_bytes / 0x1p20);
     else
         snprintf(out, 96, "in %d bands, %.1f %% computed twice", plan->n_bands,
                  100 * (plan->recomputed - 1));

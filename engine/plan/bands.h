@@ -4,8 +4,8 @@
  * The graph is cut in two (halves.h). The head runs once for each band; the tail runs once. Values
  * that cross the cut are gathered whole, or only as sums if a global mean is all that reads them.
  * There are two ways to compute the rows that neighbouring bands share: a line cache keeps them for
- * the next band, so that nothing is computed twice (kept.h), or each band computes all that it
- * needs and nothing is kept (partition.h, everything recomputed). Pure arithmetic.
+ * the next band, so that nothing is computed twice (line_cache.h), or each band computes all that
+ * it needs and nothing is kept (partition.h, everything recomputed). Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_BANDS_H
 #define HRF_ENGINE_PLAN_BANDS_H
@@ -18,16 +18,16 @@ struct hrf_bands_plan {
     int32_t cut; /* the head is nodes [0, cut) */
     int32_t n_bands;
     int64_t activation_bytes; /* of the tail and of the largest band together */
-    bool keeps;         /* a line cache keeps rows for later bands; else they are computed again */
-    int64_t kept_bytes; /* size of the line cache, part of activation_bytes */
-    double recomputed;  /* operations with bands divided by those without; >= 1 */
-    double seconds;     /* estimated time of one image */
+    bool keeps; /* a line cache keeps rows for later bands; else they are computed again */
+    int64_t line_cache_bytes; /* size of the line cache, part of activation_bytes */
+    double recomputed;        /* operations with bands divided by those without; >= 1 */
+    double seconds;           /* estimated time of one image */
 };
 
 /* "in 18 bands, 2.6 % computed twice", "in 12 bands, 34.1 MiB of rows kept". */
 void hrf_bands_text(const struct hrf_bands_plan *plan, char out[96]);
 
-struct hrf_bands_wishes {
+struct hrf_bands_options {
     int64_t limit_bytes; /* of activations; 0: none */
     int32_t n_bands;     /* > 0: exactly so many */
     enum hrf_bands_rows rows;
@@ -38,7 +38,7 @@ struct hrf_bands_wishes {
     * the least memory possible. HRF_E_UNSUPPORTED if the first nodes of the network cannot be
     * computed in parts. */
 HRF_CHECKED enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
-                                             const struct hrf_bands_wishes *wishes,
+                                             const struct hrf_bands_options *options,
                                              struct hrf_bands_plan *out, struct hrf_error *err);
 
 /* The memory of a choice, predicted or measured. */
@@ -53,12 +53,12 @@ static inline int64_t hrf_bands_memory_total(const struct hrf_bands_memory *m)
 }
 typedef enum hrf_status hrf_bands_measure(void *context, const struct hrf_bands_plan *plan,
                                           struct hrf_bands_memory *out, struct hrf_error *err);
-/* Like hrf_bands_choose(), but wishes->limit_bytes is for activations, weights and workspace
+/* Like hrf_bands_choose(), but options->limit_bytes is for activations, weights and workspace
  * together. Chooses a plan, calls `measure` for its real memory, and repeats with a smaller limit
  * for activations until the sum fits. The last plan passed to `measure` is the result. HRF_E_NOMEM
  * with all numbers if none fits. */
 HRF_CHECKED enum hrf_status hrf_bands_fit(const struct hrf_graph *graph,
-                                          const struct hrf_bands_wishes *wishes,
+                                          const struct hrf_bands_options *options,
                                           hrf_bands_measure *measure, void *context,
                                           struct hrf_error *err);
 
@@ -91,7 +91,7 @@ struct hrf_bands_prediction {
 };
 /* Errors are those of hrf_bands_fit() and hrf_cost_of(). */
 HRF_CHECKED enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,
-                                              const struct hrf_bands_wishes *wishes,
+                                              const struct hrf_bands_options *options,
                                               struct hrf_bands_prediction *out,
                                               struct hrf_error *err);
 

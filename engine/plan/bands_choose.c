@@ -14,7 +14,7 @@ static const double rough_bytes_per_second = 10e9, rough_kernel_seconds = 5e-6;
 
 struct search {
     const struct hrf_graph *graph;
-    const struct hrf_bands_wishes *wishes;
+    const struct hrf_bands_options *options;
     const double *seconds; /* [nodes] of the whole image */
     double per_byte, per_kernel;
     bool keeps;
@@ -59,7 +59,7 @@ static void add_up(const struct search *s, const struct hrf_partition *p, int32_
     }
     for (int32_t n = cut; n < s->graph->n_nodes; n++)
         plan->seconds += s->seconds[n];
-    plan->seconds += 4 * (double)p->n_ranks * (double)p->kept_bytes * s->per_byte;
+    plan->seconds += 4 * (double)p->n_ranks * (double)p->line_cache_bytes * s->per_byte;
     const double all = operations_of(s->graph, 0, s->graph->n_nodes);
     with += operations_of(s->graph, cut, s->graph->n_nodes);
     plan->recomputed = all > 0 ? with / all : 1;
@@ -104,8 +104,8 @@ static enum hrf_status try_bands(const struct search *s, const struct hrf_halves
     struct hrf_bands_plan plan = { .cut = cut,
                                    .n_bands = n_bands,
                                    .keeps = s->keeps,
-                                   .kept_bytes = p->kept_bytes,
-                                   .activation_bytes = tail + largest + p->kept_bytes };
+                                   .line_cache_bytes = p->line_cache_bytes,
+                                   .activation_bytes = tail + largest + p->line_cache_bytes };
     add_up(s, p, cut, &plan);
     *out = plan;
     return HRF_OK;
@@ -113,7 +113,7 @@ static enum hrf_status try_bands(const struct search *s, const struct hrf_halves
 
 static bool fits(const struct search *s, const struct hrf_bands_plan *plan)
 {
-    return s->wishes->limit_bytes <= 0 || plan->activation_bytes <= s->wishes->limit_bytes;
+    return s->options->limit_bytes <= 0 || plan->activation_bytes <= s->options->limit_bytes;
 }
 
 static bool is_better(const struct hrf_bands_plan *a, const struct hrf_bands_plan *b)
@@ -130,7 +130,7 @@ static void consider(struct search *s, const struct hrf_bands_plan *plan)
     s->has_least = true;
     /* Without a limit the number of bands is given, so choose by memory. */
     const bool better = !s->has_best ||
-                        (s->wishes->limit_bytes <= 0 ? is_smaller : is_better(plan, &s->best));
+                        (s->options->limit_bytes <= 0 ? is_smaller : is_better(plan, &s->best));
     if (fits(s, plan) && better) {
         s->best = *plan;
         s->has_best = true;
@@ -142,7 +142,7 @@ static void consider(struct search *s, const struct hrf_bands_plan *plan)
 static enum hrf_status search_bands(struct search *s, const struct hrf_halves *halves, int32_t cut,
                                     struct hrf_error *err)
 {
-    const int32_t asked = s->wishes->n_bands;
+    const int32_t asked = s->options->n_bands;
     const int32_t first = asked > 0 ? asked : 2, last = asked > 0 ? asked : MOST_BANDS;
     int32_t before = 0;
     for (int32_t n = first; n <= last; n += n < 8 ? 1 : n / 4) {
@@ -223,7 +223,7 @@ static enum hrf_status find_seconds(const struct hrf_graph *graph,
     return HRF_OK;
 }
 
-static enum hrf_status refuse(const struct search *found, const struct hrf_bands_wishes *wishes,
+static enum hrf_status refuse(const struct search *found, const struct hrf_bands_options *options,
                               struct hrf_error *err)
 {
     const struct hrf_bands_plan *least = NULL;
@@ -236,46 +236,47 @@ static enum hrf_status refuse(const struct search *found, const struct hrf_bands
                              "the network's first nodes cannot be run in bands of rows");
     return hrf_error_set(err, HRF_E_NOMEM,
                          "%.2f GiB of activations are allowed, and even %d bands need %.2f GiB",
-                         (double)wishes->limit_bytes / 0x1p30, least->n_bands,
+                         (double)options->limit_bytes / 0x1p30, least->n_bands,
                          (double)least->activation_bytes / 0x1p30);
 }
 
 enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
-                                 const struct hrf_bands_wishes *wishes, struct hrf_bands_plan *out,
-                                 struct hrf_error *err)
+                                 const struct hrf_bands_options *options,
+                                 struct hrf_bands_plan *out, struct hrf_error *err)
 {
-    const struct hrf_cost_rates *rates = wishes->costs != NULL ? &wishes->costs->rates : NULL;
+    const struct hrf_cost_rates *rates = options->costs != NULL ? &options->costs->rates : NULL;
     const double bytes = rates != NULL && rates->bytes > 0 ? rates->bytes : rough_bytes_per_second;
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *seconds);
-    struct search found[2] = { { .graph = graph, .wishes = wishes, .seconds = seconds } };
+    struct search found[2] = { { .graph = graph, .options = options, .seconds = seconds } };
     const struct search *best = NULL;
     if (seconds == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
-    HRF_TRY(find_seconds(graph, wishes->costs, seconds, err));
+    HRF_TRY(find_seconds(graph, options->costs, seconds, err));
     found[0].per_byte = 1 / bytes;
     found[0].per_kernel = rates != NULL ? rates->overhead : rough_kernel_seconds;
     found[1] = found[0];
     for (int i = 0; i < 2; i++) {
         found[i].keeps = i == 0;
-        if (wishes->rows == (found[i].keeps ? HRF_BANDS_RECOMPUTE : HRF_BANDS_KEEP))
+        if (options->rows == (found[i].keeps ? HRF_BANDS_RECOMPUTE : HRF_BANDS_KEEP))
             continue;
         HRF_TRY(search_all(&found[i], err));
         if (found[i].has_best && (best == NULL || is_better(&found[i].best, &best->best)))
             best = &found[i];
     }
     if (best == NULL)
-        return refuse(found, wishes, err);
+        return refuse(found, options, err);
     *out = best->best;
     return HRF_OK;
 }
 
 /* Packed weights and workspace are known only after a choice was measured. */
-enum hrf_status hrf_bands_fit(const struct hrf_graph *graph, const struct hrf_bands_wishes *wishes,
-                              hrf_bands_measure *measure, void *context, struct hrf_error *err)
+enum hrf_status hrf_bands_fit(const struct hrf_graph *graph,
+                              const struct hrf_bands_options *options, hrf_bands_measure *measure,
+                              void *context, struct hrf_error *err)
 {
     enum { TRIES = 6 };
-    const int64_t limit = wishes->limit_bytes;
-    struct hrf_bands_wishes less = *wishes;
+    const int64_t limit = options->limit_bytes;
+    struct hrf_bands_options less = *options;
     struct hrf_bands_memory m = { 0 };
     struct hrf_bands_plan plan;
     int64_t needed = 0;
@@ -286,7 +287,7 @@ enum hrf_status hrf_bands_fit(const struct hrf_graph *graph, const struct hrf_ba
         if (limit <= 0 || needed <= limit)
             return HRF_OK;
         less.limit_bytes = plan.activation_bytes - (needed - limit);
-        if (wishes->n_bands > 0 || less.limit_bytes <= 0)
+        if (options->n_bands > 0 || less.limit_bytes <= 0)
             break;
     }
     return hrf_error_set(err, HRF_E_NOMEM,

@@ -76,7 +76,7 @@ static enum hrf_status predict(const struct prediction *to, const struct hrf_hal
     HRF_TRY(hrf_bands_partition(halves->head, plan->n_bands, plan->keeps, &p, err));
     HRF_TRY(add_kinds(p, halves, to->costs, &m, &in_head, err));
     HRF_TRY(find_needs(halves->tail, NULL, to->costs, &tail, &in_tail, err));
-    m.activation_bytes += tail.activation_bytes + p->kept_bytes;
+    m.activation_bytes += tail.activation_bytes + p->line_cache_bytes;
     m.weight_bytes += tail.weight_bytes;
     m.workspace_bytes += tail.workspace_bytes;
     *to->out = (struct hrf_bands_prediction){ *plan, m, in_head + in_tail };
@@ -97,12 +97,12 @@ static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
 }
 
 enum hrf_status hrf_bands_predict(const struct hrf_graph *graph,
-                                  const struct hrf_bands_wishes *wishes,
+                                  const struct hrf_bands_options *options,
                                   struct hrf_bands_prediction *out, struct hrf_error *err)
 {
     struct hrf_bands_prediction found = { .seconds = 0 };
-    struct prediction to = { graph, wishes->costs, &found };
-    HRF_TRY(hrf_bands_fit(graph, wishes, measure, &to, err));
+    struct prediction to = { graph, options->costs, &found };
+    HRF_TRY(hrf_bands_fit(graph, options, measure, &to, err));
     *out = found;
     return HRF_OK;
 }

@@ -217,11 +217,11 @@ static void fuse(const struct chooser *c, int32_t first, int32_t n, bool *recomp
 static enum hrf_status make(const struct chooser *c, const bool *recompute, const bool *overlap,
                             struct hrf_partition **out, struct hrf_error *err)
 {
-    const struct hrf_partition_wishes wishes = { .recompute = recompute,
-                                                 .overlap = overlap,
-                                                 .stage_of_node = c->plain->stage_of_node,
-                                                 .keep_outputs = c->plain->keeps_outputs };
-    return hrf_partition_create(c->graph, &c->plain->layout, &wishes, out, err);
+    const struct hrf_partition_options options = { .recompute = recompute,
+                                                   .overlap = overlap,
+                                                   .stage_of_node = c->plain->stage_of_node,
+                                                   .keep_outputs = c->plain->keeps_outputs };
+    return hrf_partition_create(c->graph, &c->plain->layout, &options, out, err);
 }
 
 /* ---- the cheapest division ---- */

@@ -1,7 +1,7 @@
 /* halves.c - builds the two graphs before and after a cut (halves.h). */
 #include "engine/plan/halves.h"
 
-#include "engine/plan/pitch.h"
+#include "engine/plan/pixel_stride.h"
 #include "engine/plan/region.h"
 
 void hrf_halves_release(struct hrf_halves *halves)
@@ -56,7 +56,7 @@ static enum hrf_status copy_value(const struct cutting *c, struct hrf_graph *to,
     else
         HRF_TRY(hrf_graph_share_value(to, v, v->name, index, err));
     to->values[*index].quantization = v->quantization;
-    to->values[*index].pitch = v->pitch;
+    to->values[*index].pixel_stride = v->pixel_stride;
     return HRF_OK;
 }
 
@@ -178,8 +178,8 @@ static enum hrf_status cut_graph(struct cutting *c, struct hrf_error *err)
         if (c->in_tail[c->from->nodes[n].outputs[0]] < 0) /* else a mean that is there already */
             HRF_TRY(copy_node(c, c->to->tail, c->in_tail, &c->from->nodes[n], err));
     HRF_TRY(set_ends(c, err));
-    hrf_pitch_settle(c->to->head);
-    hrf_pitch_settle(c->to->tail);
+    hrf_pixel_stride_settle(c->to->head);
+    hrf_pixel_stride_settle(c->to->tail);
     return HRF_OK;
 }
 

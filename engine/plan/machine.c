@@ -71,8 +71,8 @@ const struct hrf_link *hrf_machine_link(const struct hrf_machine *machine,
     return best;
 }
 
-int hrf_machine_carrier(const struct hrf_machine *machine, enum hrf_placement placement,
-                        double n_bytes, const char *const *names, int n_names)
+int hrf_machine_transport(const struct hrf_machine *machine, enum hrf_placement placement,
+                          double n_bytes, const char *const *names, int n_names)
 {
     int best = -1;
     double soonest = 0;
@@ -90,6 +90,6 @@ int hrf_machine_carrier(const struct hrf_machine *machine, enum hrf_placement pl
         soonest = seconds;
     }
     if (best < 0 && placement == HRF_PLACE_PROCESS)
-        return hrf_machine_carrier(machine, HRF_PLACE_NODE, n_bytes, names, n_names);
+        return hrf_machine_transport(machine, HRF_PLACE_NODE, n_bytes, names, n_names);
     return best;
 }

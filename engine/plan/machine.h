@@ -56,11 +56,11 @@ enum hrf_placement hrf_machine_placement(const struct hrf_machine *machine, int3
 const struct hrf_link *hrf_machine_link(const struct hrf_machine *machine,
                                         enum hrf_placement placement, double n_bytes);
 
-/* Chooses among the carriers that are possible between two ranks the fastest for a message, by the
- * links between GPUs of that placement; ranks of one process use links within the node if they have
- * none of their own. Returns an index into `names`, whose entries may be NULL; -1: none of them was
- * measured. */
-int hrf_machine_carrier(const struct hrf_machine *machine, enum hrf_placement placement,
-                        double n_bytes, const char *const *names, int n_names);
+/* Chooses among the transports that are possible between two ranks the fastest for a message, by
+ * the links between GPUs of that placement; ranks of one process use links within the node if they
+ * have none of their own. Returns an index into `names`, whose entries may be NULL; -1: none of
+ * them was measured. */
+int hrf_machine_transport(const struct hrf_machine *machine, enum hrf_placement placement,
+                          double n_bytes, const char *const *names, int n_names);
 
 #endif

@@ -1,6 +1,6 @@
 /* partition.c - makes a partition: which rank computes which boxes, and the exchanges and
  * reductions for them (partition.h). */
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 
 #include <string.h>
 
@@ -78,12 +78,13 @@ static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_
 /* ---- stages and splits ---- */
 
 static enum hrf_status cut_stages(struct hrf_partition *p,
-                                  const struct hrf_partition_wishes *wishes, struct hrf_error *err)
+                                  const struct hrf_partition_options *options,
+                                  struct hrf_error *err)
 {
     const struct hrf_graph *graph = p->graph;
-    const struct hrf_stage_costs *costs = wishes->costs;
-    if (wishes->stage_of_node != NULL) {
-        memcpy(p->stage_of_node, wishes->stage_of_node,
+    const struct hrf_stage_costs *costs = options->costs;
+    if (options->stage_of_node != NULL) {
+        memcpy(p->stage_of_node, options->stage_of_node,
                (size_t)graph->n_nodes * sizeof *p->stage_of_node);
         return HRF_OK;
     }
@@ -118,10 +119,10 @@ static bool is_kept(const struct hrf_partition *p, int32_t value)
     return p->fronts != NULL && p->is_split[value] && !p->is_recomputed[value];
 }
 
-static void find_splits(struct hrf_partition *p, const struct hrf_partition_wishes *wishes)
+static void find_splits(struct hrf_partition *p, const struct hrf_partition_options *options)
 {
-    const bool *recompute = wishes->recompute;
-    const bool in_turn = wishes->fronts != NULL;
+    const bool *recompute = options->recompute;
+    const bool in_turn = options->fronts != NULL;
     const struct hrf_graph *graph = p->graph;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const struct hrf_shape *shape = &graph->values[graph->inputs[i]].shape;
@@ -367,7 +368,7 @@ static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err
     }
     for (int32_t v = 0; v < graph->n_values; v++)
         if (is_kept(p, v) && graph->values[v].data == NULL)
-            HRF_TRY(hrf_kept_feed(p, v, err));
+            HRF_TRY(hrf_line_cache_feed(p, v, err));
     return HRF_OK;
 }
 
@@ -386,7 +387,8 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->is_recomputed = hrf_calloc(n_values, sizeof *p->is_recomputed);
     p->is_overlapped = hrf_calloc(n_nodes, sizeof *p->is_overlapped);
     p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
-    p->exchanges = hrf_calloc(n_feeds + n_values + 1, sizeof *p->exchanges); /* kept.c: one more */
+    p->exchanges = hrf_calloc(n_feeds + n_values + 1,
+                              sizeof *p->exchanges); /* line_cache.c: one more */
     p->kept = hrf_calloc(n_values, sizeof *p->kept);
     p->reduces = hrf_calloc(n_nodes, sizeof *p->reduces);
     p->first_feed = hrf_calloc(n_nodes, sizeof *p->first_feed);
@@ -408,27 +410,27 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
 
 enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                      const struct hrf_layout_plan *layout,
-                                     const struct hrf_partition_wishes *wishes,
+                                     const struct hrf_partition_options *options,
                                      struct hrf_partition **out, struct hrf_error *err)
 {
-    static const struct hrf_partition_wishes none = { .costs = NULL };
+    static const struct hrf_partition_options none = { .costs = NULL };
     HRF_AUTO(hrf_partition) p = hrf_calloc(1, sizeof *p);
     if (p == NULL)
         return no_memory(err);
-    wishes = wishes != NULL ? wishes : &none;
+    options = options != NULL ? options : &none;
     p->graph = graph;
     p->layout = *layout;
-    p->keeps_outputs = wishes->keep_outputs;
+    p->keeps_outputs = options->keep_outputs;
     p->n_ranks = hrf_layout_group_ranks(layout);
     p->output_rank = p->n_ranks - stage_ranks(p);
     HRF_TRY(allocate(p, err));
-    HRF_TRY(cut_stages(p, wishes, err));
-    find_splits(p, wishes);
-    if (wishes->overlap != NULL)
-        memcpy(p->is_overlapped, wishes->overlap, (size_t)graph->n_nodes * sizeof(bool));
+    HRF_TRY(cut_stages(p, options, err));
+    find_splits(p, options);
+    if (options->overlap != NULL)
+        memcpy(p->is_overlapped, options->overlap, (size_t)graph->n_nodes * sizeof(bool));
     keep_shared(p);
-    if (wishes->fronts != NULL)
-        HRF_TRY(hrf_fronts_find(p, wishes->fronts, err));
+    if (options->fronts != NULL)
+        HRF_TRY(hrf_fronts_find(p, options->fronts, err));
     find_boxes(p);
     HRF_TRY(find_feeds(p, err));
     HRF_TRY(hrf_partition_check(p, err));

@@ -12,8 +12,8 @@
  * If a value is `recomputed`, a rank computes all that it needs of it, more than its own share, and
  * nothing is exchanged. With every value recomputed the parts can run one after the other on one
  * device (bands); with some values recomputed one wider halo serves several convolutions. Bands can
- * also keep rows for one another (kept.h). If a node is `overlapped`, it computes the part that
- * needs no other rank while its exchange is in flight (plan.h). halos.h decides which of these
+ * also keep rows for one another (line_cache.h). If a node is `overlapped`, it computes the part
+ * that needs no other rank while its exchange is in flight (plan.h). halos.h decides which of these
  * pays.
  */
 #ifndef HRF_ENGINE_PLAN_PARTITION_H
@@ -32,22 +32,22 @@ struct hrf_exchange {
     struct hrf_box *have;  /* [n_ranks] the box that each rank sends from; disjoint */
     struct hrf_box *local; /* [n_ranks] all that each rank has; contains `have` */
     struct hrf_box *need;  /* [n_ranks] */
-    /* For bands (kept.h). source: the exchange whose output may already contain the needed rows, or
-     * HRF_NO_EXCHANGE. kept: index into partition.kept of the rows that earlier bands computed, or
-     * -1. keeps: whether this exchange stores rows there for later bands. */
+    /* For bands (line_cache.h). source: the exchange whose output may already contain the needed
+     * rows, or HRF_NO_EXCHANGE. kept: index into partition.kept of the rows that earlier bands
+     * computed, or -1. keeps: whether this exchange stores rows there for later bands. */
     int32_t source, kept;
     bool keeps;
 };
 
 /* A value's rows in the line cache: after band r rows [lo[r], hi[r]) are kept, at the beginning of
  * the value's own place in that memory. */
-struct hrf_kept {
+struct hrf_cached_rows {
     int32_t value;
     int64_t n_rows;   /* capacity: the most rows kept after any band */
-    int64_t offset;   /* bytes, a multiple of HRF_KEPT_ALIGNMENT */
+    int64_t offset;   /* bytes, a multiple of HRF_LINE_CACHE_ALIGNMENT */
     int64_t *lo, *hi; /* [n_ranks] each, one allocation */
 };
-enum { HRF_KEPT_ALIGNMENT = 64 };
+enum { HRF_LINE_CACHE_ALIGNMENT = 64 };
 
 /* A sum or maximum over those of the ranks [first, first + n) that contribute. Every one of these
  * ranks gets the result, computed in rank order, so that it is bit-identical everywhere. */
@@ -83,12 +83,12 @@ struct hrf_partition {
     /* [values][n_ranks] rows that are computed by the end of each band; NULL: ranks run at the same
      * time, not as bands one after the other */
     int64_t *fronts;
-    struct hrf_kept *kept;
+    struct hrf_cached_rows *kept;
     int32_t n_kept;
-    int64_t kept_bytes;
+    int64_t line_cache_bytes;
 };
 
-struct hrf_partition_wishes {
+struct hrf_partition_options {
     const bool *recompute; /* [values] recompute the value in place of an exchange; NULL: none */
     /* [nodes] compute the interior of the window during its exchange; NULL: none */
     const bool *overlap;
@@ -96,17 +96,17 @@ struct hrf_partition_wishes {
     const int32_t *stage_of_node;        /* [nodes] stages that were cut before; NULL: cut now */
     bool keep_outputs;                   /* do not gather the outputs on one rank */
     /* [n_ranks] ranks are bands that run one after the other and keep what is not recomputed
-     * (kept.h); entry r is the number of rows of the graph's inputs that have been fed by the end
-     * of band r. NULL: ranks run at the same time. */
+     * (line_cache.h); entry r is the number of rows of the graph's inputs that have been fed by the
+     * end of band r. NULL: ranks run at the same time. */
     const int64_t *fronts;
 };
 
 /* `graph` is the graph of one micro-batch after all passes, with shapes known. Uses the rows,
- * columns and stages of the layout. `wishes` may be NULL. HRF_E_USER if there are more stages than
+ * columns and stages of the layout. `options` may be NULL. HRF_E_USER if there are more stages than
  * nodes. */
 HRF_CHECKED enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                                  const struct hrf_layout_plan *layout,
-                                                 const struct hrf_partition_wishes *wishes,
+                                                 const struct hrf_partition_options *options,
                                                  struct hrf_partition **out, struct hrf_error *err);
 void hrf_partition_destroy(struct hrf_partition *partition);
 HRF_DEFINE_AUTO(hrf_partition)

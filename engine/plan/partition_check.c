@@ -1,5 +1,5 @@
 /* partition_check.c - proves a partition before anything runs. */
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 
 static int64_t area(const struct hrf_box *b)
 {
@@ -69,7 +69,7 @@ static enum hrf_status check_shares(const struct hrf_partition *p, int32_t value
 enum hrf_status hrf_partition_check(const struct hrf_partition *p, struct hrf_error *err)
 {
     if (p->fronts != NULL)
-        HRF_TRY(hrf_kept_check(p, err));
+        HRF_TRY(hrf_line_cache_check(p, err));
     for (int32_t e = 0; e < p->n_exchanges; e++) {
         if (p->exchanges[e].kept >= 0)
             continue;

@@ -1,8 +1,8 @@
 /* partition_graph.c - one rank's graph, out of the whole one and the partition's tables. */
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 
 #include "base/strbuf.h"
-#include "engine/plan/pitch.h"
+#include "engine/plan/pixel_stride.h"
 
 struct building {
     const struct hrf_partition *p;
@@ -52,7 +52,7 @@ static enum hrf_status add_value(struct building *b, int32_t value, const char *
         return no_memory(err);
     HRF_TRY(hrf_graph_add_value(b->to, name, v->dtype, &shape, NULL, index, err));
     b->to->values[*index].quantization = v->quantization;
-    b->to->values[*index].pitch = v->pitch;
+    b->to->values[*index].pixel_stride = v->pixel_stride;
     return HRF_OK;
 }
 
@@ -89,7 +89,7 @@ static struct hrf_box within(const struct hrf_box *box, const struct hrf_box *wh
 /* What the exchange reads on this rank. */
 static int32_t input_of(const struct building *b, const struct hrf_exchange *x)
 {
-    const bool reads_source = hrf_kept_reads_source(b->p, x, b->rank);
+    const bool reads_source = hrf_line_cache_reads_source(b->p, x, b->rank);
     return reads_source && b->exchanged[x->source] >= 0 ? b->exchanged[x->source]
                                                         : b->values[x->value];
 }
@@ -105,7 +105,7 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     b->is_done[e] = true;
     if (!takes && !hrf_box_is_empty(&x->need[b->rank]))
         b->exchanged[e] = input;
-    if (!takes && !gives(x, b->rank, b->p->n_ranks) && !hrf_kept_is_used(b->p, e, b->rank))
+    if (!takes && !gives(x, b->rank, b->p->n_ranks) && !hrf_line_cache_is_used(b->p, e, b->rank))
         return HRF_OK;
     const bool has_input = !hrf_box_is_empty(&x->local[b->rank]);
     HRF_AUTO_FREE char *suffix = hrf_format(".x%d", e);
@@ -136,7 +136,7 @@ static enum hrf_status add_kept(struct building *b, int32_t value, struct hrf_er
             const struct hrf_exchange *x = &b->p->exchanges[e];
             if (x->value == value && x->keeps == keeps &&
                 (keeps ||
-                 (x->source != HRF_NO_EXCHANGE && !hrf_kept_reads_source(b->p, x, b->rank))))
+                 (x->source != HRF_NO_EXCHANGE && !hrf_line_cache_reads_source(b->p, x, b->rank))))
                 HRF_TRY(add_exchange(b, e, err));
         }
     return HRF_OK;
@@ -256,8 +256,8 @@ static void note_interior(struct building *b, int32_t n)
         return;
     for (int32_t k = 0; k < added->n_inputs; k++)
         if (added->inputs[k] >= 0)
-            b->to->values[added->inputs[k]].pitch = 0;
-    b->to->values[added->outputs[0]].pitch = 0;
+            b->to->values[added->inputs[k]].pixel_stride = 0;
+    b->to->values[added->outputs[0]].pixel_stride = 0;
     about(b)->own = within(&interior, box);
 }
 
@@ -375,7 +375,7 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_TRY(add_inputs(&b, err));
     HRF_TRY(add_nodes(&b, err));
     HRF_TRY(set_ends(&b, err));
-    hrf_pitch_settle(graph);
+    hrf_pixel_stride_settle(graph);
     *out = graph;
     *map_out = map;
     graph = NULL;

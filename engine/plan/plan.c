@@ -47,7 +47,7 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank
         return false;
     const struct hrf_value *x = &graph->values[node->inputs[input]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    return hrf_shape_equal(&x->shape, &y->shape) && x->pitch == y->pitch &&
+    return hrf_shape_equal(&x->shape, &y->shape) && x->pixel_stride == y->pixel_stride &&
            hrf_dtype_size(x->dtype) == hrf_dtype_size(y->dtype);
 }
 

@@ -181,7 +181,7 @@ static bool is_within(const struct hrf_plan *plan, const struct hrf_graph *graph
                          (a->n_rows - 1) * a->row_stride + a->row_bytes;
     if (a->memory == HRF_MEMORY_MESSAGE)
         return a->offset == 0 && last <= plan->message_bytes;
-    return a->memory == HRF_MEMORY_KEPT || (a->offset >= begin && last <= end);
+    return a->memory == HRF_MEMORY_LINE_CACHE || (a->offset >= begin && last <= end);
 }
 
 /* What is read of the memory of messages was just put there, and what is put there is read next. */

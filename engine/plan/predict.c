@@ -156,7 +156,7 @@ static enum hrf_status add_batch(const struct maker *m, int32_t rank, struct hrf
     HRF_TRY(hrf_batch_plan(p, &m->shares, rank, &steps, &n_steps, err));
     for (int32_t i = 0; i < n_steps; i++) {
         const struct hrf_batch_step *s = &steps[i];
-        const bool is_mirrored = s->turn.is_mirrored;
+        const bool is_mirrored = s->slot.is_mirrored;
         const int32_t in_group = rank % p->n_ranks;
         const struct hrf_sim_step output = { .kind = s->kind == HRF_BATCH_SEND ? HRF_SIM_SEND
                                                                                : HRF_SIM_RECEIVE,
@@ -180,10 +180,10 @@ static void sum_up(const struct maker *m, int32_t rank)
     const int32_t in_group = rank % p->n_ranks;
     const struct place *place = &m->places[in_group];
     struct hrf_predicted_rank *out = &m->prediction->ranks[rank];
-    const int32_t turns = p->layout.microbatches;
+    const int32_t slots = p->layout.microbatches;
     *out = place->facts;
     for (int o = 0; o < HRF_COST_N_ORIGINS; o++)
-        m->prediction->computing[o] += place->computing[o] * turns;
+        m->prediction->computing[o] += place->computing[o] * slots;
     if (!p->layout.bidirectional)
         return;
     const struct hrf_predicted_rank *other =

@@ -27,7 +27,7 @@ static int32_t choose(const struct hrf_layout_plan *l, const int32_t *done, int3
 }
 
 enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
-                             struct hrf_turn *turns, struct hrf_error *err)
+                             struct hrf_pipeline_slot *slots, struct hrf_error *err)
 {
     HRF_AUTO_FREE int32_t *done = hrf_calloc((size_t)l->microbatches, sizeof *done);
     HRF_AUTO_FREE int32_t *chosen = hrf_calloc((size_t)l->stages, sizeof *chosen);
@@ -41,7 +41,7 @@ enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
             if (chosen[w] < 0)
                 continue;
             if (w == position)
-                turns[n++] = (struct hrf_turn){ chosen[w], runs_mirrored(l, chosen[w]) };
+                slots[n++] = (struct hrf_pipeline_slot){ chosen[w], runs_mirrored(l, chosen[w]) };
             done[chosen[w]]++;
         }
     }
@@ -68,34 +68,34 @@ static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
 }
 
 static void add_outputs(struct batch *b, enum hrf_batch_kind kind, int32_t peer, int32_t group,
-                        const struct hrf_turn *turn)
+                        const struct hrf_pipeline_slot *slot)
 {
     int64_t first;
-    const int64_t n = hrf_shares_images(b->shares, group, turn->microbatch, &first);
+    const int64_t n = hrf_shares_images(b->shares, group, slot->microbatch, &first);
     for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++)
         b->steps[b->n_steps++] = (struct hrf_batch_step){
-            kind, *turn, peer, i, output_bytes(b, i, 1) * first, output_bytes(b, i, n)
+            kind, *slot, peer, i, output_bytes(b, i, 1) * first, output_bytes(b, i, n)
         };
 }
 
-static void add_turns(struct batch *b, int32_t rank, const struct hrf_turn *turns)
+static void add_slots(struct batch *b, int32_t rank, const struct hrf_pipeline_slot *slots)
 {
     const struct hrf_layout_plan *l = &b->p->layout;
     const int32_t group = rank / b->p->n_ranks, in_group = rank % b->p->n_ranks;
     for (int32_t t = 0; t < l->microbatches; t++) {
-        const int32_t place = turns[t].is_mirrored ? hrf_layout_mirror(l, in_group) : in_group;
-        b->steps[b->n_steps++] = (struct hrf_batch_step){ HRF_BATCH_RUN, .turn = turns[t] };
+        const int32_t place = slots[t].is_mirrored ? hrf_layout_mirror(l, in_group) : in_group;
+        b->steps[b->n_steps++] = (struct hrf_batch_step){ HRF_BATCH_RUN, .slot = slots[t] };
         if (place == b->p->output_rank)
-            add_outputs(b, rank == 0 ? HRF_BATCH_KEEP : HRF_BATCH_SEND, 0, group, &turns[t]);
+            add_outputs(b, rank == 0 ? HRF_BATCH_KEEP : HRF_BATCH_SEND, 0, group, &slots[t]);
     }
     for (int32_t i = 0; i < l->data * l->microbatches && rank == 0; i++) {
         const int32_t m = i % l->microbatches;
-        const struct hrf_turn turn = { m, runs_mirrored(l, m) };
-        const int32_t giver = turn.is_mirrored ? hrf_layout_mirror(l, b->p->output_rank)
+        const struct hrf_pipeline_slot slot = { m, runs_mirrored(l, m) };
+        const int32_t giver = slot.is_mirrored ? hrf_layout_mirror(l, b->p->output_rank)
                                                : b->p->output_rank;
         const int32_t from = i / l->microbatches * b->p->n_ranks + giver;
         if (from != 0)
-            add_outputs(b, HRF_BATCH_RECEIVE, from, i / l->microbatches, &turn);
+            add_outputs(b, HRF_BATCH_RECEIVE, from, i / l->microbatches, &slot);
     }
 }
 
@@ -104,15 +104,15 @@ enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_s
                                struct hrf_error *err)
 {
     const struct hrf_layout_plan *l = &p->layout;
-    const size_t n_turns = (size_t)l->microbatches, n_outputs = (size_t)p->graph->n_outputs;
-    const size_t most = n_turns * (1 + n_outputs * (1 + (rank == 0 ? (size_t)l->data : 0)));
-    HRF_AUTO_FREE struct hrf_turn *turns = hrf_calloc(n_turns, sizeof *turns);
+    const size_t n_slots = (size_t)l->microbatches, n_outputs = (size_t)p->graph->n_outputs;
+    const size_t most = n_slots * (1 + n_outputs * (1 + (rank == 0 ? (size_t)l->data : 0)));
+    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(n_slots, sizeof *slots);
     HRF_AUTO_FREE struct hrf_batch_step *steps = hrf_calloc(most, sizeof *steps);
     struct batch b = { p, shares, steps, 0 };
-    if (turns == NULL || steps == NULL)
+    if (slots == NULL || steps == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan a batch");
-    HRF_TRY(hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), turns, err));
-    add_turns(&b, rank, turns);
+    HRF_TRY(hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), slots, err));
+    add_slots(&b, rank, slots);
     *out = steps;
     *n_steps = b.n_steps;
     steps = NULL;

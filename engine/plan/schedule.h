@@ -5,16 +5,16 @@
 
 #include "engine/plan/partition.h"
 
-struct hrf_turn {
+struct hrf_pipeline_slot {
     int32_t microbatch;
     bool is_mirrored; /* in the mirrored pipeline, from the last rank to the first */
 };
 
-/* The turns of the ranks at stage `position` (0 = first) of the pipeline: each micro-batch of the
- * layout once. List scheduling with turns of equal length in which the micro-batch that has passed
+/* The slots of the ranks at stage `position` (0 = first) of the pipeline: each micro-batch of the
+ * layout once. List scheduling with slots of equal length in which the micro-batch that has passed
  * the most stages goes first. In this order no two ranks wait for each other. */
 HRF_CHECKED enum hrf_status hrf_schedule(const struct hrf_layout_plan *layout, int32_t position,
-                                         struct hrf_turn *turns, struct hrf_error *err);
+                                         struct hrf_pipeline_slot *slots, struct hrf_error *err);
 
 enum hrf_batch_kind {
     HRF_BATCH_RUN,    /* compute the rank's part of the micro-batch */
@@ -24,7 +24,7 @@ enum hrf_batch_kind {
 };
 struct hrf_batch_step {
     enum hrf_batch_kind kind;
-    struct hrf_turn turn;
+    struct hrf_pipeline_slot slot;
     int32_t peer;            /* a rank of the layout */
     int32_t output;          /* KEEP, SEND, RECEIVE: output of the network ... */
     int64_t offset, n_bytes; /* ... and the bytes of it, counted in the whole batch */

@@ -1,6 +1,6 @@
 /* transfers.c - the copies and messages of an exchange or a reduction, written once (transfers.h).
  */
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 #include "engine/plan/plan.h"
 
 struct hrf_area hrf_area_packed(const struct hrf_area *of)
@@ -121,10 +121,10 @@ static enum hrf_status add_copy(const struct writer *w, const struct holding *to
  * towards the beginning, as many rows at a time as it moves by, so that no copy overlaps itself. */
 static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_error *err)
 {
-    const struct hrf_kept_moves m = hrf_kept_moves(w->p, row, w->me);
+    const struct hrf_line_cache_moves m = hrf_line_cache_moves(w->p, row, w->me);
     struct holding places[2];
     for (int i = 0; i < 2; i++) {
-        places[i] = (struct holding){ HRF_MEMORY_KEPT, w->p->kept[w->x->kept].offset,
+        places[i] = (struct holding){ HRF_MEMORY_LINE_CACHE, w->p->kept[w->x->kept].offset,
                                       hrf_box_whole(&w->p->graph->values[w->x->value].shape) };
         places[i].box.lo[0] = m.place_lo[i];
         places[i].box.hi[0] = m.place_lo[i] + m.room;

@@ -13,8 +13,8 @@
 
 enum hrf_memory {
     HRF_MEMORY_ARENA,
-    HRF_MEMORY_KEPT,    /* the line cache of bands (kept.h) */
-    HRF_MEMORY_MESSAGE, /* one packed message */
+    HRF_MEMORY_LINE_CACHE, /* the line cache of bands (line_cache.h) */
+    HRF_MEMORY_MESSAGE,    /* one packed message */
     HRF_N_MEMORIES
 };
 

@@ -128,7 +128,7 @@ static json_t *bands_json(const struct hrf_outlook *o)
     const struct hrf_bands_prediction *b = o->bands;
     return json_pack(
         "{sisssIsosososssIsIsIsI}", "bands", b->plan.n_bands, "rows",
-        b->plan.keeps ? "kept" : "recomputed", "kept_bytes", (json_int_t)b->plan.kept_bytes,
+        b->plan.keeps ? "kept" : "recomputed", "kept_bytes", (json_int_t)b->plan.line_cache_bytes,
         "recomputed", hrf_json_number(b->plan.recomputed), "seconds", hrf_json_number(b->seconds),
         "images_per_second", hrf_json_number((double)o->prediction->n_images / b->seconds),
         "first_node_whole", o->graph->nodes[b->plan.cut].name, "peak_memory_bytes",

@@ -48,8 +48,8 @@ static void add_vote(struct hrf_vote *sum, const struct hrf_vote *vote)
 {
     const bool stops = sum->stops || vote->stops;
     const int64_t most = vote->most > sum->most ? vote->most : sum->most;
-    struct hrf_spent spent = sum->spent;
-    hrf_spent_add(&spent, &vote->spent);
+    struct hrf_resource_use spent = sum->spent;
+    hrf_resource_use_add(&spent, &vote->spent);
     if (sum->status == HRF_OK)
         *sum = *vote;
     sum->stops = stops;

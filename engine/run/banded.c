@@ -3,7 +3,7 @@
 #include "engine/run/banded.h"
 
 #include "engine/backend/backend.h"
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,10 +95,10 @@ static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
     for (int32_t band = 0; band < p->n_ranks; band++) {
         struct hrf_box *mine = boxes + (band % 2 == 0 ? 0 : n_values);
         const struct hrf_box *before = boxes + (band % 2 == 0 ? n_values : 0);
-        hrf_kept_reach(p, band, mine);
+        hrf_line_cache_reach(p, band, mine);
         b->reach[band] = mine[p->graph->inputs[0]].lo[0];
         const bool is_alike = band > 0 && b->kind_of[band] == b->kind_of[band - 1] &&
-                              hrf_kept_reach_alike(p, before, mine);
+                              hrf_line_cache_reach_alike(p, before, mine);
         b->first_alike[band] = is_alike ? b->first_alike[band - 1] : band;
     }
     return HRF_OK;
@@ -131,12 +131,12 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
     struct hrf_session *owner = b->kinds[0].session;
     HRF_TRY(hrf_session_allocate(owner, b->memory.activation_bytes, &b->arena, err));
     HRF_TRY(hrf_session_allocate(owner, b->memory.workspace_bytes, &b->workspace, err));
-    HRF_TRY(hrf_session_allocate(owner, b->partition->kept_bytes, &b->kept, err));
+    HRF_TRY(hrf_session_allocate(owner, b->partition->line_cache_bytes, &b->kept, err));
     for (int32_t k = 0; k < b->n_kinds; k++) {
         hrf_session_lend(b->kinds[k].session, b->arena, b->workspace);
-        b->kinds[k].peers.memory[HRF_MEMORY_KEPT] = b->kept;
+        b->kinds[k].peers.memory[HRF_MEMORY_LINE_CACHE] = b->kept;
     }
-    b->memory.activation_bytes += b->partition->kept_bytes;
+    b->memory.activation_bytes += b->partition->line_cache_bytes;
     return HRF_OK;
 }
 
@@ -201,13 +201,13 @@ static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
 
 static enum hrf_status fit(const struct hrf_graph *prepared,
                            const struct hrf_session_config *config,
-                           const struct hrf_banded_wishes *wishes, struct hrf_banded **out,
+                           const struct hrf_banded_options *options, struct hrf_banded **out,
                            struct hrf_error *err)
 {
-    const struct hrf_bands_wishes all = {
+    const struct hrf_bands_options all = {
         .limit_bytes = config->memory_limit_bytes,
-        .n_bands = wishes->n_bands,
-        .rows = wishes->rows,
+        .n_bands = options->n_bands,
+        .rows = options->rows,
         .costs = config->cutting != NULL ? config->cutting->costs : NULL,
     };
     struct fitting f = { prepared, config, NULL };
@@ -221,7 +221,7 @@ static enum hrf_status fit(const struct hrf_graph *prepared,
 
 enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
                                   const struct hrf_session_config *config,
-                                  const struct hrf_banded_wishes *wishes, struct hrf_banded **out,
+                                  const struct hrf_banded_options *options, struct hrf_banded **out,
                                   struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) prepared = NULL;
@@ -231,7 +231,7 @@ enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "bands of a network with %d inputs",
                              graph->n_inputs);
     HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
-    HRF_TRY(fit(prepared, config, wishes, out, err));
+    HRF_TRY(fit(prepared, config, options, out, err));
     (*out)->operations = operations;
     (*out)->notes = notes;
     notes = (struct hrf_strbuf)HRF_STRBUF_INIT;

@@ -13,7 +13,7 @@
 
 struct hrf_banded; /* opaque; used by one thread at a time */
 
-struct hrf_banded_wishes {
+struct hrf_banded_options {
     int32_t n_bands; /* > 0: exactly so many; 0: as many as the memory limit requires */
     enum hrf_bands_rows rows;
 };
@@ -22,7 +22,7 @@ struct hrf_banded_wishes {
  * (NULL: rough estimates). */
 HRF_CHECKED enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
                                               const struct hrf_session_config *config,
-                                              const struct hrf_banded_wishes *wishes,
+                                              const struct hrf_banded_options *options,
                                               struct hrf_banded **out, struct hrf_error *err);
 void hrf_banded_destroy(struct hrf_banded *banded);
 HRF_DEFINE_AUTO(hrf_banded)

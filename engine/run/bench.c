@@ -204,7 +204,7 @@ static void take_times(struct hrf_bench *bench, double *seconds)
 static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_network *network,
                                   const struct hrf_layout_plan *layout, struct hrf_error *err)
 {
-    const bool is_shared = hrf_network_carrier(network) != NULL;
+    const bool is_shared = hrf_network_transport(network) != NULL;
     bench->memory = hrf_network_memory(network);
     bench->operations = hrf_network_operations(network);
     bench->n_ranks = 1;
@@ -244,7 +244,7 @@ static enum hrf_status sum_processor(struct hrf_comm *comm, double *seconds, str
 static void take_device(struct hrf_bench *bench, struct hrf_network *network)
 {
     const struct hrf_session *session = hrf_network_session(network);
-    bench->carrier = hrf_network_carrier(network);
+    bench->transport = hrf_network_transport(network);
     snprintf(bench->device, sizeof bench->device, "%s", hrf_network_device_name(network));
     snprintf(bench->device_in_words, sizeof bench->device_in_words, "%s",
              session != NULL ? hrf_session_device(session) : hrf_network_device_name(network));

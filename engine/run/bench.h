@@ -24,7 +24,7 @@ struct hrf_bench {
     int64_t n_turns;              /* n_runs plus warm-up runs; the ranks' facts cover all of them */
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: a single rank */
     int32_t n_ranks;
-    const char *carrier;         /* of messages, static; NULL: a single rank */
+    const char *transport;       /* of messages, static; NULL: a single rank */
     struct hrf_bands_plan bands; /* n_bands 1: none */
     char device[16];             /* "cpu" or "cuda": the choice of "auto" */
     char device_in_words[256];

@@ -91,7 +91,7 @@ static enum hrf_status meet(struct hrf_device_nccl *n, struct greeting *all, str
     }
     for (int32_t q = 0; q < n_ranks; q++)
         if (q != me)
-            HRF_TRY(hrf_device_send_word(c->peers, q, &all[me], sizeof all[me], err));
+            HRF_TRY(hrf_device_send_message(c->peers, q, &all[me], sizeof all[me], err));
     for (int32_t q = 0; q < n_ranks; q++)
         if (q != me)
             HRF_TRY(hrf_device_receive_word(c->peers, q, &all[q], sizeof all[q], err));
@@ -225,13 +225,13 @@ static enum hrf_status exchange(struct hrf_device_nccl *n, const struct hrf_devi
 {
     const struct hrf_device_nccl_config *c = &n->config;
     bool has_packed = false;
-    c->ops->turn(c->backend, HRF_QUEUE_PEERS);
+    c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
     HRF_TRY(c->ops->follow(c->backend, err));
     HRF_TRY(pack(n, g, &has_packed, err));
     if (has_packed && g->packs_all) { /* the tensor is free for others once it is packed */
-        c->ops->turn(c->backend, HRF_QUEUE_KERNELS);
+        c->ops->select_queue(c->backend, HRF_QUEUE_KERNELS);
         HRF_TRY(c->ops->follow(c->backend, err));
-        c->ops->turn(c->backend, HRF_QUEUE_PEERS);
+        c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
     }
     HRF_TRY(play(n, g, err));
     return unpack(n, g, err);
@@ -242,7 +242,7 @@ enum hrf_status hrf_device_nccl_exchange(struct hrf_device_nccl *n,
                                          struct hrf_error *err)
 {
     const enum hrf_status status = exchange(n, group, err);
-    n->config.ops->turn(n->config.backend, HRF_QUEUE_KERNELS);
+    n->config.ops->select_queue(n->config.backend, HRF_QUEUE_KERNELS);
     return status;
 }
 
@@ -261,7 +261,7 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
     const size_t words = (size_t)n_ranks * HRF_PART_ALIGNMENT;
     void *memory = NULL, *queue;
     HRF_TRY(c->ops->allocate(c->backend, 2 * words, &memory, err));
-    c->ops->turn(c->backend, HRF_QUEUE_PEERS);
+    c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
     queue = c->ops->queue(c->backend);
     enum hrf_status status = n->module->begin(n->nccl, err);
     for (int32_t q = 0; q < n_ranks; q++) {
@@ -275,7 +275,7 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
     status = status == HRF_OK ? ended : status;
     if (status == HRF_OK)
         status = c->ops->mark(c->backend, 0, err);
-    c->ops->turn(c->backend, HRF_QUEUE_KERNELS);
+    c->ops->select_queue(c->backend, HRF_QUEUE_KERNELS);
     if (status == HRF_OK)
         status = hrf_device_nccl_wait(n, 0, err);
     if (status != HRF_OK) /* releasing waits for what is queued */

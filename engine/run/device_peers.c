@@ -20,13 +20,14 @@ enum hrf_device_way hrf_device_way_of(const struct hrf_device_peers *d, int32_t 
                                       int64_t n_bytes)
 {
     const bool is_reached = hrf_shared_reaches(d->shared, peer);
-    if (d->carrier == HRF_CARRIER_NCCL && d->uses_nccl)
+    if (d->transport == HRF_TRANSPORT_NCCL && d->uses_nccl)
         return WAY_NCCL;
     if (d->links != NULL) {
         const char *const names[] = { [WAY_HOST] = d->peers->comm->ops->name,
                                       [WAY_SHARED] = is_reached ? "ipc" : NULL,
                                       [WAY_NCCL] = d->uses_nccl ? "nccl" : NULL };
-        const int way = hrf_machine_carrier(d->links, place_of(d, peer), (double)n_bytes, names, 3);
+        const int way = hrf_machine_transport(d->links, place_of(d, peer), (double)n_bytes, names,
+                                              3);
         if (way >= 0)
             return (enum hrf_device_way)way;
     }
@@ -46,8 +47,8 @@ int64_t hrf_device_word_tag(const struct hrf_peers *peers)
     return peers->is_mirrored ? HRF_TAG_TAKEN_MIRRORED : HRF_TAG_TAKEN;
 }
 
-enum hrf_status hrf_device_send_word(const struct hrf_peers *peers, int32_t to, const void *word,
-                                     size_t n_bytes, struct hrf_error *err)
+enum hrf_status hrf_device_send_message(const struct hrf_peers *peers, int32_t to, const void *word,
+                                        size_t n_bytes, struct hrf_error *err)
 {
     return peers->comm->ops->send(peers->comm, hrf_peers_comm_rank(peers, to),
                                   hrf_device_word_tag(peers), word, n_bytes, err);
@@ -255,11 +256,11 @@ static bool has_copies(const struct hrf_plan *plan, const struct hrf_step *step)
 static enum hrf_status send_overlapped(struct hrf_device_peers *d, int32_t n_sent, bool is_in_place,
                                        struct hrf_error *err)
 {
-    d->ops->turn(d->backend, HRF_QUEUE_PEERS);
+    d->ops->select_queue(d->backend, HRF_QUEUE_PEERS);
     enum hrf_status status = d->ops->follow(d->backend, err);
     if (status == HRF_OK)
         status = send_all(d, n_sent, err);
-    d->ops->turn(d->backend, HRF_QUEUE_KERNELS);
+    d->ops->select_queue(d->backend, HRF_QUEUE_KERNELS);
     return status == HRF_OK && n_sent > 0 && !is_in_place ? d->ops->follow(d->backend, err)
                                                           : status;
 }
@@ -290,9 +291,9 @@ static enum hrf_status end(struct hrf_device_peers *d, int32_t i, bool is_overla
     int32_t n_received = find_parts(d, &d->peers->plan->steps[i], HRF_TRANSFER_RECEIVE,
                                     d->received);
     const int32_t n_nccl = split_off(d, d->received, &n_received, d->nccl_received);
-    d->ops->turn(d->backend, is_overlapped ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
+    d->ops->select_queue(d->backend, is_overlapped ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
     const enum hrf_status status = receive_all(d, n_received, err);
-    d->ops->turn(d->backend, HRF_QUEUE_KERNELS);
+    d->ops->select_queue(d->backend, HRF_QUEUE_KERNELS);
     HRF_TRY(status);
     return is_overlapped || n_nccl > 0 ? d->ops->follow(d->backend, err) : HRF_OK;
 }

@@ -19,23 +19,23 @@
 #include "engine/plan/machine.h"
 #include "engine/run/peers.h"
 
-enum hrf_carrier {
-    HRF_CARRIER_AUTO, /* the fastest that is possible between two ranks */
-    HRF_CARRIER_HOST, /* through host memory and the comm */
-    HRF_CARRIER_IPC,  /* device memory that both can access; else an error */
-    HRF_CARRIER_NCCL  /* NCCL; else an error */
+enum hrf_transport {
+    HRF_TRANSPORT_AUTO, /* the fastest that is possible between two ranks */
+    HRF_TRANSPORT_HOST, /* through host memory and the comm */
+    HRF_TRANSPORT_IPC,  /* device memory that both can access; else an error */
+    HRF_TRANSPORT_NCCL  /* NCCL; else an error */
 };
 
 struct hrf_device_peers; /* opaque; used by its rank's thread */
 
 /* Collective over the comm, for peers that have their plan; one network at a time. Without a comm
  * (bands) nothing is sent; exchanges only copy. HRF_E_UNSUPPORTED with the pair and the reason if
- * `carrier` cannot carry a message. `links` (NULL: not known) are borrowed for the call; with AUTO
- * those of rank 0 decide on all ranks which carrier takes messages of which size. All else is
- * borrowed for life. */
+ * `transport` cannot carry a message. `links` (NULL: not known) are borrowed for the call; with
+ * AUTO those of rank 0 decide on all ranks which transport takes messages of which size. All else
+ * is borrowed for life. */
 HRF_CHECKED enum hrf_status
 hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
-                        struct hrf_backend *backend, enum hrf_carrier carrier,
+                        struct hrf_backend *backend, enum hrf_transport transport,
                         const struct hrf_machine *links, struct hrf_device_peers **out,
                         struct hrf_error *err);
 /* Shutdown has three steps: leave(), abandon(), destroy(). leave() waits for all messages in
@@ -52,13 +52,13 @@ HRF_DEFINE_AUTO(hrf_device_peers)
 void hrf_device_peers_ready(struct hrf_device_peers *device);
 /* Device memory used for messages. */
 int64_t hrf_device_peers_bytes(const struct hrf_device_peers *device);
-/* The carrier of a message of that size to or from a rank of the partition: "ipc", "nccl", or the
+/* The transport of a message of that size to or from a rank of the partition: "ipc", "nccl", or the
  * name of the comm. */
-const char *hrf_device_peers_carrier(const struct hrf_device_peers *device, int32_t rank,
-                                     int64_t n_bytes);
-/* The carriers of all messages of this rank ("ipc", "ipc+mpi"); static. NULL: it has no
+const char *hrf_device_peers_transport(const struct hrf_device_peers *device, int32_t rank,
+                                       int64_t n_bytes);
+/* The transports of all messages of this rank ("ipc", "ipc+mpi"); static. NULL: it has no
  * messages. */
-const char *hrf_device_peers_carriers(const struct hrf_device_peers *device);
+const char *hrf_device_peers_transports(const struct hrf_device_peers *device);
 /* The reason why NCCL is not used although it would be the fastest; otherwise "". Valid as long as
  * the object. */
 const char *hrf_device_peers_notes(const struct hrf_device_peers *device);

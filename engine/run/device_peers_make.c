@@ -68,9 +68,9 @@ static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error 
     const struct hrf_shared_config config = { .peers = d->peers,
                                               .ops = d->ops,
                                               .backend = d->backend,
-                                              .is_wanted = d->carrier == HRF_CARRIER_AUTO ||
-                                                           d->carrier == HRF_CARRIER_IPC,
-                                              .is_required = d->carrier == HRF_CARRIER_IPC };
+                                              .is_wanted = d->transport == HRF_TRANSPORT_AUTO ||
+                                                           d->transport == HRF_TRANSPORT_IPC,
+                                              .is_required = d->transport == HRF_TRANSPORT_IPC };
     return hrf_shared_create(&config, &d->shared, err);
 }
 
@@ -94,7 +94,7 @@ static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *recei
 
 static bool wants_nccl(const struct hrf_device_peers *d)
 {
-    bool wants = d->carrier == HRF_CARRIER_NCCL;
+    bool wants = d->transport == HRF_TRANSPORT_NCCL;
     for (int32_t i = 0; d->links != NULL && i < d->links->n_links; i++)
         wants |= strcmp(d->links->links[i].comm, "nccl") == 0;
     return wants && d->peers->partition->n_ranks > 1;
@@ -121,7 +121,7 @@ static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *e
     d->only_nccl &= d->uses_nccl;
     if (d->uses_nccl)
         return HRF_OK;
-    if (d->carrier == HRF_CARRIER_NCCL)
+    if (d->transport == HRF_TRANSPORT_NCCL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "--comm nccl cannot carry the messages of these ranks: %s; use --comm "
                              "ipc (ranks of one node), mpi, or auto",
@@ -136,7 +136,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
                                    struct hrf_error *err)
 {
     const struct hrf_peers *peers = d->peers;
-    if (d->carrier != HRF_CARRIER_AUTO || peers->partition->n_ranks == 1)
+    if (d->transport != HRF_TRANSPORT_AUTO || peers->partition->n_ranks == 1)
         return HRF_OK;
     HRF_AUTO_FREE struct hrf_machine *told = hrf_calloc(1, sizeof *told);
     if (told == NULL)
@@ -145,7 +145,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
         if (links->links[i].is_gpus)
             told->links[told->n_links++] = links->links[i];
     for (int32_t q = 1; q < peers->partition->n_ranks && peers->rank == 0; q++)
-        HRF_TRY(hrf_device_send_word(peers, q, told, sizeof *told, err));
+        HRF_TRY(hrf_device_send_message(peers, q, told, sizeof *told, err));
     if (peers->rank != 0)
         HRF_TRY(hrf_device_receive_word(peers, 0, told, sizeof *told, err));
     if (told->n_links == 0)
@@ -155,7 +155,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
     return HRF_OK;
 }
 
-static const char *name_carriers(const struct hrf_device_peers *d)
+static const char *name_transports(const struct hrf_device_peers *d)
 {
     enum { HOST = 1 << WAY_HOST, SHARED = 1 << WAY_SHARED, NCCL = 1 << WAY_NCCL };
     static const char *const names[][2] = { [HOST] = { "mpi", "loop" },
@@ -190,7 +190,7 @@ static enum hrf_status build(struct hrf_device_peers *d, const struct hrf_machin
         HRF_TRY(share_links(d, links, err));
         HRF_TRY(make_shared(d, err));
         HRF_TRY(make_nccl(d, err));
-        d->carriers = name_carriers(d);
+        d->transports = name_transports(d);
     }
     HRF_TRY(make_staging(d, &d->out, true, err));
     HRF_TRY(make_staging(d, &d->in, false, err));
@@ -198,7 +198,7 @@ static enum hrf_status build(struct hrf_device_peers *d, const struct hrf_machin
 }
 
 enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hrf_device_ops *ops,
-                                        struct hrf_backend *backend, enum hrf_carrier carrier,
+                                        struct hrf_backend *backend, enum hrf_transport transport,
                                         const struct hrf_machine *links,
                                         struct hrf_device_peers **out, struct hrf_error *err)
 {
@@ -208,7 +208,7 @@ enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hr
     d->peers = peers;
     d->ops = ops;
     d->backend = backend;
-    d->carrier = carrier;
+    d->transport = transport;
     HRF_TRY(build(d, links, err));
     *out = d;
     d = NULL;
@@ -264,17 +264,17 @@ int64_t hrf_device_peers_bytes(const struct hrf_device_peers *d)
            (int64_t)(d->out.n_bytes + d->in.n_bytes + d->gathered_bytes);
 }
 
-const char *hrf_device_peers_carrier(const struct hrf_device_peers *d, int32_t rank,
-                                     int64_t n_bytes)
+const char *hrf_device_peers_transport(const struct hrf_device_peers *d, int32_t rank,
+                                       int64_t n_bytes)
 {
     static const char *const names[] = { [WAY_SHARED] = "ipc", [WAY_NCCL] = "nccl" };
     const enum hrf_device_way way = hrf_device_way_of(d, rank, n_bytes);
     return way == WAY_HOST ? d->peers->comm->ops->name : names[way];
 }
 
-const char *hrf_device_peers_carriers(const struct hrf_device_peers *d)
+const char *hrf_device_peers_transports(const struct hrf_device_peers *d)
 {
-    return d->carriers;
+    return d->transports;
 }
 
 const char *hrf_device_peers_notes(const struct hrf_device_peers *d)

@@ -84,9 +84,9 @@ HRF_CHECKED enum hrf_status hrf_device_nccl_wait(struct hrf_device_nccl *nccl, i
 void hrf_device_nccl_abort(struct hrf_device_nccl *nccl);
 
 /* Control messages between the ranks of one partition; they arrive in order. */
-HRF_CHECKED enum hrf_status hrf_device_send_word(const struct hrf_peers *peers, int32_t to,
-                                                 const void *word, size_t n_bytes,
-                                                 struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_device_send_message(const struct hrf_peers *peers, int32_t to,
+                                                    const void *word, size_t n_bytes,
+                                                    struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_device_receive_word(const struct hrf_peers *peers, int32_t from,
                                                     void *word, size_t n_bytes,
                                                     struct hrf_error *err);
@@ -106,12 +106,12 @@ struct hrf_device_peers {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
-    enum hrf_carrier carrier;
+    enum hrf_transport transport;
     struct hrf_shared *shared;
     struct hrf_device_nccl *nccl; /* NULL: there is none */
     struct hrf_machine *links;    /* NULL: not known */
     bool uses_nccl, only_nccl;    /* for some messages; for all of them */
-    const char *carriers;         /* of this rank's messages; NULL: it has none */
+    const char *transports;       /* of this rank's messages; NULL: it has none */
     char notes[600];
     struct hrf_staging out, in;
     bool host_is_read; /* copies from in.host may be in flight */

@@ -305,7 +305,7 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device
     HRF_TRY(hrf_device_copy(c->ops, c->backend, part->at, &part->area, seen->at, &packed, err));
     HRF_TRY(c->ops->signal_set(c->backend, seen->taken, err));
     const struct taken_word taken = { part->tag, word.slot, seen->taken_handle };
-    return hrf_device_send_word(s->config.peers, part->peer, &taken, sizeof taken, err);
+    return hrf_device_send_message(s->config.peers, part->peer, &taken, sizeof taken, err);
 }
 
 /* ---- who reaches whom ---- */
@@ -377,7 +377,7 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
     greet(s, &own);
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
-            HRF_TRY(hrf_device_send_word(s->config.peers, q, &own, sizeof own, err));
+            HRF_TRY(hrf_device_send_message(s->config.peers, q, &own, sizeof own, err));
     for (int32_t q = 0; q < s->n_ranks; q++) {
         if (q == s->me)
             continue;
@@ -389,7 +389,7 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
             HRF_TRY(
-                hrf_device_send_word(s->config.peers, q, &verdicts[q], sizeof verdicts[q], err));
+                hrf_device_send_message(s->config.peers, q, &verdicts[q], sizeof verdicts[q], err));
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
             HRF_TRY(hear_verdict(s, q, &verdicts[q], err));
@@ -470,7 +470,7 @@ static void disconnect_all(struct hrf_shared *s)
     const struct taken_word last = { .tag = CLOSED };
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (s->neighbours[q].is_reached &&
-            hrf_device_send_word(s->config.peers, q, &last, sizeof last, NULL) != HRF_OK)
+            hrf_device_send_message(s->config.peers, q, &last, sizeof last, NULL) != HRF_OK)
             return;
     for (int32_t q = 0; q < s->n_ranks; q++)
         while (s->neighbours[q].is_reached && !s->neighbours[q].has_closed)

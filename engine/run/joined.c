@@ -34,11 +34,11 @@ static bool has_starter(void)
 static const struct way {
     const char *name;
     bool is_processes;
-    enum hrf_carrier carrier;
+    enum hrf_transport transport;
 } ways[] = {
-    { "loop", false, HRF_CARRIER_AUTO }, { "mpi", true, HRF_CARRIER_HOST },
-    { "ipc", true, HRF_CARRIER_IPC },    { "nccl", true, HRF_CARRIER_NCCL },
-    { "auto", true, HRF_CARRIER_AUTO },
+    { "loop", false, HRF_TRANSPORT_AUTO }, { "mpi", true, HRF_TRANSPORT_HOST },
+    { "ipc", true, HRF_TRANSPORT_IPC },    { "nccl", true, HRF_TRANSPORT_NCCL },
+    { "auto", true, HRF_TRANSPORT_AUTO },
 };
 
 static const struct way *find_way(const char *name)
@@ -64,7 +64,7 @@ static enum hrf_status open_comm(const char *name, const char *layout, struct hr
                              "with GPUs of one node), nccl (the same, with a GPU each) and auto "
                              "are",
                              name);
-    joined->carrier = way->carrier;
+    joined->transport = way->transport;
     if (!way->is_processes)
         return HRF_OK;
     if (layout == NULL)

@@ -12,7 +12,7 @@
 struct hrf_joined {
     const struct hrf_mpi_module *mpi; /* NULL: threads */
     struct hrf_comm *comm;            /* likewise */
-    enum hrf_carrier carrier;         /* between GPUs */
+    enum hrf_transport transport;     /* between GPUs */
 };
 /* What --help says of it. */
 #define HRF_COMM_HELP                                                                              \

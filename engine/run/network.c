@@ -59,7 +59,7 @@ static enum hrf_status create_alone(struct hrf_network *n, const struct hrf_grap
                                     const struct hrf_network_config *config, struct hrf_error *err)
 {
     const struct hrf_session_config *session = &config->session;
-    const struct hrf_banded_wishes bands = {
+    const struct hrf_banded_options bands = {
         .n_bands = config->n_bands,
         .rows = config->layout != NULL ? config->layout->bands : HRF_BANDS_AUTO,
     };
@@ -184,11 +184,11 @@ enum hrf_status hrf_network_facts(const struct hrf_network *n, struct hrf_rank_f
     return HRF_OK;
 }
 
-const char *hrf_network_carrier(const struct hrf_network *n)
+const char *hrf_network_transport(const struct hrf_network *n)
 {
     if (n->parallel != NULL)
-        return hrf_parallel_carriers(n->parallel);
-    return n->rank != NULL   ? hrf_rank_carriers(n->rank)
+        return hrf_parallel_transports(n->parallel);
+    return n->rank != NULL   ? hrf_rank_transports(n->rank)
            : n->comm != NULL ? n->comm->ops->name
                              : NULL;
 }

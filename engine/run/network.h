@@ -50,8 +50,8 @@ HRF_CHECKED enum hrf_status hrf_network_count(struct hrf_network *network,
  * it is collective, and `ranks` is NULL except on rank 0. */
 HRF_CHECKED enum hrf_status hrf_network_facts(const struct hrf_network *network,
                                               struct hrf_rank_facts *ranks, struct hrf_error *err);
-/* The carrier of messages: "loop", "mpi" ...; NULL: a single rank, no messages. */
-const char *hrf_network_carrier(const struct hrf_network *network);
+/* The transport of messages: "loop", "mpi" ...; NULL: a single rank, no messages. */
+const char *hrf_network_transport(const struct hrf_network *network);
 /* Memory of the rank that needs most. */
 struct hrf_session_memory hrf_network_memory(const struct hrf_network *network);
 double hrf_network_operations(const struct hrf_network *network); /* 2 * multiply-adds of one run */

@@ -195,9 +195,9 @@ const float *hrf_parallel_output(const struct hrf_parallel *p, int32_t i)
     return p->outputs[i];
 }
 
-const char *hrf_parallel_carriers(const struct hrf_parallel *p)
+const char *hrf_parallel_transports(const struct hrf_parallel *p)
 {
-    return hrf_rank_carriers(p->workers[0].rank);
+    return hrf_rank_transports(p->workers[0].rank);
 }
 
 const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *p)

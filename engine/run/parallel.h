@@ -26,8 +26,8 @@ HRF_CHECKED enum hrf_status hrf_parallel_run(struct hrf_parallel *parallel, hrf_
                                              void *context, struct hrf_error *err);
 /* Output i of the whole batch; N, H, W, C order for rank 4. Valid until the next run. */
 const float *hrf_parallel_output(const struct hrf_parallel *parallel, int32_t i);
-/* The carriers of rank 0's messages, see hrf_rank_carriers(). */
-const char *hrf_parallel_carriers(const struct hrf_parallel *parallel);
+/* The transports of rank 0's messages, see hrf_rank_transports(). */
+const char *hrf_parallel_transports(const struct hrf_parallel *parallel);
 const struct hrf_work *hrf_parallel_work(const struct hrf_parallel *parallel);
 
 /* Call these between two runs. */

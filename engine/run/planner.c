@@ -187,10 +187,10 @@ enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner, enum hrf_
     struct hrf_shares shares;
     HRF_TRY(hrf_layout_share(&single, planner->n_images, &shares, err));
     HRF_TRY(get_prepared(planner, &shares, &p, err));
-    const struct hrf_bands_wishes wishes = { .limit_bytes = planner->config.memory_bytes,
-                                             .rows = rows,
-                                             .costs = &planner->costs };
-    return hrf_bands_predict(p->graph, &wishes, out, err);
+    const struct hrf_bands_options options = { .limit_bytes = planner->config.memory_bytes,
+                                               .rows = rows,
+                                               .costs = &planner->costs };
+    return hrf_bands_predict(p->graph, &options, out, err);
 }
 
 bool hrf_planner_fits(const struct hrf_planner *planner, const struct hrf_prediction *prediction)

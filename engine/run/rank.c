@@ -89,8 +89,8 @@ static enum hrf_status cut(const struct hrf_graph *prepared, const struct hrf_la
         seconds[n] = cost.seconds;
     }
     set_link_costs(cutting->machine, layout, &costs);
-    const struct hrf_partition_wishes wishes = { .costs = &costs };
-    return hrf_partition_create(prepared, layout, &wishes, out, err);
+    const struct hrf_partition_options options = { .costs = &costs };
+    return hrf_partition_create(prepared, layout, &options, out, err);
 }
 
 enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
@@ -251,9 +251,9 @@ static struct hrf_session_memory memory_of(const struct hrf_rank *rank)
     return sum;
 }
 
-const char *hrf_rank_carriers(const struct hrf_rank *rank)
+const char *hrf_rank_transports(const struct hrf_rank *rank)
 {
-    const char *between_devices = hrf_session_carriers(rank->parts[0].session);
+    const char *between_devices = hrf_session_transports(rank->parts[0].session);
     return between_devices != NULL ? between_devices : rank->comm->ops->name;
 }
 
@@ -360,9 +360,9 @@ struct hrf_box hrf_rank_fed(const struct hrf_rank *rank, int32_t input)
 enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
                               struct hrf_error *err)
 {
-    const struct hrf_turn *turn = &rank->steps[0].turn;
-    const enum hrf_status status = fill_inputs(rank, &rank->parts[turn->is_mirrored],
-                                               turn->microbatch, source, context, err);
+    const struct hrf_pipeline_slot *slot = &rank->steps[0].slot;
+    const enum hrf_status status = fill_inputs(rank, &rank->parts[slot->is_mirrored],
+                                               slot->microbatch, source, context, err);
     rank->is_filled = status == HRF_OK;
     return status;
 }
@@ -372,11 +372,11 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
                                 struct hrf_error *err)
 {
     struct hrf_comm *comm = rank->comm;
-    struct part *part = &rank->parts[s->turn.is_mirrored];
+    struct part *part = &rank->parts[s->slot.is_mirrored];
     const size_t n = (size_t)s->n_bytes;
     if (s->kind == HRF_BATCH_RUN) {
         if (!rank->is_filled)
-            HRF_TRY(fill_inputs(rank, part, s->turn.microbatch, source, context, err));
+            HRF_TRY(fill_inputs(rank, part, s->slot.microbatch, source, context, err));
         rank->is_filled = false;
         return hrf_session_run(part->session, err);
     }

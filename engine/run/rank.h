@@ -77,9 +77,9 @@ HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *sour
                                          float *const *outputs, struct hrf_error *err);
 /* Notes of the device about how this rank was made ready. */
 const char *hrf_rank_notes(const struct hrf_rank *rank);
-/* The carriers of this rank's messages: the name of the comm, or on devices "ipc" and the like;
+/* The transports of this rank's messages: the name of the comm, or on devices "ipc" and the like;
  * static. */
-const char *hrf_rank_carriers(const struct hrf_rank *rank);
+const char *hrf_rank_transports(const struct hrf_rank *rank);
 
 /* Memory, messages and times of a rank, over all its runs so far. */
 struct hrf_rank_facts {

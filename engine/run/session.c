@@ -6,7 +6,7 @@
 #include "base/precision.h"
 #include "engine/backend/backend.h"
 #include "engine/passes/passes.h"
-#include "engine/plan/pitch.h"
+#include "engine/plan/pixel_stride.h"
 #include "engine/plan/plan.h"
 #include "engine/run/session_private.h"
 
@@ -291,8 +291,8 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     if (ops->takes_prologue != NULL && !config->every_tensor &&
         precision_type(config->precision) != HRF_S8)
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
-    if (ops->takes_pitch != NULL && !config->every_tensor)
-        hrf_pitch_set(prepared, ops->takes_pitch);
+    if (ops->accepts_pixel_stride != NULL && !config->every_tensor)
+        hrf_pixel_stride_set(prepared, ops->accepts_pixel_stride);
     *out = prepared;
     prepared = NULL;
     return HRF_OK;
@@ -324,8 +324,8 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
         .place = comm != NULL && comm->is_one_process ? comm->rank : -1,
         .allow_tf32 = strcmp(config->precision, "tf32") == 0,
     };
-    const bool is_nccl = config->carrier == HRF_CARRIER_NCCL;
-    if (comm != NULL && (is_nccl || config->carrier == HRF_CARRIER_IPC) &&
+    const bool is_nccl = config->transport == HRF_TRANSPORT_NCCL;
+    if (comm != NULL && (is_nccl || config->transport == HRF_TRANSPORT_IPC) &&
         session->device.ops == NULL)
         return hrf_error_set(err, HRF_E_USER,
                              "--comm %s carries what lies on GPUs; on device %s use --comm mpi",
@@ -335,8 +335,8 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
         session->ops->enter(session->backend);
     if (session->device.ops != NULL && session->peers != NULL)
         HRF_TRY(hrf_device_peers_create(session->peers, session->device.ops, session->backend,
-                                        config->carrier, config->gpu_links, &session->device.peers,
-                                        err));
+                                        config->transport, config->gpu_links,
+                                        &session->device.peers, err));
     return session->ops->prepare != NULL
                ? session->ops->prepare(session->backend, session->graph, err)
                : HRF_OK;

@@ -46,9 +46,9 @@ struct hrf_session_config {
     /* Input 0 may be fed in the type that the network computes in (hrf_session_input_type()), if
      * kernels work in host memory. Only for hrf_session_create(). */
     bool narrow_input;
-    enum hrf_carrier carrier; /* of messages between devices */
-    /* For HRF_CARRIER_AUTO: measured links between GPUs, borrowed during creation; those of rank 0
-     * count. NULL: not known. */
+    enum hrf_transport transport; /* of messages between devices */
+    /* For HRF_TRANSPORT_AUTO: measured links between GPUs, borrowed during creation; those of rank
+     * 0 count. NULL: not known. */
     const struct hrf_machine *gpu_links;
 };
 
@@ -145,8 +145,9 @@ struct hrf_device_use {
 struct hrf_device_use hrf_session_device_use(const struct hrf_session *session);
 /* Adds the use by another session of the same rank. */
 void hrf_device_use_add(struct hrf_device_use *sum, const struct hrf_session *session);
-/* The carriers of messages between devices ("ipc", "nccl+mpi"); static. NULL: no such messages. */
-const char *hrf_session_carriers(const struct hrf_session *session);
+/* The transports of messages between devices ("ipc", "nccl+mpi"); static. NULL: no such messages.
+ */
+const char *hrf_session_transports(const struct hrf_session *session);
 /* Operations (2 x multiply-adds) of one run. */
 double hrf_session_operations(const struct hrf_session *session);
 

@@ -213,8 +213,8 @@ enum hrf_status hrf_session_device_show(struct hrf_session *session, int32_t val
     return HRF_OK;
 }
 
-const char *hrf_session_carriers(const struct hrf_session *session)
+const char *hrf_session_transports(const struct hrf_session *session)
 {
     const struct hrf_device_peers *peers = session->device.peers;
-    return peers != NULL ? hrf_device_peers_carriers(peers) : NULL;
+    return peers != NULL ? hrf_device_peers_transports(peers) : NULL;
 }

@@ -19,14 +19,14 @@ static enum hrf_status copy_rows(struct hrf_session *session, const struct hrf_v
                                  struct hrf_error *err)
 {
     const struct hrf_box row = { { 0, box->lo[1] }, { 1, box->hi[1] } };
-    const int64_t n = hrf_part_bytes(v, &row), pitch = hrf_part_row_bytes(v);
+    const int64_t n = hrf_part_bytes(v, &row), stride = hrf_part_row_bytes(v);
     const struct hrf_device_box rows = { .to = is_out ? place : dense,
                                          .from = is_out ? dense : place,
                                          .n_images = 1,
                                          .n_rows = box->hi[0] - box->lo[0],
                                          .row_bytes = n,
-                                         .to_row = is_out ? pitch : n,
-                                         .from_row = is_out ? n : pitch };
+                                         .to_row = is_out ? stride : n,
+                                         .from_row = is_out ? n : stride };
     if (session->device.ops != NULL)
         return session->device.ops->copy_box(session->backend, &rows, err);
     for (int64_t y = 0; y < rows.n_rows; y++)

@@ -49,7 +49,7 @@ static inline bool has_every_tensor(const struct hrf_graph *graph)
         if (hrf_node_has_prologue(&graph->nodes[i]))
             return false;
     for (int32_t v = 0; v < graph->n_values; v++)
-        if (graph->values[v].pitch > 0)
+        if (graph->values[v].pixel_stride > 0)
             return false;
     return true;
 }

@@ -108,7 +108,7 @@ static void release(struct tuner *t, bool together)
     hrf_plan_destroy(t->stage.plan);
 }
 
-static enum hrf_status set_up(struct tuner *t, enum hrf_carrier carrier, int64_t largest_bytes,
+static enum hrf_status set_up(struct tuner *t, enum hrf_transport transport, int64_t largest_bytes,
                               struct hrf_error *err)
 {
     const struct hrf_backend_config config = { .n_threads = 1,
@@ -123,8 +123,8 @@ static enum hrf_status set_up(struct tuner *t, enum hrf_carrier carrier, int64_t
         t->ops->enter(t->backend);
     HRF_TRY(t->ops->device->allocate(t->backend, (size_t)largest_bytes * 2, &t->rows, err));
     t->peers.memory[HRF_MEMORY_ARENA] = t->rows;
-    return hrf_device_peers_create(&t->peers, t->ops->device, t->backend, carrier, NULL, &t->device,
-                                   err);
+    return hrf_device_peers_create(&t->peers, t->ops->device, t->backend, transport, NULL,
+                                   &t->device, err);
 }
 
 /* `n` exchanges in a row, of which each waits for the one before; seconds of one. */
@@ -177,15 +177,15 @@ static enum hrf_status measure_all(struct tuner *t, double *medians, struct hrf_
     return HRF_OK;
 }
 
-static const char *carrier_name(const struct tuner *t, enum hrf_carrier carrier)
+static const char *transport_name(const struct tuner *t, enum hrf_transport transport)
 {
-    return carrier == HRF_CARRIER_IPC    ? "ipc"
-           : carrier == HRF_CARRIER_NCCL ? "nccl"
-                                         : t->comm->ops->name;
+    return transport == HRF_TRANSPORT_IPC    ? "ipc"
+           : transport == HRF_TRANSPORT_NCCL ? "nccl"
+                                             : t->comm->ops->name;
 }
 
 /* On rank 0, of all ranks' medians (those of its pairs count). */
-static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const double *medians,
+static void set_pairs(const struct tuner *t, enum hrf_transport transport, const double *medians,
                       const struct place *places, struct hrf_tuned_pair *pairs)
 {
     const struct stage *s = &t->stage;
@@ -197,7 +197,7 @@ static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const dou
                                  .placement = t->comm->is_one_process ? HRF_PLACE_PROCESS
                                               : is_same_node          ? HRF_PLACE_NODE
                                                                       : HRF_PLACE_NETWORK };
-        snprintf(link.comm, sizeof link.comm, "%s", carrier_name(t, carrier));
+        snprintf(link.comm, sizeof link.comm, "%s", transport_name(t, transport));
         for (int32_t i = 0; i < s->n_sizes; i++) {
             const int32_t e = i * s->n_pairs + p;
             const double seconds = medians[(size_t)a * (size_t)s->plan->n_steps + (size_t)e];
@@ -212,19 +212,19 @@ static void set_pairs(const struct tuner *t, enum hrf_carrier carrier, const dou
     }
 }
 
-/* What another carrier took is not this one's. */
-static void forget_others(const struct tuner *t, enum hrf_carrier carrier, double *medians)
+/* What another transport took is not this one's. */
+static void forget_others(const struct tuner *t, enum hrf_transport transport, double *medians)
 {
     for (int32_t i = 0; i < t->stage.plan->n_steps; i++) {
         int32_t a, b;
         pair_of(i % t->stage.n_pairs, &a, &b);
         if (t->comm->rank == a &&
-            strcmp(hrf_device_peers_carrier(t->device, b, 1), carrier_name(t, carrier)) != 0)
+            strcmp(hrf_device_peers_transport(t->device, b, 1), transport_name(t, transport)) != 0)
             medians[i] = -1;
     }
 }
 
-static enum hrf_status tell(struct tuner *t, enum hrf_carrier carrier, const double *medians,
+static enum hrf_status tell(struct tuner *t, enum hrf_transport transport, const double *medians,
                             struct hrf_tuned_pair *pairs, struct hrf_error *err)
 {
     const size_t n = (size_t)t->comm->n_ranks;
@@ -239,27 +239,27 @@ static enum hrf_status tell(struct tuner *t, enum hrf_carrier carrier, const dou
     HRF_TRY(hrf_gather(t->comm, &own, sizeof own, places, err));
     HRF_TRY(hrf_gather(t->comm, medians, n_bytes, all, err));
     if (t->comm->rank == 0)
-        set_pairs(t, carrier, all, places, pairs);
+        set_pairs(t, transport, all, places, pairs);
     return HRF_OK;
 }
 
-enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_carrier carrier,
+enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_transport transport,
                                  int64_t largest_bytes, struct hrf_tuned_pair *pairs,
                                  struct hrf_error *err)
 {
     struct tuner t = { .comm = comm };
     /* With IPC, pairs that cannot share memory use the host, because requiring IPC for every pair
      * would fail for all of them. */
-    enum hrf_status status = set_up(&t, carrier == HRF_CARRIER_IPC ? HRF_CARRIER_AUTO : carrier,
-                                    largest_bytes, err);
+    enum hrf_status status = set_up(
+        &t, transport == HRF_TRANSPORT_IPC ? HRF_TRANSPORT_AUTO : transport, largest_bytes, err);
     HRF_AUTO_FREE double *medians = hrf_calloc((size_t)t.stage.plan->n_steps + 1, sizeof *medians);
     if (status == HRF_OK && medians == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the figures of a carrier");
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the figures of a transport");
     if (status == HRF_OK)
         status = measure_all(&t, medians, err);
     if (status == HRF_OK) {
-        forget_others(&t, carrier, medians);
-        status = tell(&t, carrier, medians, pairs, err);
+        forget_others(&t, transport, medians);
+        status = tell(&t, transport, medians, pairs, err);
     }
     release(&t, status == HRF_OK);
     return status;

@@ -11,7 +11,7 @@
 #include "engine/plan/machine.h"
 #include "engine/run/device_peers.h"
 
-/* The link of one carrier between two ranks; link.n_points is 0 if another carrier was used. */
+/* The link of one transport between two ranks; link.n_points is 0 if another transport was used. */
 struct hrf_tuned_pair {
     int32_t a, b;
     bool is_one_gpu; /* both ranks use the same GPU */
@@ -19,9 +19,9 @@ struct hrf_tuned_pair {
 };
 
 /* Collective over `comm`, with the same arguments on all ranks. On rank 0 `pairs` gets n_ranks *
- * (n_ranks - 1) / 2 entries. HRF_E_UNSUPPORTED on all ranks if the carrier cannot be used between
+ * (n_ranks - 1) / 2 entries. HRF_E_UNSUPPORTED on all ranks if the transport cannot be used between
  * any of them. */
-HRF_CHECKED enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_carrier carrier,
+HRF_CHECKED enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_transport transport,
                                              int64_t largest_bytes, struct hrf_tuned_pair *pairs,
                                              struct hrf_error *err);
 static inline int32_t hrf_tuned_pairs(int32_t n_ranks)

@@ -77,7 +77,7 @@ void hrf_meters_begin(struct hrf_meters *m)
         (void)hrf_gpu_meter_joules(m->gpus[i]);
     m->seen = device_times(m);
     m->read_at = hrf_clock_seconds();
-    m->spent = (struct hrf_spent){ 0 };
+    m->spent = (struct hrf_resource_use){ 0 };
 }
 
 static void read_processors(struct hrf_meters *m)
@@ -122,14 +122,14 @@ void hrf_meters_tick(struct hrf_meters *m)
         read_all(m);
 }
 
-struct hrf_spent hrf_meters_take(struct hrf_meters *m)
+struct hrf_resource_use hrf_meters_take(struct hrf_meters *m)
 {
-    const struct hrf_spent spent = m->spent;
-    m->spent = (struct hrf_spent){ 0 };
+    const struct hrf_resource_use spent = m->spent;
+    m->spent = (struct hrf_resource_use){ 0 };
     return spent;
 }
 
-struct hrf_spent hrf_meters_take_all(struct hrf_meters *m)
+struct hrf_resource_use hrf_meters_take_all(struct hrf_meters *m)
 {
     if (m->network != NULL)
         read_all(m);

@@ -1,7 +1,7 @@
 /* meters.h - what a worker uses of its machine while it scores: energy, time and memory of devices.
  *
  * Every rank has meters and reads them now and then; what they say is handed on towards rank 0 with
- * the results (engine/run/spent.h). For this folder only.
+ * the results (engine/run/resource_use.h). For this folder only.
  */
 #ifndef HRF_ENGINE_WORKER_METERS_H
 #define HRF_ENGINE_WORKER_METERS_H
@@ -9,7 +9,7 @@
 #include "base/energy.h"
 #include "base/gpu_meter.h"
 #include "engine/run/network.h"
-#include "engine/run/spent.h"
+#include "engine/run/resource_use.h"
 
 enum { HRF_METERS_GPUS = 16 }; /* that one process computes on */
 
@@ -22,8 +22,8 @@ struct hrf_meters {
     int n_gpus;
     bool misses_a_gpu; /* one has no meter */
     struct hrf_device_times seen;
-    double read_at;         /* s */
-    struct hrf_spent spent; /* and not handed on yet */
+    double read_at;                /* s */
+    struct hrf_resource_use spent; /* and not handed on yet */
 };
 
 /* For the network that a process will run from now on; its devices that no other process speaks for
@@ -35,9 +35,9 @@ void hrf_meters_begin(struct hrf_meters *meters);
 /* Reads them, unless that was less than half a second ago. */
 void hrf_meters_tick(struct hrf_meters *meters);
 /* What was used and is not handed on yet, as of the last reading; it is handed on by this. */
-struct hrf_spent hrf_meters_take(struct hrf_meters *meters);
+struct hrf_resource_use hrf_meters_take(struct hrf_meters *meters);
 /* The same as of now. */
-struct hrf_spent hrf_meters_take_all(struct hrf_meters *meters);
+struct hrf_resource_use hrf_meters_take_all(struct hrf_meters *meters);
 /* NVIDIA's driver, "580.82.07"; "" where it does not say or there is no GPU. */
 const char *hrf_meters_driver(const struct hrf_meters *meters);
 

@@ -24,7 +24,7 @@ struct hrf_ranks {
     struct hrf_comm *group, *orders; /* NULL: a group of one; orders: of the feed's readers */
     struct hrf_comm *leaders;        /* NULL: this rank is none, or there is one group */
     bool orders_ended;               /* of this task */
-    struct hrf_share *share;
+    struct hrf_work_queue *share;
     struct hrf_rank_record record;
     char *directory;
     bool has_ended;
@@ -168,12 +168,12 @@ enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group, struct 
 {
     if (ranks->comm != NULL)
         HRF_TRY(make_groups(ranks, n_group, err));
-    const struct hrf_share_config config = {
+    const struct hrf_work_queue_config config = {
         .comm = ranks->leaders,
         .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,
         .stuck_ms = hrf_clock_setting_ms("HRF_RANK_STUCK_MS", 1, STUCK_MS)
     };
-    return hrf_ranks_leads(ranks) ? hrf_share_create(&config, &ranks->share, err) : HRF_OK;
+    return hrf_ranks_leads(ranks) ? hrf_work_queue_create(&config, &ranks->share, err) : HRF_OK;
 }
 
 struct hrf_comm *hrf_ranks_all(const struct hrf_ranks *ranks)
@@ -208,7 +208,7 @@ int64_t hrf_ranks_next(void *context)
     struct hrf_error err;
     if (ranks->orders_ended)
         return NO_MORE;
-    int64_t batch = ranks->share != NULL ? hrf_share_next(ranks->share) : NO_MORE;
+    int64_t batch = ranks->share != NULL ? hrf_work_queue_next(ranks->share) : NO_MORE;
     if (ranks->group == NULL)
         return batch;
     if (pass_on(ranks->orders, ORDER_TAG, &batch, &err) != HRF_OK) {
@@ -244,7 +244,7 @@ void hrf_ranks_destroy(struct hrf_ranks *ranks)
 {
     if (ranks == NULL)
         return;
-    hrf_share_destroy(ranks->share);
+    hrf_work_queue_destroy(ranks->share);
     bid_farewell(ranks);
     if (ranks->comm != NULL)
         ranks->mpi->destroy(ranks->comm);
@@ -252,7 +252,7 @@ void hrf_ranks_destroy(struct hrf_ranks *ranks)
     hrf_free(ranks);
 }
 
-struct hrf_share *hrf_ranks_share(struct hrf_ranks *ranks)
+struct hrf_work_queue *hrf_ranks_share(struct hrf_ranks *ranks)
 {
     return ranks->share;
 }

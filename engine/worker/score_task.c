@@ -37,9 +37,9 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     memcpy(scores->hardware.driver, job->identity.driver, sizeof scores->hardware.driver);
     memcpy(scores->hardware.libraries, job->identity.libraries, sizeof scores->hardware.libraries);
     snprintf(scores->notes, sizeof scores->notes, "%s", hrf_network_notes(job->network));
-    if (hrf_network_carrier(job->network) != NULL)
-        snprintf(scores->traffic.carrier, sizeof scores->traffic.carrier, "%s",
-                 hrf_network_carrier(job->network));
+    if (hrf_network_transport(job->network) != NULL)
+        snprintf(scores->traffic.transport, sizeof scores->traffic.transport, "%s",
+                 hrf_network_transport(job->network));
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;
     scores->n_classes = (int32_t)engine->n_classes;
@@ -106,7 +106,7 @@ static void add_counts(struct hrf_scores *scores, const struct hrf_comm_count *c
     hrf_traffics_add(&scores->traffic, &part);
 }
 
-static void add_spent(struct hrf_scores *scores, const struct hrf_spent *spent)
+static void add_spent(struct hrf_scores *scores, const struct hrf_resource_use *spent)
 {
     scores->energy_joules += spent->processor_joules;
     scores->gpu_energy_joules += spent->gpu_joules;
@@ -117,14 +117,14 @@ static void add_spent(struct hrf_scores *scores, const struct hrf_spent *spent)
 }
 
 /* What this rank's group has used since it was last asked, as far as it was read. */
-static struct hrf_spent take_spent(struct hrf_worker *job)
+static struct hrf_resource_use take_spent(struct hrf_worker *job)
 {
-    const struct hrf_spent spent = job->spent;
-    job->spent = (struct hrf_spent){ 0 };
+    const struct hrf_resource_use spent = job->spent;
+    job->spent = (struct hrf_resource_use){ 0 };
     return spent;
 }
 
-static void take_result(void *context, const struct hrf_share_result *result)
+static void take_result(void *context, const struct hrf_work_queue_result *result)
 {
     struct gathering *g = context;
     const size_t n_values = (size_t)g->scores->n_classes;
@@ -174,14 +174,14 @@ static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *
     HRF_TRY(hrf_session_finish(session, err));
     const double now = hrf_clock_seconds();
     hrf_meters_tick(&job->meters);
-    const struct hrf_share_result result = { .batch = batch->number,
-                                             .n = batch->n,
-                                             .patches = batch->patches,
-                                             .values = hrf_session_output(session, 0),
-                                             .seconds = now - *since,
-                                             .spent = hrf_meters_take(&job->meters) };
+    const struct hrf_work_queue_result result = { .batch = batch->number,
+                                                  .n = batch->n,
+                                                  .patches = batch->patches,
+                                                  .values = hrf_session_output(session, 0),
+                                                  .seconds = now - *since,
+                                                  .spent = hrf_meters_take(&job->meters) };
     *since = now; /* the one after has waited till here */
-    HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+    HRF_TRY(hrf_work_queue_give(hrf_ranks_share(job->ranks), &result, err));
     hrf_ranks_count_batch(job->ranks);
     hrf_crash_point("engine.batch");
     return HRF_OK;
@@ -242,14 +242,14 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
     hrf_ranks_count_batch(job->ranks);
     if (!hrf_ranks_leads(job->ranks))
         return HRF_OK;
-    const struct hrf_share_result result = { .batch = batch->number,
-                                             .n = batch->n,
-                                             .patches = batch->patches,
-                                             .values = hrf_network_output(job->network, 0),
-                                             .seconds = hrf_clock_seconds() - start,
-                                             .spent = take_spent(job),
-                                             .counts = counts };
-    HRF_TRY(hrf_share_give(hrf_ranks_share(job->ranks), &result, err));
+    const struct hrf_work_queue_result result = { .batch = batch->number,
+                                                  .n = batch->n,
+                                                  .patches = batch->patches,
+                                                  .values = hrf_network_output(job->network, 0),
+                                                  .seconds = hrf_clock_seconds() - start,
+                                                  .spent = take_spent(job),
+                                                  .counts = counts };
+    HRF_TRY(hrf_work_queue_give(hrf_ranks_share(job->ranks), &result, err));
     hrf_crash_point("engine.batch");
     return HRF_OK;
 }
@@ -324,7 +324,7 @@ static void note_timing(struct hrf_worker *job, const struct hrf_task_source *so
     scores->timing.total += hrf_clock_seconds() - start;
     scores->peak_memory_bytes = job->peak_bytes;
     scores->peak_process_bytes = hrf_process_peak_memory();
-    const struct hrf_spent groups = take_spent(job), own = hrf_meters_take_all(&job->meters);
+    const struct hrf_resource_use groups = take_spent(job), own = hrf_meters_take_all(&job->meters);
     add_spent(scores, &groups);
     add_spent(scores, &own);
     scores->n_threads = scores->n_readers = source->n_threads;
@@ -388,13 +388,13 @@ static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_ta
         return HRF_OK;
     if (g->scores != NULL)
         HRF_TRY(take_part(source, batch, n_batches, g, done, err));
-    const struct hrf_share_task task = { .n_batches = n_batches,
-                                         .batch = batch,
-                                         .n_values = job->spec->engine.n_classes,
-                                         .done = *done,
-                                         .sink = take_result,
-                                         .context = g };
-    return hrf_share_begin(hrf_ranks_share(job->ranks), &task, err);
+    const struct hrf_work_queue_task task = { .n_batches = n_batches,
+                                              .batch = batch,
+                                              .n_values = job->spec->engine.n_classes,
+                                              .done = *done,
+                                              .sink = take_result,
+                                              .context = g };
+    return hrf_work_queue_begin(hrf_ranks_share(job->ranks), &task, err);
 }
 
 /* `status`: how it began. The ranks of a group start together, and end together: each forgets what
@@ -421,16 +421,16 @@ static enum hrf_status run_group(struct hrf_worker *job, const struct hrf_job_ta
 static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *source,
                               struct gathering *g, struct hrf_error *err)
 {
-    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    struct hrf_work_queue *share = hrf_ranks_share(job->ranks);
     HRF_AUTO_FREE bool *done = NULL;
     enum hrf_status status = begin_sharing(job, source, g, &done, err);
     status = run_group(job, g->task, source, status, err);
     if (share == NULL)
         return status;
     if (status == HRF_OK)
-        return hrf_share_end(share, hrf_worker_is_stopping, err);
+        return hrf_work_queue_end(share, hrf_worker_is_stopping, err);
     if (status != HRF_E_AGAIN && err != NULL)
-        hrf_share_fail(share, status, err->text);
+        hrf_work_queue_fail(share, status, err->text);
     return status;
 }
 
@@ -438,7 +438,7 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
                                     struct hrf_task_source *source, struct hrf_scores *scores,
                                     struct hrf_error *err)
 {
-    struct hrf_share *share = hrf_ranks_share(job->ranks);
+    struct hrf_work_queue *share = hrf_ranks_share(job->ranks);
     struct gathering g = {
         .job = job, .task = task, .scores = scores, .kept = hrf_clock_seconds()
     };
@@ -447,11 +447,12 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
     const enum hrf_status status = gather(job, source, &g, err);
     if (status != HRF_E_AGAIN || scores == NULL)
         return status;
-    static const struct hrf_share_task nothing = { .n_batches = 0 };
+    static const struct hrf_work_queue_task nothing = { .n_batches = 0 };
     struct hrf_error ignored;
-    hrf_share_stop(share);
-    hrf_share_gather(share);
-    if (hrf_share_begin(share, &nothing, &ignored) == HRF_OK) /* what still comes is too late */
+    hrf_work_queue_stop(share);
+    hrf_work_queue_gather(share);
+    if (hrf_work_queue_begin(share, &nothing, &ignored) ==
+        HRF_OK) /* what still comes is too late */
         keep_part(&g);
     return status;
 }
@@ -461,12 +462,12 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
 static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
                                  struct hrf_error *err)
 {
-    struct hrf_share *share = hrf_ranks_share(job->ranks);
-    const struct hrf_share_task nothing = { .n_batches = 0,
-                                            .batch = job->spec->engine.batch,
-                                            .n_values = job->spec->engine.n_classes };
+    struct hrf_work_queue *share = hrf_ranks_share(job->ranks);
+    const struct hrf_work_queue_task nothing = { .n_batches = 0,
+                                                 .batch = job->spec->engine.batch,
+                                                 .n_values = job->spec->engine.n_classes };
     struct hrf_error why;
-    if (share != NULL && hrf_share_begin(share, &nothing, &why) != HRF_OK)
+    if (share != NULL && hrf_work_queue_begin(share, &nothing, &why) != HRF_OK)
         return hrf_error_set(err, why.status, "%s", why.text);
     return status;
 }
@@ -503,7 +504,7 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_ta
     HRF_AUTO(hrf_scores) scores = NULL;
     enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
     hrf_meters_begin(&job->meters);
-    job->spent = (struct hrf_spent){ 0 };
+    job->spent = (struct hrf_resource_use){ 0 };
     if (status == HRF_OK && is_root)
         status = new_scores(job, task, source.plan, &scores, err);
     status = hrf_worker_settle(job, status, err);

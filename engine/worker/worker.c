@@ -339,7 +339,7 @@ enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status
     if (group != NULL)
         HRF_TRY(hrf_agree(group, &vote, err));
     job->peak_bytes = vote.most;
-    hrf_spent_add(&job->spent, &vote.spent);
+    hrf_resource_use_add(&job->spent, &vote.spent);
     if (vote.status != HRF_OK)
         return status == HRF_OK ? hrf_error_set(err, vote.status, "%s", vote.text) : status;
     if (vote.stops) {

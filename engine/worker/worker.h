@@ -30,7 +30,7 @@ struct hrf_worker {
     double build_seconds;
     struct hrf_device_identity identity; /* of this rank's device */
     struct hrf_meters meters;
-    struct hrf_spent spent; /* by this rank's group, and not handed on yet */
+    struct hrf_resource_use spent; /* by this rank's group, and not handed on yet */
     char host[128];
     struct hrf_ranks *ranks; /* infer only */
     /* Of a group of ranks: how they share the network, and what the one that holds most holds. */

@@ -67,7 +67,7 @@ static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *h
         for (size_t i = 0; i < n; i++) {
             struct hrf_job_view view;
             executor->ops->look(executor, &handles[i], &view);
-            ended += view.sight == HRF_JOB_ENDED || view.sight == HRF_JOB_GONE;
+            ended += view.observed == HRF_JOB_ENDED || view.observed == HRF_JOB_GONE;
         }
     } while (ended < (int)n && hrf_clock_ns() / 1000000 < deadline);
     return ended;

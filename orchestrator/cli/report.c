@@ -48,7 +48,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     HRF_TRY(hrf_store_take_lease(store, err));
     enum hrf_status status = hrf_run_report(workflow, store, directory, true, n_failed, err);
     struct hrf_error ignored; /* a lease left behind is taken over */
-    if (hrf_store_give_lease(store, &ignored) != HRF_OK)
+    if (hrf_store_release_lease(store, &ignored) != HRF_OK)
         fprintf(stderr, "%s\n", ignored.text);
     return status;
 }

@@ -47,7 +47,7 @@ enum hrf_submit_outcome {
 };
 
 /* What is known of a job's existence. */
-enum hrf_job_sight {
+enum hrf_job_observation {
     HRF_JOB_UNKNOWN, /* no reliable answer yet: what was known before still holds */
     HRF_JOB_WAITING,
     HRF_JOB_RUNNING,
@@ -56,7 +56,7 @@ enum hrf_job_sight {
 };
 
 struct hrf_job_view {
-    enum hrf_job_sight sight;
+    enum hrf_job_observation observed;
     enum hrf_cause cause; /* valid if ended */
     int64_t id;           /* job ID or PID, as the executor knows it now */
     int64_t asked_ms;     /* monotonic, when the scheduler was asked for this; 0 = not known */
@@ -117,7 +117,7 @@ struct hrf_executor_ops {
                          const struct hrf_job_handle *handle);
     /* Why a job waits, as text for users that follows "waiting ". *never is set to true if the job
      * will not run unless somebody changes something. NULL: jobs do not wait here. */
-    const char *(*say)(const struct hrf_job_view *view, bool *never);
+    const char *(*waiting_reason)(const struct hrf_job_view *view, bool *never);
     /* Why the scheduler cannot be asked at present; "" if it can. Only poll() notices that it can
      * be asked again. NULL: it always can. */
     const char *(*trouble)(const struct hrf_executor *executor);

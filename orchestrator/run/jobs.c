@@ -194,7 +194,7 @@ enum hrf_status run_recover(struct run *run, struct hrf_error *err)
 static bool is_over(struct run *run, struct run_job *job)
 {
     run->executor->ops->look(run->executor, &job->handle, &job->view);
-    return job->view.sight == HRF_JOB_GONE || job->view.sight == HRF_JOB_ENDED;
+    return job->view.observed == HRF_JOB_GONE || job->view.observed == HRF_JOB_ENDED;
 }
 
 /* Returns true if every job was seen to end. */

@@ -22,7 +22,7 @@ static void read_life(const struct run *run, const struct run_job *job, struct h
  * purpose. */
 static bool is_due_to_live(const struct run_job *job)
 {
-    return job->view.sight == HRF_JOB_RUNNING && strcmp(job->view.state, "SUSPENDED") != 0 &&
+    return job->view.observed == HRF_JOB_RUNNING && strcmp(job->view.state, "SUSPENDED") != 0 &&
            strcmp(job->view.state, "STOPPED") != 0;
 }
 

@@ -428,18 +428,18 @@ static enum hrf_status close_job(struct run *run, struct run_job *job, struct hr
  * answer does not count. */
 static bool is_gone(const struct run *run, const struct run_job *job)
 {
-    return job->view.sight == HRF_JOB_GONE && hrf_executor_trouble(run->executor)[0] == '\0';
+    return job->view.observed == HRF_JOB_GONE && hrf_executor_trouble(run->executor)[0] == '\0';
 }
 
 /* Asks all other sources about a job that the scheduler does not show, before it counts as lost. */
 static bool is_there_after_all(const struct run *run, struct run_job *job)
 {
     struct hrf_sentinel start;
-    if (job->view.sight != HRF_JOB_GONE || run->executor->ops->explain == NULL)
+    if (job->view.observed != HRF_JOB_GONE || run->executor->ops->explain == NULL)
         return false;
     job->handle.own_id = run_read_sentinel(run, job, "start", &start) ? start.scheduler_job : 0;
     run->executor->ops->explain(run->executor, &job->handle, &job->view);
-    if (job->view.sight != HRF_JOB_WAITING && job->view.sight != HRF_JOB_RUNNING)
+    if (job->view.observed != HRF_JOB_WAITING && job->view.observed != HRF_JOB_RUNNING)
         return false;
     job->silent_since_ms = 0;
     return true;
@@ -450,8 +450,9 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
                                      struct hrf_error *err)
 {
     struct hrf_sentinel start;
-    const bool is_there = job->view.sight == HRF_JOB_WAITING ||
-                          job->view.sight == HRF_JOB_RUNNING || job->view.sight == HRF_JOB_ENDED;
+    const bool is_there = job->view.observed == HRF_JOB_WAITING ||
+                          job->view.observed == HRF_JOB_RUNNING ||
+                          job->view.observed == HRF_JOB_ENDED;
     if (is_there || run_read_sentinel(run, job, "start", &start)) {
         job->unsure_since_ms = job->silent_since_ms = 0;
         job->row.state = HRF_ATTEMPT_LIVE;
@@ -459,7 +460,7 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
         *changed = true;
         return hrf_store_put_attempt(run->store, &job->row, err);
     }
-    if (job->view.sight != HRF_JOB_GONE)
+    if (job->view.observed != HRF_JOB_GONE)
         return HRF_OK;
     if (job->silent_since_ms == 0)
         job->silent_since_ms = run_now_ms();
@@ -491,10 +492,10 @@ static bool has_all(const struct run_job *job, const struct hrf_sentinel *done)
 static bool is_over(const struct run *run, struct run_job *job, const struct hrf_sentinel *done,
                     bool has_sentinel)
 {
-    const bool ended = job->view.sight == HRF_JOB_ENDED || is_gone(run, job);
+    const bool ended = job->view.observed == HRF_JOB_ENDED || is_gone(run, job);
     if (run->executor->quiet_ms ==
         0) /* a job that was ended but still waits for a disk commits nothing */
-        return has_sentinel || job->view.sight == HRF_JOB_GONE || job->life.was_ended;
+        return has_sentinel || job->view.observed == HRF_JOB_GONE || job->life.was_ended;
     if (has_sentinel && job->n_collected == job->n_tasks)
         return true;
     if (!ended || (has_sentinel && has_all(job, done)))
@@ -540,7 +541,7 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
 
 static bool is_worth_a_look(const struct run_job *job)
 {
-    return job->view.sight != HRF_JOB_WAITING || job->unsure_since_ms != 0;
+    return job->view.observed != HRF_JOB_WAITING || job->unsure_since_ms != 0;
 }
 
 /* Updates the view of every job from the scheduler's new answer. Does no I/O. */
@@ -549,7 +550,7 @@ static void look_at_all(struct run *run)
     for (size_t i = 0; i < run->n_live; i++) {
         struct run_job *job = &run->live[i];
         run->executor->ops->look(run->executor, &job->handle, &job->view);
-        if (job->view.sight == HRF_JOB_WAITING || job->view.sight == HRF_JOB_RUNNING)
+        if (job->view.observed == HRF_JOB_WAITING || job->view.observed == HRF_JOB_RUNNING)
             job->silent_since_ms = 0;
         if (job->view.id > 0)
             job->handle.id = job->view.id;

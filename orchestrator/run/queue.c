@@ -33,7 +33,7 @@ static void count_waiting(const struct run *run, const struct run_job *job, stru
     if (k == s->n_reasons) {
         s->n_reasons++;
         *w = (struct waiting){ .n = 0 };
-        w->text = run->executor->ops->say(&job->view, &w->never);
+        w->text = run->executor->ops->waiting_reason(&job->view, &w->never);
         snprintf(w->reason, sizeof w->reason, "%s", job->view.reason);
     }
     w->n++;
@@ -71,17 +71,17 @@ enum hrf_status run_record_queue(struct run *run, bool *changed, struct hrf_erro
     const char *trouble = hrf_executor_trouble(run->executor);
     struct standing s = { .n_jobs = 0 };
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    if (run->executor->ops->say == NULL)
+    if (run->executor->ops->waiting_reason == NULL)
         return HRF_OK;
     for (size_t i = 0; i < run->n_live; i++) {
         const struct run_job *job = &run->live[i];
         if (job->has_ended)
             continue;
         s.n_jobs++;
-        s.n_running += job->view.sight == HRF_JOB_RUNNING;
+        s.n_running += job->view.observed == HRF_JOB_RUNNING;
         s.n_unsure += job->unsure_since_ms != 0;
-        s.n_unheard += job->view.sight == HRF_JOB_UNKNOWN && job->unsure_since_ms == 0;
-        if (job->view.sight == HRF_JOB_WAITING)
+        s.n_unheard += job->view.observed == HRF_JOB_UNKNOWN && job->unsure_since_ms == 0;
+        if (job->view.observed == HRF_JOB_WAITING)
             count_waiting(run, job, &s);
     }
     if (s.n_jobs > 0)

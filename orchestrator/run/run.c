@@ -45,7 +45,7 @@ static void run_release(struct run *run)
     run_give_up_calibration(run);
     if (run->store != NULL) {
         struct hrf_error ignored; /* the next driver takes over a lease that stays behind */
-        if (hrf_store_give_lease(run->store, &ignored) != HRF_OK)
+        if (hrf_store_release_lease(run->store, &ignored) != HRF_OK)
             hrf_log_debug("run", "%s", ignored.text);
     }
     hrf_store_close(run->store);
@@ -192,7 +192,7 @@ static int64_t hinted_patches(const struct run *run)
         const struct run_job *job = &run->live[i];
         int64_t done, total;
         char id[24];
-        if (job->row.kind != HRF_TASK_INFER || job->view.sight == HRF_JOB_WAITING)
+        if (job->row.kind != HRF_TASK_INFER || job->view.observed == HRF_JOB_WAITING)
             continue;
         HRF_AUTO_FREE char *directory = run_job_path(run, job, NULL);
         snprintf(id, sizeof id, "t%04zu", job->n_collected);

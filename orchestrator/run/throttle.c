@@ -65,7 +65,7 @@ static enum hrf_status claim_waiting_job(const struct run *run, struct run_job *
     *is_ours = false;
     if (attempt == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    if (job->view.sight != HRF_JOB_WAITING || job->revoked || job->unsure_since_ms != 0 ||
+    if (job->view.observed != HRF_JOB_WAITING || job->revoked || job->unsure_since_ms != 0 ||
         (job->n_starts > 0 && job->view.asked_ms <= job->starts_ms) ||
         job->n_starts == HRF_MAX_STARTS)
         return HRF_OK;

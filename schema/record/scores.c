@@ -35,10 +35,10 @@ void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
 
 void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part)
 {
-    if (sum->carrier[0] == '\0')
-        memcpy(sum->carrier, part->carrier, sizeof sum->carrier);
-    else if (part->carrier[0] != '\0' && strcmp(sum->carrier, part->carrier) != 0)
-        snprintf(sum->carrier, sizeof sum->carrier, "several");
+    if (sum->transport[0] == '\0')
+        memcpy(sum->transport, part->transport, sizeof sum->transport);
+    else if (part->transport[0] != '\0' && strcmp(sum->transport, part->transport) != 0)
+        snprintf(sum->transport, sizeof sum->transport, "several");
     for (int32_t i = 0; i < part->n_items; i++) {
         const struct hrf_traffic *from = &part->items[i];
         int32_t at = 0;
@@ -72,7 +72,7 @@ static json_t *traffic_json(const struct hrf_traffics *traffic)
     for (int32_t i = 0; i < traffic->n_items; i++)
         json_array_append_new(items,
                               hrf_fields_json(HRF_FIELDS(traffic_fields), &traffic->items[i], 0));
-    return json_pack("{ssso}", "carrier", traffic->carrier, "operations", items);
+    return json_pack("{ssso}", "carrier", traffic->transport, "operations", items);
 }
 
 static const struct hrf_field timing_fields[] = {
@@ -186,7 +186,7 @@ static enum hrf_status read_traffic(const json_t *header, const char *where,
     if (object == NULL)
         return HRF_OK;
     HRF_TRY(hrf_json_get_text(object, "carrier", where, &text, err));
-    snprintf(traffic->carrier, sizeof traffic->carrier, "%s", text);
+    snprintf(traffic->transport, sizeof traffic->transport, "%s", text);
     json_array_foreach(json_object_get(object, "operations"), i, item)
     {
         if (i == HRF_MAX_TRAFFIC)

@@ -42,13 +42,13 @@ struct hrf_traffic {
 };
 enum { HRF_MAX_TRAFFIC = 8 };
 struct hrf_traffics {
-    char carrier[16]; /* "loop" (threads), "mpi", on GPUs "ipc+mpi" and the like; "": one rank, no
-                       * messages
-                       */
+    char transport[16]; /* "loop" (threads), "mpi", on GPUs "ipc+mpi" and the like; "": one rank, no
+                         * messages
+                         */
     struct hrf_traffic items[HRF_MAX_TRAFFIC];
     int32_t n_items;
 };
-/* Adds by operation; carriers that differ become "several". */
+/* Adds by operation; transports that differ become "several". */
 void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part);
 
 /* What a task was scored on and by; "": not known, or the device has none. */

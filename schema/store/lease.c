@@ -133,7 +133,7 @@ enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *
     return write_owner(store, &me, err);
 }
 
-enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err)
+enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_error *err)
 {
     struct hrf_owner me = hrf_owner_self();
     sqlite3_stmt *s;

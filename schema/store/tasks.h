@@ -161,7 +161,7 @@ HRF_CHECKED enum hrf_status hrf_store_get_events(struct hrf_store *store, const 
  * not. The owner must call hrf_store_beat_lease() every 5 s. */
 HRF_CHECKED enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_store_give_lease(struct hrf_store *store, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_error *err);
 /* The live process that holds the lease, for `status` and `cancel`; *pid is 0 if there is none on
  * this host. */
 HRF_CHECKED enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid,

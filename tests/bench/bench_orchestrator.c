@@ -249,7 +249,7 @@ static enum hrf_status measure_plan(struct bench *b, json_t *out, struct hrf_err
 
 static bool has_heard(const struct run *run)
 {
-    return run->n_live > 0 && run->live[run->n_live - 1].view.sight == HRF_JOB_RUNNING;
+    return run->n_live > 0 && run->live[run->n_live - 1].view.observed == HRF_JOB_RUNNING;
 }
 
 static enum hrf_status measure_return(struct bench *b, json_t *out, struct hrf_error *err)

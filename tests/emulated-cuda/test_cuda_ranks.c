@@ -72,14 +72,14 @@ static void release_work(struct work *w)
 static const struct hrf_machine *known_links;
 
 static struct hrf_parallel *start(struct work *w, const char *precision, const char *layout,
-                                  enum hrf_carrier carrier, struct hrf_error *err)
+                                  enum hrf_transport transport, struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = "cuda",
                                                .precision = precision,
                                                .n_threads = 1,
                                                .ranges = w->made.ranges,
                                                .n_ranges = w->made.n_ranges,
-                                               .carrier = carrier,
+                                               .transport = transport,
                                                .gpu_links = known_links };
     struct hrf_layout_plan plan;
     struct hrf_parallel *parallel = NULL;
@@ -92,10 +92,10 @@ static struct hrf_parallel *start(struct work *w, const char *precision, const c
 /* Both outputs after the third batch: slots are used again, nothing is left of earlier ones. Heap.
  */
 static float *result_of(struct work *w, const char *precision, const char *layout,
-                        enum hrf_carrier carrier, int64_t *n)
+                        enum hrf_transport transport, int64_t *n)
 {
     struct hrf_error err = { .text = "" };
-    struct hrf_parallel *parallel = start(w, precision, layout, carrier, &err);
+    struct hrf_parallel *parallel = start(w, precision, layout, transport, &err);
     for (int i = 0; i < 3; i++)
         if (parallel == NULL ||
             hrf_parallel_run(parallel, hrf_read_array, &w->source, &err) != HRF_OK)
@@ -115,20 +115,20 @@ static float *result_of(struct work *w, const char *precision, const char *layou
 }
 
 static void check_layouts(struct work *w, const char *const *layouts, size_t n_layouts,
-                          enum hrf_carrier carrier)
+                          enum hrf_transport transport)
 {
     int64_t n = 0, n_one = 0;
-    float *one_int8 = result_of(w, "int8", NULL, carrier, &n_one);
-    float *one_fp32 = result_of(w, "fp32", NULL, carrier, &n_one);
+    float *one_int8 = result_of(w, "int8", NULL, transport, &n_one);
+    float *one_fp32 = result_of(w, "fp32", NULL, transport, &n_one);
     double largest = 0;
     for (int64_t i = 0; i < n_one; i++)
         largest = fmax(largest, fabs((double)one_fp32[i]));
     for (size_t k = 0; k < n_layouts; k++) {
-        float *int8 = result_of(w, "int8", layouts[k], carrier, &n);
+        float *int8 = result_of(w, "int8", layouts[k], transport, &n);
         assert_int_equal(n, n_one);
         if (memcmp(int8, one_int8, (size_t)n * sizeof *int8) != 0)
             fail_msg("%s: not one rank's bytes in int8", layouts[k]);
-        float *fp32 = result_of(w, "fp32", layouts[k], carrier, &n);
+        float *fp32 = result_of(w, "fp32", layouts[k], transport, &n);
         for (int64_t i = 0; i < n; i++)
             if (fabs((double)(fp32[i] - one_fp32[i])) > 1e-5 * largest)
                 fail_msg("%s: %g instead of %g", layouts[k], (double)fp32[i], (double)one_fp32[i]);
@@ -149,7 +149,7 @@ static void parts_taken_from_another_ranks_memory_give_one_ranks_results(void **
 {
     struct work w = make_work();
     (void)state;
-    check_layouts(&w, layouts, N_LAYOUTS, HRF_CARRIER_IPC);
+    check_layouts(&w, layouts, N_LAYOUTS, HRF_TRANSPORT_IPC);
     release_work(&w);
 }
 
@@ -157,7 +157,7 @@ static void parts_that_go_through_the_host_give_one_ranks_results(void **state)
 {
     struct work w = make_work();
     (void)state;
-    check_layouts(&w, layouts, N_LAYOUTS, HRF_CARRIER_HOST);
+    check_layouts(&w, layouts, N_LAYOUTS, HRF_TRANSPORT_HOST);
     release_work(&w);
 }
 
@@ -166,7 +166,7 @@ static void ranks_share_out_the_gpus_of_a_machine(void **state)
     struct work w = make_work();
     (void)state;
     assert_int_equal(setenv("HRF_EMULATED_CUDA", "devices=2", 1), 0);
-    check_layouts(&w, layouts, 1, HRF_CARRIER_IPC);
+    check_layouts(&w, layouts, 1, HRF_TRANSPORT_IPC);
     unsetenv("HRF_EMULATED_CUDA");
     release_work(&w);
 }
@@ -177,11 +177,11 @@ static void gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_th
     struct hrf_error err = { .text = "" };
     (void)state;
     assert_int_equal(setenv("HRF_EMULATED_CUDA", "no-peer", 1), 0);
-    assert_null(start(&w, "fp32", "spatial=2", HRF_CARRIER_IPC, &err));
+    assert_null(start(&w, "fp32", "spatial=2", HRF_TRANSPORT_IPC, &err));
     if (err.status != HRF_E_UNSUPPORTED || strstr(err.text, "no peer access") == NULL ||
         strstr(err.text, "use --comm mpi") == NULL)
         fail_msg("'%s'", err.text);
-    check_layouts(&w, layouts, 1, HRF_CARRIER_AUTO);
+    check_layouts(&w, layouts, 1, HRF_TRANSPORT_AUTO);
     unsetenv("HRF_EMULATED_CUDA");
     release_work(&w);
 }
@@ -198,9 +198,9 @@ static void exchanges_beside_kernels_give_one_ranks_results(void **state)
     struct work w = make_work();
     (void)state;
     assert_int_equal(setenv("HRF_EMULATED_CUDA", "devices=4", 1), 0);
-    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_CARRIER_IPC);
-    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_CARRIER_HOST);
-    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_CARRIER_NCCL);
+    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_TRANSPORT_IPC);
+    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_TRANSPORT_HOST);
+    check_layouts(&w, overlapped, N_OVERLAPPED, HRF_TRANSPORT_NCCL);
     unsetenv("HRF_EMULATED_CUDA");
     release_work(&w);
 }
@@ -230,7 +230,7 @@ static void parts_carried_by_nccl_give_one_ranks_results(void **state)
     (void)state;
     choose("devices=4", NULL);
     check_layouts(&w, without_mirrors, sizeof without_mirrors / sizeof without_mirrors[0],
-                  HRF_CARRIER_NCCL);
+                  HRF_TRANSPORT_NCCL);
     unchoose();
     release_work(&w);
 }
@@ -250,7 +250,7 @@ static void what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out(void 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hrf_error err = { .text = "" };
         choose(cases[i].gpus, cases[i].nccl);
-        assert_null(start(&w, "fp32", cases[i].layout, HRF_CARRIER_NCCL, &err));
+        assert_null(start(&w, "fp32", cases[i].layout, HRF_TRANSPORT_NCCL, &err));
         if (err.status != HRF_E_UNSUPPORTED || strstr(err.text, cases[i].why) == NULL ||
             strstr(err.text, "use --comm ipc") == NULL)
             fail_msg("%s: '%s'", cases[i].why, err.text);
@@ -278,7 +278,7 @@ static struct hrf_machine make_links(const char *other)
 static bool does_without_nccl(struct work *w)
 {
     struct hrf_error err = { .text = "" };
-    struct hrf_parallel *parallel = start(w, "fp32", "spatial=3", HRF_CARRIER_AUTO, &err);
+    struct hrf_parallel *parallel = start(w, "fp32", "spatial=3", HRF_TRANSPORT_AUTO, &err);
     assert_non_null(parallel);
     const bool goes = hrf_parallel_run(parallel, hrf_read_array, &w->source, &err) == HRF_OK;
     if (!goes && strstr(err.text, "NCCL") == NULL)
@@ -288,17 +288,18 @@ static bool does_without_nccl(struct work *w)
 }
 
 /* What carries rank 0's messages of a layout. */
-static void expect_carriers(struct work *w, enum hrf_carrier carrier, const char *expected)
+static void expect_transports(struct work *w, enum hrf_transport transport, const char *expected)
 {
     struct hrf_error err = { .text = "" };
-    struct hrf_parallel *parallel = start(w, "fp32", "spatial=3", carrier, &err);
+    struct hrf_parallel *parallel = start(w, "fp32", "spatial=3", transport, &err);
     if (parallel == NULL)
         fail_msg("%s", err.text);
-    assert_string_equal(hrf_parallel_carriers(parallel), expected);
+    assert_string_equal(hrf_parallel_transports(parallel), expected);
     hrf_parallel_destroy(parallel);
 }
 
-static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_for_it(void **state)
+static void
+each_message_goes_by_the_transport_that_was_measured_as_the_quickest_for_it(void **state)
 {
     static const char *const mixed[] = { "spatial=3", "spatial=2x2,microbatches=2,halos=overlap",
                                          "spatial=2,stages=2,microbatches=4" };
@@ -308,10 +309,10 @@ static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_f
     (void)state;
     known_links = &by_size;
     choose("devices=4", NULL);
-    check_layouts(&w, mixed, 3, HRF_CARRIER_AUTO);
-    expect_carriers(&w, HRF_CARRIER_AUTO, "ipc+nccl");
-    expect_carriers(&w, HRF_CARRIER_NCCL, "nccl");
-    expect_carriers(&w, HRF_CARRIER_HOST, "loop");
+    check_layouts(&w, mixed, 3, HRF_TRANSPORT_AUTO);
+    expect_transports(&w, HRF_TRANSPORT_AUTO, "ipc+nccl");
+    expect_transports(&w, HRF_TRANSPORT_NCCL, "nccl");
+    expect_transports(&w, HRF_TRANSPORT_HOST, "loop");
     choose("devices=4", "breaks=0:1"); /* the first is its warm-up */
     assert_false(does_without_nccl(&w));
     known_links = &by_ipc;
@@ -321,8 +322,8 @@ static void each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_f
     /* Where it cannot be, what was measured for the others counts. */
     known_links = &by_size;
     choose("devices=2", NULL);
-    check_layouts(&w, mixed, 1, HRF_CARRIER_AUTO);
-    expect_carriers(&w, HRF_CARRIER_AUTO, "ipc");
+    check_layouts(&w, mixed, 1, HRF_TRANSPORT_AUTO);
+    expect_transports(&w, HRF_TRANSPORT_AUTO, "ipc");
     known_links = NULL;
     unchoose();
     release_work(&w);
@@ -334,7 +335,7 @@ static void a_rank_that_cannot_join_nccl_ends_all_with_its_reason(void **state)
     struct hrf_error err = { .text = "" };
     (void)state;
     choose("devices=3", "init-fails=1");
-    assert_null(start(&w, "fp32", "spatial=3", HRF_CARRIER_NCCL, &err));
+    assert_null(start(&w, "fp32", "spatial=3", HRF_TRANSPORT_NCCL, &err));
     if (strstr(err.text, "NCCL, joining a group of ranks") == NULL)
         fail_msg("'%s'", err.text);
     unchoose();
@@ -346,7 +347,7 @@ static struct hrf_error failure_of(struct work *w, const char *nccl, int64_t dea
                                    hrf_source *source)
 {
     const struct hrf_session_config config = {
-        .device = "cuda", .precision = "fp32", .n_threads = 1, .carrier = HRF_CARRIER_NCCL
+        .device = "cuda", .precision = "fp32", .n_threads = 1, .transport = HRF_TRANSPORT_NCCL
     };
     struct hrf_layout_plan plan;
     struct hrf_error err = { .text = "" };
@@ -423,7 +424,8 @@ int main(void)
         cmocka_unit_test(exchanges_beside_kernels_give_one_ranks_results),
         cmocka_unit_test(parts_carried_by_nccl_give_one_ranks_results),
         cmocka_unit_test(what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out),
-        cmocka_unit_test(each_message_goes_by_the_carrier_that_was_measured_as_the_quickest_for_it),
+        cmocka_unit_test(
+            each_message_goes_by_the_transport_that_was_measured_as_the_quickest_for_it),
         cmocka_unit_test(a_rank_that_cannot_join_nccl_ends_all_with_its_reason),
         cmocka_unit_test(what_nccl_reports_ends_all_ranks_with_its_words),
         cmocka_unit_test(an_exchange_that_stands_still_is_ended_after_the_deadline),

@@ -322,14 +322,14 @@ static float *run_ranks(const struct hrf_graph *graph, const struct hrf_session_
 float *run_bands_in(const struct hrf_graph *graph, const char *device, const char *precision,
                     int32_t n_bands, enum hrf_bands_rows rows, uint64_t seed, int64_t *count)
 {
-    const struct hrf_banded_wishes wishes = { .n_bands = n_bands, .rows = rows };
+    const struct hrf_banded_options options = { .n_bands = n_bands, .rows = rows };
     struct hrf_session_config config = { .device = device, .precision = precision, .n_threads = 1 };
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
     struct hrf_banded *banded = NULL;
     struct ranges ranges;
     calibrate(graph, seed, &ranges, &config);
-    const enum hrf_status status = hrf_banded_create(graph, &config, &wishes, &banded, &err);
+    const enum hrf_status status = hrf_banded_create(graph, &config, &options, &banded, &err);
     release_ranges(&ranges);
     if (status == HRF_E_UNSUPPORTED)
         return NULL;

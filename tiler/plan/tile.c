@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/png_write.h"
 #include "tiler/grid/grid.h"
+#include "tiler/plan/level_survey.h"
 #include "tiler/plan/overview.h"
-#include "tiler/plan/sound.h"
 #include "tiler/tissue/tissue.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
  * Blocks are gathered into the workspace first, unless the window is one pixel, every pixel has an
  * output, and the pitch of the pixels is no multiple of 4 KiB: all 14 rows of a tile would then
  * compete for the 8 lines of one set of the first-level cache (at 2 KiB there are two sets, which
- * is enough; images between such kernels are given a better pitch, plan/pitch.h). They are
+ * is enough; images between such kernels are given a better pitch, plan/pixel_stride.h). They are
  * gathered, too, where there is a prologue or they have 16 bits that the product does not take:
  * both are dealt with on the way. Pixels and rows are counted in the product's words (product.h):
  * floats, or two channels of bfloat16 where the processor multiplies those.
@@ -361,12 +361,12 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     k->out_channels = y->shape.dims[1];
     k->in.out_rows = size_along(&y->shape, 2);
     k->in.out_columns = size_along(&y->shape, 3);
-    k->in.x_pitch = hrf_value_pitch(x);
+    k->in.x_pitch = hrf_value_pixel_stride(x);
     const bool in_pairs = k->in.type == HRF_B16 && hrf_cpu_has_avx512_bf16() &&
                           k->in.channels % 2 == 0 && k->in.x_pitch % 2 == 0;
     k->in.words = in_pairs ? HRF_PAIRS : HRF_FLOATS;
     k->in.pixel_words = in_pairs ? k->in.channels / 2 : k->in.channels;
-    k->y_pitch = hrf_value_pitch(y);
+    k->y_pitch = hrf_value_pixel_stride(y);
     k->n_pixels = y->shape.dims[0] * k->in.out_rows * k->in.out_columns;
     const struct hrf_window pixel = { .stride = { 1, 1 }, .dilation = { 1, 1 } };
     const struct hrf_window *window = node->op == HRF_OP_GEMM ? &pixel : &node->attributes.window;

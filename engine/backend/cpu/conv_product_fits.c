@@ -95,7 +95,8 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
            window_fits(w, k, y, graph->values[node->outputs[0]].dtype);
 }
 
-bool hrf_cpu_product_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node)
+bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
+                                          const struct hrf_node *node)
 {
     return window_is_a_pixel(&node->attributes.window,
                              &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape);

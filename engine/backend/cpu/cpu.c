@@ -257,13 +257,14 @@ static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node 
            hrf_cpu_constant(graph, conv, HRF_CONV_WEIGHTS) != NULL;
 }
 
-static bool takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k)
+static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
+                                 int32_t k)
 {
     const enum hrf_node_form form = hrf_node_form(graph, node);
     switch (node->op) {
     case HRF_OP_CONV:
         return form != HRF_FORM_INTEGER && way_of(graph, node) == BY_PRODUCT &&
-               hrf_cpu_product_takes_pitch(graph, node);
+               hrf_cpu_product_accepts_pixel_stride(graph, node);
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
         return form == HRF_FORM_FLOAT && k == 0;
@@ -276,7 +277,8 @@ static inline bool pitches_are_taken(const struct hrf_graph *graph, const struct
 {
     for (int32_t k = -1; k < node->n_inputs; k++) {
         const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
-        if (value >= 0 && graph->values[value].pitch > 0 && !takes_pitch(graph, node, k))
+        if (value >= 0 && graph->values[value].pixel_stride > 0 &&
+            !accepts_pixel_stride(graph, node, k))
             return false;
     }
     return true;
@@ -365,6 +367,6 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .supports_op = supports_op,
     .compile = compile,
     .takes_prologue = takes_prologue,
-    .takes_pitch = takes_pitch,
+    .accepts_pixel_stride = accepts_pixel_stride,
     .enter = enter,
 };

@@ -175,7 +175,7 @@ static void average_image(const struct hrf_operand *in, const float *image, int6
     const int64_t area = in->shape.dims[2] * in->shape.dims[3];
     double sums[CHANNEL_BLOCK] = { 0 };
     for (int64_t i = 0; i < area; i++)
-        add(image + i * in->pitch + first, n, sums);
+        add(image + i * in->pixel_stride + first, n, sums);
     for (int64_t c = 0; c < n; c++)
         out[first + c] = (float)(sums[c] / (double)area);
 }
@@ -187,7 +187,7 @@ static void max_image(const struct hrf_operand *in, const float *image, int64_t 
                                            .rows = 1,
                                            .columns = in->shape.dims[2] * in->shape.dims[3],
                                            .channels = n,
-                                           .column_step = in->pitch };
+                                           .column_step = in->pixel_stride };
     max_of(&window, out + first);
 }
 
@@ -196,7 +196,8 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
 {
     (void)err;
     const struct hrf_operand *in = &spec->inputs[0];
-    const int64_t *dims = in->shape.dims, channels = dims[1], image = dims[2] * dims[3] * in->pitch;
+    const int64_t *dims = in->shape.dims, channels = dims[1],
+                  image = dims[2] * dims[3] * in->pixel_stride;
     const float *x = hrf_spec_data(spec, call, 0);
     const int64_t blocks = (channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
     max_function *const max_of = best_max();

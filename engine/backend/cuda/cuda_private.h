@@ -41,7 +41,7 @@ enum hrf_status hrf_cuda_join(struct hrf_backend *backend, const struct hrf_devi
                               void *out, const void *parts, struct hrf_error *err);
 const char *hrf_cuda_address(const struct hrf_backend *backend);
 void *hrf_cuda_stream(struct hrf_backend *backend);
-void hrf_cuda_turn(struct hrf_backend *backend, enum hrf_device_queue queue);
+void hrf_cuda_select_queue(struct hrf_backend *backend, enum hrf_device_queue queue);
 enum hrf_status hrf_cuda_follow(struct hrf_backend *backend, struct hrf_error *err);
 enum hrf_status hrf_cuda_share(struct hrf_backend *backend, void *memory, bool is_far,
                                struct hrf_device_handle *out, struct hrf_error *err);

@@ -58,7 +58,7 @@ void *hrf_cuda_stream(struct hrf_backend *backend)
     return backend->device->queue;
 }
 
-void hrf_cuda_turn(struct hrf_backend *backend, enum hrf_device_queue queue)
+void hrf_cuda_select_queue(struct hrf_backend *backend, enum hrf_device_queue queue)
 {
     struct hrf_cuda_device *device = backend->device;
     device->queue = queue == HRF_QUEUE_PEERS ? device->peers : device->stream;

@@ -113,7 +113,7 @@ static void look(struct hrf_executor *executor, const struct hrf_job_handle *han
                  struct hrf_job_view *out)
 {
     (void)executor;
-    *out = (struct hrf_job_view){ .sight = is_there(handle) ? HRF_JOB_RUNNING : HRF_JOB_GONE,
+    *out = (struct hrf_job_view){ .observed = is_there(handle) ? HRF_JOB_RUNNING : HRF_JOB_GONE,
                                   .id = handle->id };
 }
 

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void take(const struct hrf_slurm_end *end, enum hrf_job_sight sight, enum hrf_cause cause,
-                 struct hrf_job_view *view)
+static void take(const struct hrf_slurm_end *end, enum hrf_job_observation observed,
+                 enum hrf_cause cause, struct hrf_job_view *view)
 {
-    view->sight = sight;
+    view->observed = observed;
     view->cause = cause;
     snprintf(view->state, sizeof view->state, "%s", end->state);
     snprintf(view->reason, sizeof view->reason, "%s", end->reason);
@@ -63,7 +63,7 @@ bool hrf_slurm_accounting_find(const struct hrf_slurm_limits *limits, const char
                                const struct hrf_job_handle *handle, struct hrf_job_view *view)
 {
     struct hrf_slurm_end end;
-    enum hrf_job_sight sight;
+    enum hrf_job_observation observed;
     enum hrf_cause cause;
     char id[64], name[96];
     if (handle->id <= 0)
@@ -71,17 +71,17 @@ bool hrf_slurm_accounting_find(const struct hrf_slurm_limits *limits, const char
     snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
     hrf_slurm_name(run_id, handle->submission, name);
     if (ask_controller(id, name, &end)) {
-        if (!hrf_slurm_state(end.state, &sight, &cause))
-            sight = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
-        take(&end, sight, cause, view);
+        if (!hrf_slurm_state(end.state, &observed, &cause))
+            observed = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
+        take(&end, observed, cause, view);
         return true;
     }
     /* If the controller lost a job, accounting may say for ever that it runs: only ends count. */
     if (((limits->has_accounting && ask_accounting(id, name, &end)) ||
          (limits->has_completions && handle->own_id > 0 &&
           ask_completions(handle->own_id, name, &end))) &&
-        hrf_slurm_state(end.state, &sight, &cause) && sight == HRF_JOB_ENDED) {
-        take(&end, sight, cause, view);
+        hrf_slurm_state(end.state, &observed, &cause) && observed == HRF_JOB_ENDED) {
+        take(&end, observed, cause, view);
         return true;
     }
     return false;

@@ -7,7 +7,7 @@
 
 static const struct state {
     const char *word;
-    enum hrf_job_sight sight;
+    enum hrf_job_observation observed;
     enum hrf_cause cause;
 } states[] = {
     { "PENDING", HRF_JOB_WAITING, HRF_CAUSE_NONE },
@@ -40,17 +40,17 @@ static const struct state {
     { "REVOKED", HRF_JOB_ENDED, HRF_CAUSE_NODE },
 };
 
-bool hrf_slurm_state(const char *word, enum hrf_job_sight *sight, enum hrf_cause *cause)
+bool hrf_slurm_state(const char *word, enum hrf_job_observation *observed, enum hrf_cause *cause)
 {
     const size_t n = strcspn(word, " +"); /* "CANCELLED by 123", "CANCELLED+" of sacct */
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
         if (strlen(states[i].word) != n || strncmp(states[i].word, word, n) != 0)
             continue;
-        *sight = states[i].sight;
+        *observed = states[i].observed;
         *cause = states[i].cause;
         return true;
     }
-    *sight = HRF_JOB_UNKNOWN;
+    *observed = HRF_JOB_UNKNOWN;
     *cause = HRF_CAUSE_NONE;
     return false;
 }

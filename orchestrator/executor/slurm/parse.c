@@ -128,8 +128,8 @@ static bool read_line(struct builder *b, char *line, const char *run_id, enum hr
                                         .nodes = fields[FIELD_NODES] };
     if (b->line.submission == 0)
         return true;
-    if (!hrf_slurm_state(b->line.state, &b->line.sight, &b->line.cause)) {
-        b->line.sight = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
+    if (!hrf_slurm_state(b->line.state, &b->line.observed, &b->line.cause)) {
+        b->line.observed = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
         b->table->unknown = b->line.state;
     }
     return add_id(b, fields[FIELD_ID], status, err);

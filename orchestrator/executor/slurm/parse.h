@@ -20,9 +20,10 @@
 /* A job's name is this prefix, the run's id, '-' and the submission's number. */
 #define HRF_SLURM_NAME_PREFIX "hf-"
 
-/* The meaning of a job state. Returns false for an unknown state; *sight is then HRF_JOB_UNKNOWN.
+/* The meaning of a job state. Returns false for an unknown state; *observed is then
+ * HRF_JOB_UNKNOWN.
  */
-bool hrf_slurm_state(const char *word, enum hrf_job_sight *sight, enum hrf_cause *cause);
+bool hrf_slurm_state(const char *word, enum hrf_job_observation *observed, enum hrf_cause *cause);
 
 /* Why a job waits, as text for users that follows "waiting "; NULL for an unknown reason. *never is
  * set to true if the job will not run unless somebody changes something. */
@@ -33,7 +34,7 @@ const char *hrf_slurm_reason(const char *word, bool *never);
 struct hrf_slurm_entry {
     int64_t submission, place; /* from the job's name, and its array index */
     int64_t id;                /* job ID of the array */
-    enum hrf_job_sight sight;
+    enum hrf_job_observation observed;
     enum hrf_cause cause;
     const char *state, *reason, *nodes; /* borrowed from the table's text */
 };

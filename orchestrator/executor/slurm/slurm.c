@@ -301,7 +301,7 @@ static char *output_path(struct hrf_executor *executor, const char *run_director
     return name != NULL ? hrf_path_join(run_directory, name) : NULL;
 }
 
-static const char *say(const struct hrf_job_view *view, bool *never)
+static const char *waiting_reason(const struct hrf_job_view *view, bool *never)
 {
     const char *text = hrf_slurm_reason(view->reason[0] != '\0' ? view->reason : "None", never);
     return text != NULL ? text : "for a reason that is not known here";
@@ -325,7 +325,7 @@ static const struct hrf_executor_ops ops = {
     .explain = explain,
     .cancel = cancel,
     .output_path = output_path,
-    .say = say,
+    .waiting_reason = waiting_reason,
     .trouble = trouble,
 };
 

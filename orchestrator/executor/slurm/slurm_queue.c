@@ -140,7 +140,8 @@ static void cancel_duplicates(struct hrf_slurm_queue *q)
     for (size_t i = 0; i < q->table.n_entries; i++) {
         const struct hrf_slurm_entry *e = &q->table.entries[i];
         const struct hrf_slurm_entry *duplicate = hrf_slurm_table_duplicate(&q->table, e);
-        if (duplicate == NULL || duplicate->sight == HRF_JOB_ENDED || e->sight == HRF_JOB_ENDED)
+        if (duplicate == NULL || duplicate->observed == HRF_JOB_ENDED ||
+            e->observed == HRF_JOB_ENDED)
             continue;
         char id[64];
         struct hrf_slurm_output out;
@@ -333,7 +334,7 @@ bool hrf_slurm_queue_poll(struct hrf_slurm_queue *q)
 
 static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
 {
-    *out = (struct hrf_job_view){ .sight = e->sight, .cause = e->cause, .id = e->id };
+    *out = (struct hrf_job_view){ .observed = e->observed, .cause = e->cause, .id = e->id };
     snprintf(out->state, sizeof out->state, "%.*s", (int)sizeof out->state - 1, e->state);
     if (strcmp(e->reason, "None") != 0)
         snprintf(out->reason, sizeof out->reason, "%.*s", (int)sizeof out->reason - 1, e->reason);
@@ -343,7 +344,7 @@ static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
      * machine's, so the job counts as ended and its tasks run elsewhere. */
     if (strcmp(e->reason, "launch failed requeued held") == 0 ||
         strcmp(e->reason, "launch_failed_requeued_held") == 0) {
-        out->sight = HRF_JOB_ENDED;
+        out->observed = HRF_JOB_ENDED;
         out->cause = HRF_CAUSE_NODE;
     }
     /* The start failed; the usual reason is the machine. */
@@ -354,7 +355,7 @@ static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
 void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle *handle,
                           struct hrf_job_view *out)
 {
-    *out = (struct hrf_job_view){ .sight = HRF_JOB_UNKNOWN, .id = handle->id };
+    *out = (struct hrf_job_view){ .observed = HRF_JOB_UNKNOWN, .id = handle->id };
     if (!q->has_table)
         return;
     const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
@@ -363,7 +364,7 @@ void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle
         fill_view(e, out);
         out->asked_ms = q->table_ms;
     } else if (q->table_ms > handle->since_ms) /* asked after the job was submitted */
-        out->sight = HRF_JOB_GONE;
+        out->observed = HRF_JOB_GONE;
     else
         q->is_missing = true;
 }
@@ -375,7 +376,7 @@ int64_t hrf_slurm_queue_live_id(const struct hrf_slurm_queue *q,
                                                            handle->place);
     if (e == NULL)
         return handle->id;
-    return e->sight == HRF_JOB_ENDED ? 0 : e->id;
+    return e->observed == HRF_JOB_ENDED ? 0 : e->id;
 }
 
 void hrf_slurm_queue_ask_soon(struct hrf_slurm_queue *q, int64_t ms)

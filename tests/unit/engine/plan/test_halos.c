@@ -43,13 +43,13 @@ static struct hrf_machine machine_of(double latency)
 }
 
 static struct hrf_partition *cut(const struct hrf_graph *graph, const char *text,
-                                 const struct hrf_partition_wishes *wishes)
+                                 const struct hrf_partition_options *options)
 {
     struct hrf_layout_plan layout;
     struct hrf_partition *p = NULL;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_layout_parse(text, &layout, NULL), HRF_OK);
-    if (hrf_partition_create(graph, &layout, wishes, &p, &err) != HRF_OK)
+    if (hrf_partition_create(graph, &layout, options, &p, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return p;
 }
@@ -173,9 +173,9 @@ static void the_choice_is_as_good_as_the_best_of_all(void **state)
             for (int i = 0; i < CONVOLUTIONS; i++)
                 recompute[graph->nodes[i].outputs[0]] = (set >> i & 1) != 0;
             for (int with = 0; with < 2; with++) {
-                const struct hrf_partition_wishes wishes = { .recompute = recompute,
-                                                             .overlap = with ? overlap : NULL };
-                HRF_AUTO(hrf_partition) p = cut(graph, "spatial=4", &wishes);
+                const struct hrf_partition_options options = { .recompute = recompute,
+                                                               .overlap = with ? overlap : NULL };
+                HRF_AUTO(hrf_partition) p = cut(graph, "spatial=4", &options);
                 best = fmin(best, seconds_of(p, latency));
             }
         }

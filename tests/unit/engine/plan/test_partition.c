@@ -2,7 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "engine/plan/bands.h"
-#include "engine/plan/kept.h"
+#include "engine/plan/line_cache.h"
 #include "engine/plan/partition.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/schedule.h"
@@ -203,7 +203,7 @@ static void both_directions_keep_both_ranks_busy(void **state)
 {
     (void)state;
     struct hrf_layout_plan both;
-    struct hrf_turn turns[4];
+    struct hrf_pipeline_slot turns[4];
     assert_int_equal(hrf_layout_parse("stages=2,microbatches=4,bidirectional", &both, NULL),
                      HRF_OK);
     assert_int_equal(hrf_schedule(&both, 0, turns, NULL), HRF_OK);
@@ -231,14 +231,14 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     struct hrf_bands_plan plan;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_plan_create(graph, NULL, &whole, NULL), HRF_OK);
-    struct hrf_bands_wishes wishes = { .limit_bytes = whole->arena_bytes / 4,
-                                       .rows = HRF_BANDS_RECOMPUTE };
-    assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_OK);
+    struct hrf_bands_options options = { .limit_bytes = whole->arena_bytes / 4,
+                                         .rows = HRF_BANDS_RECOMPUTE };
+    assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_OK);
     assert_true(plan.activation_bytes <= whole->arena_bytes / 4);
     assert_true(plan.n_bands > 4 && plan.recomputed > 1 && plan.recomputed < 1.5);
     assert_int_equal(plan.cut, 4); /* of the last convolution only sums cross */
-    wishes.limit_bytes = 1000;
-    assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_E_NOMEM);
+    options.limit_bytes = 1000;
+    assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_E_NOMEM);
     assert_non_null(strstr(err.text, "even"));
     hrf_plan_destroy(whole);
     hrf_graph_destroy(graph);
@@ -265,9 +265,11 @@ static void bands_are_predicted_to_the_row(void **state)
     struct hrf_bands_prediction p;
     struct hrf_bands_plan plan;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_bands_wishes wishes = { .n_bands = 4, .rows = HRF_BANDS_RECOMPUTE, .costs = &costs };
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
-    assert_int_equal(hrf_bands_choose(graph, &wishes, &plan, &err), HRF_OK);
+    struct hrf_bands_options options = { .n_bands = 4,
+                                         .rows = HRF_BANDS_RECOMPUTE,
+                                         .costs = &costs };
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_OK);
+    assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_OK);
     assert_true(plan.cut == p.plan.cut && plan.n_bands == p.plan.n_bands &&
                 plan.activation_bytes == p.plan.activation_bytes);
     assert_int_equal(p.plan.cut, 3); /* of the last convolution only sums cross */
@@ -283,18 +285,18 @@ static void bands_are_predicted_to_the_row(void **state)
     assert_int_equal(p.memory.weight_bytes, 3 * 3 * (16 * 16 * 9 + 16) * (int64_t)sizeof(float));
     /* What weights take, activations do not get: more bands than for activations alone. */
     const int64_t limit = p.memory.activation_bytes + p.memory.weight_bytes - 1;
-    wishes.limit_bytes = limit;
-    wishes.n_bands = 0;
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    options.limit_bytes = limit;
+    options.n_bands = 0;
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_OK);
     assert_true(p.plan.n_bands > 4);
     assert_true(p.memory.activation_bytes + p.memory.weight_bytes + p.memory.workspace_bytes <=
                 limit);
-    wishes.limit_bytes = p.memory.weight_bytes;
-    wishes.n_bands = 4;
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_E_NOMEM);
-    wishes.costs = &(struct hrf_cost_table){ .entries = NULL };
-    wishes.limit_bytes = 0;
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_E_USER); /* no rates */
+    options.limit_bytes = p.memory.weight_bytes;
+    options.n_bands = 4;
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_E_NOMEM);
+    options.costs = &(struct hrf_cost_table){ .entries = NULL };
+    options.limit_bytes = 0;
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_E_USER); /* no rates */
 }
 
 /* The same in 4 bands that keep rows: of each convolution's input the last two rows, once. Bands
@@ -305,24 +307,24 @@ static void bands_that_keep_rows_are_predicted_to_the_row(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = three_convolutions();
     struct hrf_cost_table costs = { .rates = { .operations = { 1e9 }, .bytes = 1e18 } };
-    struct hrf_bands_wishes wishes = { .n_bands = 4, .rows = HRF_BANDS_KEEP, .costs = &costs };
+    struct hrf_bands_options options = { .n_bands = 4, .rows = HRF_BANDS_KEEP, .costs = &costs };
     struct hrf_bands_prediction p;
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_OK);
     assert_true(p.plan.keeps && p.plan.cut == 3 && p.memory.n_kinds == 3);
     const int64_t row = 64 * 16 * (int64_t)sizeof(float);
-    assert_int_equal(p.plan.kept_bytes, 3 * 2 * row);
+    assert_int_equal(p.plan.line_cache_bytes, 3 * 2 * row);
     assert_true(fabs(p.plan.recomputed - 1) < 1e-12);
     assert_true(fabs(p.seconds - 2.0 * 64 * 16 * 16 * 9 * 3 * 256 / 1e9) < 1e-9);
     /* Two rows and 64 before a convolution, 64 after it, which the last band has 67 of. */
-    assert_true(p.memory.activation_bytes >= p.plan.kept_bytes + (66 + 66) * row &&
-                p.memory.activation_bytes <= p.plan.kept_bytes + (69 + 69) * row);
+    assert_true(p.memory.activation_bytes >= p.plan.line_cache_bytes + (66 + 66) * row &&
+                p.memory.activation_bytes <= p.plan.line_cache_bytes + (69 + 69) * row);
     /* What is free is taken where costs do not tell them apart; where rows are many, those kept. */
-    wishes.rows = HRF_BANDS_AUTO;
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    options.rows = HRF_BANDS_AUTO;
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_OK);
     assert_true(p.plan.keeps);
     costs.rates.bytes = 1e3; /* to copy a row takes longer than to compute it */
-    assert_int_equal(hrf_bands_predict(graph, &wishes, &p, &err), HRF_OK);
+    assert_int_equal(hrf_bands_predict(graph, &options, &p, &err), HRF_OK);
     assert_false(p.plan.keeps);
 }
 
@@ -349,21 +351,21 @@ static void faults_of_kept_rows_are_found(void **state)
     HRF_AUTO(hrf_partition) p = keep_rows(graph, 4);
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(p->n_kept, 3);
-    assert_int_equal(hrf_kept_check(p, &err), HRF_OK);
+    assert_int_equal(hrf_line_cache_check(p, &err), HRF_OK);
     for (int32_t i = 0; i < p->n_kept; i++) {
         p->kept[i].lo[1]++; /* a kept row too few */
-        assert_int_equal(hrf_kept_check(p, &err), HRF_E_BUG);
+        assert_int_equal(hrf_line_cache_check(p, &err), HRF_E_BUG);
         assert_non_null(strstr(err.text, "was not kept"));
         p->kept[i].lo[1]--;
         p->kept[i].n_rows--; /* room for a row less */
-        assert_int_equal(hrf_kept_check(p, &err), HRF_E_BUG);
+        assert_int_equal(hrf_line_cache_check(p, &err), HRF_E_BUG);
         assert_non_null(strstr(err.text, "room for"));
         p->kept[i].n_rows++;
     }
-    p->kept[1].offset -= HRF_KEPT_ALIGNMENT; /* into the one before it */
-    assert_int_equal(hrf_kept_check(p, &err), HRF_E_BUG);
+    p->kept[1].offset -= HRF_LINE_CACHE_ALIGNMENT; /* into the one before it */
+    assert_int_equal(hrf_line_cache_check(p, &err), HRF_E_BUG);
     assert_non_null(strstr(err.text, "run over others"));
-    p->kept[1].offset += HRF_KEPT_ALIGNMENT;
+    p->kept[1].offset += HRF_LINE_CACHE_ALIGNMENT;
     assert_int_equal(hrf_partition_check(p, &err), HRF_OK);
 }
 

@@ -143,18 +143,18 @@ static void a_message_takes_the_link_that_is_fastest_for_its_size(void **state)
     assert_string_equal(hrf_machine_link(&m, HRF_PLACE_PROCESS, 1e6)->comm, "nccl");
     assert_null(hrf_machine_link(&m, HRF_PLACE_NETWORK, 1));
     /* Links between GPUs are for what lies on GPUs, and the others are not. */
-    const char *const carriers[] = { "mpi", NULL, "ipc" };
-    assert_int_equal(hrf_machine_carrier(&m, HRF_PLACE_NODE, 100, carriers, 3), -1);
+    const char *const transports[] = { "mpi", NULL, "ipc" };
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 100, transports, 3), -1);
     const int32_t n_hosts = m.n_links;
     m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACE_NODE, 1e-9, 1e8);
     m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACE_NODE, 1e-6, 1e15);
     m.links[n_hosts].is_gpus = m.links[n_hosts + 1].is_gpus = true;
     assert_string_equal(hrf_machine_link(&m, HRF_PLACE_NODE, 100)->comm, "mpi");
-    assert_int_equal(hrf_machine_carrier(&m, HRF_PLACE_NODE, 1, carriers, 3), 2);
-    assert_int_equal(hrf_machine_carrier(&m, HRF_PLACE_NODE, 1e6, carriers, 3), 0);
-    assert_int_equal(hrf_machine_carrier(&m, HRF_PLACE_PROCESS, 1, carriers, 3), 2);
-    assert_int_equal(hrf_machine_carrier(&m, HRF_PLACE_NODE, 1, carriers, 1), 0);
-    assert_int_equal(hrf_machine_carrier(&m, HRF_PLACE_NETWORK, 1, carriers, 3), -1);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 1, transports, 3), 2);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 1e6, transports, 3), 0);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_PROCESS, 1, transports, 3), 2);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 1, transports, 1), 0);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NETWORK, 1, transports, 3), -1);
     m.has_gpus = true;
     assert_string_equal(hrf_machine_link(&m, HRF_PLACE_NODE, 1)->comm, "ipc");
 }

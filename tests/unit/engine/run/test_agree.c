@@ -85,14 +85,15 @@ static void what_all_used_is_summed_and_unknown_if_one_does_not_know(void **stat
     (void)state;
     struct worker workers[RANKS] = { { .comm = NULL } };
     for (int32_t i = 0; i < RANKS; i++)
-        workers[i].vote.spent = (struct hrf_spent){ .processor_joules = i == 2 ? (double)NAN : 1,
-                                                    .gpu_joules = 0.5 * i,
-                                                    .copy = 1,
-                                                    .kernels = i,
-                                                    .device_bytes = i == 1 ? 900 : 100 };
+        workers[i].vote.spent = (struct hrf_resource_use){ .processor_joules = i == 2 ? (double)NAN
+                                                                                      : 1,
+                                                           .gpu_joules = 0.5 * i,
+                                                           .copy = 1,
+                                                           .kernels = i,
+                                                           .device_bytes = i == 1 ? 900 : 100 };
     play(workers);
     for (int32_t i = 0; i < RANKS; i++) {
-        const struct hrf_spent *sum = &workers[i].vote.spent;
+        const struct hrf_resource_use *sum = &workers[i].vote.spent;
         assert_true(isnan(sum->processor_joules));
         assert_true(sum->gpu_joules == 0.25 * RANKS * (RANKS - 1) && sum->copy == RANKS);
         assert_true(sum->kernels == 0.5 * RANKS * (RANKS - 1));

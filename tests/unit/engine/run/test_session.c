@@ -235,7 +235,7 @@ static void check_one_colour(enum hrf_bands_rows rows, int64_t n_first, int64_t 
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
     HRF_AUTO(hrf_session) whole = NULL;
-    const struct hrf_banded_wishes wishes = { .n_bands = 16, .rows = rows };
+    const struct hrf_banded_options options = { .n_bands = 16, .rows = rows };
     HRF_AUTO(hrf_banded) banded = NULL;
     struct hrf_error err = { .status = HRF_OK };
     char text[HRF_BANDED_TEXT], expected[64];
@@ -244,7 +244,7 @@ static void check_one_colour(enum hrf_bands_rows rows, int64_t n_first, int64_t 
     assert_int_equal(read_half_white(NULL, 0, 0, 1, &all, hrf_session_input(whole, 0), NULL),
                      HRF_OK);
     assert_int_equal(hrf_session_run(whole, NULL), HRF_OK);
-    assert_int_equal(hrf_banded_create(graph, &config, &wishes, &banded, &err), HRF_OK);
+    assert_int_equal(hrf_banded_create(graph, &config, &options, &banded, &err), HRF_OK);
     for (int run = 1; run <= 2; run++) {
         assert_int_equal(hrf_banded_run(banded, read_half_white, NULL, &err), HRF_OK);
         for (int i = 0; i < 8; i++)

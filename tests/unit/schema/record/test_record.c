@@ -192,7 +192,7 @@ static void scores_come_back_as_they_were(void **state)
     assert_string_equal(back->hardware.driver, "580.82.07 (CUDA 13.0)");
     assert_string_equal(back->hardware.libraries, "cuDNN 9.19.0");
     hrf_traffics_add(&back->traffic, &back->traffic);
-    assert_string_equal(back->traffic.carrier, "mpi");
+    assert_string_equal(back->traffic.transport, "mpi");
     assert_int_equal(back->traffic.n_items, 1);
     assert_string_equal(back->traffic.items[0].operation, "exchange");
     assert_true(back->traffic.items[0].messages == 24 && back->traffic.items[0].bytes == 6912 &&

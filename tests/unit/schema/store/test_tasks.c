@@ -221,7 +221,7 @@ static void a_living_owner_is_named_and_a_dead_one_is_followed(void **state)
     assert_int_equal(hrf_store_take_lease(store, &err), HRF_OK); /* ours already */
     assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
     assert_int_equal(pid, getpid());
-    assert_int_equal(hrf_store_give_lease(store, NULL), HRF_OK);
+    assert_int_equal(hrf_store_release_lease(store, NULL), HRF_OK);
     assert_int_equal(hrf_store_lease_owner(store, &pid, NULL), HRF_OK);
     assert_int_equal(pid, 0);
 }
@@ -284,7 +284,7 @@ static void a_writer_that_was_taken_over_writes_no_more(void **state)
     assert_int_equal(hrf_store_beat_lease(store, &err), HRF_E_AGAIN);
     assert_int_equal(hrf_store_begin(store, &err), HRF_E_AGAIN);
     assert_non_null(strstr(err.text, "another process drives this run by now, on elsewhere"));
-    assert_int_equal(hrf_store_give_lease(store, NULL), HRF_OK); /* not ours: it stays */
+    assert_int_equal(hrf_store_release_lease(store, NULL), HRF_OK); /* not ours: it stays */
     HRF_AUTO(hrf_store) second = fixture_open(HRF_STORE_WRITE);
     assert_int_equal(hrf_store_take_lease(second, &err), HRF_E_AGAIN);
 }

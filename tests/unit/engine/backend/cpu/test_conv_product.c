@@ -107,7 +107,7 @@ static int32_t add_image(struct hrf_graph *graph, const char *name, enum hrf_dty
                          struct hrf_shape shape, int64_t gap)
 {
     const int32_t index = add_value(graph, name, dtype, shape, NULL);
-    graph->values[index].pitch = gap > 0 ? shape.dims[1] + gap : 0;
+    graph->values[index].pixel_stride = gap > 0 ? shape.dims[1] + gap : 0;
     return index;
 }
 
@@ -177,7 +177,7 @@ static int64_t count_pixels(const struct hrf_value *value)
 static void *as_it_lies(const struct hrf_value *value, const float *x)
 {
     const int64_t channels = value->shape.dims[1];
-    const size_t step = (size_t)hrf_value_pitch(value) * hrf_dtype_size(value->dtype);
+    const size_t step = (size_t)hrf_value_pixel_stride(value) * hrf_dtype_size(value->dtype);
     const size_t n_bytes = (size_t)hrf_value_bytes(value);
     char *y = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
     assert_non_null(y);
@@ -192,7 +192,7 @@ static void make_dense(const struct hrf_value *value, char *y)
 {
     const size_t size = hrf_dtype_size(value->dtype);
     const size_t pixel = (size_t)value->shape.dims[1] * size;
-    const size_t step = (size_t)hrf_value_pitch(value) * size;
+    const size_t step = (size_t)hrf_value_pixel_stride(value) * size;
     for (int64_t i = 0; i < count_pixels(value); i++)
         memmove(y + (size_t)i * pixel, y + (size_t)i * step, pixel);
 }

@@ -61,8 +61,8 @@ static void every_state_and_reason_of_real_queues_is_known(void **state)
             bool never;
             const struct hrf_slurm_entry *e = &t.entries[i];
             assert_int_equal(e->submission, 1); /* the job with the odd name is not ours */
-            assert_int_not_equal(e->sight, HRF_JOB_UNKNOWN);
-            if (e->sight == HRF_JOB_WAITING && hrf_slurm_reason(e->reason, &never) == NULL)
+            assert_int_not_equal(e->observed, HRF_JOB_UNKNOWN);
+            if (e->observed == HRF_JOB_WAITING && hrf_slurm_reason(e->reason, &never) == NULL)
                 fail_msg("%s: '%s' is not known", versions[k], e->reason);
         }
         hrf_slurm_table_release(&t);
@@ -83,7 +83,7 @@ static void arrays_of_real_queues_are_spread_out_as_slurm_does(void **state)
             while (same < a.entries + a.n_entries && (same->id != e->id || same->place != e->place))
                 same++;
             assert_true(same < a.entries + a.n_entries);
-            assert_int_equal(same->sight, e->sight);
+            assert_int_equal(same->observed, e->observed);
         }
         hrf_slurm_table_release(&a);
         hrf_slurm_table_release(&b);
@@ -136,7 +136,7 @@ static void ranges_steps_and_limits_of_waiting_arrays_are_spread_out(void **stat
         assert_int_equal(hrf_slurm_table_find(&table, 1, i)->id, 13);
     assert_null(hrf_slurm_table_find(&table, 1, 2));
     assert_null(hrf_slurm_table_find(&table, 2, 4));
-    assert_int_equal(hrf_slurm_table_find(&table, 2, 8)->sight, HRF_JOB_WAITING);
+    assert_int_equal(hrf_slurm_table_find(&table, 2, 8)->observed, HRF_JOB_WAITING);
     assert_int_equal(hrf_slurm_table_find(&table, 2, 3)->id, 15);
     assert_string_equal(hrf_slurm_table_find(&table, 3, 0)->nodes, "n[1-2]");
     hrf_slurm_table_release(&table);
@@ -188,7 +188,7 @@ static void banners_and_strange_lines_are_no_jobs(void **state)
     assert_int_equal(hrf_slurm_table_parse(text, strlen(text), "RUN", &table, NULL), HRF_OK);
     assert_int_equal(table.n_entries, 1);
     assert_string_equal(table.unknown, "MELTING");
-    assert_int_equal(table.entries[0].sight, HRF_JOB_RUNNING); /* not known to have ended */
+    assert_int_equal(table.entries[0].observed, HRF_JOB_RUNNING); /* not known to have ended */
     hrf_slurm_table_release(&table);
     assert_int_equal(hrf_slurm_table_parse(hrf_strdup(""), 0, "RUN", &table, NULL), HRF_OK);
     assert_int_equal(table.n_entries, 0);
@@ -200,7 +200,7 @@ static void states_mean_what_the_manual_says(void **state)
     (void)state;
     static const struct {
         const char *word;
-        enum hrf_job_sight sight;
+        enum hrf_job_observation observed;
         enum hrf_cause cause;
     } cases[] = {
         { "PENDING", HRF_JOB_WAITING, HRF_CAUSE_NONE },
@@ -214,16 +214,16 @@ static void states_mean_what_the_manual_says(void **state)
         { "PREEMPTED", HRF_JOB_ENDED, HRF_CAUSE_PREEMPTED },
         { "REQUEUE_HOLD", HRF_JOB_WAITING, HRF_CAUSE_NONE },
     };
-    enum hrf_job_sight sight;
+    enum hrf_job_observation observed;
     enum hrf_cause cause;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_true(hrf_slurm_state(cases[i].word, &sight, &cause));
-        assert_int_equal(sight, cases[i].sight);
+        assert_true(hrf_slurm_state(cases[i].word, &observed, &cause));
+        assert_int_equal(observed, cases[i].observed);
         assert_int_equal(cause, cases[i].cause);
     }
-    assert_false(hrf_slurm_state("COMPLETE", &sight, &cause));
-    assert_int_equal(sight, HRF_JOB_UNKNOWN);
-    assert_false(hrf_slurm_state("", &sight, &cause));
+    assert_false(hrf_slurm_state("COMPLETE", &observed, &cause));
+    assert_int_equal(observed, HRF_JOB_UNKNOWN);
+    assert_false(hrf_slurm_state("", &observed, &cause));
 }
 
 static void reasons_are_sentences_and_some_never_end(void **state)

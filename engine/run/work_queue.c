@@ -1,5 +1,5 @@
-/* share.c - hands out batches to ranks and collects their results (share.h). */
-#include "engine/run/share.h"
+/* work_queue.c - hands out batches to ranks and collects their results (work_queue.h). */
+#include "engine/run/work_queue.h"
 
 #include "base/clock.h"
 
@@ -22,7 +22,7 @@ struct call {
     int64_t kind, task, batch, n;
     int64_t status; /* of CALL_FAIL */
     double seconds;
-    struct hrf_spent spent;
+    struct hrf_resource_use spent;
     struct hrf_comm_count counts[HRF_N_COMM_USES];
 };
 
@@ -36,9 +36,9 @@ struct rank_state {        /* as rank 0 knows it */
 /* Where a batch is: with a rank (its number), or: */
 enum { FREE = -1, DONE = -2 };
 
-struct hrf_share {
-    struct hrf_share_config config;
-    struct hrf_share_task task;
+struct hrf_work_queue {
+    struct hrf_work_queue_config config;
+    struct hrf_work_queue_task task;
     int64_t task_number;               /* of the task that was begun last, from 0; -1 = none */
     pthread_mutex_t lock;              /* rank 0: everything below; others: the comm */
     atomic_bool is_stopped, is_broken; /* broken: the group was ended */
@@ -57,18 +57,18 @@ struct hrf_share {
     size_t buffer_bytes;
 };
 
-static int32_t n_ranks(const struct hrf_share *share)
+static int32_t n_ranks(const struct hrf_work_queue *share)
 {
     return share->config.comm != NULL ? share->config.comm->n_ranks : 1;
 }
 
-bool hrf_share_is_root(const struct hrf_share *share)
+bool hrf_work_queue_is_root(const struct hrf_work_queue *share)
 {
     return share->config.comm == NULL || share->config.comm->rank == 0;
 }
 
 /* Ends the group; returns where the ranks are threads of one process. Without the lock. */
-static void give_up(struct hrf_share *share, const struct hrf_error *err)
+static void give_up(struct hrf_work_queue *share, const struct hrf_error *err)
 {
     pthread_mutex_lock(&share->lock);
     share->task_failed = true;
@@ -79,7 +79,7 @@ static void give_up(struct hrf_share *share, const struct hrf_error *err)
     share->config.comm->ops->abort(share->config.comm, err->text);
 }
 
-static size_t payload_bytes(const struct hrf_share_task *task, int64_t n)
+static size_t payload_bytes(const struct hrf_work_queue_task *task, int64_t n)
 {
     return (size_t)n * (sizeof(int64_t) + (size_t)task->n_values * sizeof(float));
 }
@@ -87,7 +87,7 @@ static size_t payload_bytes(const struct hrf_share_task *task, int64_t n)
 /* ---- rank 0, with the lock ---- */
 
 /* The next batch that nobody has, for `rank`; NO_MORE when there is none. */
-static int64_t hand_out(struct hrf_share *share, int32_t rank)
+static int64_t hand_out(struct hrf_work_queue *share, int32_t rank)
 {
     if (share->is_stopped || share->task_failed)
         return NO_MORE;
@@ -102,8 +102,8 @@ static int64_t hand_out(struct hrf_share *share, int32_t rank)
     return share->first_free++;
 }
 
-static void take_result(struct hrf_share *share, int32_t rank,
-                        const struct hrf_share_result *result)
+static void take_result(struct hrf_work_queue *share, int32_t rank,
+                        const struct hrf_work_queue_result *result)
 {
     struct rank_state *state = &share->ranks[rank];
     const int64_t now = hrf_clock_ns();
@@ -119,7 +119,7 @@ static void take_result(struct hrf_share *share, int32_t rank,
     share->task.sink(share->task.context, result);
 }
 
-static void note_failure(struct hrf_share *share, enum hrf_status status, const char *text)
+static void note_failure(struct hrf_work_queue *share, enum hrf_status status, const char *text)
 {
     if (share->task_failed)
         return;
@@ -130,7 +130,7 @@ static void note_failure(struct hrf_share *share, enum hrf_status status, const 
 
 /* ---- the server ---- */
 
-static enum hrf_status reply(struct hrf_share *share, int32_t rank, int64_t batch,
+static enum hrf_status reply(struct hrf_work_queue *share, int32_t rank, int64_t batch,
                              struct hrf_error *err)
 {
     share->ranks[rank].asks_for = -1;
@@ -138,7 +138,7 @@ static enum hrf_status reply(struct hrf_share *share, int32_t rank, int64_t batc
                                          err);
 }
 
-static enum hrf_status answer_next(struct hrf_share *share, int32_t rank, int64_t task,
+static enum hrf_status answer_next(struct hrf_work_queue *share, int32_t rank, int64_t task,
                                    struct hrf_error *err)
 {
     if (task > share->task_number && !share->is_stopped) {
@@ -148,8 +148,8 @@ static enum hrf_status answer_next(struct hrf_share *share, int32_t rank, int64_
     return reply(share, rank, task == share->task_number ? hand_out(share, rank) : NO_MORE, err);
 }
 
-static enum hrf_status take_payload(struct hrf_share *share, int32_t rank, const struct call *call,
-                                    struct hrf_error *err)
+static enum hrf_status take_payload(struct hrf_work_queue *share, int32_t rank,
+                                    const struct call *call, struct hrf_error *err)
 {
     if (call->kind == CALL_FAIL) {
         char text[TEXT_BYTES];
@@ -170,18 +170,18 @@ static enum hrf_status take_payload(struct hrf_share *share, int32_t rank, const
     if (call->task != share->task_number) /* one that failed, or was given up */
         return HRF_OK;
     take_result(share, rank,
-                &(struct hrf_share_result){ .batch = call->batch,
-                                            .n = call->n,
-                                            .patches = patches,
-                                            .values = (const float *)(patches + call->n),
-                                            .seconds = call->seconds,
-                                            .spent = call->spent,
-                                            .counts = call->counts });
+                &(struct hrf_work_queue_result){ .batch = call->batch,
+                                                 .n = call->n,
+                                                 .patches = patches,
+                                                 .values = (const float *)(patches + call->n),
+                                                 .seconds = call->seconds,
+                                                 .spent = call->spent,
+                                                 .counts = call->counts });
     return HRF_OK;
 }
 
 /* A batch that a rank took and left with goes to another. */
-static void take_leave(struct hrf_share *share, int32_t rank)
+static void take_leave(struct hrf_work_queue *share, int32_t rank)
 {
     share->ranks[rank].left = true;
     share->ranks[rank].n_out = 0;
@@ -193,7 +193,7 @@ static void take_leave(struct hrf_share *share, int32_t rank)
     }
 }
 
-static enum hrf_status serve_one(struct hrf_share *share, int32_t rank, struct hrf_error *err)
+static enum hrf_status serve_one(struct hrf_work_queue *share, int32_t rank, struct hrf_error *err)
 {
     struct call call;
     HRF_TRY(share->config.comm->ops->receive(share->config.comm, rank, TAG_CALL, &call, sizeof call,
@@ -212,7 +212,7 @@ static enum hrf_status serve_one(struct hrf_share *share, int32_t rank, struct h
                          (long long)call.kind);
 }
 
-static enum hrf_status answer_deferred(struct hrf_share *share, struct hrf_error *err)
+static enum hrf_status answer_deferred(struct hrf_work_queue *share, struct hrf_error *err)
 {
     for (int32_t r = 1; r < n_ranks(share); r++) {
         const int64_t task = share->ranks[r].asks_for;
@@ -223,7 +223,7 @@ static enum hrf_status answer_deferred(struct hrf_share *share, struct hrf_error
 }
 
 /* HRF_E_AGAIN names a rank that has had a batch for far too long. */
-static enum hrf_status check_stuck(const struct hrf_share *share, struct hrf_error *err)
+static enum hrf_status check_stuck(const struct hrf_work_queue *share, struct hrf_error *err)
 {
     const int64_t now = hrf_clock_ns();
     const double least = (double)share->config.stuck_ms / 1000;
@@ -242,7 +242,7 @@ static enum hrf_status check_stuck(const struct hrf_share *share, struct hrf_err
 
 static void *serve(void *context)
 {
-    struct hrf_share *share = context;
+    struct hrf_work_queue *share = context;
     struct hrf_error err = { .status = HRF_OK };
     const struct timespec idle = { .tv_nsec = IDLE_US * 1000 };
     while (!atomic_load(&share->server_ends)) {
@@ -267,8 +267,9 @@ static void *serve(void *context)
 
 /* ---- the other ranks ---- */
 
-static enum hrf_status call_root(struct hrf_share *share, const struct call *call, const void *data,
-                                 size_t n_bytes, int64_t *answer, struct hrf_error *err)
+static enum hrf_status call_root(struct hrf_work_queue *share, const struct call *call,
+                                 const void *data, size_t n_bytes, int64_t *answer,
+                                 struct hrf_error *err)
 {
     struct hrf_comm *comm = share->config.comm;
     pthread_mutex_lock(&share->lock);
@@ -281,7 +282,8 @@ static enum hrf_status call_root(struct hrf_share *share, const struct call *cal
     return status;
 }
 
-static enum hrf_status send_result(struct hrf_share *share, const struct hrf_share_result *result,
+static enum hrf_status send_result(struct hrf_work_queue *share,
+                                   const struct hrf_work_queue_result *result,
                                    struct hrf_error *err)
 {
     struct call call = { .kind = CALL_RESULT,
@@ -303,7 +305,7 @@ static enum hrf_status send_result(struct hrf_share *share, const struct hrf_sha
 
 /* ---- all ranks ---- */
 
-static enum hrf_status grow_buffer(struct hrf_share *share, struct hrf_error *err)
+static enum hrf_status grow_buffer(struct hrf_work_queue *share, struct hrf_error *err)
 {
     const size_t need = payload_bytes(&share->task, share->task.batch);
     if (need <= share->buffer_bytes)
@@ -316,9 +318,9 @@ static enum hrf_status grow_buffer(struct hrf_share *share, struct hrf_error *er
     return HRF_OK;
 }
 
-static enum hrf_status begin_root(struct hrf_share *share, struct hrf_error *err)
+static enum hrf_status begin_root(struct hrf_work_queue *share, struct hrf_error *err)
 {
-    const struct hrf_share_task *task = &share->task;
+    const struct hrf_work_queue_task *task = &share->task;
     if (task->n_batches > share->capacity) {
         int32_t *places = hrf_realloc_array(share->places, (size_t)task->n_batches, sizeof *places);
         if (places == NULL)
@@ -338,26 +340,26 @@ static enum hrf_status begin_root(struct hrf_share *share, struct hrf_error *err
     return HRF_OK;
 }
 
-enum hrf_status hrf_share_begin(struct hrf_share *share, const struct hrf_share_task *task,
-                                struct hrf_error *err)
+enum hrf_status hrf_work_queue_begin(struct hrf_work_queue *share,
+                                     const struct hrf_work_queue_task *task, struct hrf_error *err)
 {
     pthread_mutex_lock(&share->lock);
     share->task = *task;
     share->task_failed = false;
     enum hrf_status status = share->is_broken ? hrf_error_set(err, HRF_E_AGAIN, "%s", share->text)
                                               : grow_buffer(share, err);
-    if (status == HRF_OK && hrf_share_is_root(share))
+    if (status == HRF_OK && hrf_work_queue_is_root(share))
         status = begin_root(share, err);
     share->task_number++;
     pthread_mutex_unlock(&share->lock);
     return status;
 }
 
-int64_t hrf_share_next(void *context)
+int64_t hrf_work_queue_next(void *context)
 {
-    struct hrf_share *share = context;
+    struct hrf_work_queue *share = context;
     int64_t batch = NO_MORE;
-    if (hrf_share_is_root(share)) {
+    if (hrf_work_queue_is_root(share)) {
         pthread_mutex_lock(&share->lock);
         batch = hand_out(share, 0);
         pthread_mutex_unlock(&share->lock);
@@ -373,10 +375,11 @@ int64_t hrf_share_next(void *context)
     return NO_MORE;
 }
 
-enum hrf_status hrf_share_give(struct hrf_share *share, const struct hrf_share_result *result,
-                               struct hrf_error *err)
+enum hrf_status hrf_work_queue_give(struct hrf_work_queue *share,
+                                    const struct hrf_work_queue_result *result,
+                                    struct hrf_error *err)
 {
-    if (!hrf_share_is_root(share))
+    if (!hrf_work_queue_is_root(share))
         return send_result(share, result, err);
     pthread_mutex_lock(&share->lock);
     take_result(share, 0, result);
@@ -384,11 +387,11 @@ enum hrf_status hrf_share_give(struct hrf_share *share, const struct hrf_share_r
     return HRF_OK;
 }
 
-void hrf_share_fail(struct hrf_share *share, enum hrf_status status, const char *why)
+void hrf_work_queue_fail(struct hrf_work_queue *share, enum hrf_status status, const char *why)
 {
     struct hrf_error err;
     char text[TEXT_BYTES] = "";
-    if (hrf_share_is_root(share)) {
+    if (hrf_work_queue_is_root(share)) {
         pthread_mutex_lock(&share->lock);
         note_failure(share, status, why);
         pthread_mutex_unlock(&share->lock);
@@ -403,7 +406,7 @@ void hrf_share_fail(struct hrf_share *share, enum hrf_status status, const char 
 /* True if a batch was given back, by a rank that left, after all others had been told that there
  * are no more: they have left, too, or ask for a later task. On rank 0, whose own feed is over,
  * with the lock. */
-static bool is_abandoned(const struct hrf_share *share)
+static bool is_abandoned(const struct hrf_work_queue *share)
 {
     for (int32_t r = 1; r < n_ranks(share); r++)
         if (!share->ranks[r].left && share->ranks[r].asks_for <= share->task_number)
@@ -414,10 +417,11 @@ static bool is_abandoned(const struct hrf_share *share)
     return false;
 }
 
-enum hrf_status hrf_share_end(struct hrf_share *share, bool (*idle)(void), struct hrf_error *err)
+enum hrf_status hrf_work_queue_end(struct hrf_work_queue *share, bool (*idle)(void),
+                                   struct hrf_error *err)
 {
     enum hrf_status status = HRF_OK;
-    bool over = !hrf_share_is_root(share);
+    bool over = !hrf_work_queue_is_root(share);
     while (!over && status == HRF_OK) {
         pthread_mutex_lock(&share->lock);
         over = share->n_done == share->task.n_batches;
@@ -435,14 +439,14 @@ enum hrf_status hrf_share_end(struct hrf_share *share, bool (*idle)(void), struc
     return status;
 }
 
-void hrf_share_stop(struct hrf_share *share)
+void hrf_work_queue_stop(struct hrf_work_queue *share)
 {
     pthread_mutex_lock(&share->lock);
     share->is_stopped = true;
     pthread_mutex_unlock(&share->lock);
 }
 
-static bool all_left(struct hrf_share *share)
+static bool all_left(struct hrf_work_queue *share)
 {
     bool all = true;
     pthread_mutex_lock(&share->lock);
@@ -452,7 +456,7 @@ static bool all_left(struct hrf_share *share)
     return all;
 }
 
-void hrf_share_gather(struct hrf_share *share)
+void hrf_work_queue_gather(struct hrf_work_queue *share)
 {
     const int64_t deadline = hrf_clock_ns() + (int64_t)GATHER_MS * 1000000;
     while (share->has_server && !share->is_broken && !all_left(share) && hrf_clock_ns() < deadline)
@@ -460,12 +464,12 @@ void hrf_share_gather(struct hrf_share *share)
 }
 
 /* Other ranks may still ask; they are told that there is no more. */
-static void end_server(struct hrf_share *share)
+static void end_server(struct hrf_work_queue *share)
 {
     if (!share->has_server)
         return;
     if (share->is_stopped)
-        hrf_share_gather(share);
+        hrf_work_queue_gather(share);
     pthread_mutex_lock(&share->lock);
     share->task_number = INT64_MAX - 1; /* whatever is asked for is over */
     pthread_mutex_unlock(&share->lock);
@@ -484,7 +488,7 @@ static void end_server(struct hrf_share *share)
     }
 }
 
-void hrf_share_destroy(struct hrf_share *share)
+void hrf_work_queue_destroy(struct hrf_work_queue *share)
 {
     if (share == NULL)
         return;
@@ -492,7 +496,7 @@ void hrf_share_destroy(struct hrf_share *share)
     const struct call call = { .kind = CALL_LEAVE };
     int64_t answer; /* comes when rank 0 is done too, which shows its progress meanwhile */
     end_server(share);
-    if (!hrf_share_is_root(share) && !share->is_broken &&
+    if (!hrf_work_queue_is_root(share) && !share->is_broken &&
         call_root(share, &call, NULL, 0, &answer, &ignored) != HRF_OK)
         give_up(share, &ignored);
     pthread_mutex_destroy(&share->lock);
@@ -502,10 +506,10 @@ void hrf_share_destroy(struct hrf_share *share)
     hrf_free(share);
 }
 
-enum hrf_status hrf_share_create(const struct hrf_share_config *config, struct hrf_share **out,
-                                 struct hrf_error *err)
+enum hrf_status hrf_work_queue_create(const struct hrf_work_queue_config *config,
+                                      struct hrf_work_queue **out, struct hrf_error *err)
 {
-    struct hrf_share *created = hrf_calloc(1, sizeof *created);
+    struct hrf_work_queue *created = hrf_calloc(1, sizeof *created);
     if (created == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to share batches out");
     pthread_mutex_init(&created->lock, NULL);
@@ -517,7 +521,7 @@ enum hrf_status hrf_share_create(const struct hrf_share_config *config, struct h
         native = ENOMEM;
     for (int32_t r = 0; native == 0 && r < n_ranks(created); r++)
         created->ranks[r].asks_for = -1;
-    if (native == 0 && n_ranks(created) > 1 && hrf_share_is_root(created)) {
+    if (native == 0 && n_ranks(created) > 1 && hrf_work_queue_is_root(created)) {
         native = pthread_create(&created->server, NULL, serve, created);
         created->has_server = native == 0;
     }

@@ -1,5 +1,5 @@
-/* share.h - dynamic load balancing: the batches of a task are handed out to the ranks of a job on
- * request.
+/* work_queue.h - dynamic load balancing: the batches of a task are handed out to the ranks of a job
+ * on request.
  *
  * Rank 0 hands out batch numbers one by one and collects the results. A fast rank asks more often,
  * so that ranks wait for the slowest only at the very end of a task. The contents of a batch do not
@@ -12,18 +12,18 @@
  * server thread handles the messages. If a rank keeps a batch for much longer than batches usually
  * take, or shows no progress while another waits for it (comm.h), the job fails with its name.
  */
-#ifndef HRF_ENGINE_RUN_SHARE_H
-#define HRF_ENGINE_RUN_SHARE_H
+#ifndef HRF_ENGINE_RUN_WORK_QUEUE_H
+#define HRF_ENGINE_RUN_WORK_QUEUE_H
 
 #include "base/alloc.h"
 #include "engine/comm/comm.h"
-#include "engine/run/spent.h"
+#include "engine/run/resource_use.h"
 
 #include <stdbool.h>
 
-struct hrf_share; /* opaque */
+struct hrf_work_queue; /* opaque */
 
-struct hrf_share_config {
+struct hrf_work_queue_config {
     struct hrf_comm *comm; /* borrowed; NULL: one rank */
     /* A rank from which a message with this tag has arrived; -1: none. */
     int32_t (*waiting)(struct hrf_comm *comm, int64_t tag);
@@ -31,55 +31,57 @@ struct hrf_share_config {
 };
 
 /* A scored batch. */
-struct hrf_share_result {
+struct hrf_work_queue_result {
     int64_t batch;
     int64_t n;              /* patches in it */
     const int64_t *patches; /* [n] */
     const float *values;    /* [n][values per patch] */
     double seconds;         /* time to score it */
-    struct hrf_spent
+    struct hrf_resource_use
         spent; /* resources that the ranks which scored it used since their last result */
     /* Messages of these ranks since their last result; NULL: none. */
     const struct hrf_comm_count *counts; /* [HRF_N_COMM_USES] */
 };
 /* Called on rank 0 for every result, one at a time, from any thread. */
-typedef void hrf_share_sink(void *context, const struct hrf_share_result *result);
+typedef void hrf_work_queue_sink(void *context, const struct hrf_work_queue_result *result);
 
-struct hrf_share_task {
+struct hrf_work_queue_task {
     int64_t n_batches, batch; /* patches in a full one */
     int64_t n_values;         /* per patch */
     const bool *done;         /* rank 0: [n_batches] batches that are already scored; NULL: none */
-    hrf_share_sink *sink;
+    hrf_work_queue_sink *sink;
     void *context;
 };
 
-HRF_CHECKED enum hrf_status hrf_share_create(const struct hrf_share_config *config,
-                                             struct hrf_share **out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_work_queue_create(const struct hrf_work_queue_config *config,
+                                                  struct hrf_work_queue **out,
+                                                  struct hrf_error *err);
 /* Rank 0 waits until the other ranks have left; after stop() at most a few seconds. */
-void hrf_share_destroy(struct hrf_share *share);
-HRF_DEFINE_AUTO(hrf_share)
-bool hrf_share_is_root(const struct hrf_share *share);
+void hrf_work_queue_destroy(struct hrf_work_queue *share);
+HRF_DEFINE_AUTO(hrf_work_queue)
+bool hrf_work_queue_is_root(const struct hrf_work_queue *share);
 
 /* Begins the next task. */
-HRF_CHECKED enum hrf_status
-hrf_share_begin(struct hrf_share *share, const struct hrf_share_task *task, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_work_queue_begin(struct hrf_work_queue *share,
+                                                 const struct hrf_work_queue_task *task,
+                                                 struct hrf_error *err);
 /* For hrf_feed_config.next: the next batch for this rank; -1: the task has no more. */
-int64_t hrf_share_next(void *share);
-HRF_CHECKED enum hrf_status hrf_share_give(struct hrf_share *share,
-                                           const struct hrf_share_result *result,
-                                           struct hrf_error *err);
+int64_t hrf_work_queue_next(void *share);
+HRF_CHECKED enum hrf_status hrf_work_queue_give(struct hrf_work_queue *share,
+                                                const struct hrf_work_queue_result *result,
+                                                struct hrf_error *err);
 /* Reports that this rank cannot score the task, for example cannot read the slide. The task then
  * fails for all ranks. */
-void hrf_share_fail(struct hrf_share *share, enum hrf_status status, const char *text);
+void hrf_work_queue_fail(struct hrf_work_queue *share, enum hrf_status status, const char *text);
 /* Ends the task. Rank 0 waits for all results; if another rank fails, it returns that error. `idle`
  * (may be NULL) is called from time to time; if it returns true, the wait ends with HRF_E_AGAIN. So
  * does a batch that a rank left behind when no other asks for one any more. */
-HRF_CHECKED enum hrf_status hrf_share_end(struct hrf_share *share, bool (*idle)(void),
-                                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_work_queue_end(struct hrf_work_queue *share, bool (*idle)(void),
+                                               struct hrf_error *err);
 /* Stops handing out batches to any rank. */
-void hrf_share_stop(struct hrf_share *share);
+void hrf_work_queue_stop(struct hrf_work_queue *share);
 /* On rank 0, after stop(): waits, at most a few seconds, until the other ranks have delivered their
  * last results and left. */
-void hrf_share_gather(struct hrf_share *share);
+void hrf_work_queue_gather(struct hrf_work_queue *share);
 
 #endif

@@ -1,12 +1,12 @@
-/* sound.h - checks while tiling that all levels of a slide show the same picture.
+/* level_survey.h - checks while tiling that all levels of a slide show the same picture.
  *
  * Tissue is detected on the overview. If the overview's level is damaged, tissue is missed; if
  * another level is damaged, wrong pixels are scored. Patches are compared with a coarser level when
  * they are read for scoring (tiler/slide/level_check.h); this check finds damage that no patch
  * shows.
  */
-#ifndef HRF_TILER_PLAN_SOUND_H
-#define HRF_TILER_PLAN_SOUND_H
+#ifndef HRF_TILER_PLAN_LEVEL_SURVEY_H
+#define HRF_TILER_PLAN_LEVEL_SURVEY_H
 
 #include "tiler/plan/overview.h"
 

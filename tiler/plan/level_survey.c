@@ -1,6 +1,7 @@
-/* sound.c - compares the levels of a slide with each other, on the overview and at sample places.
+/* level_survey.c - compares the levels of a slide with each other, on the overview and at sample
+ * places.
  * */
-#include "tiler/plan/sound.h"
+#include "tiler/plan/level_survey.h"
 
 #include <math.h>
 #include <string.h>

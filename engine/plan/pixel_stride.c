@@ -1,5 +1,5 @@
-/* pitch.c - which values get a pixel stride, and which must be dense (pitch.h). */
-#include "engine/plan/pitch.h"
+/* pixel_stride.c - which values get a pixel stride, and which must be dense (pixel_stride.h). */
+#include "engine/plan/pixel_stride.h"
 
 enum {
     BAD_BYTES = 4096, /* from pixel to pixel: a first-level cache of 64 lines a way */
@@ -15,30 +15,30 @@ static bool would_gain(const struct hrf_value *value)
 
 /* Whoever writes or reads a value with a pitch must take it, or it has none. */
 static void drop_refused(struct hrf_graph *graph, const struct hrf_node *node,
-                         hrf_takes_pitch *takes)
+                         hrf_accepts_pixel_stride *takes)
 {
     for (int32_t k = -1; k < node->n_inputs; k++) {
         const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
-        if (value >= 0 && graph->values[value].pitch > 0 && !takes(graph, node, k))
-            graph->values[value].pitch = 0;
+        if (value >= 0 && graph->values[value].pixel_stride > 0 && !takes(graph, node, k))
+            graph->values[value].pixel_stride = 0;
     }
 }
 
-void hrf_pitch_set(struct hrf_graph *graph, hrf_takes_pitch *takes)
+void hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
         if (would_gain(&graph->values[v]))
-            graph->values[v].pitch = graph->values[v].shape.dims[1] + SLACK;
+            graph->values[v].pixel_stride = graph->values[v].shape.dims[1] + SLACK;
     for (int32_t n = 0; n < graph->n_nodes; n++)
         drop_refused(graph, &graph->nodes[n], takes);
-    hrf_pitch_settle(graph);
+    hrf_pixel_stride_settle(graph);
 }
 
 static void make_dense(struct hrf_graph *graph, const int32_t *values, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (values[i] >= 0)
-            graph->values[values[i]].pitch = 0;
+            graph->values[values[i]].pixel_stride = 0;
 }
 
 /* Put in for the ranks: images are looked into at places that are not the kernel's choice. */
@@ -58,15 +58,15 @@ static bool match_residuals(struct hrf_graph *graph)
             continue;
         struct hrf_value *residual = &graph->values[node->inputs[HRF_CONV_RESIDUAL]];
         struct hrf_value *y = &graph->values[node->outputs[0]];
-        if (residual->pitch == y->pitch)
+        if (residual->pixel_stride == y->pixel_stride)
             continue;
-        residual->pitch = y->pitch = 0;
+        residual->pixel_stride = y->pixel_stride = 0;
         matched = false;
     }
     return matched;
 }
 
-void hrf_pitch_settle(struct hrf_graph *graph)
+void hrf_pixel_stride_settle(struct hrf_graph *graph)
 {
     make_dense(graph, graph->inputs, graph->n_inputs);
     make_dense(graph, graph->outputs, graph->n_outputs);

@@ -60,7 +60,7 @@ static float *run(const struct hrf_graph *graph, int32_t n_threads, bool is_dens
     memcpy(out, hrf_session_output(session, 0), *n_bytes);
     *n_pitches = 0;
     for (int32_t v = 0; v < session->graph->n_values; v++)
-        *n_pitches += session->graph->values[v].pitch > 0;
+        *n_pitches += session->graph->values[v].pixel_stride > 0;
     return out;
 }
 

@@ -1,6 +1,6 @@
-/* kept.c - the line cache of row tiles (kept.h): how far each tile gets, which rows are kept,
- * and the proof that they are there. */
-#include "engine/plan/kept.h"
+/* line_cache.c - the line cache of row tiles (line_cache.h): how far each tile gets, which rows are
+ * kept, and the proof that they are there. */
+#include "engine/plan/line_cache.h"
 
 #include <string.h>
 
@@ -216,7 +216,7 @@ static enum hrf_status add_feed(struct feeding *f, int32_t reader, struct hrf_er
     struct hrf_exchange *x = &p->exchanges[*feed];
     x->source = f->main;
     for (int32_t band = 0; band < p->n_ranks; band++)
-        if (hrf_kept_reads_source(p, x, band))
+        if (hrf_line_cache_reads_source(p, x, band))
             x->local[band] = p->exchanges[f->main].need[band];
     return HRF_OK;
 }
@@ -228,7 +228,7 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     const struct hrf_value *v = &p->graph->values[f->value];
     const int64_t row_bytes = v->shape.dims[3] * v->shape.dims[1] *
                               (int64_t)hrf_dtype_size(v->dtype);
-    struct hrf_kept kept = { .value = f->value, .offset = p->kept_bytes };
+    struct hrf_cached_rows kept = { .value = f->value, .offset = p->line_cache_bytes };
     kept.lo = hrf_calloc(2 * (size_t)p->n_ranks, sizeof *kept.lo);
     if (kept.lo == NULL)
         return no_memory(err);
@@ -249,14 +249,15 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
         return HRF_OK;
     }
     const int64_t n_bytes = v->shape.dims[0] * kept.n_rows * row_bytes;
-    p->kept_bytes += (n_bytes + HRF_KEPT_ALIGNMENT - 1) / HRF_KEPT_ALIGNMENT * HRF_KEPT_ALIGNMENT;
+    p->line_cache_bytes += (n_bytes + HRF_LINE_CACHE_ALIGNMENT - 1) / HRF_LINE_CACHE_ALIGNMENT *
+                           HRF_LINE_CACHE_ALIGNMENT;
     for (int32_t e = f->main; e < p->n_exchanges; e++)
         p->exchanges[e].kept = p->n_kept;
     p->kept[p->n_kept++] = kept;
     return HRF_OK;
 }
 
-enum hrf_status hrf_kept_feed(struct hrf_partition *p, int32_t value, struct hrf_error *err)
+enum hrf_status hrf_line_cache_feed(struct hrf_partition *p, int32_t value, struct hrf_error *err)
 {
     const int32_t n = count_readers(p->graph, value);
     HRF_AUTO_FREE struct hrf_box *needs = hrf_calloc((size_t)n * (size_t)p->n_ranks + 1,
@@ -278,8 +279,8 @@ enum hrf_status hrf_kept_feed(struct hrf_partition *p, int32_t value, struct hrf
 
 /* ---- an exchange in a band ---- */
 
-bool hrf_kept_reads_source(const struct hrf_partition *p, const struct hrf_exchange *x,
-                           int32_t band)
+bool hrf_line_cache_reads_source(const struct hrf_partition *p, const struct hrf_exchange *x,
+                                 int32_t band)
 {
     return x->source != HRF_NO_EXCHANGE && !hrf_box_is_empty(&x->need[band]) &&
            hrf_box_contains(&p->exchanges[x->source].need[band], &x->need[band]);
@@ -293,19 +294,20 @@ static struct hrf_box rows_between(const struct hrf_box *columns, int64_t lo, in
     return box;
 }
 
-struct hrf_kept_moves hrf_kept_moves(const struct hrf_partition *p, int32_t exchange, int32_t band)
+struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, int32_t exchange,
+                                                 int32_t band)
 {
     const struct hrf_exchange *x = &p->exchanges[exchange];
-    const struct hrf_kept *kept = &p->kept[x->kept];
+    const struct hrf_cached_rows *kept = &p->kept[x->kept];
     const struct hrf_box whole = hrf_box_whole(&p->graph->values[x->value].shape);
     const int64_t before[2] = { band > 0 ? kept->lo[band - 1] : 0,
                                 band > 0 ? kept->hi[band - 1] : 0 };
     const int64_t after[2] = { kept->lo[band], kept->hi[band] };
     const struct hrf_box there = rows_between(&whole, before[0], before[1]);
     const struct hrf_box none = { .lo = { 0 } };
-    struct hrf_kept_moves m = { .place_lo = { before[0], after[0] }, .room = kept->n_rows };
+    struct hrf_line_cache_moves m = { .place_lo = { before[0], after[0] }, .room = kept->n_rows };
     m.loaded = m.stays = m.added = none;
-    if (!hrf_box_is_empty(&x->need[band]) && !hrf_kept_reads_source(p, x, band))
+    if (!hrf_box_is_empty(&x->need[band]) && !hrf_line_cache_reads_source(p, x, band))
         m.loaded = hrf_box_intersect(&there, &x->need[band]);
     if (!x->keeps)
         return m;
@@ -314,11 +316,11 @@ struct hrf_kept_moves hrf_kept_moves(const struct hrf_partition *p, int32_t exch
     return m;
 }
 
-bool hrf_kept_is_used(const struct hrf_partition *p, int32_t exchange, int32_t band)
+bool hrf_line_cache_is_used(const struct hrf_partition *p, int32_t exchange, int32_t band)
 {
     if (p->exchanges[exchange].kept < 0)
         return false;
-    const struct hrf_kept_moves m = hrf_kept_moves(p, exchange, band);
+    const struct hrf_line_cache_moves m = hrf_line_cache_moves(p, exchange, band);
     return !hrf_box_is_empty(&m.loaded) || !hrf_box_is_empty(&m.added) ||
            (!hrf_box_is_empty(&m.stays) && m.place_lo[0] != m.place_lo[1]);
 }
@@ -331,15 +333,16 @@ static bool are_moved_alike(const struct hrf_box *a, const struct hrf_box *b, in
     return a->lo[0] - from_a == b->lo[0] - from_b && a->hi[0] - a->lo[0] == b->hi[0] - b->lo[0];
 }
 
-bool hrf_kept_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
+bool hrf_line_cache_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
 {
     for (int32_t e = 0; e < p->n_exchanges; e++) {
         const struct hrf_exchange *x = &p->exchanges[e];
-        if (hrf_kept_reads_source(p, x, a) != hrf_kept_reads_source(p, x, b))
+        if (hrf_line_cache_reads_source(p, x, a) != hrf_line_cache_reads_source(p, x, b))
             return false;
         if (x->kept < 0)
             continue;
-        const struct hrf_kept_moves u = hrf_kept_moves(p, e, a), v = hrf_kept_moves(p, e, b);
+        const struct hrf_line_cache_moves u = hrf_line_cache_moves(p, e, a),
+                                          v = hrf_line_cache_moves(p, e, b);
         if (!are_moved_alike(&u.loaded, &v.loaded, u.place_lo[0], v.place_lo[0]) ||
             !are_moved_alike(&u.stays, &v.stays, u.place_lo[0], v.place_lo[0]) ||
             !are_moved_alike(&u.added, &v.added, u.place_lo[1], v.place_lo[1]) ||
@@ -351,13 +354,13 @@ bool hrf_kept_are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
 
 /* ---- the input rows that a band depends on ---- */
 
-void hrf_kept_reach(const struct hrf_partition *p, int32_t band, struct hrf_box *reach)
+void hrf_line_cache_reach(const struct hrf_partition *p, int32_t band, struct hrf_box *reach)
 {
     const struct hrf_graph *graph = p->graph;
     for (int32_t v = 0; v < graph->n_values; v++)
         reach[v] = *hrf_partition_box(p, v, band);
     for (int32_t i = 0; i < p->n_kept && band > 0; i++) {
-        const struct hrf_kept *kept = &p->kept[i];
+        const struct hrf_cached_rows *kept = &p->kept[i];
         struct hrf_box there = hrf_box_whole(&graph->values[kept->value].shape);
         there.lo[0] = kept->lo[band - 1];
         there.hi[0] = kept->hi[band - 1];
@@ -374,8 +377,8 @@ void hrf_kept_reach(const struct hrf_partition *p, int32_t band, struct hrf_box 
     }
 }
 
-bool hrf_kept_reach_alike(const struct hrf_partition *p, const struct hrf_box *a,
-                          const struct hrf_box *b)
+bool hrf_line_cache_reach_alike(const struct hrf_partition *p, const struct hrf_box *a,
+                                const struct hrf_box *b)
 {
     for (int32_t v = 0; v < p->graph->n_values; v++) {
         const int32_t n = p->graph->values[v].producer;
@@ -393,7 +396,7 @@ bool hrf_kept_reach_alike(const struct hrf_partition *p, const struct hrf_box *a
 
 /* ---- the proof ---- */
 
-static int64_t place_bytes(const struct hrf_partition *p, const struct hrf_kept *kept)
+static int64_t place_bytes(const struct hrf_partition *p, const struct hrf_cached_rows *kept)
 {
     const struct hrf_value *v = &p->graph->values[kept->value];
     return v->shape.dims[0] * kept->n_rows * v->shape.dims[3] * v->shape.dims[1] *
@@ -403,9 +406,10 @@ static int64_t place_bytes(const struct hrf_partition *p, const struct hrf_kept 
 static enum hrf_status check_places(const struct hrf_partition *p, struct hrf_error *err)
 {
     for (int32_t i = 0; i < p->n_kept; i++) {
-        const struct hrf_kept *kept = &p->kept[i];
-        const int64_t end = i + 1 < p->n_kept ? p->kept[i + 1].offset : p->kept_bytes;
-        if (kept->offset % HRF_KEPT_ALIGNMENT != 0 || kept->offset + place_bytes(p, kept) > end)
+        const struct hrf_cached_rows *kept = &p->kept[i];
+        const int64_t end = i + 1 < p->n_kept ? p->kept[i + 1].offset : p->line_cache_bytes;
+        if (kept->offset % HRF_LINE_CACHE_ALIGNMENT != 0 ||
+            kept->offset + place_bytes(p, kept) > end)
             return hrf_error_set(err, HRF_E_BUG, "bands: the kept rows of '%s' run over others",
                                  p->graph->values[kept->value].name);
     }
@@ -417,7 +421,7 @@ static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int3
                                   int64_t *rows, struct hrf_error *err)
 {
     const struct hrf_exchange *x = &p->exchanges[e];
-    const struct hrf_kept_moves m = hrf_kept_moves(p, e, band);
+    const struct hrf_line_cache_moves m = hrf_line_cache_moves(p, e, band);
     const char *name = p->graph->values[x->value].name;
     const struct hrf_box own = hrf_box_intersect(&x->local[band], &x->need[band]);
     for (int64_t y = x->need[band].lo[0]; y < x->need[band].hi[0]; y++) {
@@ -467,7 +471,7 @@ static enum hrf_status check_value(const struct hrf_partition *p, int32_t i, str
     return HRF_OK;
 }
 
-enum hrf_status hrf_kept_check(const struct hrf_partition *p, struct hrf_error *err)
+enum hrf_status hrf_line_cache_check(const struct hrf_partition *p, struct hrf_error *err)
 {
     HRF_TRY(check_places(p, err));
     for (int32_t i = 0; i < p->n_kept; i++)

@@ -1,27 +1,27 @@
-/* pitch.h - pixel strides that avoid cache conflicts.
+/* pixel_stride.h - pixel strides that avoid cache conflicts.
  *
  * If the channels of a pixel take a multiple of 4 KiB, neighbouring pixels map to the same few
  * cache sets, and a kernel that reads many pixels at once evicts its own data. One unused cache
  * line of 64 bytes between pixels (at most 1.6 % more memory) spreads them over the cache.
- * hrf_value.pitch holds the stride. It is set for a whole network; a graph that is cut out of
- * another inherits it and must call hrf_pitch_settle(). Pure arithmetic.
+ * hrf_value.pixel_stride holds the stride. It is set for a whole network; a graph that is cut out
+ * of another inherits it and must call hrf_pixel_stride_settle(). Pure arithmetic.
  */
-#ifndef HRF_ENGINE_PLAN_PITCH_H
-#define HRF_ENGINE_PLAN_PITCH_H
+#ifndef HRF_ENGINE_PLAN_PIXEL_STRIDE_H
+#define HRF_ENGINE_PLAN_PIXEL_STRIDE_H
 
 #include "engine/ir/graph.h"
 
 /* True if the back end's kernel of the node, and of every part of it, accepts that input (-1: its
  * output) with any stride that is a multiple of a cache line. */
-typedef bool hrf_takes_pitch(const struct hrf_graph *graph, const struct hrf_node *node,
-                             int32_t input);
+typedef bool hrf_accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
+                                      int32_t input);
 
 /* Sets the stride of every float32 image between nodes that gains by one and whose producer and
  * readers all accept it. Call it on the graph that will be computed. */
-void hrf_pitch_set(struct hrf_graph *graph, hrf_takes_pitch *takes);
+void hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes);
 /* Makes values dense again that must be: inputs and outputs of the graph, values that ranks
  * exchange or reduce, and outputs and residuals of which the other is dense, because they may share
  * a buffer. */
-void hrf_pitch_settle(struct hrf_graph *graph);
+void hrf_pixel_stride_settle(struct hrf_graph *graph);
 
 #endif

@@ -5,7 +5,7 @@
 #include "engine/passes/passes.h"
 #include "engine/plan/halves.h"
 #include "engine/plan/partition.h"
-#include "engine/plan/pitch.h"
+#include "engine/plan/pixel_stride.h"
 #include "engine/plan/plan.h"
 #include "tests/ops/build.h"
 
@@ -53,7 +53,7 @@ static struct hrf_graph *bottlenecks(bool ends_in_sigmoid)
 static void all_dense(const struct hrf_graph *graph, const int32_t *values, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
-        assert_int_equal(graph->values[values[i]].pitch, 0);
+        assert_int_equal(graph->values[values[i]].pixel_stride, 0);
 }
 
 static void residuals_match(const struct hrf_graph *graph)
@@ -65,8 +65,8 @@ static void residuals_match(const struct hrf_graph *graph)
             all_dense(graph, node->outputs, 1);
         } else if (node->op == HRF_OP_CONV && node->n_inputs > HRF_CONV_RESIDUAL &&
                    node->inputs[HRF_CONV_RESIDUAL] >= 0) {
-            assert_int_equal(graph->values[node->inputs[HRF_CONV_RESIDUAL]].pitch,
-                             graph->values[node->outputs[0]].pitch);
+            assert_int_equal(graph->values[node->inputs[HRF_CONV_RESIDUAL]].pixel_stride,
+                             graph->values[node->outputs[0]].pixel_stride);
         }
     }
 }
@@ -80,11 +80,11 @@ static int32_t count_pitches(const struct hrf_graph *graph)
     residuals_match(graph);
     for (int32_t v = 0; v < graph->n_values; v++) {
         const struct hrf_value *value = &graph->values[v];
-        if (value->pitch == 0)
+        if (value->pixel_stride == 0)
             continue;
         n++;
         assert_int_equal(value->shape.dims[1], WIDE);
-        assert_int_equal(value->pitch, PITCH);
+        assert_int_equal(value->pixel_stride, PITCH);
         assert_int_equal(hrf_value_bytes(value), value->shape.dims[0] * value->shape.dims[2] *
                                                      value->shape.dims[3] * PITCH * 4);
     }
@@ -95,11 +95,11 @@ static void images_between_nodes_that_take_it_get_a_pitch(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
-    hrf_pitch_set(graph, takes_outputs_only);
+    hrf_pixel_stride_set(graph, takes_outputs_only);
     assert_int_equal(count_pitches(graph), 0);
-    hrf_pitch_set(graph, takes);
+    hrf_pixel_stride_set(graph, takes);
     assert_int_equal(count_pitches(graph), 4);
-    hrf_pitch_settle(graph);
+    hrf_pixel_stride_settle(graph);
     assert_int_equal(count_pitches(graph), 4);
 }
 
@@ -109,7 +109,7 @@ static void residuals_go_with_their_outputs(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(true);
-    hrf_pitch_set(graph, takes);
+    hrf_pixel_stride_set(graph, takes);
     assert_int_equal(count_pitches(graph), 0);
 }
 
@@ -125,7 +125,7 @@ static void what_would_not_gain_stays_dense(void **state)
     y = conv(&b, y, WIDE / 2, WIDE); /* leaves */
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     graph->values[half].dtype = HRF_F16;
-    hrf_pitch_set(graph, takes);
+    hrf_pixel_stride_set(graph, takes);
     assert_int_equal(count_pitches(graph), 0);
 }
 
@@ -143,9 +143,9 @@ static void a_plan_counts_the_gaps(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     const int64_t dense = arena_of(graph, NULL);
-    hrf_pitch_set(graph, takes);
+    hrf_pixel_stride_set(graph, takes);
     assert_int_equal(arena_of(graph, NULL), dense + 2 * 8 * 6 * (PITCH - WIDE) * 4);
-    graph->values[graph->nodes[0].outputs[0]].pitch = 0; /* so the next one lies elsewhere */
+    graph->values[graph->nodes[0].outputs[0]].pixel_stride = 0; /* so the next one lies elsewhere */
     assert_true(arena_of(graph, NULL) > 2 * (2 * 8 * 6 * WIDE * 4));
 }
 
@@ -162,7 +162,7 @@ static void a_ranks_graph_has_the_pitches_that_are_its_alone(void **state)
                   { "stages=2", 0, 3 },
                   { "stages=8", 0, 0 } };
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
-    hrf_pitch_set(graph, takes);
+    hrf_pixel_stride_set(graph, takes);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hrf_layout_plan layout;
         HRF_AUTO(hrf_partition) p = NULL;
@@ -186,7 +186,7 @@ static void halves_have_the_pitches_that_are_theirs_alone(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     struct hrf_halves halves;
-    hrf_pitch_set(graph, takes);
+    hrf_pixel_stride_set(graph, takes);
     assert_int_equal(graph->n_nodes, 10);
     for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
         assert_int_equal(hrf_halves_create(graph, cut, false, &halves, NULL), HRF_OK);

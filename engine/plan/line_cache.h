@@ -1,4 +1,4 @@
-/* kept.h - the line cache: bands (row tiles) that run one after the other keep rows for later
+/* line_cache.h - the line cache: bands (row tiles) that run one after the other keep rows for later
  * bands. It does in time what a halo exchange does between ranks.
  *
  * Each band is fed the next rows of the image and computes as many rows of every value as these
@@ -9,8 +9,8 @@
  * Readers that need fewer rows use a part of that tensor; readers that lag behind get their kept
  * rows in a tensor of their own. Pure arithmetic.
  */
-#ifndef HRF_ENGINE_PLAN_KEPT_H
-#define HRF_ENGINE_PLAN_KEPT_H
+#ifndef HRF_ENGINE_PLAN_LINE_CACHE_H
+#define HRF_ENGINE_PLAN_LINE_CACHE_H
 
 #include "engine/plan/partition.h"
 
@@ -23,45 +23,47 @@ HRF_CHECKED enum hrf_status hrf_fronts_find(struct hrf_partition *p, const int64
 /* The rows of a value that a band computes. */
 struct hrf_box hrf_fronts_box(const struct hrf_partition *p, int32_t value, int32_t band);
 /* Adds the exchanges of a value that is kept, and its place in the line cache. */
-HRF_CHECKED enum hrf_status hrf_kept_feed(struct hrf_partition *p, int32_t value,
-                                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_line_cache_feed(struct hrf_partition *p, int32_t value,
+                                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_partition_add_exchange(struct hrf_partition *p, int32_t value,
                                                        const struct hrf_box *need, int32_t *index,
                                                        struct hrf_error *err);
 /* Simulates all bands and checks that every row that is read was computed by the same band or is
  * kept, that only computed rows are kept, and that rows of different values do not overlap.
  * HRF_E_BUG names the value, the band and the row. */
-HRF_CHECKED enum hrf_status hrf_kept_check(const struct hrf_partition *p, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_line_cache_check(const struct hrf_partition *p,
+                                                 struct hrf_error *err);
 
 /* ---- an exchange in a band ---- */
 
 /* True if the output of the exchange's source contains all needed rows. */
-bool hrf_kept_reads_source(const struct hrf_partition *p, const struct hrf_exchange *x,
-                           int32_t band);
+bool hrf_line_cache_reads_source(const struct hrf_partition *p, const struct hrf_exchange *x,
+                                 int32_t band);
 /* What an exchange moves between a tensor and the line cache, as rows of the image; each box may be
  * empty. `loaded`: kept rows that are needed now. `stays`: kept rows that stay, in front of
  * `added`, the rows that this band adds. place_lo: the first row in the value's place before [0]
  * and after [1] the exchange. */
-struct hrf_kept_moves {
+struct hrf_line_cache_moves {
     struct hrf_box loaded, stays, added;
     int64_t place_lo[2];
     int64_t room; /* capacity of the place in rows of one image */
 };
 /* For an exchange with kept >= 0. */
-struct hrf_kept_moves hrf_kept_moves(const struct hrf_partition *p, int32_t exchange, int32_t band);
+struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, int32_t exchange,
+                                                 int32_t band);
 /* True if the exchange reads or writes kept rows in this band. */
-bool hrf_kept_is_used(const struct hrf_partition *p, int32_t exchange, int32_t band);
+bool hrf_line_cache_is_used(const struct hrf_partition *p, int32_t exchange, int32_t band);
 /* True if two bands move the same numbers of kept rows at the same places. */
-bool hrf_kept_are_alike(const struct hrf_partition *p, int32_t a, int32_t b);
+bool hrf_line_cache_are_alike(const struct hrf_partition *p, int32_t a, int32_t b);
 
 /* ---- the input rows that a band depends on ---- */
 
 /* reach[v], for all values: the rows of v that the band's results, and the rows kept when it
  * begins, depend on. */
-void hrf_kept_reach(const struct hrf_partition *p, int32_t band, struct hrf_box *reach);
+void hrf_line_cache_reach(const struct hrf_partition *p, int32_t band, struct hrf_box *reach);
 /* True if two reaches `a` and `b` have the same size and padding everywhere, so that equal pixels
  * in both give equal results in both. */
-bool hrf_kept_reach_alike(const struct hrf_partition *p, const struct hrf_box *a,
-                          const struct hrf_box *b);
+bool hrf_line_cache_reach_alike(const struct hrf_partition *p, const struct hrf_box *a,
+                                const struct hrf_box *b);
 
 #endif

@@ -2,7 +2,7 @@
  * hangs or is told to stop. */
 #include "base/clock.h"
 #include "engine/comm/loop.h"
-#include "engine/run/share.h"
+#include "engine/run/work_queue.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -45,14 +45,14 @@ static float value_of(int64_t batch, int64_t i)
     return (float)(100 * batch + i);
 }
 
-static struct hrf_spent spent_by(int64_t batch)
+static struct hrf_resource_use spent_by(int64_t batch)
 {
-    return (struct hrf_spent){ .gpu_joules = (double)batch,
-                               .copy = 0.5 * (double)batch,
-                               .device_bytes = 1000 + batch };
+    return (struct hrf_resource_use){ .gpu_joules = (double)batch,
+                                      .copy = 0.5 * (double)batch,
+                                      .device_bytes = 1000 + batch };
 }
 
-static void sink(void *context, const struct hrf_share_result *r)
+static void sink(void *context, const struct hrf_work_queue_result *r)
 {
     struct cohort *c = context;
     c->taken[r->batch]++;
@@ -60,12 +60,12 @@ static void sink(void *context, const struct hrf_share_result *r)
         c->n_wrong += r->patches[i] != r->batch * BATCH + i;
     for (int64_t i = 0; i < r->n * CLASSES; i++)
         c->n_wrong += r->values[i] != value_of(r->batch, i);
-    const struct hrf_spent wanted = spent_by(r->batch);
+    const struct hrf_resource_use wanted = spent_by(r->batch);
     c->n_wrong += r->spent.gpu_joules != wanted.gpu_joules || r->spent.copy != wanted.copy ||
                   r->spent.device_bytes != wanted.device_bytes;
 }
 
-static enum hrf_status give(struct hrf_share *share, int64_t batch, struct hrf_error *err)
+static enum hrf_status give(struct hrf_work_queue *share, int64_t batch, struct hrf_error *err)
 {
     int64_t patches[BATCH];
     float values[BATCH * CLASSES];
@@ -74,23 +74,24 @@ static enum hrf_status give(struct hrf_share *share, int64_t batch, struct hrf_e
         patches[i] = batch * BATCH + i;
     for (int64_t i = 0; i < n * CLASSES; i++)
         values[i] = value_of(batch, i);
-    const struct hrf_share_result result = { .batch = batch,
-                                             .n = n,
-                                             .patches = patches,
-                                             .values = values,
-                                             .seconds = 0.001,
-                                             .spent = spent_by(batch) };
-    return hrf_share_give(share, &result, err);
+    const struct hrf_work_queue_result result = { .batch = batch,
+                                                  .n = n,
+                                                  .patches = patches,
+                                                  .values = values,
+                                                  .seconds = 0.001,
+                                                  .spent = spent_by(batch) };
+    return hrf_work_queue_give(share, &result, err);
 }
 
-static enum hrf_status do_task(struct member *m, struct hrf_share *share, struct hrf_error *err)
+static enum hrf_status do_task(struct member *m, struct hrf_work_queue *share,
+                               struct hrf_error *err)
 {
     struct cohort *c = m->cohort;
     int64_t batch;
-    for (int64_t k = 0; (batch = hrf_share_next(share)) >= 0; k++) {
+    for (int64_t k = 0; (batch = hrf_work_queue_next(share)) >= 0; k++) {
         const int64_t ms = c->work != NULL ? c->work(m->rank, k) : 0;
         if (ms == FAIL) {
-            hrf_share_fail(share, HRF_E_USER, "the slide cannot be read");
+            hrf_work_queue_fail(share, HRF_E_USER, "the slide cannot be read");
             return hrf_error_set(err, HRF_E_USER, "the slide cannot be read");
         }
         if (ms == LEAVE)
@@ -123,35 +124,35 @@ static void *rank_main(void *context)
     struct member *m = context;
     struct cohort *c = m->cohort;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_share *share = NULL;
-    const struct hrf_share_config config = { .comm = c->n_ranks > 1
-                                                         ? hrf_loop_comm(c->loop, m->rank)
-                                                         : NULL,
-                                             .waiting = hrf_loop_waiting,
-                                             .stuck_ms = c->stuck_ms };
-    enum hrf_status status = hrf_share_create(&config, &share, &err);
+    struct hrf_work_queue *share = NULL;
+    const struct hrf_work_queue_config config = { .comm = c->n_ranks > 1
+                                                              ? hrf_loop_comm(c->loop, m->rank)
+                                                              : NULL,
+                                                  .waiting = hrf_loop_waiting,
+                                                  .stuck_ms = c->stuck_ms };
+    enum hrf_status status = hrf_work_queue_create(&config, &share, &err);
     for (int64_t t = 0; t < c->n_tasks && status == HRF_OK; t++) {
-        const struct hrf_share_task task = { .n_batches = c->n_batches,
-                                             .batch = BATCH,
-                                             .n_values = CLASSES,
-                                             .done = c->done,
-                                             .sink = sink,
-                                             .context = c };
-        status = hrf_share_begin(share, &task, &err);
+        const struct hrf_work_queue_task task = { .n_batches = c->n_batches,
+                                                  .batch = BATCH,
+                                                  .n_values = CLASSES,
+                                                  .done = c->done,
+                                                  .sink = sink,
+                                                  .context = c };
+        status = hrf_work_queue_begin(share, &task, &err);
         if (status == HRF_OK)
             status = do_task(m, share, &err);
         if (status == HRF_OK)
-            status = hrf_share_end(share, idle, &err);
+            status = hrf_work_queue_end(share, idle, &err);
         c->ends[m->rank] = status;
         snprintf(c->text[m->rank], sizeof c->text[0], "%.199s", err.text);
         if (status == HRF_E_USER) /* the task's fault: on to the next */
             status = HRF_OK;
     }
-    if (status == HRF_E_AGAIN && hrf_share_is_root(share)) {
-        hrf_share_stop(share);
-        hrf_share_gather(share);
+    if (status == HRF_E_AGAIN && hrf_work_queue_is_root(share)) {
+        hrf_work_queue_stop(share);
+        hrf_work_queue_gather(share);
     }
-    hrf_share_destroy(share);
+    hrf_work_queue_destroy(share);
     return NULL;
 }
 
