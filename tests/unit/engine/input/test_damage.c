@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    SIDE = 3072, /* px at 0.5 um: 24 x 24 tiles of 64 um */
+    SIDE = 2048, /* px at 0.5 um: 16 x 16 tiles of 64 um */
     TILE = 128,
     PATCH = 128,
     SQUARE = 128, /* px of the squares that the bound is for */
