@@ -123,9 +123,7 @@ enum hrf_status hrf_array_reserve(void **items, size_t *capacity, size_t need, s
     while (grown < need)
         grown = grown > SIZE_MAX / 2 ? need : grown * 2;
     void *moved = hrf_realloc_array(*items, grown, size);
-    if (moved == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu elements of %zu bytes", grown,
-                             size);
+    HRF_CHECK_MEMORY(moved != NULL, err, "no memory for %zu elements of %zu bytes", grown, size);
     *items = moved;
     *capacity = grown;
     return HRF_OK;

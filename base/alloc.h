@@ -31,7 +31,7 @@ void hrf_alloc_fail_after(int64_t n_calls);
 int64_t hrf_alloc_count(void); /* calls since hrf_alloc_fail_after() */
 
 /* Locals that own something. `HRF_AUTO(hrf_plan) plan = NULL;` destroys it on every return;
- * ownership leaves by assigning it out and setting the local to NULL. */
+ * ownership leaves with HRF_MOVE(*out, plan). */
 #define HRF_AUTO(type) __attribute__((cleanup(type##_cleanup))) struct type *
 #define HRF_DEFINE_AUTO(type)                                                                      \
     static inline void type##_cleanup(struct type **object)                                        \
@@ -48,5 +48,12 @@ static inline void hrf_free_cleanup(void *object)
     hrf_free(*(void **)object);
 }
 void hrf_close_cleanup(int *fd); /* closes when >= 0 */
+
+/* Passes what a local owns to a new owner: `to` gets the pointer, `from` becomes NULL. */
+#define HRF_MOVE(to, from)                                                                         \
+    do {                                                                                           \
+        (to) = (from);                                                                             \
+        (from) = NULL;                                                                             \
+    } while (0)
 
 #endif

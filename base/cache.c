@@ -25,11 +25,9 @@ enum hrf_status hrf_cache_folder(const char *cache, const char *folder, char **o
     HRF_AUTO_FREE char *top = hrf_cache_directory(cache);
     HRF_AUTO_FREE char *path = top != NULL && folder != NULL ? hrf_path_join(top, folder)
                                                              : hrf_strdup(top);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path of the cache");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for the path of the cache");
     HRF_TRY(hrf_private_directory_check(top, err));
     HRF_TRY(hrf_private_directory_check(path, err));
-    *out = path;
-    path = NULL;
+    HRF_MOVE(*out, path);
     return HRF_OK;
 }

@@ -11,6 +11,11 @@ int64_t hrf_clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int64_t hrf_clock_ms(void)
+{
+    return hrf_clock_ns() / 1000000;
+}
+
 double hrf_clock_seconds(void)
 {
     return (double)hrf_clock_ns() * 1e-9;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 int64_t hrf_clock_ns(void);             /* monotonic */
+int64_t hrf_clock_ms(void);             /* monotonic */
 double hrf_clock_seconds(void);         /* monotonic */
 double hrf_clock_thread_seconds(void);  /* processor time of the calling thread */
 double hrf_clock_process_seconds(void); /* of all of this process's threads */

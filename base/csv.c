@@ -208,8 +208,7 @@ enum hrf_status hrf_csv_parse(const char *text, size_t n_bytes, const char *wher
         csv->rows[i].fields = csv->fields + first;
         first += csv->rows[i].n_fields;
     }
-    *out = csv;
-    csv = NULL;
+    HRF_MOVE(*out, csv);
     return HRF_OK;
 }
 

@@ -15,8 +15,7 @@
 enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *part = hrf_strdup(path);
-    if (part == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    HRF_CHECK_MEMORY(part != NULL, err, "no memory for the path '%s'", path);
     for (char *slash = part + 1;; slash++) {
         slash = part[0] != '\0' ? strchr(slash, '/') : NULL;
         if (slash != NULL)

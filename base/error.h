@@ -55,4 +55,12 @@ const char *hrf_status_name(enum hrf_status status);
             return hrf_try_status_;                                                                \
     } while (0)
 
+/* Returns HRF_E_NOMEM from the calling function unless the allocation succeeded; the text follows
+ * `err`: HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path"). */
+#define HRF_CHECK_MEMORY(succeeded, err, ...)                                                      \
+    do {                                                                                           \
+        if (!(succeeded))                                                                          \
+            return hrf_error_set(err, HRF_E_NOMEM, __VA_ARGS__);                                   \
+    } while (0)
+
 #endif

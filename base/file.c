@@ -58,8 +58,7 @@ static enum hrf_status take_stream(int fd, const char *path, size_t limit, char 
     char *bytes = status == HRF_OK ? hrf_strbuf_detach(&text) : NULL;
     hrf_strbuf_release(&text);
     HRF_TRY(status);
-    if (bytes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the %zu bytes of '%s'", n, path);
+    HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for the %zu bytes of '%s'", n, path);
     *out = bytes;
     *n_bytes = n;
     return HRF_OK;
@@ -116,8 +115,7 @@ enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t
                              path, (intmax_t)st.st_size, limit);
     size_t size = (size_t)st.st_size;
     HRF_AUTO_FREE char *bytes = hrf_alloc(size + 1);
-    if (bytes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the %zu bytes of '%s'", size, path);
+    HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for the %zu bytes of '%s'", size, path);
     size_t n = 0;
     HRF_TRY(read_all(fd, path, bytes, size, &n, err));
     bytes[n] = '\0';
@@ -195,8 +193,7 @@ static enum hrf_status commit(const char *temporary, const char *path, struct hr
     if (rename(temporary, path) != 0)
         return hrf_error_set_errno(err, errno, "cannot rename '%s' to '%s'", temporary, path);
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    if (directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for the path '%s'", path);
     return hrf_path_sync_directory(directory, err);
 }
 

@@ -93,14 +93,12 @@ enum hrf_status hrf_gpu_meter_create(const char *address, const char *library,
                                      struct hrf_gpu_meter **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_gpu_meter) meter = hrf_calloc(1, sizeof *meter);
-    if (meter == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a meter");
+    HRF_CHECK_MEMORY(meter != NULL, err, "no memory for a meter");
     if (library == NULL)
         library = getenv("HRF_NVML");
     HRF_TRY(load(meter, library != NULL ? library : "libnvidia-ml.so.1", err));
     HRF_TRY(open_device(meter, address, err));
-    *out = meter;
-    meter = NULL;
+    HRF_MOVE(*out, meter);
     return HRF_OK;
 }
 

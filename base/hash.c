@@ -20,8 +20,7 @@ enum hrf_status hrf_hash_create(struct hrf_hash **out, struct hrf_error *err)
     if (hash == NULL || (hash->context = EVP_MD_CTX_new()) == NULL ||
         EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) != 1)
         return hrf_error_set(err, HRF_E_NOMEM, "cannot start a SHA-256");
-    *out = hash;
-    hash = NULL;
+    HRF_MOVE(*out, hash);
     return HRF_OK;
 }
 
@@ -108,8 +107,7 @@ enum hrf_status hrf_hash_file(const char *path, char out[HRF_HASH_HEX], struct h
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
     HRF_AUTO_FREE unsigned char *block = hrf_alloc(1 << 20);
-    if (block == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to hash '%s'", path);
+    HRF_CHECK_MEMORY(block != NULL, err, "no memory to hash '%s'", path);
     for (;;) {
         ssize_t n = read(fd, block, 1 << 20);
         if (n < 0 && errno == EINTR)
@@ -122,4 +120,12 @@ enum hrf_status hrf_hash_file(const char *path, char out[HRF_HASH_HEX], struct h
     }
     hrf_hash_hex(hash, out);
     return HRF_OK;
+}
+
+uint64_t hrf_hash_fnv(const void *bytes, size_t n_bytes)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (size_t i = 0; i < n_bytes; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211U;
+    return hash;
 }

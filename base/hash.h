@@ -1,4 +1,4 @@
-/* hash.h - SHA-256 (libcrypto) for identity and integrity.
+/* hash.h - SHA-256 (libcrypto) for identity and integrity; FNV-1a to compare and to look up.
  *
  * Content keys hash fields, not concatenated text: hrf_hash_field() feeds a length before
  * the bytes, so ("ab","c") and ("a","bc") differ. Not thread-safe per object.
@@ -31,5 +31,8 @@ HRF_CHECKED enum hrf_status hrf_hash_buffer(const void *bytes, size_t n_bytes,
                                             char out[HRF_HASH_HEX], struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_hash_file(const char *path, char out[HRF_HASH_HEX],
                                           struct hrf_error *err);
+
+/* FNV-1a of 64 bits (Fowler, Noll, Vo): fast, but anybody can make two texts of the same hash. */
+uint64_t hrf_hash_fnv(const void *bytes, size_t n_bytes);
 
 #endif

@@ -130,8 +130,7 @@ enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
     if (told != NULL && base != NULL && strncmp(base, "/ld-", 4) == 0)
         program = told;
     char *copy = hrf_strdup(program);
-    if (copy == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(copy != NULL, err, "no memory for a path");
     *out = copy;
     return HRF_OK;
 }

@@ -122,8 +122,7 @@ enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error
             return hrf_error_set_errno(err, errno, "cannot find the current directory");
         result = current != NULL ? hrf_path_join(current, path) : NULL;
     }
-    if (result == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the path '%s'", path);
+    HRF_CHECK_MEMORY(result != NULL, err, "no memory for the path '%s'", path);
     hrf_path_tidy(result);
     *out = result;
     return HRF_OK;

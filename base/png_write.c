@@ -14,9 +14,8 @@ enum hrf_status hrf_png_write(const unsigned char *pixels, int64_t width, int64_
                         .format = n_channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY };
     png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(image);
     HRF_AUTO_FREE unsigned char *bytes = hrf_alloc(n);
-    if (bytes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a PNG of %lld x %lld px",
-                             (long long)width, (long long)height);
+    HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for a PNG of %lld x %lld px", (long long)width,
+                     (long long)height);
     if (!png_image_write_to_memory(&image, bytes, &n, 0, pixels, 0, NULL))
         return hrf_error_set(err, HRF_E_EXTERNAL, "libpng cannot write a picture: %s",
                              image.message);

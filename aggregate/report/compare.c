@@ -34,8 +34,8 @@ enum hrf_status hrf_report_pair_write(const struct hrf_run_pair *pair,
     HRF_AUTO_FREE char *page = hrf_path_join(directory, "index.html");
     HRF_AUTO_JSON root = hrf_report_pair_json(pair, directories);
     char now[24];
-    if (json == NULL || study == NULL || flips == NULL || page == NULL || root == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to write the comparison");
+    HRF_CHECK_MEMORY(json != NULL && study != NULL && flips != NULL && page != NULL && root != NULL,
+                     err, "no memory to write the comparison");
     hrf_clock_iso8601(hrf_clock_wall_ms(), now);
     HRF_TRY(hrf_path_make_directories(directory, err));
     HRF_TRY(hrf_json_write_file(json, root, err));

@@ -24,9 +24,7 @@ enum hrf_status hrf_image_create(int32_t width, int32_t height, int32_t channels
                              MAX_SIDE);
     size_t n_bytes = (size_t)width * (size_t)height * (size_t)channels;
     unsigned char *pixels = hrf_alloc(n_bytes);
-    if (pixels == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a picture of %d x %d px", width,
-                             height);
+    HRF_CHECK_MEMORY(pixels != NULL, err, "no memory for a picture of %d x %d px", width, height);
     memset(pixels, 255, n_bytes);
     *out = (struct hrf_image){ width, height, channels, pixels };
     return HRF_OK;

@@ -44,8 +44,7 @@ static enum hrf_status start(struct hrf_out *out, const char *path, enum hrf_out
                              struct hrf_error *err)
 {
     out->path = hrf_strdup(path);
-    if (out->path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", path);
+    HRF_CHECK_MEMORY(out->path != NULL, err, "no memory to write '%s'", path);
     HRF_TRY(hrf_file_temporary(path, &out->temporary, &out->fd, err));
     if (form == HRF_OUT_PLAIN)
         return HRF_OK;
@@ -62,12 +61,10 @@ enum hrf_status hrf_out_create(const char *path, enum hrf_out_form form, struct 
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_out) out = hrf_calloc(1, sizeof *out);
-    if (out == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", path);
+    HRF_CHECK_MEMORY(out != NULL, err, "no memory to write '%s'", path);
     out->fd = -1;
     HRF_TRY(start(out, path, form, err));
-    *result = out;
-    out = NULL;
+    HRF_MOVE(*result, out);
     return HRF_OK;
 }
 

@@ -40,9 +40,7 @@ static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *co
                                 struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    if (items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the curve of %zu slides",
-                             cohort->n_slides);
+    HRF_CHECK_MEMORY(items != NULL, err, "no memory for the curve of %zu slides", cohort->n_slides);
     size_t n = 0, n_points = 0;
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];

@@ -92,8 +92,7 @@ static enum hrf_status remove_precision(const char *path, const struct hrf_stale
     bool is_ours = false;
     for (size_t f = 0; f < n_forms; f++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(path, forms[f].folder);
-        if (folder == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
         if (!hrf_path_is_directory(folder))
             continue;
         is_ours = true;

@@ -177,8 +177,7 @@ static enum hrf_status csv_header(const struct hrf_cohort *cohort, struct hrf_ou
     hrf_out_adds(out, "minx,miny,width,height");
     for (size_t k = 0; k < cohort->n_classes; k++) {
         HRF_AUTO_FREE char *column = hrf_format("prob_%s", cohort->classes[k]);
-        if (column == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for the name of a column");
+        HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
         hrf_out_csv(out, column);
     }
@@ -252,8 +251,7 @@ static enum hrf_status add_feature(struct hrf_out *out, const struct hrf_cohort 
     hrf_out_adds(out, "}, \"properties\": {\"isLocked\": true, \"measurements\": {");
     for (size_t k = 0; k < cohort->n_classes; k++) {
         HRF_AUTO_FREE char *name = hrf_format("prob_%s", cohort->classes[k]);
-        if (name == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for the name of a measurement");
+        HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a measurement");
         hrf_out_adds(out, k > 0 ? ", " : "");
         hrf_out_json(out, name);
         hrf_out_adds(out, ": ");

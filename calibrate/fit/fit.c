@@ -226,8 +226,8 @@ static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_
                                           .sqnr_db = fit.sqnr_db,
                                           .n_means = o->n_channels };
     t->means = hrf_alloc_array((size_t)o->n_channels, sizeof *t->means);
-    if (t->name == NULL || t->method == NULL || t->means == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(t->name != NULL && t->method != NULL && t->means != NULL, err,
+                     "no memory for a calibration");
     for (int64_t c = 0; c < o->n_channels; c++)
         t->means[c] = (float)(o->sums[c] * (double)o->n_channels / (double)o->n);
     return HRF_OK;
@@ -251,8 +251,7 @@ enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hr
         if (doubt != NULL)
             HRF_TRY(hrf_calibration_keep(c, c->tensors[i].name, doubt, err));
     }
-    *out = c;
-    c = NULL;
+    HRF_MOVE(*out, c);
     return HRF_OK;
 }
 

@@ -70,8 +70,7 @@ static enum hrf_status read_sums(const json_t *list, const char *where, struct h
 {
     o->n_channels = (int64_t)json_array_size(list);
     o->sums = hrf_calloc((size_t)o->n_channels, sizeof *o->sums);
-    if (o->sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+    HRF_CHECK_MEMORY(o->sums != NULL, err, "no memory for observations");
     for (int64_t c = 0; c < o->n_channels; c++) {
         const json_t *sum = json_array_get(list, (size_t)c);
         if (!json_is_number(sum))
@@ -102,8 +101,7 @@ static enum hrf_status read_one(const json_t *object, const char *where, struct 
     o->high = (float)high;
     o->exponent = (int)exponent;
     o->value = hrf_strdup(value);
-    if (o->value == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+    HRF_CHECK_MEMORY(o->value != NULL, err, "no memory for observations");
     HRF_TRY(read_bins(bins, where, o, err));
     return read_sums(sums, where, o, err);
 }
@@ -121,8 +119,7 @@ static enum hrf_status read_all(const json_t *root, const char *where, struct hr
                              where, kind, (long long)version);
     HRF_TRY(hrf_json_get_array(root, "tensors", where, &tensors, err));
     all->items = hrf_calloc(json_array_size(tensors) + 1, sizeof *all->items);
-    if (all->items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+    HRF_CHECK_MEMORY(all->items != NULL, err, "no memory for observations");
     all->capacity = json_array_size(tensors) + 1;
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         all->n_items++;

@@ -258,8 +258,7 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
     if (value != NULL && f->prediction != NULL)
         json_object_set_new(value, "predicted", forecast_to_json(f, b));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
     printf("%s\n", text);
     return HRF_OK;
 }

@@ -88,8 +88,7 @@ static enum hrf_status make_graph(const char *model, int64_t size, int64_t batch
     HRF_TRY(hrf_engine_load_model(model, 10, size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    *out = graph;
-    graph = NULL;
+    HRF_MOVE(*out, graph);
     return HRF_OK;
 }
 
@@ -111,8 +110,7 @@ static enum hrf_status run_session(const struct hrf_graph *graph,
     *n = hrf_shape_count(hrf_session_output_shape(session, 0));
     const size_t n_bytes = (size_t)*n * sizeof *last;
     last = hrf_alloc(n_bytes);
-    if (last == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
+    HRF_CHECK_MEMORY(last != NULL, err, "no memory for the outputs");
     for (int run = 0; run < n_runs; run++) {
         struct hrf_random random = hrf_random_init(1);
         const int64_t n_in = hrf_shape_count(hrf_session_input_shape(session, 0));
@@ -124,8 +122,7 @@ static enum hrf_status run_session(const struct hrf_graph *graph,
                                  "run %d of the same images gives different bits", run + 1);
         memcpy(last, hrf_session_output(session, 0), n_bytes);
     }
-    *out = last;
-    last = NULL;
+    HRF_MOVE(*out, last);
     return HRF_OK;
 }
 
@@ -239,8 +236,8 @@ static enum hrf_status compare_layout(const struct check *check, const char *mod
                            sizeof(float);
     HRF_AUTO_FREE float *images = hrf_alloc_array((size_t)n_in, sizeof *images);
     HRF_AUTO_FREE float *whole = hrf_alloc(n_bytes), *parts = hrf_alloc(n_bytes);
-    if (images == NULL || whole == NULL || parts == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the images");
+    HRF_CHECK_MEMORY(images != NULL && whole != NULL && parts != NULL, err,
+                     "no memory for the images");
     struct hrf_random random = hrf_random_init(1);
     for (int64_t i = 0; i < n_in; i++)
         images[i] = (float)(hrf_random_unit(&random) * 4 - 2);
@@ -323,8 +320,7 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     struct hrf_random random = hrf_random_init(1);
     struct hrf_device_times before = { 0, 0 };
     double since = 0;
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d times", row->runs);
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %d times", row->runs);
     for (int i = 0; i <= n; i++) {
         if (i < 2) { /* each of the two places once: what stands in it is sent again */
             uint8_t *pixels = hrf_session_pixels(session);
@@ -468,8 +464,7 @@ static enum hrf_status end(struct check *check, struct hrf_error *err)
 {
     json_object_set_new(check->all, "complete", json_true()); /* rows left out are said by name */
     HRF_AUTO_FREE char *text = hrf_json_text(check->all);
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
     if (check->json)
         printf("%s\n", text);
     return check->save != NULL ? hrf_json_write_file(check->save, check->all, err) : HRF_OK;

@@ -307,8 +307,7 @@ static enum hrf_status write_results(const struct run *run, const struct hrf_sha
     const enum hrf_dtype type = run->inferred->values[run->inferred->outputs[0]].dtype;
     HRF_AUTO_FREE void *typed = hrf_alloc_array((size_t)hrf_shape_count(shape),
                                                 hrf_dtype_size(type));
-    if (typed == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
+    HRF_CHECK_MEMORY(typed != NULL, err, "no memory for the outputs");
     hrf_graph_output_from_float(run->inferred, 0, shape, results, typed);
     return hrf_npy_write(run->request->output, type, shape, typed, err);
 }

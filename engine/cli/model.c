@@ -56,8 +56,7 @@ static enum hrf_status print_json(const struct hrf_graph *graph,
     char *text = NULL;
     size_t n_bytes = 0;
     FILE *stream = open_memstream(&text, &n_bytes);
-    if (stream == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to describe the model");
+    HRF_CHECK_MEMORY(stream != NULL, err, "no memory to describe the model");
     enum hrf_status status = hrf_model_inspect_print(graph, true, stream, err);
     fclose(stream);
     HRF_AUTO_JSON value = NULL;
@@ -71,8 +70,7 @@ static enum hrf_status print_json(const struct hrf_graph *graph,
                                   (json_int_t)memory->weight_bytes, "workspace_bytes",
                                   (json_int_t)memory->workspace_bytes));
     HRF_AUTO_FREE char *out = hrf_json_text(value);
-    if (out == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to describe the model");
+    HRF_CHECK_MEMORY(out != NULL, err, "no memory to describe the model");
     printf("%s\n", out);
     return HRF_OK;
 }

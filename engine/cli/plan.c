@@ -167,8 +167,7 @@ static enum hrf_status write_timeline(const struct planning *p, const struct hrf
     HRF_AUTO_JSON timeline = json_pack("{sososfso}", "title", hrf_json_string(title), "subtitle",
                                        hrf_json_string(subtitle), "seconds", sim->seconds, "ranks",
                                        ranks);
-    if (timeline == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a timeline");
+    HRF_CHECK_MEMORY(timeline != NULL, err, "no memory for a timeline");
     return hrf_json_write_file(request->timeline, timeline, err);
 }
 
@@ -248,8 +247,7 @@ static enum hrf_status print_json(struct planning *p, struct hrf_error *err)
         "known", hrf_known_json(&p->known), "single_seconds", hrf_json_number(p->single_seconds),
         "layouts", p->layouts);
     HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
     printf("%s\n", text);
     return HRF_OK;
 }

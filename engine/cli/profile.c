@@ -36,8 +36,7 @@ static enum hrf_status print_json(const struct hrf_cost_table *table, const char
     HRF_AUTO_FREE char *text = NULL;
     if (json != NULL && json_object_set_new(json, "file", hrf_json_string(path)) == 0)
         text = hrf_json_text(json);
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
     printf("%s\n", text);
     return HRF_OK;
 }
@@ -62,8 +61,7 @@ static enum hrf_status keep(const struct request *r, const char *device,
     HRF_AUTO_JSON json = hrf_cost_encode(measured);
     HRF_TRY(
         hrf_cost_file_path(r->cache, device, (int32_t)r->threads, (int32_t)r->ranks, &path, err));
-    if (json == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to keep the costs");
+    HRF_CHECK_MEMORY(json != NULL, err, "no memory to keep the costs");
     enum hrf_status status = hrf_cost_file_read(path, &all, err);
     if (status == HRF_OK)
         status = hrf_cost_decode(json, path, &all, err);

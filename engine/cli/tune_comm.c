@@ -77,8 +77,7 @@ static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF
                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);
-    if (is_same_node == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
+    HRF_CHECK_MEMORY(is_same_node != NULL, err, "no memory for %d ranks", comm->n_ranks);
     HRF_TRY(hrf_find_same_node(comm, is_same_node, err));
     for (int p = 0; p < HRF_N_PLACEMENTS; p++)
         partners[p] = -1;
@@ -187,8 +186,7 @@ static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *as
                              "each: mpirun -n 2 hires-flow tune-comm --device cuda --comm auto");
     const int32_t n_pairs = hrf_tuned_pairs(comm->n_ranks);
     HRF_AUTO_FREE struct hrf_tuned_pair *pairs = hrf_calloc((size_t)n_pairs, sizeof *pairs);
-    if (pairs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d pairs of ranks", n_pairs);
+    HRF_CHECK_MEMORY(pairs != NULL, err, "no memory for %d pairs of ranks", n_pairs);
     const bool is_all = strcmp(asked, "auto") == 0;
     for (int i = 0; i < N_TRANSPORTS; i++) {
         struct hrf_error why = { .text = "" };
@@ -240,8 +238,7 @@ static enum hrf_status keep(const struct hrf_machine *m, const char *cache, bool
     HRF_TRY(hrf_known_machine_path(cache, &path, err));
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
     HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
-    if (directory == NULL || text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the table");
+    HRF_CHECK_MEMORY(directory != NULL && text != NULL, err, "no memory for the table");
     HRF_TRY(hrf_private_directory_open(directory, err));
     HRF_TRY(hrf_json_write_file(path, json, err));
     if (as_json)

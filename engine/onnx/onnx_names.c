@@ -1,13 +1,12 @@
 #include "engine/onnx/onnx_names.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
-/* FNV-1a, 64 bit. Source: Fowler, Noll, Vo; draft-eastlake-fnv. */
 static size_t hash_name(const char *name)
 {
-    uint64_t hash = 14695981039346656037ULL;
-    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++)
-        hash = (hash ^ *p) * 1099511628211ULL;
+    const uint64_t hash = hrf_hash_fnv(name, strlen(name));
     return (size_t)(hash ^ (hash >> 32));
 }
 

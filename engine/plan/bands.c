@@ -47,8 +47,7 @@ static enum hrf_status find_period(const struct hrf_graph *head, int64_t n_rows,
 {
     /* One row of value v covers down[v] / up[v] rows of the image. */
     HRF_AUTO_FREE int64_t *down = hrf_alloc_array(2 * (size_t)head->n_values + 1, sizeof *down);
-    if (down == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    HRF_CHECK_MEMORY(down != NULL, err, "no memory to plan bands");
     int64_t *up = down + head->n_values;
     for (int32_t v = 0; v < head->n_values; v++)
         down[v] = up[v] = 1;
@@ -114,8 +113,7 @@ enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_band
     HRF_AUTO_FREE int64_t *ends = hrf_calloc((size_t)n_bands, sizeof *ends);
     const struct hrf_shape *image = &head->values[head->inputs[0]].shape;
     int64_t period = 1;
-    if (recompute == NULL || ends == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    HRF_CHECK_MEMORY(recompute != NULL && ends != NULL, err, "no memory to plan bands");
     if (image->rank != 4)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "bands of an input that is no image");
     HRF_TRY(find_period(head, image->dims[2], &period, err));
@@ -132,8 +130,7 @@ enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_band
             return hrf_error_set(err, HRF_E_UNSUPPORTED,
                                  "node '%s' cannot be computed in %d bands of rows",
                                  head->nodes[n].name, n_bands);
-    *out = p;
-    p = NULL;
+    HRF_MOVE(*out, p);
     return HRF_OK;
 }
 
@@ -148,8 +145,7 @@ static enum hrf_status add_sum(struct hrf_graph *graph, int32_t *output, struct 
     const struct hrf_attributes attributes = hrf_attributes_default();
     HRF_AUTO_FREE char *name = hrf_format("%s.sum", part->name);
     int32_t sum;
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a band's graph");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a band's graph");
     HRF_TRY(hrf_graph_add_value(graph, name, type, &shape, NULL, &sum, err));
     graph->values[sum].quantization = quantization;
     HRF_TRY(hrf_graph_add_node(graph, HRF_OP_POOL_SUM, name, output, 1, &sum, 1, &attributes, err));

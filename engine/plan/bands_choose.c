@@ -199,8 +199,7 @@ static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_r
 static enum hrf_status search_all(struct search *s, struct hrf_error *err)
 {
     HRF_AUTO_FREE int32_t *last_readers = find_last_readers(s->graph);
-    if (last_readers == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    HRF_CHECK_MEMORY(last_readers != NULL, err, "no memory to plan bands");
     for (int32_t cut = 1; cut < s->graph->n_nodes; cut++) {
         if (!hrf_region_can_split(s->graph, &s->graph->nodes[cut - 1]))
             break;
@@ -249,8 +248,7 @@ enum hrf_status hrf_bands_choose(const struct hrf_graph *graph,
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *seconds);
     struct search found[2] = { { .graph = graph, .options = options, .seconds = seconds } };
     const struct search *best = NULL;
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory to plan bands");
     HRF_TRY(find_seconds(graph, options->costs, seconds, err));
     found[0].per_byte = 1 / bytes;
     found[0].per_kernel = rates != NULL ? rates->overhead : rough_kernel_seconds;

@@ -45,8 +45,7 @@ static enum hrf_status add_kinds(const struct hrf_partition *p, const struct hrf
                                  struct hrf_error *err)
 {
     HRF_AUTO_FREE int32_t *kind_of = hrf_calloc(2 * (size_t)p->n_ranks, sizeof *kind_of);
-    if (kind_of == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan bands");
+    HRF_CHECK_MEMORY(kind_of != NULL, err, "no memory to plan bands");
     int32_t *first_of = kind_of + p->n_ranks;
     hrf_bands_find_kinds(p, kind_of, first_of, &memory->n_kinds);
     for (int32_t k = 0; k < memory->n_kinds; k++) {

@@ -39,8 +39,7 @@ enum hrf_status hrf_cost_weights_add(struct hrf_cost_weights *weights, const cha
     HRF_TRY(hrf_array_reserve((void **)&weights->items, &weights->capacity, weights->n_items + 1,
                               sizeof weights->items[0], err));
     const struct hrf_cost_packed item = { hrf_strdup(key), n_bytes };
-    if (item.key == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key '%s'", key);
+    HRF_CHECK_MEMORY(item.key != NULL, err, "no memory for the key '%s'", key);
     weights->items[weights->n_items++] = item;
     return HRF_OK;
 }
@@ -180,8 +179,7 @@ static int32_t lower_bound(const struct hrf_cost_table *table, const char *key, 
 static enum hrf_status insert(struct hrf_cost_table *table, struct hrf_cost_entry entry,
                               struct hrf_error *err)
 {
-    if (entry.key == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a cost");
+    HRF_CHECK_MEMORY(entry.key != NULL, err, "no memory for a cost");
     const int32_t at = lower_bound(table, entry.key, entry.work);
     struct hrf_cost_entry *place = at < table->n_entries ? &table->entries[at] : NULL;
     if (place != NULL && place->work == entry.work && strcmp(place->key, entry.key) == 0) {
@@ -323,8 +321,7 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
     const double work = hrf_cost_work(graph, node);
     HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
     struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED };
-    if (key == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
+    HRF_CHECK_MEMORY(key != NULL, err, "no memory for the key of '%s'", node->name);
     cost.weight_bytes = work > 0 ? hrf_cost_weight_bytes(table, key) : -1;
     if (cost.weight_bytes < 0)
         cost.weight_bytes = hrf_cost_constant_bytes(graph, node);

@@ -431,8 +431,7 @@ static enum hrf_status keep_sooner(const struct chooser *c, const bool *recomput
     if (fresh.seconds >= times->seconds * (1 - LEAST_GAIN) || fresh.computing > most)
         return HRF_OK;
     hrf_partition_destroy(*best);
-    *best = overlapped;
-    overlapped = NULL;
+    HRF_MOVE(*best, overlapped);
     *times = fresh;
     return HRF_OK;
 }
@@ -456,8 +455,7 @@ static enum hrf_status choose(struct chooser *c, struct hrf_partition **out, str
     HRF_TRY(choose_fused(c, err));
     HRF_TRY(keep_sooner(c, c->recompute, most, &best, &times, err));
     hrf_partition_destroy(*out);
-    *out = best;
-    best = NULL;
+    HRF_MOVE(*out, best);
     return HRF_OK;
 }
 

@@ -2,21 +2,13 @@
  * kept, and the proof that they are there. */
 #include "engine/plan/line_cache.h"
 
+#include "base/integer.h"
+
 #include <string.h>
 
 static enum hrf_status no_memory(struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan kept rows");
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* ---- fronts ---- */
@@ -187,7 +179,7 @@ static enum hrf_status add_main(struct feeding *f, struct hrf_error *err)
             const struct hrf_box *one = &f->needs[(int64_t)i * n_bands + band];
             const struct hrf_box common = hrf_box_intersect(one, local);
             if (!hrf_box_is_empty(&common))
-                need[band].lo[0] = smaller(need[band].lo[0], one->lo[0]);
+                need[band].lo[0] = hrf_min(need[band].lo[0], one->lo[0]);
         }
     }
     HRF_TRY(hrf_partition_add_exchange(f->p, f->value, need, &f->main, err));
@@ -236,12 +228,12 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     int64_t first = v->shape.dims[2]; /* first row that is read after the band */
     for (int32_t band = p->n_ranks - 1; band >= 0; band--) {
         const int64_t front = *front_at(p, f->value, band);
-        kept.lo[band] = smaller(first, front);
+        kept.lo[band] = hrf_min(first, front);
         kept.hi[band] = front;
-        kept.n_rows = larger(kept.n_rows, front - kept.lo[band]);
+        kept.n_rows = hrf_max(kept.n_rows, front - kept.lo[band]);
         for (int32_t i = 0; i < f->n_readers; i++) {
             const struct hrf_box *need = &f->needs[(int64_t)i * p->n_ranks + band];
-            first = hrf_box_is_empty(need) ? first : smaller(first, need->lo[0]);
+            first = hrf_box_is_empty(need) ? first : hrf_min(first, need->lo[0]);
         }
     }
     if (kept.n_rows == 0) {
@@ -290,7 +282,7 @@ static struct hrf_box rows_between(const struct hrf_box *columns, int64_t lo, in
 {
     struct hrf_box box = *columns;
     box.lo[0] = lo;
-    box.hi[0] = larger(lo, hi);
+    box.hi[0] = hrf_max(lo, hi);
     return box;
 }
 
@@ -311,8 +303,8 @@ struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, 
         m.loaded = hrf_box_intersect(&there, &x->need[band]);
     if (!x->keeps)
         return m;
-    m.stays = rows_between(&whole, after[0], smaller(before[1], after[1]));
-    m.added = rows_between(&whole, larger(before[1], after[0]), after[1]);
+    m.stays = rows_between(&whole, after[0], hrf_min(before[1], after[1]));
+    m.added = rows_between(&whole, hrf_max(before[1], after[0]), after[1]);
     return m;
 }
 

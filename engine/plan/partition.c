@@ -434,8 +434,7 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     find_boxes(p);
     HRF_TRY(find_feeds(p, err));
     HRF_TRY(hrf_partition_check(p, err));
-    *out = p;
-    p = NULL;
+    HRF_MOVE(*out, p);
     return HRF_OK;
 }
 

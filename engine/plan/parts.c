@@ -111,16 +111,14 @@ enum hrf_status hrf_part_graph(const struct hrf_graph *graph, const struct hrf_n
     HRF_AUTO_FREE int32_t *inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *inputs);
     const struct hrf_attributes attributes = hrf_region_attributes(graph, node, box);
     int32_t output;
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a part of '%s'", node->name);
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for a part of '%s'", node->name);
     HRF_TRY(hrf_graph_create(node->name, &alone, err));
     for (int32_t k = 0; k < node->n_inputs; k++)
         HRF_TRY(add_input(graph, node, k, box, n_images, alone, &inputs[k], err));
     HRF_TRY(add_box(graph, node->outputs[0], box, n_images, alone, &output, err));
     HRF_TRY(hrf_graph_add_node(alone, node->op, node->name, inputs, node->n_inputs, &output, 1,
                                &attributes, err));
-    *out = alone;
-    alone = NULL;
+    HRF_MOVE(*out, alone);
     return HRF_OK;
 }
 

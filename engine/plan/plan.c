@@ -292,8 +292,7 @@ static enum hrf_status place_clear_of_inputs(struct hrf_plan *plan, const struct
 {
     HRF_AUTO_FREE struct hrf_buffer **order = hrf_alloc_array((size_t)plan->n_buffers,
                                                               sizeof(struct hrf_buffer *));
-    if (order == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to place %d buffers", plan->n_buffers);
+    HRF_CHECK_MEMORY(order != NULL, err, "no memory to place %d buffers", plan->n_buffers);
     place_buffers(plan, order);
     const int64_t least = plan->arena_bytes;
     hold_inputs(plan, graph, 1);
@@ -385,16 +384,15 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     size_t n_values = (size_t)graph->n_values;
     HRF_AUTO(hrf_plan) plan = hrf_calloc(1, sizeof *plan);
     HRF_AUTO_FREE struct life *lives = hrf_alloc_array(n_values, sizeof *lives);
-    if (plan == NULL || lives == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan");
+    HRF_CHECK_MEMORY(plan != NULL && lives != NULL, err, "no memory for a plan");
     plan->steps = hrf_calloc(HRF_PLAN_NODE_STEPS * (size_t)graph->n_nodes, sizeof plan->steps[0]);
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
     plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
     plan->n_uses = hrf_calloc(n_values, sizeof plan->n_uses[0]);
-    if (plan->steps == NULL || plan->buffer_of == NULL || plan->place_of == NULL ||
-        plan->buffers == NULL || plan->n_uses == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a plan of %d steps", graph->n_nodes);
+    HRF_CHECK_MEMORY(plan->steps != NULL && plan->buffer_of != NULL && plan->place_of != NULL &&
+                         plan->buffers != NULL && plan->n_uses != NULL,
+                     err, "no memory for a plan of %d steps", graph->n_nodes);
     plan->map = map;
     plan->n_values = graph->n_values;
     count_uses(plan, graph);
@@ -408,7 +406,6 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     HRF_TRY(place_clear_of_inputs(plan, graph, err));
     for (int32_t i = 0; i < plan->n_steps; i++)
         HRF_TRY(hrf_transfers_add(plan, graph, i, err));
-    *out = plan;
-    plan = NULL;
+    HRF_MOVE(*out, plan);
     return HRF_OK;
 }

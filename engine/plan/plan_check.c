@@ -275,8 +275,7 @@ enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_gra
     HRF_TRY(check_overlaps(plan, err));
     HRF_AUTO_FREE enum presence *presence = hrf_calloc((size_t)plan->n_values + 1,
                                                        sizeof *presence);
-    if (presence == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
+    HRF_CHECK_MEMORY(presence != NULL, err, "no memory to check a plan");
     for (int32_t i = 0; i < graph->n_inputs; i++)
         presence[graph->inputs[i]] = THERE;
     for (int32_t step = 0; step < plan->n_steps; step++) {

@@ -269,8 +269,9 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
     if (prediction != NULL)
         prediction->ranks = hrf_calloc((size_t)n_ranks, sizeof *prediction->ranks);
-    if (prediction == NULL || prediction->ranks == NULL || places == NULL || programs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to predict %d ranks", n_ranks);
+    HRF_CHECK_MEMORY(prediction != NULL && prediction->ranks != NULL && places != NULL &&
+                         programs != NULL,
+                     err, "no memory to predict %d ranks", n_ranks);
     HRF_TRY(check_machine(machine, n_ranks, err));
     prediction->layout = *l;
     prediction->n_ranks = n_ranks;
@@ -286,8 +287,7 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
         hrf_free(programs[r].steps);
     if (status != HRF_OK)
         return status;
-    *out = prediction;
-    prediction = NULL;
+    HRF_MOVE(*out, prediction);
     return HRF_OK;
 }
 

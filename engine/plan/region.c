@@ -1,6 +1,8 @@
 /* region.c - needed input regions, operator by operator (region.h). */
 #include "engine/plan/region.h"
 
+#include "base/integer.h"
+
 #include "engine/ir/resize.h"
 
 /* ---- boxes ---- */
@@ -20,20 +22,10 @@ bool hrf_box_contains(const struct hrf_box *outer, const struct hrf_box *inner)
             outer->hi[0] >= inner->hi[0] && outer->hi[1] >= inner->hi[1]);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 struct hrf_box hrf_box_intersect(const struct hrf_box *a, const struct hrf_box *b)
 {
-    return (struct hrf_box){ { larger(a->lo[0], b->lo[0]), larger(a->lo[1], b->lo[1]) },
-                             { smaller(a->hi[0], b->hi[0]), smaller(a->hi[1], b->hi[1]) } };
+    return (struct hrf_box){ { hrf_max(a->lo[0], b->lo[0]), hrf_max(a->lo[1], b->lo[1]) },
+                             { hrf_min(a->hi[0], b->hi[0]), hrf_min(a->hi[1], b->hi[1]) } };
 }
 
 struct hrf_box hrf_box_hull(const struct hrf_box *a, const struct hrf_box *b)
@@ -42,8 +34,8 @@ struct hrf_box hrf_box_hull(const struct hrf_box *a, const struct hrf_box *b)
         return *b;
     if (hrf_box_is_empty(b))
         return *a;
-    return (struct hrf_box){ { smaller(a->lo[0], b->lo[0]), smaller(a->lo[1], b->lo[1]) },
-                             { larger(a->hi[0], b->hi[0]), larger(a->hi[1], b->hi[1]) } };
+    return (struct hrf_box){ { hrf_min(a->lo[0], b->lo[0]), hrf_min(a->lo[1], b->lo[1]) },
+                             { hrf_max(a->hi[0], b->hi[0]), hrf_max(a->hi[1], b->hi[1]) } };
 }
 
 struct hrf_box hrf_box_whole(const struct hrf_shape *shape)
@@ -152,9 +144,9 @@ static void spread_from(const struct hrf_graph *graph, const struct hrf_node *no
     }
     const int64_t reach = w->dilation[axis] * (w->kernel[axis] - 1), s = w->stride[axis];
     const int64_t earliest = floor_div(lo + w->pad_begin[axis] - reach + s - 1, s);
-    *first = larger(smaller(earliest, floor_div(lo + w->pad_begin[axis], s)), 0);
-    *first = smaller(*first, size - 1);
-    *end = larger(smaller(floor_div(hi - 1 + w->pad_begin[axis], s) + 1, size), *first + 1);
+    *first = hrf_max(hrf_min(earliest, floor_div(lo + w->pad_begin[axis], s)), 0);
+    *first = hrf_min(*first, size - 1);
+    *end = hrf_max(hrf_min(floor_div(hi - 1 + w->pad_begin[axis], s) + 1, size), *first + 1);
 }
 
 static void cut_spread(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -187,8 +179,8 @@ static void resize_from(const struct hrf_graph *graph, const struct hrf_node *no
     *first = low.index[0];
     *end = high.index[0] + 1;
     for (int t = 1; t < hrf_resize_n(r); t++) {
-        *first = smaller(*first, low.index[t]);
-        *end = larger(*end, high.index[t] + 1);
+        *first = hrf_min(*first, low.index[t]);
+        *end = hrf_max(*end, high.index[t] + 1);
     }
 }
 
@@ -228,9 +220,9 @@ struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
         const struct view v = view_of(graph, node, i);
         int64_t first, end;
         look(&v, out->lo[i], out->hi[i], &first, &end);
-        const int64_t begin = larger(-first, 0);
+        const int64_t begin = hrf_max(-first, 0);
         /* What ceil_mode reaches beyond the padding is not padding: it does not count. */
-        const int64_t after = smaller(larger(end - v.size, 0), v.pad_end);
+        const int64_t after = hrf_min(hrf_max(end - v.size, 0), v.pad_end);
         if (node->op == HRF_OP_PAD) {
             a.pads[2 + i] = begin;
             a.pads[a.n_axes + 2 + i] = after;
@@ -329,8 +321,8 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
             const struct view v = view_of(graph, node, i);
             int64_t first, end;
             look(&v, out->lo[i], out->hi[i], &first, &end);
-            need.lo[i] = larger(first, 0);
-            need.hi[i] = smaller(end, v.size);
+            need.lo[i] = hrf_max(first, 0);
+            need.hi[i] = hrf_min(end, v.size);
         } else if (spreads(node->op)) {
             spread_from(graph, node, i, out->lo[i], out->hi[i], &need.lo[i], &need.hi[i]);
         } else if (node->op == HRF_OP_RESIZE) {

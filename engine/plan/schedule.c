@@ -31,9 +31,8 @@ enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
 {
     HRF_AUTO_FREE int32_t *done = hrf_calloc((size_t)l->microbatches, sizeof *done);
     HRF_AUTO_FREE int32_t *chosen = hrf_calloc((size_t)l->stages, sizeof *chosen);
-    if (done == NULL || chosen == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to schedule %d micro-batches",
-                             l->microbatches);
+    HRF_CHECK_MEMORY(done != NULL && chosen != NULL, err, "no memory to schedule %d micro-batches",
+                     l->microbatches);
     for (int32_t n = 0; n < l->microbatches;) {
         for (int32_t w = 0; w < l->stages; w++)
             chosen[w] = choose(l, done, w);
@@ -109,8 +108,7 @@ enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_s
     HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(n_slots, sizeof *slots);
     HRF_AUTO_FREE struct hrf_batch_step *steps = hrf_calloc(most, sizeof *steps);
     struct batch b = { p, shares, steps, 0 };
-    if (slots == NULL || steps == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan a batch");
+    HRF_CHECK_MEMORY(slots != NULL && steps != NULL, err, "no memory to plan a batch");
     HRF_TRY(hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), slots, err));
     add_slots(&b, rank, slots);
     *out = steps;

@@ -216,9 +216,9 @@ enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_r
                                                   sizeof *node_ports);
     if (simulation != NULL)
         simulation->ranks = hrf_calloc(n, sizeof *simulation->ranks);
-    if (simulation == NULL || simulation->ranks == NULL || players == NULL || boxes == NULL ||
-        ports == NULL || node_ports == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to simulate %d ranks", n_ranks);
+    HRF_CHECK_MEMORY(simulation != NULL && simulation->ranks != NULL && players != NULL &&
+                         boxes != NULL && ports != NULL && node_ports != NULL,
+                     err, "no memory to simulate %d ranks", n_ranks);
     simulation->n_ranks = n_ranks;
     struct game game = {
         programs, machine, simulation, players, boxes, ports, node_ports, n_ranks
@@ -228,8 +228,7 @@ enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_r
         hrf_free(boxes[i].messages);
     if (status != HRF_OK)
         return status;
-    *out = simulation;
-    simulation = NULL;
+    HRF_MOVE(*out, simulation);
     return HRF_OK;
 }
 

@@ -125,8 +125,9 @@ static enum hrf_status make_facts(const struct hrf_graph *graph,
                          .alive = hrf_calloc(n_nodes, sizeof *f->alive),
                          .constants = hrf_calloc(n_nodes, sizeof *f->constants),
                          .counted = hrf_calloc(n_values, sizeof *f->counted) };
-    if (f->last_use == NULL || f->alive == NULL || f->constants == NULL || f->counted == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to cut %d nodes", graph->n_nodes);
+    HRF_CHECK_MEMORY(f->last_use != NULL && f->alive != NULL && f->constants != NULL &&
+                         f->counted != NULL,
+                     err, "no memory to cut %d nodes", graph->n_nodes);
     find_last_uses(f);
     find_memory(f);
     return HRF_OK;
@@ -213,8 +214,7 @@ static enum hrf_status cut(const struct facts *f, int32_t n_stages, int32_t *sta
     const size_t width = (size_t)n + 1, cells = width * (size_t)n_stages;
     HRF_AUTO_FREE double *best = hrf_alloc_array(cells, sizeof *best);
     HRF_AUTO_FREE int32_t *from = hrf_calloc(cells, sizeof *from);
-    if (best == NULL || from == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to cut %d nodes", n);
+    HRF_CHECK_MEMORY(best != NULL && from != NULL, err, "no memory to cut %d nodes", n);
     struct table table = { best, from, width };
     fill_table(f, n_stages, &table);
     if (isinf(best[(size_t)(n_stages - 1) * width + (size_t)n]))

@@ -33,9 +33,7 @@ enum hrf_status hrf_transfers_check(const struct hrf_plan *const *plans, int32_t
                                     struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
-    if (programs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the messages of %d ranks",
-                             n_ranks);
+    HRF_CHECK_MEMORY(programs != NULL, err, "no memory to check the messages of %d ranks", n_ranks);
     const enum hrf_status status = play(plans, n_ranks, programs, err);
     for (int32_t r = 0; r < n_ranks; r++)
         hrf_free(programs[r].steps);
@@ -58,9 +56,8 @@ enum hrf_status hrf_transfers_prove(const struct hrf_partition *p, struct hrf_er
 {
     HRF_AUTO_FREE struct hrf_plan **plans = hrf_calloc((size_t)p->n_ranks, sizeof *plans);
     HRF_AUTO_FREE struct hrf_rank_map **maps = hrf_calloc((size_t)p->n_ranks, sizeof *maps);
-    if (plans == NULL || maps == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the plans of %d ranks",
-                             p->n_ranks);
+    HRF_CHECK_MEMORY(plans != NULL && maps != NULL, err, "no memory to check the plans of %d ranks",
+                     p->n_ranks);
     const enum hrf_status status = make_plans(p, plans, maps, err);
     for (int32_t r = 0; r < p->n_ranks; r++) {
         hrf_plan_destroy(plans[r]);

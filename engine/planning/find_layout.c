@@ -100,8 +100,7 @@ static enum hrf_status take_costs(struct hrf_comm *comm, int64_t n_bytes,
 {
     HRF_AUTO_JSON json = NULL;
     HRF_AUTO_FREE char *text = hrf_alloc((size_t)n_bytes + 1);
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for measured costs");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for measured costs");
     HRF_TRY(hrf_broadcast(comm, text, (size_t)n_bytes, err));
     HRF_TRY(hrf_json_parse(text, (size_t)n_bytes, "rank 0's costs", &json, err));
     return hrf_cost_decode(json, "rank 0's costs", costs, err);
@@ -141,8 +140,7 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
 static enum hrf_status count_on_first_host(struct hrf_comm *comm, int32_t *n, struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);
-    if (is_same_node == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
+    HRF_CHECK_MEMORY(is_same_node != NULL, err, "no memory for %d ranks", comm->n_ranks);
     HRF_TRY(hrf_find_same_node(comm, is_same_node, err));
     *n = 0;
     for (int32_t r = 0; r < comm->n_ranks; r++)

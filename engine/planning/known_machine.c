@@ -182,8 +182,7 @@ enum hrf_status hrf_known_machine_path(const char *cache, char **out, struct hrf
     hrf_process_host_name(host, sizeof host);
     HRF_AUTO_FREE char *name = hrf_text_file_name(host);
     char *path = name != NULL ? hrf_format("%s/%s.json", directory, name) : NULL;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     *out = path;
     return HRF_OK;
 }

@@ -174,8 +174,7 @@ enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, in
     HRF_TRY(hrf_graph_add_node(graph, n_classes > 1 ? HRF_OP_SOFTMAX : HRF_OP_SIGMOID,
                                "hires-flow head", &output, 1, &added, 1, &attributes, err));
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the model's head");
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for the model's head");
     memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
     return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
 }

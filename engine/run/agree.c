@@ -34,8 +34,7 @@ enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node, st
 {
     char host[64] = "";
     HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
-    if (hosts == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", comm->n_ranks);
+    HRF_CHECK_MEMORY(hosts != NULL, err, "no memory for %d ranks", comm->n_ranks);
     hrf_process_host_name(host, sizeof host);
     HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
     for (int32_t r = 0; r < comm->n_ranks && comm->rank == 0; r++)

@@ -75,8 +75,7 @@ static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
     const size_t n = (size_t)b->plan.n_bands;
     b->kinds = hrf_calloc(n, sizeof *b->kinds);
     b->kind_of = hrf_calloc(2 * n, sizeof *b->kind_of);
-    if (b->kinds == NULL || b->kind_of == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu bands", n);
+    HRF_CHECK_MEMORY(b->kinds != NULL && b->kind_of != NULL, err, "no memory for %zu bands", n);
     b->first_of = b->kind_of + n;
     hrf_bands_find_kinds(b->partition, b->kind_of, b->first_of, &b->n_kinds);
     return HRF_OK;
@@ -90,8 +89,8 @@ static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
     HRF_AUTO_FREE struct hrf_box *boxes = hrf_calloc(2 * n_values + 1, sizeof *boxes);
     b->reach = hrf_calloc((size_t)p->n_ranks, sizeof *b->reach);
     b->first_alike = hrf_calloc((size_t)p->n_ranks, sizeof *b->first_alike);
-    if (boxes == NULL || b->reach == NULL || b->first_alike == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d bands", p->n_ranks);
+    HRF_CHECK_MEMORY(boxes != NULL && b->reach != NULL && b->first_alike != NULL, err,
+                     "no memory for %d bands", p->n_ranks);
     for (int32_t band = 0; band < p->n_ranks; band++) {
         struct hrf_box *mine = boxes + (band % 2 == 0 ? 0 : n_values);
         const struct hrf_box *before = boxes + (band % 2 == 0 ? n_values : 0);
@@ -169,13 +168,11 @@ static enum hrf_status create(const struct hrf_graph *prepared,
                               struct hrf_error *err)
 {
     HRF_AUTO(hrf_banded) b = hrf_calloc(1, sizeof *b);
-    if (b == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for bands");
+    HRF_CHECK_MEMORY(b != NULL, err, "no memory for bands");
     b->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     b->plan = *plan;
     HRF_TRY(build(b, prepared, config, err));
-    *out = b;
-    b = NULL;
+    HRF_MOVE(*out, b);
     return HRF_OK;
 }
 

@@ -57,8 +57,7 @@ static enum hrf_status noise_init(const struct hrf_shape *shape, struct noise *n
     noise->columns = noise->per_image / noise->channels / noise->rows;
     const int64_t n = noise->columns * noise->channels + NOISE_SHIFTS;
     noise->table = hrf_alloc_array((size_t)n, sizeof *noise->table);
-    if (noise->table == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for noise");
+    HRF_CHECK_MEMORY(noise->table != NULL, err, "no memory for noise");
     fill(noise->table, n);
     return HRF_OK;
 }
@@ -131,8 +130,8 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t step, dou
     out->alone = median(seconds, n_runs);
     out->name = hrf_strdup(node->name);
     out->implementation = hrf_strdup(session->kernels[step]->implementation);
-    if (out->name == NULL || out->implementation == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
+    HRF_CHECK_MEMORY(out->name != NULL && out->implementation != NULL, err,
+                     "no memory for the layers' times");
     return HRF_OK;
 }
 
@@ -142,8 +141,7 @@ static enum hrf_status time_in_network(struct hrf_session *session, int64_t n_ru
 {
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)(bench->n_layers * n_runs) + 1,
                                                     sizeof *seconds);
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for the layers' times");
     for (int64_t r = 0; r < n_runs; r++) {
         fill_inputs(session);
         for (int32_t i = 0; i < bench->n_layers; i++) {
@@ -161,8 +159,7 @@ static enum hrf_status time_layers(struct hrf_session *session, double *seconds,
                                    struct hrf_bench *bench, struct hrf_error *err)
 {
     bench->layers = hrf_calloc((size_t)session->plan->n_steps + 1, sizeof *bench->layers);
-    if (bench->layers == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the layers' times");
+    HRF_CHECK_MEMORY(bench->layers != NULL, err, "no memory for the layers' times");
     bench->convolutions = 0;
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         struct hrf_bench_layer *layer = &bench->layers[bench->n_layers++];
@@ -215,9 +212,8 @@ static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_netw
         return HRF_OK;
     bench->n_ranks = hrf_layout_ranks(layout);
     bench->ranks = hrf_calloc((size_t)bench->n_ranks, sizeof *bench->ranks);
-    if (bench->ranks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the facts of %d ranks",
-                             bench->n_ranks);
+    HRF_CHECK_MEMORY(bench->ranks != NULL, err, "no memory for the facts of %d ranks",
+                     bench->n_ranks);
     HRF_TRY(hrf_network_facts(network, bench->ranks, err));
     for (int32_t i = 0; i < bench->n_ranks; i++)
         if (hrf_session_memory_total(&bench->ranks[i].memory) >
@@ -232,9 +228,7 @@ static enum hrf_status sum_processor(struct hrf_comm *comm, double *seconds, str
     if (comm == NULL)
         return HRF_OK;
     HRF_AUTO_FREE double *all = hrf_calloc((size_t)comm->n_ranks, sizeof *all);
-    if (all == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the times of %d ranks",
-                             comm->n_ranks);
+    HRF_CHECK_MEMORY(all != NULL, err, "no memory for the times of %d ranks", comm->n_ranks);
     HRF_TRY(hrf_gather(comm, seconds, sizeof *seconds, all, err));
     for (int32_t r = 1; r < comm->n_ranks; r++)
         *seconds += all[r];
@@ -267,8 +261,7 @@ static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_c
 {
     HRF_AUTO(hrf_network) network = NULL;
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld runs", (long long)n_runs);
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %lld runs", (long long)n_runs);
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_network_create(graph, config, &network, err));
     hrf_graph_drop_constants(graph);

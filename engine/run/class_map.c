@@ -117,8 +117,7 @@ static enum hrf_status add_weights(struct hrf_graph *graph, const struct head *h
     const float *w = graph->values[head->weights].data;
     HRF_AUTO_FREE float *copy = hrf_alloc_array((size_t)(head->n_classes * head->n_features),
                                                 sizeof *copy);
-    if (copy == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a class activation map");
+    HRF_CHECK_MEMORY(copy != NULL, err, "no memory for a class activation map");
     for (int64_t c = 0; c < head->n_classes; c++)
         for (int64_t f = 0; f < head->n_features; f++)
             copy[c * head->n_features + f] = head->scale * (head->by_feature

@@ -20,8 +20,7 @@ enum hrf_status hrf_cost_file_path(const char *cache, const char *device, int32_
     char *path = name != NULL ? hrf_format("%s/%s.%s.t%d.r%d.json", directory, name, device,
                                            n_threads, n_at_once)
                               : NULL;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     *out = path;
     return HRF_OK;
 }

@@ -320,8 +320,7 @@ enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *conf
     HRF_AUTO(hrf_device_nccl) n = hrf_calloc(1, sizeof *n);
     HRF_AUTO_FREE struct greeting *all = hrf_calloc((size_t)config->peers->partition->n_ranks,
                                                     sizeof *all);
-    if (n == NULL || all == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between GPUs");
+    HRF_CHECK_MEMORY(n != NULL && all != NULL, err, "no memory for messages between GPUs");
     n->config = *config;
     HRF_TRY(meet(n, all, err));
     judge(all, config->peers->partition->n_ranks, why, why_size);
@@ -329,8 +328,7 @@ enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *conf
         return HRF_OK;
     HRF_TRY(join(n, &all[0].id, err));
     n->config.sends_to = n->config.receives_from = NULL; /* lent for this call */
-    *out = n;
-    n = NULL;
+    HRF_MOVE(*out, n);
     return HRF_OK;
 }
 

@@ -105,8 +105,7 @@ static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *e
     const size_t n = (size_t)d->peers->partition->n_ranks;
     char why[512] = "";
     HRF_AUTO_FREE bool *sends_to = hrf_calloc(2 * n, sizeof *sends_to);
-    if (sends_to == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
+    HRF_CHECK_MEMORY(sends_to != NULL, err, "no memory for messages of %zu ranks", n);
     struct hrf_device_nccl_config config = { .peers = d->peers,
                                              .ops = d->ops,
                                              .backend = d->backend,
@@ -139,8 +138,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
     if (d->transport != HRF_TRANSPORT_AUTO || peers->partition->n_ranks == 1)
         return HRF_OK;
     HRF_AUTO_FREE struct hrf_machine *told = hrf_calloc(1, sizeof *told);
-    if (told == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for links between GPUs");
+    HRF_CHECK_MEMORY(told != NULL, err, "no memory for links between GPUs");
     for (int32_t i = 0; links != NULL && i < links->n_links; i++)
         if (links->links[i].is_gpus)
             told->links[told->n_links++] = links->links[i];
@@ -150,8 +148,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
         HRF_TRY(hrf_device_receive_word(peers, 0, told, sizeof *told, err));
     if (told->n_links == 0)
         return HRF_OK;
-    d->links = told;
-    told = NULL;
+    HRF_MOVE(d->links, told);
     return HRF_OK;
 }
 
@@ -181,8 +178,7 @@ static enum hrf_status build(struct hrf_device_peers *d, const struct hrf_machin
 {
     const size_t n = (size_t)d->peers->partition->n_ranks;
     d->sent = hrf_calloc(4 * n, sizeof *d->sent);
-    if (d->sent == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %zu ranks", n);
+    HRF_CHECK_MEMORY(d->sent != NULL, err, "no memory for messages of %zu ranks", n);
     d->received = d->sent + n;
     d->nccl_sent = d->received + n;
     d->nccl_received = d->nccl_sent + n;
@@ -203,15 +199,13 @@ enum hrf_status hrf_device_peers_create(struct hrf_peers *peers, const struct hr
                                         struct hrf_device_peers **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_device_peers) d = hrf_calloc(1, sizeof *d);
-    if (d == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the messages of a rank");
+    HRF_CHECK_MEMORY(d != NULL, err, "no memory for the messages of a rank");
     d->peers = peers;
     d->ops = ops;
     d->backend = backend;
     d->transport = transport;
     HRF_TRY(build(d, links, err));
-    *out = d;
-    d = NULL;
+    HRF_MOVE(*out, d);
     return HRF_OK;
 }
 

@@ -104,8 +104,7 @@ static enum hrf_status add_block(struct hrf_shared *s, size_t n_bytes, struct hr
 {
     const struct hrf_shared_config *c = &s->config;
     struct block *blocks = hrf_realloc_array(s->blocks, (size_t)s->n_blocks + 1, sizeof *blocks);
-    if (blocks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+    HRF_CHECK_MEMORY(blocks != NULL, err, "no memory for messages between devices");
     s->blocks = blocks;
     struct block *b = &blocks[s->n_blocks];
     *b = (struct block){ .n_bytes = n_bytes };
@@ -120,8 +119,7 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
 {
     const struct hrf_shared_config *c = &s->config;
     struct slot *slots = hrf_realloc_array(lane->slots, (size_t)lane->n_slots + 1, sizeof *slots);
-    if (slots == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+    HRF_CHECK_MEMORY(slots != NULL, err, "no memory for messages between devices");
     lane->slots = slots;
     slots[lane->n_slots] = (struct slot){ .block = block, .offset = offset };
     HRF_TRY(c->ops->signal_create(c->backend, s->is_far, &slots[lane->n_slots].ready,
@@ -253,8 +251,7 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
     struct neighbour *n = &s->neighbours[peer];
     if (block >= n->n_blocks) {
         void **blocks = hrf_realloc_array(n->blocks, (size_t)block + 1, sizeof *blocks);
-        if (blocks == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+        HRF_CHECK_MEMORY(blocks != NULL, err, "no memory for messages between devices");
         n->blocks = blocks;
         for (; n->n_blocks <= block; n->n_blocks++)
             blocks[n->n_blocks] = NULL;
@@ -277,8 +274,7 @@ static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *p
                              word->slot, lane->n_seen);
     if (word->slot == lane->n_seen) {
         struct seen *seen = hrf_realloc_array(lane->seen, (size_t)lane->n_seen + 1, sizeof *seen);
-        if (seen == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+        HRF_CHECK_MEMORY(seen != NULL, err, "no memory for messages between devices");
         lane->seen = seen;
         struct seen *fresh = &seen[lane->n_seen++];
         *fresh = (struct seen){ .at = NULL };
@@ -372,8 +368,7 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
 {
     struct greeting own, other;
     HRF_AUTO_FREE struct verdict *verdicts = hrf_calloc((size_t)s->n_ranks, sizeof *verdicts);
-    if (verdicts == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the words of %d ranks", s->n_ranks);
+    HRF_CHECK_MEMORY(verdicts != NULL, err, "no memory for the words of %d ranks", s->n_ranks);
     greet(s, &own);
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
@@ -401,8 +396,8 @@ static enum hrf_status build(struct hrf_shared *s, struct hrf_error *err)
     s->lanes = hrf_calloc((size_t)s->config.peers->plan->n_tags * (size_t)s->n_ranks + 1,
                           sizeof *s->lanes);
     s->neighbours = hrf_calloc((size_t)s->n_ranks, sizeof *s->neighbours);
-    if (s->lanes == NULL || s->neighbours == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %d ranks", s->n_ranks);
+    HRF_CHECK_MEMORY(s->lanes != NULL && s->neighbours != NULL, err,
+                     "no memory for messages of %d ranks", s->n_ranks);
     return s->n_ranks > 1 ? meet(s, err) : HRF_OK;
 }
 
@@ -410,8 +405,7 @@ enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct
                                   struct hrf_error *err)
 {
     struct hrf_shared *s = hrf_calloc(1, sizeof *s);
-    if (s == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages between devices");
+    HRF_CHECK_MEMORY(s != NULL, err, "no memory for messages between devices");
     s->config = *config;
     s->n_ranks = config->peers->partition->n_ranks;
     s->me = config->peers->rank;

@@ -48,8 +48,7 @@ static enum hrf_status fuse(const struct hrf_graph *graph, struct hrf_graph **ou
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
     HRF_TRY(hrf_graph_infer_shapes(copy, err));
     HRF_TRY(hrf_passes_run(copy, err));
-    *out = copy;
-    copy = NULL;
+    HRF_MOVE(*out, copy);
     return HRF_OK;
 }
 

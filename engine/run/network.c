@@ -80,8 +80,7 @@ enum hrf_status hrf_network_create(const struct hrf_graph *graph,
 {
     enum { WATCHDOG_MS = 600000 };
     HRF_AUTO(hrf_network) n = hrf_calloc(1, sizeof *n);
-    if (n == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a network");
+    HRF_CHECK_MEMORY(n != NULL, err, "no memory for a network");
     n->n_inputs = graph->n_inputs;
     n->n_outputs = graph->n_outputs;
     const struct hrf_backend_ops *backend;
@@ -101,8 +100,7 @@ enum hrf_status hrf_network_create(const struct hrf_graph *graph,
         HRF_TRY(hrf_parallel_create(graph, &config->session, config->layout,
                                     config->watchdog_ms > 0 ? config->watchdog_ms : WATCHDOG_MS,
                                     &n->parallel, err));
-    *out = n;
-    n = NULL;
+    HRF_MOVE(*out, n);
     return HRF_OK;
 }
 

@@ -175,8 +175,7 @@ enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,
                                     struct hrf_parallel **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_parallel) p = hrf_calloc(1, sizeof *p);
-    if (p == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the ranks");
+    HRF_CHECK_MEMORY(p != NULL, err, "no memory for the ranks");
     p->config = *config;
     p->n_workers = hrf_layout_ranks(layout);
     const int32_t threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count();
@@ -185,8 +184,7 @@ enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,
     HRF_TRY(hrf_loop_create(p->n_workers, deadline_ms, &p->loop, err));
     HRF_TRY(allocate(p, err));
     HRF_TRY(start(p, err));
-    *out = p;
-    p = NULL;
+    HRF_MOVE(*out, p);
     return HRF_OK;
 }
 

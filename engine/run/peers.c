@@ -151,9 +151,8 @@ enum hrf_status hrf_peers_bind(struct hrf_peers *peers, const struct hrf_plan *p
 {
     peers->plan = plan;
     peers->memory[HRF_MEMORY_MESSAGE] = hrf_alloc((size_t)plan->message_bytes + 1);
-    if (peers->memory[HRF_MEMORY_MESSAGE] == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %lld bytes",
-                             (long long)plan->message_bytes);
+    HRF_CHECK_MEMORY(peers->memory[HRF_MEMORY_MESSAGE] != NULL, err,
+                     "no memory for messages of %lld bytes", (long long)plan->message_bytes);
     return HRF_OK;
 }
 

@@ -41,8 +41,7 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
                                    struct hrf_planner **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_planner) planner = hrf_calloc(1, sizeof *planner);
-    if (planner == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a planner");
+    HRF_CHECK_MEMORY(planner != NULL, err, "no memory for a planner");
     planner->config = *config;
     planner->costs = *config->costs;
     planner->costs.weights = &planner->weights;
@@ -52,8 +51,7 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
     planner->n_images = in->rank > 0 ? in->dims[0] : 1;
     if (strcmp(config->precision, "int8") == 0)
         HRF_TRY(hrf_made_ranges_init(config->graph, &planner->made, err));
-    *out = planner;
-    planner = NULL;
+    HRF_MOVE(*out, planner);
     return HRF_OK;
 }
 
@@ -74,8 +72,7 @@ static enum hrf_status ask_kernel(struct hrf_planner *planner, const struct hrf_
 {
     struct hrf_kernel *kernel = NULL;
     HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
-    if (key == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the key of '%s'", node->name);
+    HRF_CHECK_MEMORY(key != NULL, err, "no memory for the key of '%s'", node->name);
     if (hrf_cost_weight_bytes(&planner->costs, key) >= 0)
         return HRF_OK;
     const enum hrf_status status = ops->compile(backend, graph, node, &kernel, err);

@@ -74,8 +74,8 @@ static enum hrf_status time_runs(const struct copy *copy, int64_t n_runs, double
     const size_t n_steps = (size_t)copy->session->plan->n_steps, n = (size_t)n_runs;
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((n + 1) * n_steps, sizeof *seconds);
     HRF_AUTO_FREE double *sorted = hrf_alloc_array(n, sizeof *sorted);
-    if (seconds == NULL || sorted == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to time %zu steps", n_steps);
+    HRF_CHECK_MEMORY(seconds != NULL && sorted != NULL, err, "no memory to time %zu steps",
+                     n_steps);
     for (size_t run = 0; run <= n; run++) {
         fill_inputs(copy->session);
         HRF_TRY(time_steps(copy, seconds + run * n_steps, err));
@@ -128,8 +128,8 @@ static enum hrf_status measure(const struct copy *copy, int64_t n_runs,
     HRF_AUTO_FREE double *medians = hrf_calloc(n, sizeof *medians);
     HRF_AUTO_FREE double *by_node = hrf_calloc(n, sizeof *by_node);
     HRF_AUTO_FREE char **keys = hrf_calloc(n, sizeof *keys);
-    if (medians == NULL || by_node == NULL || keys == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a profile");
+    HRF_CHECK_MEMORY(medians != NULL && by_node != NULL && keys != NULL, err,
+                     "no memory for a profile");
     HRF_TRY(time_runs(copy, n_runs, medians, err));
     for (int32_t i = 0; i < session->plan->n_steps; i++)
         by_node[session->plan->steps[i].node] = medians[i];
@@ -170,8 +170,7 @@ enum hrf_status hrf_profile_run(const struct hrf_graph *graph,
     struct hrf_made_ranges made = { .fused = NULL };
     HRF_AUTO_FREE struct copy *copies = hrf_calloc((size_t)n_at_once, sizeof *copies);
     atomic_bool is_over = false;
-    if (copies == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a profile");
+    HRF_CHECK_MEMORY(copies != NULL, err, "no memory for a profile");
     if (strcmp(config->precision, "int8") == 0 && config->n_ranges == 0) {
         HRF_TRY(hrf_made_ranges_init(graph, &made, err));
         full.ranges = made.ranges;

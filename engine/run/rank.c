@@ -81,8 +81,7 @@ static enum hrf_status cut(const struct hrf_graph *prepared, const struct hrf_la
         return hrf_partition_create(prepared, layout, NULL, out, err);
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)prepared->n_nodes + 1, sizeof *seconds);
     struct hrf_stage_costs costs = { .seconds = seconds };
-    if (seconds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for costs");
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for costs");
     for (int32_t n = 0; n < prepared->n_nodes; n++) {
         struct hrf_cost cost;
         HRF_TRY(hrf_cost_of(cutting->costs, prepared, &prepared->nodes[n], &cost, err));
@@ -101,8 +100,7 @@ enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
     HRF_AUTO(hrf_partition) p = NULL;
     HRF_TRY(cut(prepared, layout, cutting, &p, err));
     HRF_TRY(choose_halos(cutting, &p, err));
-    *out = p;
-    p = NULL;
+    HRF_MOVE(*out, p);
     return HRF_OK;
 }
 
@@ -144,8 +142,7 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
                                 struct hrf_error *err)
 {
     HRF_AUTO(hrf_work) work = hrf_calloc(1, sizeof *work);
-    if (work == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a partition");
+    HRF_CHECK_MEMORY(work != NULL, err, "no memory for a partition");
     work->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     work->layout = *layout;
     const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
@@ -157,8 +154,7 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
     HRF_TRY(leave_devices_plain(config, &work->layout, err));
     HRF_TRY(hrf_work_partition(work->graph, &work->layout, config->cutting, &work->partition, err));
     HRF_TRY(hrf_transfers_prove(work->partition, err));
-    *out = work;
-    work = NULL;
+    HRF_MOVE(*out, work);
     return HRF_OK;
 }
 
@@ -303,13 +299,11 @@ enum hrf_status hrf_rank_create(const struct hrf_work *work,
                                 struct hrf_rank **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_rank) rank = hrf_calloc(1, sizeof *rank);
-    if (rank == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank");
+    HRF_CHECK_MEMORY(rank != NULL, err, "no memory for a rank");
     rank->work = work;
     rank->comm = comm;
     HRF_TRY(build(rank, config, err));
-    *out = rank;
-    rank = NULL;
+    HRF_MOVE(*out, rank);
     return HRF_OK;
 }
 

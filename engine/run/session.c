@@ -72,8 +72,7 @@ static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limi
 {
     const struct hrf_plan *plan = session->plan;
     session->kernels = hrf_calloc((size_t)plan->n_steps + 1, sizeof(struct hrf_kernel *));
-    if (session->kernels == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d kernels", plan->n_steps);
+    HRF_CHECK_MEMORY(session->kernels != NULL, err, "no memory for %d kernels", plan->n_steps);
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
         struct hrf_kernel *kernel = NULL;
@@ -120,8 +119,9 @@ static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_er
     session->inputs = hrf_calloc(total + 1, sizeof(const void *));
     session->part_inputs = hrf_calloc(most + 1, sizeof(const void *));
     session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
-    if (session->inputs == NULL || session->part_inputs == NULL || session->calls == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to bind %d steps", plan->n_steps);
+    HRF_CHECK_MEMORY(session->inputs != NULL && session->part_inputs != NULL &&
+                         session->calls != NULL,
+                     err, "no memory to bind %d steps", plan->n_steps);
     return HRF_OK;
 }
 
@@ -193,9 +193,9 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     session->workspace = hrf_alloc_aligned(workspace, HRF_BUFFER_ALIGNMENT);
     session->copies = hrf_alloc_aligned((size_t)session->plan->copy_bytes + 1,
                                         HRF_BUFFER_ALIGNMENT);
-    if (session->arena == NULL || session->workspace == NULL || session->copies == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
-                             (double)(arena + workspace) / 0x1p30);
+    HRF_CHECK_MEMORY(
+        session->arena != NULL && session->workspace != NULL && session->copies != NULL, err,
+        "no memory for %.2f GiB of activations", (double)(arena + workspace) / 0x1p30);
     for (int32_t i = 0; i < session->graph->n_inputs; i++)
         memset(hrf_session_input(session, i), 0,
                (size_t)hrf_value_bytes(&session->graph->values[session->graph->inputs[i]]));
@@ -238,8 +238,7 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                              "int8 needs the ranges of a calibration (hires-flow calibrate)");
     HRF_TRY(hrf_pass_lower(*graph, &how, &lowered, notes, err));
     hrf_graph_destroy(*graph);
-    *graph = lowered;
-    lowered = NULL;
+    HRF_MOVE(*graph, lowered);
     return hrf_strbuf_status(notes, err);
 }
 
@@ -293,8 +292,7 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
     if (ops->accepts_pixel_stride != NULL && !config->every_tensor)
         hrf_pixel_stride_set(prepared, ops->accepts_pixel_stride);
-    *out = prepared;
-    prepared = NULL;
+    HRF_MOVE(*out, prepared);
     return HRF_OK;
 }
 
@@ -378,8 +376,7 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
                                             struct hrf_error *err)
 {
     HRF_AUTO(hrf_session) session = hrf_calloc(1, sizeof *session);
-    if (session == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a session");
+    HRF_CHECK_MEMORY(session != NULL, err, "no memory for a session");
     session->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     HRF_TRY(check_config(config, &session->ops, NULL, err));
     session->device.ops = session->ops->device;
@@ -394,8 +391,7 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
         session->graph = NULL; /* the caller's still */
     HRF_TRY(status);
     *prepared = NULL;
-    *out = session;
-    session = NULL;
+    HRF_MOVE(*out, session);
     return HRF_OK;
 }
 

@@ -12,8 +12,7 @@ static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf
 {
     const int64_t n = hrf_shape_count(&v->shape);
     HRF_AUTO_FREE float *wide = hrf_alloc_array((size_t)n, sizeof *wide);
-    if (wide == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to show '%s'", v->name);
+    HRF_CHECK_MEMORY(wide != NULL, err, "no memory to show '%s'", v->name);
     if (v->dtype == HRF_F16 || v->dtype == HRF_B16)
         hrf_floats_from(v->dtype, data, wide, n);
     for (int64_t i = 0; i < n && (v->dtype == HRF_S8 || v->dtype == HRF_U8); i++) {

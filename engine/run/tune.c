@@ -93,9 +93,8 @@ enum hrf_status hrf_tune_link(struct hrf_comm *comm, enum hrf_placement placemen
     struct hrf_link tuned = { .placement = placement };
     HRF_AUTO_FREE char *bytes = hrf_calloc((size_t)largest_bytes, 1);
     HRF_AUTO_FREE struct figures *figures = hrf_calloc(1, sizeof *figures);
-    if (bytes == NULL || figures == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for messages of %lld bytes",
-                             (long long)largest_bytes);
+    HRF_CHECK_MEMORY(bytes != NULL && figures != NULL, err, "no memory for messages of %lld bytes",
+                     (long long)largest_bytes);
     snprintf(tuned.comm, sizeof tuned.comm, "%s", comm->ops->name);
     for (int64_t n = SMALLEST; n <= largest_bytes && tuned.n_points < HRF_LINK_MAX_POINTS; n *= 4) {
         HRF_TRY(tune_size(comm, bytes, n, figures, &tuned.points[tuned.n_points], err));

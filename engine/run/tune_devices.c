@@ -84,8 +84,8 @@ static enum hrf_status set_stage(struct stage *s, const struct hrf_comm *comm,
     s->plan = hrf_calloc(1, sizeof *s->plan);
     if (s->plan != NULL)
         s->plan->steps = hrf_calloc(n, sizeof *s->plan->steps);
-    if (s->plan == NULL || s->plan->steps == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu exchanges", n);
+    HRF_CHECK_MEMORY(s->plan != NULL && s->plan->steps != NULL, err, "no memory for %zu exchanges",
+                     n);
     for (int32_t i = 0; i < (int32_t)n; i++)
         HRF_TRY(add_step(s, i, comm->rank, err));
     s->partition = (struct hrf_partition){ .n_ranks = comm->n_ranks };
@@ -232,8 +232,8 @@ static enum hrf_status tell(struct tuner *t, enum hrf_transport transport, const
     struct place own = { .host = "" };
     HRF_AUTO_FREE struct place *places = hrf_calloc(n, sizeof *places);
     HRF_AUTO_FREE double *all = hrf_calloc(n, n_bytes);
-    if (places == NULL || all == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the figures of %zu ranks", n);
+    HRF_CHECK_MEMORY(places != NULL && all != NULL, err, "no memory for the figures of %zu ranks",
+                     n);
     hrf_process_host_name(own.host, sizeof own.host);
     snprintf(own.address, sizeof own.address, "%s", t->ops->device->address(t->backend));
     HRF_TRY(hrf_gather(t->comm, &own, sizeof own, places, err));

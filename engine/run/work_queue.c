@@ -311,8 +311,7 @@ static enum hrf_status grow_buffer(struct hrf_work_queue *share, struct hrf_erro
     if (need <= share->buffer_bytes)
         return HRF_OK;
     void *buffer = hrf_realloc_array(share->buffer, 1, need);
-    if (buffer == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a batch's results");
+    HRF_CHECK_MEMORY(buffer != NULL, err, "no memory for a batch's results");
     share->buffer = buffer;
     share->buffer_bytes = need;
     return HRF_OK;
@@ -323,9 +322,8 @@ static enum hrf_status begin_root(struct hrf_work_queue *share, struct hrf_error
     const struct hrf_work_queue_task *task = &share->task;
     if (task->n_batches > share->capacity) {
         int32_t *places = hrf_realloc_array(share->places, (size_t)task->n_batches, sizeof *places);
-        if (places == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld batches",
-                                 (long long)task->n_batches);
+        HRF_CHECK_MEMORY(places != NULL, err, "no memory for %lld batches",
+                         (long long)task->n_batches);
         share->places = places;
         share->capacity = task->n_batches;
     }
@@ -510,8 +508,7 @@ enum hrf_status hrf_work_queue_create(const struct hrf_work_queue_config *config
                                       struct hrf_work_queue **out, struct hrf_error *err)
 {
     struct hrf_work_queue *created = hrf_calloc(1, sizeof *created);
-    if (created == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to share batches out");
+    HRF_CHECK_MEMORY(created != NULL, err, "no memory to share batches out");
     pthread_mutex_init(&created->lock, NULL);
     created->config = *config;
     created->task_number = -1;

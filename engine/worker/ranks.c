@@ -116,8 +116,7 @@ static enum hrf_status fill(struct hrf_ranks *ranks, const char *directory, int6
                             struct hrf_error *err)
 {
     ranks->directory = hrf_strdup(directory);
-    if (ranks->directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(ranks->directory != NULL, err, "no memory for a path");
     ranks->record = (struct hrf_rank_record){ .n_ranks = 1,
                                               .pid = getpid(),
                                               .n_cpus = hrf_process_cpu_count(),
@@ -132,8 +131,7 @@ enum hrf_status hrf_ranks_create(const char *directory, int64_t n_ranks, struct 
                                  struct hrf_error *err)
 {
     struct hrf_ranks *ranks = hrf_calloc(1, sizeof *ranks);
-    if (ranks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the ranks of a job");
+    HRF_CHECK_MEMORY(ranks != NULL, err, "no memory for the ranks of a job");
     enum hrf_status status = fill(ranks, directory, n_ranks, err);
     if (status != HRF_OK) {
         if (ranks->comm != NULL) /* the others wait for it */

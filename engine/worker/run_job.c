@@ -60,8 +60,7 @@ enum hrf_status hrf_worker_run_job(struct hrf_worker *job, const char *spec_path
                                    enum hrf_job_kind kind, struct hrf_error *err)
 {
     job->directory = hrf_path_directory(spec_path);
-    if (job->directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(job->directory != NULL, err, "no memory for a path");
     hrf_process_host_name(job->host, sizeof job->host);
     HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
     if (job->spec->kind != kind)

@@ -25,8 +25,7 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
-    if (scores == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores");
+    HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores");
     scores->identity = task->identity;
     memcpy(scores->identity.plan, plan->hash, sizeof scores->identity.plan);
     scores->precision = hrf_strdup(engine->precision);
@@ -45,12 +44,10 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     scores->n_classes = (int32_t)engine->n_classes;
     scores->probabilities = hrf_calloc((size_t)(task->n_patches * engine->n_classes),
                                        sizeof scores->probabilities[0]);
-    if (scores->precision == NULL || scores->device == NULL || scores->host == NULL ||
-        scores->probabilities == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of %lld patches",
-                             (long long)task->n_patches);
-    *out = scores;
-    scores = NULL;
+    HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
+                         scores->probabilities != NULL,
+                     err, "no memory for the scores of %lld patches", (long long)task->n_patches);
+    HRF_MOVE(*out, scores);
     return HRF_OK;
 }
 
@@ -354,8 +351,8 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
     HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)task->n_patches + 1, sizeof *order);
     bool *found = hrf_calloc((size_t)n_batches + 1, sizeof *found);
     *done = found;
-    if (order == NULL || found == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld batches", (long long)n_batches);
+    HRF_CHECK_MEMORY(order != NULL && found != NULL, err, "no memory for %lld batches",
+                     (long long)n_batches);
     HRF_TRY(hrf_feed_order(source->plan, task->first_patch, task->n_patches, order, err));
     for (int64_t b = 0; b < n_batches; b++) {
         const int64_t end = (b + 1) * batch < task->n_patches ? (b + 1) * batch : task->n_patches;

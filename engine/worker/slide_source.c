@@ -48,8 +48,7 @@ enum hrf_status hrf_keep_class_map(const struct hrf_network *network, struct hrf
     map->rows = (int32_t)shape.dims[2];
     map->columns = (int32_t)shape.dims[3];
     map->values = hrf_alloc_array((size_t)n, sizeof map->values[0]);
-    if (map->values == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a class activation map");
+    HRF_CHECK_MEMORY(map->values != NULL, err, "no memory for a class activation map");
     for (int64_t i = 0; i < n; i++)
         map->values[i] = all[i * n_classes + map->class_index];
     return HRF_OK;

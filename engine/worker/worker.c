@@ -95,8 +95,7 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
     if (engine->class_map)
         HRF_TRY(add_class_map(graph, err));
-    *out = graph;
-    graph = NULL;
+    HRF_MOVE(*out, graph);
     return HRF_OK;
 }
 

@@ -134,8 +134,7 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *cache = hrf_cache_directory(r->cache);
     HRF_AUTO(hrf_calibrations) store = NULL;
-    if (cache == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for a path");
     HRF_TRY(hrf_calibrations_open(cache, &store, err));
     if (hrf_calibrations_put_aside(store) != NULL)
         fprintf(
@@ -167,8 +166,7 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
     const char *directory = r->out;
     if (directory == NULL)
         directory = standard = hrf_cli_default_directory(workflow);
-    if (directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     hrf_run_catch_signals();
     const struct hrf_run_options options = { .calibrate_only = true };
     HRF_TRY(hrf_run(workflow, directory, &options, &summary, err));

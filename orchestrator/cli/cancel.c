@@ -40,8 +40,7 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
 {
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml"), *run_id = NULL;
     struct hrf_findings findings = HRF_FINDINGS_INIT;
-    if (file == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
     HRF_TRY(hrf_store_get_fact(store, "run_id", &run_id, err));
     enum hrf_status status = hrf_workflow_load_of_run(file, NULL, 0, workflow, &findings, err);
     hrf_findings_release(&findings);
@@ -56,7 +55,7 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
 static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n)
 {
     enum { PATIENCE_MS = 60000 };
-    const int64_t deadline = hrf_clock_ns() / 1000000 + PATIENCE_MS;
+    const int64_t deadline = hrf_clock_ms() + PATIENCE_MS;
     int ended;
     executor->ops->cancel(executor, handles, n, false);
     do {
@@ -69,7 +68,7 @@ static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *h
             executor->ops->look(executor, &handles[i], &view);
             ended += view.observed == HRF_JOB_ENDED || view.observed == HRF_JOB_GONE;
         }
-    } while (ended < (int)n && hrf_clock_ns() / 1000000 < deadline);
+    } while (ended < (int)n && hrf_clock_ms() < deadline);
     return ended;
 }
 

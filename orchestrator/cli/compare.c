@@ -26,8 +26,7 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
                                  struct side *side, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
-    if (file == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
     HRF_TRY(hrf_cli_open(directory, &side->store, err));
     HRF_TRY(hrf_cli_load(file, set, &side->workflow, err));
     hrf_run_params_fill(side->workflow, side->precisions, &side->params);
@@ -119,8 +118,7 @@ static enum hrf_status show(const struct hrf_run_pair *pair, const char *const d
     }
     HRF_AUTO_JSON root = hrf_report_pair_json(pair, directories);
     HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON");
     printf("%s\n", text);
     return HRF_OK;
 }

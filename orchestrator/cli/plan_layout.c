@@ -92,8 +92,7 @@ static enum hrf_status make_words(const struct hrf_workflow *w, const char *prec
     if (r->json)
         words->argv[words->n++] = "--json";
     for (int i = 0; i < words->n_own; i++)
-        if (words->own[i] == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+        HRF_CHECK_MEMORY(words->own[i] != NULL, err, "no memory for a command line");
     return HRF_OK;
 }
 

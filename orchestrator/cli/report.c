@@ -39,8 +39,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
     HRF_AUTO_FREE char *db = hrf_path_join(directory, "run.db");
-    if (file == NULL || db == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(file != NULL && db != NULL, err, "no memory for a path");
     if (!hrf_path_exists(db))
         return hrf_error_set(err, HRF_E_USER, "there is no run in '%s'", directory);
     HRF_TRY(load_of_run(file, set, &workflow, err));

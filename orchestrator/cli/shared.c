@@ -126,8 +126,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     const bool on_cpu = !whole && one_rank && w->engine.device != HRF_DEVICE_CUDA;
     const bool makes_ready = on_cpu && !shapes_only;
     HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
-    if (layout == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the model");
+    HRF_CHECK_MEMORY(layout != NULL, err, "no memory to check the model");
     const char *const fixed[] = { program,
                                   "model",
                                   "check",
@@ -149,8 +148,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
                                   makes_ready ? NULL : "--shapes",
                                   NULL };
     HRF_AUTO_FREE const char **argv = check_argv(w, fixed);
-    if (argv == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check the model");
+    HRF_CHECK_MEMORY(argv != NULL, err, "no memory to check the model");
     struct hrf_strbuf said = HRF_STRBUF_INIT;
     struct hrf_process_result result;
     enum hrf_status status = hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said,
@@ -165,8 +163,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
 enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
                              directory);

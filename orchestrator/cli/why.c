@@ -188,8 +188,7 @@ static json_t *events_json(const struct hrf_event_rows *events)
 static enum hrf_status put_json(const json_t *value, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON");
     hrf_cli_printf("%s\n", text);
     return HRF_OK;
 }

@@ -149,8 +149,7 @@ static enum hrf_status sort_testing(const struct ingest *ingest, size_t first, s
     const size_t n = ingest->rows.n_items - first;
     *out = (struct testing){ .items = hrf_alloc_array(n + 1, sizeof *out->items),
                              .n_rows = ingest->rows.n_items };
-    if (out->items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", n);
+    HRF_CHECK_MEMORY(out->items != NULL, err, "no memory for %zu slides", n);
     for (; out->n_items < n; out->n_items++)
         out->items[out->n_items] = (struct named){
             .name = ingest->rows.items[first + out->n_items].name, .row = first + out->n_items
@@ -197,8 +196,7 @@ static enum hrf_status apply_line(struct ingest *ingest, const struct testing *t
     if (row == NULL) { /* named and not there: never dropped */
         HRF_AUTO_FREE char *file = hrf_format("%s.tif", line->fields[0]);
         HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
-        if (full == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+        HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
         HRF_TRY(ingest_add(ingest, full, &row, err));
     }
     row->truth = truth;

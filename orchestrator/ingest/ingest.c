@@ -49,8 +49,7 @@ enum hrf_status ingest_add(struct ingest *ingest, const char *path, struct hrf_s
                                    .path = hrf_strdup(path),
                                    .truth = HRF_TRUTH_UNKNOWN };
     ingest->rows.n_items++;
-    if (row->name == NULL || row->path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    HRF_CHECK_MEMORY(row->name != NULL && row->path != NULL, err, "no memory for a slide");
     hrf_path_tidy(row->path);
     if (out != NULL)
         *out = row;
@@ -89,8 +88,7 @@ static enum hrf_status finish(struct ingest *ingest, struct hrf_error *err)
     HRF_TRY(ingest_name(ingest, err));
     HRF_TRY(ingest_exclude(ingest, err));
     ingest->files = hrf_calloc(ingest->rows.n_items + 1, sizeof *ingest->files);
-    if (ingest->files == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides");
+    HRF_CHECK_MEMORY(ingest->files != NULL, err, "no memory for the slides");
     for (size_t i = 0; i < ingest->rows.n_items; i++)
         if (ingest->rows.items[i].state != HRF_SLIDE_EXCLUDED)
             HRF_TRY(look_at(&ingest->rows.items[i], &ingest->files[i], err));
@@ -174,8 +172,7 @@ static enum hrf_status leave_out(struct ingest *cohort, const struct ingest *sam
         hrf_free(row->reason);
         row->state = HRF_SLIDE_EXCLUDED;
         row->reason = hrf_strdup("it is one of calibrate.slides: not evaluated");
-        if (row->reason == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+        HRF_CHECK_MEMORY(row->reason != NULL, err, "no memory for a slide");
     }
     return HRF_OK;
 }
@@ -196,8 +193,7 @@ static enum hrf_status name_sample(struct hrf_slide_row *row, const char *sectio
     if (bsearch(&row->name, names, n_names, sizeof *names, compare_names) == NULL)
         return HRF_OK;
     char *name = hrf_format("%s/%s", section, row->name);
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a slide");
     hrf_free(row->name);
     row->name = name;
     return HRF_OK;
@@ -229,8 +225,7 @@ static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool
 {
     const size_t n = cohort->rows.n_items;
     HRF_AUTO_FREE const char **names = hrf_alloc_array(n + 1, sizeof *names);
-    if (names == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration sample");
+    HRF_CHECK_MEMORY(names != NULL, err, "no memory for the calibration sample");
     for (size_t i = 0; i < n; i++)
         names[i] = cohort->rows.items[i].name;
     qsort(names, n, sizeof *names, compare_names);

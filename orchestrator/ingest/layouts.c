@@ -139,8 +139,7 @@ static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t 
         note(wrong, line, "%zu fields, the header has %zu; quote a text that has a comma",
              line->n_fields, n_columns);
     HRF_AUTO_FREE char *full = beside(path, slide);
-    if (full == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
     HRF_TRY(ingest_add(ingest, full, &row, err));
     row->truth = ingest_truth(label, &known);
     if (label[0] != '\0' && (row->label_text = hrf_strdup(label)) == NULL)

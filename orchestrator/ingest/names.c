@@ -94,8 +94,7 @@ enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err)
 {
     const size_t n = ingest->rows.n_items;
     HRF_AUTO_FREE struct place *places = make_places(ingest);
-    if (places == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to name %zu slides", n);
+    HRF_CHECK_MEMORY(places != NULL, err, "no memory to name %zu slides", n);
     sort_places(places, n);
     size_t before = 0; /* parts in common with the place before */
     for (size_t i = 0; i < n; i++) {
@@ -104,8 +103,7 @@ enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err)
         hrf_free(row->name);
         row->name = last_parts(&places[i], 1 + (before > after ? before : after));
         before = after;
-        if (row->name == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory to name a slide");
+        HRF_CHECK_MEMORY(row->name != NULL, err, "no memory to name a slide");
     }
     return HRF_OK;
 }
@@ -118,8 +116,7 @@ enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_error *err)
             continue;
         HRF_AUTO_FREE char *file = hrf_text_shortened(name);
         HRF_AUTO_FREE char *shown = hrf_text_printable(name);
-        if (shown == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory to name a slide");
+        HRF_CHECK_MEMORY(shown != NULL, err, "no memory to name a slide");
         if (file != NULL)
             ingest_warn(ingest,
                         "the name '%s' is too long for the names of files: its results are called "
@@ -152,8 +149,7 @@ static enum hrf_status exclude_row(struct hrf_slide_row *row, struct word *words
                                    struct hrf_error *err)
 {
     HRF_AUTO_FREE char *stem = hrf_path_stem(row->path);
-    if (stem == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    HRF_CHECK_MEMORY(stem != NULL, err, "no memory for a slide");
     struct word *by_name = find_word(words, n, row->name), *by_stem = find_word(words, n, stem);
     if (by_name == NULL && by_stem == NULL)
         return HRF_OK;
@@ -187,8 +183,7 @@ enum hrf_status ingest_exclude(struct ingest *ingest, struct hrf_error *err)
 {
     const struct hrf_text_list *list = &ingest->dataset->exclude;
     HRF_AUTO_FREE struct word *words = hrf_calloc(list->n_items + 1, sizeof *words);
-    if (words == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for what is excluded");
+    HRF_CHECK_MEMORY(words != NULL, err, "no memory for what is excluded");
     for (size_t i = 0; i < list->n_items; i++)
         words[i].text = list->items[i];
     qsort(words, list->n_items, sizeof *words, compare_words);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/host.h"
+#include "base/integer.h"
 #include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"
@@ -67,8 +68,7 @@ enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err)
         found = hrf_strdup(named);
     else if ((directory = hrf_path_directory(self)) != NULL)
         found = hrf_path_join(directory, "hires-engine");
-    if (found == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(found != NULL, err, "no memory for a path");
     *path = found;
     return HRF_OK;
 }
@@ -125,8 +125,7 @@ static enum hrf_status find_part(const char *attempt, int start, struct hrf_job_
     for (int k = start - 1; k >= 0; k--) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
         char *part = directory != NULL ? hrf_task_part_path(directory, task->id) : NULL;
-        if (part == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(part != NULL, err, "no memory for a path");
         if (hrf_path_exists(part)) {
             hrf_free(task->partial);
             task->partial = part;
@@ -147,13 +146,11 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     rest.n_tasks = 0;
     rest.tasks = hrf_calloc(l->spec->n_tasks + 1, sizeof *rest.tasks);
     HRF_AUTO_FREE struct hrf_job_task *tasks = rest.tasks;
-    if (rest.tasks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    HRF_CHECK_MEMORY(rest.tasks != NULL, err, "no memory for a job spec");
     l->directory = hrf_start_directory(attempt, start);
     for (int k = 0; k < start; k++) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
-        if (directory == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
         HRF_TRY(hrf_fence_set(directory, err));
     }
     for (size_t i = 0; i < l->spec->n_tasks; i++) {
@@ -163,8 +160,7 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     }
     hrf_free(l->spec_path);
     l->spec_path = l->directory != NULL ? hrf_path_join(l->directory, "spec.json") : NULL;
-    if (l->spec_path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(l->spec_path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_job_spec_write(&rest, l->spec_path, err));
     l->last_task = rest.n_tasks > 0 ? rest.tasks[rest.n_tasks - 1].id : NULL;
     return HRF_OK;
@@ -178,8 +174,7 @@ static enum hrf_status begin_start(struct launch *l, struct hrf_error *err)
     HRF_TRY(claim(l->directory, &start, err));
     HRF_AUTO_FREE char *before = hrf_start_directory(l->directory, start > 0 ? start - 1 : 0);
     HRF_AUTO_FREE char *own = hrf_start_directory(l->directory, start);
-    if (before == NULL || own == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(before != NULL && own != NULL, err, "no memory for a path");
     if (hrf_fence_is_set(before)) {
         HRF_TRY(hrf_fence_set(own, err));
         return hrf_error_set(err, HRF_E_AGAIN, "this attempt was given up before it began");
@@ -193,8 +188,7 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
     l->last_task = l->spec->n_tasks > 0 ? l->spec->tasks[l->spec->n_tasks - 1].id : NULL;
     l->directory = hrf_path_directory(l->spec_path);
-    if (l->directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(l->directory != NULL, err, "no memory for a path");
     HRF_TRY(begin_start(l, err));
     if ((l->log = hrf_path_join(l->directory, "log")) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
@@ -253,11 +247,6 @@ static int next_signal(const sigset_t *signals, int64_t wait_ns)
     struct timespec wait = { .tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000 };
     int number = sigtimedwait(signals, NULL, &wait);
     return number > 0 ? number : 0;
-}
-
-static int64_t earliest(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* True when the worker has ended; it is left unreaped, so that its process group cannot be
@@ -348,14 +337,14 @@ static void watch(struct launch *l, pid_t worker)
                 l->end_by_ns = now + deadline_ns();
         }
         if (ask == 0)
-            ask = next_signal(&l->signals, earliest(earliest(next_beat, next_look), kill_at) - now);
+            ask = next_signal(&l->signals, hrf_min(hrf_min(next_beat, next_look), kill_at) - now);
         if (ask == 0 || ask == SIGCHLD)
             continue;
         kill(-worker, ask);
         l->sentinel.was_asked = true;
         l->sentinel.was_warned |= ask == SIGUSR1;
         if (ask != SIGUSR1) /* USR1 is the scheduler's warning; its own kill follows */
-            kill_at = earliest(kill_at, hrf_clock_ns() + (int64_t)KILL_AFTER_MS * 1000000);
+            kill_at = hrf_min(kill_at, hrf_clock_ns() + (int64_t)KILL_AFTER_MS * 1000000);
     }
 }
 
@@ -403,8 +392,7 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
                        : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
                                                             : "infer";
     HRF_AUTO_FREE const char **argv = hrf_calloc(l->spec->n_wrap + 4, sizeof *argv);
-    if (argv == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    HRF_CHECK_MEMORY(argv != NULL, err, "no memory for a command line");
     for (size_t i = 0; i < l->spec->n_wrap; i++)
         argv[i] = l->spec->wrap[i];
     argv[l->spec->n_wrap] = l->program;

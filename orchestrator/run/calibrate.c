@@ -88,8 +88,7 @@ static enum hrf_status load_parts(struct run *run, struct sample *sample, int64_
                                   struct hrf_error *err)
 {
     sample->parts = hrf_calloc(run->tasks.n_items + 1, sizeof *sample->parts);
-    if (sample->parts == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration sample");
+    HRF_CHECK_MEMORY(sample->parts != NULL, err, "no memory for the calibration sample");
     *total = 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
@@ -201,8 +200,7 @@ static enum hrf_status export_part(struct run *run, const struct part *part, con
 {
     HRF_AUTO_FREE char *path = run_plan_path(run, key);
     struct hrf_bytes bytes;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_slide_expect(run_find_slide(run, part->slide_id), HRF_TASK_CALIBRATE, key,
                              &part->plan->identity, err));
     if (run_has_plan(path, &part->plan->identity))
@@ -310,8 +308,7 @@ static enum hrf_status choose_keep(const struct hrf_workflow_calibrate *how,
 static enum hrf_status warn_of(const struct hrf_observations *all, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = hrf_fit_warnings(all);
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to look at a calibration");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory to look at a calibration");
     char *left = NULL;
     for (char *line = strtok_r(text, "\n", &left); line != NULL; line = strtok_r(NULL, "\n", &left))
         hrf_log_warning("calibrate", "%s", line);
@@ -340,8 +337,7 @@ static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibrati
 {
     HRF_AUTO_FREE char *name = hrf_format("calibration-%.16s.json", (*calibration)->key);
     HRF_AUTO_FREE char *path = name != NULL ? hrf_path_join(run->directory, name) : NULL;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_calibration_write(*calibration, path, err));
     HRF_TRY(hrf_store_set_fact(run->store, "calibration", name, err));
     HRF_TRY(hrf_store_set_fact(run->store, "calibration_cached", cached ? "yes" : "no", err));
@@ -421,8 +417,7 @@ static enum hrf_status open_cache(const struct run *run, struct hrf_calibrations
                                   struct hrf_error *err)
 {
     HRF_AUTO_FREE char *cache = hrf_cache_directory(run->workflow->cache);
-    if (cache == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for a path");
     HRF_TRY(hrf_calibrations_open(cache, out, err));
     if (hrf_calibrations_put_aside(*out) != NULL)
         hrf_log_warning(
@@ -516,8 +511,8 @@ static enum hrf_status find_or_make(struct run *run, struct hrf_error *err)
 static enum hrf_status fail_int8(struct run *run, const char *why, struct hrf_error *err)
 {
     run->calibration_failure = hrf_format("INT8's calibration failed: %s", why);
-    if (run->calibration_failure == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the reason of a failure");
+    HRF_CHECK_MEMORY(run->calibration_failure != NULL, err,
+                     "no memory for the reason of a failure");
     hrf_store_rollback(run->store);
     run_give_up_calibration(run);
     hrf_log_warning("calibrate", "%s", run->calibration_failure);

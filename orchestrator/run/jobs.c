@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t run_now_ms(void)
-{
-    return hrf_clock_ns() / 1000000;
-}
-
 char *run_job_path(const struct run *run, const struct run_job *job, const char *name)
 {
     HRF_AUTO_FREE char *directory = hrf_path_join(run->directory, job->row.directory);
@@ -86,7 +81,7 @@ void run_find_starts(const struct run *run, struct run_job *job)
     HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
     const int n = attempt != NULL ? hrf_start_count(attempt, job->n_starts) : job->n_starts;
     if (n > job->n_starts)
-        job->starts_ms = run_now_ms();
+        job->starts_ms = hrf_clock_ms();
     job->n_starts = n;
 }
 
@@ -114,8 +109,7 @@ static enum hrf_status free_orphans(struct run *run, struct hrf_error *err)
     for (size_t i = 0; i < run->n_live; i++)
         n += run->live[i].n_tasks;
     HRF_AUTO_FREE int64_t *named = hrf_alloc_array(n + 1, sizeof *named);
-    if (named == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to look at %zu tasks", n);
+    HRF_CHECK_MEMORY(named != NULL, err, "no memory to look at %zu tasks", n);
     for (size_t i = 0; i < run->n_live; i++)
         for (size_t t = 0; t < run->live[i].n_tasks; t++)
             named[k++] = run->live[i].task_ids[t];
@@ -142,7 +136,7 @@ static enum hrf_status recover_job(struct run *run, struct hrf_attempt_row *row,
     if (job->row.state != HRF_ATTEMPT_INTENT)
         return HRF_OK;
     if (run->executor->quiet_ms > 0) {
-        job->unsure_since_ms = run_now_ms();
+        job->unsure_since_ms = hrf_clock_ms();
         return HRF_OK;
     }
     run_revoke(run, job);
@@ -154,8 +148,7 @@ static enum hrf_status recover_job(struct run *run, struct hrf_attempt_row *row,
 static enum hrf_status number_jobs(struct run *run, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *jobs = hrf_path_join(run->directory, "jobs");
-    if (jobs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(jobs != NULL, err, "no memory for a path");
     HRF_TRY(hrf_store_last_job(run->store, &run->next_job, err));
     DIR *stream = opendir(jobs);
     if (stream == NULL && errno != ENOENT)
@@ -202,17 +195,17 @@ static bool end_jobs(struct run *run, const struct hrf_job_handle *handles)
 {
     enum { SOFT_MS = 5000, PATIENCE_MS = 60000 };
     const struct hrf_executor_ops *ops = run->executor->ops;
-    const int64_t start = run_now_ms();
+    const int64_t start = hrf_clock_ms();
     bool hard = false;
     ops->cancel(run->executor, handles, run->n_live, false);
-    for (size_t i = 0; i < run->n_live && run_now_ms() - start < PATIENCE_MS;) {
+    for (size_t i = 0; i < run->n_live && hrf_clock_ms() - start < PATIENCE_MS;) {
         bool is_new;
         ops->poll(run->executor, &is_new);
         if (is_over(run, &run->live[i])) {
             i++;
             continue;
         }
-        if (!hard && run_now_ms() - start > SOFT_MS && run->executor->quiet_ms == 0) {
+        if (!hard && hrf_clock_ms() - start > SOFT_MS && run->executor->quiet_ms == 0) {
             ops->cancel(run->executor, handles, run->n_live, true);
             hard = true;
         }
@@ -227,8 +220,7 @@ static bool end_jobs(struct run *run, const struct hrf_job_handle *handles)
 enum hrf_status run_end_jobs(struct run *run, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc(run->n_live + 1, sizeof *handles);
-    if (handles == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to cancel %zu jobs", run->n_live);
+    HRF_CHECK_MEMORY(handles != NULL, err, "no memory to cancel %zu jobs", run->n_live);
     for (size_t i = 0; i < run->n_live; i++) {
         handles[i] = run->live[i].handle;
         run_revoke(run, &run->live[i]);

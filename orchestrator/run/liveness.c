@@ -1,5 +1,6 @@
 /* liveness.c - finds jobs that show no sign of life: their process is stopped, or waits for a disk
  * that hangs. On this machine nobody else would notice; a scheduler has time limits. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
 
@@ -66,7 +67,7 @@ enum hrf_status run_check_liveness(struct run *run, struct run_job *job, bool *c
 {
     struct hrf_sentinel last;
     char text[sizeof job->life.silence];
-    const int64_t now = run_now_ms();
+    const int64_t now = hrf_clock_ms();
     if (now < job->life.next_look_ms || job->life.was_ended)
         return HRF_OK;
     read_life(run, job, &last);

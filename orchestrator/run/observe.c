@@ -75,7 +75,7 @@ static enum hrf_status judge_task(struct run *run, struct hrf_task_row *task, en
     if (!retry.again)
         return give_up(run, task, &retry, reason, err);
     HRF_TRY(note_retry(run, task, &retry, reason, err));
-    state->not_before_ms = run_now_ms() + retry.delay_ms;
+    state->not_before_ms = hrf_clock_ms() + retry.delay_ms;
     task->state = HRF_TASK_PENDING;
     task->n_attempts = retry.n_tries;
     if (retry.more_time > 0 || retry.more_memory > 0) {
@@ -116,8 +116,7 @@ static enum hrf_status find_record(const struct run *run, const struct run_job *
     enum hrf_status found = HRF_E_AGAIN;
     for (int k = run_newest_start(job); k >= 0 && found == HRF_E_AGAIN; k--) {
         HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
-        if (directory == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
         found = hrf_task_collect(directory, id, status, record, n_bytes, err);
     }
     return found;
@@ -339,10 +338,9 @@ static enum hrf_status judge(struct run *run, struct run_job *job, struct hrf_se
     out->reason = describe_end(done, has_sentinel, out->end, &job->view, logs.said);
     out->message = describe_end(done, has_sentinel, out->end, NULL, logs.said);
     hrf_free(logs.said);
-    if (out->reason == NULL || out->message == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
+    HRF_CHECK_MEMORY(out->reason != NULL && out->message != NULL, err, "no memory for a reason");
     if (hrf_state_rule(out->end)->counts_against_node && job->view.node[0] != '\0')
-        hrf_node_exclusion_add_failure(&run->exclusion, job->view.node, run_now_ms());
+        hrf_node_exclusion_add_failure(&run->exclusion, job->view.node, hrf_clock_ms());
     return HRF_OK;
 }
 
@@ -463,8 +461,8 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
     if (job->view.observed != HRF_JOB_GONE)
         return HRF_OK;
     if (job->silent_since_ms == 0)
-        job->silent_since_ms = run_now_ms();
-    if (!is_gone(run, job) || run_now_ms() - job->silent_since_ms < run->executor->quiet_ms)
+        job->silent_since_ms = hrf_clock_ms();
+    if (!is_gone(run, job) || hrf_clock_ms() - job->silent_since_ms < run->executor->quiet_ms)
         return HRF_OK;
     *changed = true;
     run_revoke(run, job);
@@ -501,8 +499,8 @@ static bool is_over(const struct run *run, struct run_job *job, const struct hrf
     if (!ended || (has_sentinel && has_all(job, done)))
         return ended;
     if (job->silent_since_ms == 0)
-        job->silent_since_ms = run_now_ms();
-    return run_now_ms() - job->silent_since_ms >= run->executor->grace_ms;
+        job->silent_since_ms = hrf_clock_ms();
+    return hrf_clock_ms() - job->silent_since_ms >= run->executor->grace_ms;
 }
 
 static void refresh(const struct run *run, const struct run_job *job)

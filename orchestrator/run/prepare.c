@@ -195,8 +195,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
     int64_t n_shards = hrf_dag_shard_count(plan->n_patches, w->executor.patches_per_job);
     size_t n_rows = (size_t)n_shards * w->n_precisions, at = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
-    if (rows == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan %zu tasks", n_rows);
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory to plan %zu tasks", n_rows);
     struct hrf_infer_inputs inputs = { .slide = identity(slide),
                                        .tiling = plan->hash,
                                        .model_sha256 = model_sha256,
@@ -233,8 +232,7 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     HRF_TRY(hrf_store_set_slide_tiling(run->store, slide_id, plan->hash, err));
     hrf_free(slide->tile_plan_hash);
     slide->tile_plan_hash = hrf_strdup(plan->hash);
-    if (slide->tile_plan_hash == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the hash of a tile plan");
+    HRF_CHECK_MEMORY(slide->tile_plan_hash != NULL, err, "no memory for the hash of a tile plan");
     if (slide->calibrates)
         return HRF_OK;
     if (plan->n_patches == 0) {
@@ -258,8 +256,7 @@ static enum hrf_status index_tasks(struct run *run, const struct hrf_task_rows *
                                    struct run_task_place **out, struct hrf_error *err)
 {
     struct run_task_place *places = hrf_alloc_array(rows->n_items + 1, sizeof *places);
-    if (places == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", rows->n_items);
+    HRF_CHECK_MEMORY(places != NULL, err, "no memory for %zu tasks", rows->n_items);
     *out = places;
     for (size_t i = 0; i < rows->n_items; i++) {
         places[i] = (struct run_task_place){ rows->items[i].id, i };

@@ -136,8 +136,7 @@ static void find_scales(struct scene *scene, const char *directory)
 static enum hrf_status open_store(struct scene *scene, const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     scene->preview->has_run = hrf_path_exists(path);
     if (!scene->preview->has_run)
         return HRF_OK;
@@ -150,8 +149,7 @@ static enum hrf_status count_jobs(const struct scene *scene, struct hrf_error *e
 {
     struct hrf_preview *p = scene->preview;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(p->n_tasks + 1, sizeof *rows);
-    if (rows == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", p->n_tasks);
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for %zu tasks", p->n_tasks);
     for (size_t i = 0; i < p->n_tasks; i++) {
         const bool is_known = p->tasks[i].reason != HRF_PREVIEW_CACHED &&
                               p->tasks[i].reason != HRF_PREVIEW_UNKNOWN;

@@ -141,8 +141,7 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     if (name == NULL || has_failed)
         return HRF_OK;
     HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_calibration_read(path, &p->calibration, err));
     facts->reason = NULL;
     facts->key = p->calibration->key;

@@ -74,8 +74,7 @@ static enum hrf_status take_run_id(struct run *run, struct hrf_error *err)
     if (id == NULL) {
         uint64_t high = hrf_random_u64(&run->random), low = hrf_random_u64(&run->random);
         id = hrf_format("%016llx%016llx", (unsigned long long)high, (unsigned long long)low);
-        if (id == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a run id");
+        HRF_CHECK_MEMORY(id != NULL, err, "no memory for a run id");
         HRF_TRY(hrf_store_set_fact(run->store, "run_id", id, err));
     }
     snprintf(run->run_id, sizeof run->run_id, "%s", id);
@@ -104,8 +103,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     HRF_TRY(hrf_path_absolute(directory, &run->directory, err));
     HRF_AUTO_FREE char *db = hrf_path_join(run->directory, "run.db");
     HRF_AUTO_FREE char *file = hrf_path_join(run->directory, "workflow.yaml");
-    if (db == NULL || file == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(db != NULL && file != NULL, err, "no memory for a path");
     if (access(run->directory, W_OK) != 0)
         return hrf_error_set_errno(err, errno, "cannot write into '%s'", run->directory);
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &run->store, err));
@@ -150,8 +148,7 @@ static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
     if (run_waits_for_calibration(run)) /* more tasks will be planned */
         return HRF_OK;
     HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
-    if (open_tasks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to settle the slides");
+    HRF_CHECK_MEMORY(open_tasks != NULL, err, "no memory to settle the slides");
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *task = &run->tasks.items[i];
         open_tasks[task->slide_id] += task->state == HRF_TASK_PENDING ||
@@ -237,9 +234,9 @@ static struct hrf_progress_facts progress_facts(struct run *run)
 static void show_progress(struct run *run)
 {
     enum { PERIOD_MS = 200 };
-    if (run_now_ms() < run->next_show_ms)
+    if (hrf_clock_ms() < run->next_show_ms)
         return;
-    run->next_show_ms = run_now_ms() + PERIOD_MS;
+    run->next_show_ms = hrf_clock_ms() + PERIOD_MS;
     struct hrf_progress_facts facts = progress_facts(run);
     hrf_progress_show(run->progress, &facts);
 }

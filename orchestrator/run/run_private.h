@@ -165,7 +165,6 @@ HRF_CHECKED enum hrf_status run_write_spec(struct run *run, const struct run_bat
                                            struct hrf_error *err);
 
 /* jobs.c */
-int64_t run_now_ms(void); /* monotonic */
 char *run_job_path(const struct run *run, const struct run_job *job,
                    const char *name); /* heap; name NULL = the directory */
 /* Appends a job made from its row to run->live, and takes over what the row owns. *out is valid

@@ -39,8 +39,7 @@ static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **pat
         return hrf_error_set(err, HRF_E_BUG, "slide %lld has no tile task", (long long)slide_id);
     HRF_AUTO_FREE char *full = run_plan_path(run, tile->key);
     HRF_AUTO_FREE char *plans = full != NULL ? hrf_path_directory(full) : NULL;
-    if (plans == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(plans != NULL, err, "no memory for a path");
     struct hrf_record_identity expected;
     HRF_TRY(run_expect(run, tile, &expected, err));
     if (!run_has_plan(full, &expected)) {
@@ -51,8 +50,7 @@ static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **pat
         hrf_bytes_release(&bytes);
         HRF_TRY(status);
     }
-    *path = full;
-    full = NULL;
+    HRF_MOVE(*path, full);
     return HRF_OK;
 }
 
@@ -68,12 +66,11 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     out->mpp_fallback = run_fallback_mpp(run->workflow, slide);
     out->first_patch = row->first_patch;
     out->n_patches = row->n_patches;
-    if (out->id == NULL || out->slide_name == NULL || out->slide_path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    HRF_CHECK_MEMORY(out->id != NULL && out->slide_name != NULL && out->slide_path != NULL, err,
+                     "no memory for a job spec");
     HRF_AUTO_FREE char *part = run_part_path(run, row->key);
     if (part != NULL && row->kind == HRF_TASK_INFER && hrf_path_exists(part)) {
-        out->partial = part;
-        part = NULL;
+        HRF_MOVE(out->partial, part);
     }
     if (row->kind == HRF_TASK_INFER)
         return export_plan(run, row->slide_id, &out->tile_plan, err);
@@ -160,8 +157,7 @@ enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_job_spec) spec = hrf_calloc(1, sizeof *spec);
-    if (spec == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    HRF_CHECK_MEMORY(spec != NULL, err, "no memory for a job spec");
     spec->run_id = hrf_strdup(run->run_id);
     spec->job_id = hrf_strdup(attempt->job_id);
     spec->attempt = attempt->attempt;
@@ -170,8 +166,8 @@ enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
                                                [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE };
     spec->kind = kinds[attempt->kind];
     spec->tasks = hrf_calloc(batch->n, sizeof spec->tasks[0]);
-    if (spec->run_id == NULL || spec->job_id == NULL || spec->tasks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    HRF_CHECK_MEMORY(spec->run_id != NULL && spec->job_id != NULL && spec->tasks != NULL, err,
+                     "no memory for a job spec");
     HRF_TRY(fill_settings(run, batch, spec, err));
     HRF_TRY(fill_wrap(run, attempt->kind, spec, err));
     for (size_t i = 0; i < batch->n; i++) {

@@ -87,7 +87,7 @@ static enum hrf_status gather(struct run *run, enum hrf_task_kind kind, size_t m
                               struct batches *out, struct hrf_error *err)
 {
     enum { CLASSES = 32 }; /* open batches at a time; with more classes there are more batches */
-    const int64_t limit = tasks_per_job(run, kind), now = run_now_ms();
+    const int64_t limit = tasks_per_job(run, kind), now = hrf_clock_ms();
     size_t open[CLASSES], n_open = 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *task = &run->tasks.items[i];
@@ -118,8 +118,7 @@ enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_t
 {
     struct batches batches = { .items = NULL };
     HRF_AUTO_FREE struct run_task_state *states = hrf_calloc(n_rows + 1, sizeof *states);
-    if (states == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu tasks", n_rows);
+    HRF_CHECK_MEMORY(states != NULL, err, "no memory for %zu tasks", n_rows);
     struct run run = { .workflow = workflow, .tasks = { rows, n_rows }, .task_states = states };
     const enum hrf_status status = gather(&run, kind, SIZE_MAX, &batches, err);
     *out = (int64_t)batches.n;
@@ -146,8 +145,8 @@ static enum hrf_status describe(struct run *run, const struct run_batch *batch,
     run->next_job++;
     row->submitted_ms = hrf_clock_wall_ms();
     row->state = HRF_ATTEMPT_INTENT;
-    if (row->job_id == NULL || row->directory == NULL || row->task_ids == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job");
+    HRF_CHECK_MEMORY(row->job_id != NULL && row->directory != NULL && row->task_ids != NULL, err,
+                     "no memory for a job");
     return HRF_OK;
 }
 
@@ -194,8 +193,7 @@ static enum hrf_status write_specs(struct run *run, const struct run_batch *batc
         const struct run_job *job = &run->live[first + i];
         HRF_AUTO_FREE char *directory = run_job_path(run, job, NULL);
         HRF_AUTO_FREE char *spec = run_job_path(run, job, "spec.json");
-        if (directory == NULL || spec == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(directory != NULL && spec != NULL, err, "no memory for a path");
         HRF_TRY(hrf_path_make_directories(directory, err));
         HRF_TRY(run_write_spec(run, &batches[i], &job->row, spec, err));
         HRF_TRY(hrf_text_list_add(paths, spec, err));
@@ -252,7 +250,7 @@ static void wait_for_room(struct run *run, size_t n_jobs, const char *why)
                            : delay * 2 < FULL_MOST_MS ? delay * 2
                                                       : FULL_MOST_MS;
     run->submit_most = n_jobs > 1 ? (int64_t)n_jobs / 2 : 1;
-    run->submit_after_ms = run_now_ms() + run->submit_delay_ms / 2 +
+    run->submit_after_ms = hrf_clock_ms() + run->submit_delay_ms / 2 +
                            hrf_random_below(&run->random, run->submit_delay_ms);
     if (delay == 0)
         hrf_log_info("run", "no room for %zu more jobs at present (%s); they wait", n_jobs, why);
@@ -271,7 +269,7 @@ static enum hrf_status settle(struct run *run, size_t first, size_t n,
             why->text);
         for (size_t i = 0; i < n; i++) {
             run->live[first + i].handle = handles[i];
-            run->live[first + i].unsure_since_ms = run_now_ms();
+            run->live[first + i].unsure_since_ms = hrf_clock_ms();
         }
         return HRF_OK;
     }
@@ -294,8 +292,7 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_submit_outcome outcome = HRF_SUBMIT_TAKEN;
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc(n, sizeof *handles);
-    if (handles == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu jobs", n);
+    HRF_CHECK_MEMORY(handles != NULL, err, "no memory for %zu jobs", n);
     HRF_TRY(add_jobs(run, batches, n, &first, err));
     hrf_crash_point("run.submit.before_intent");
     HRF_TRY(record_intent(run, batches, n, first, err));
@@ -307,7 +304,7 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     }
     for (size_t i = 0; i < n; i++)
         handles[i] = run->live[first + i].handle;
-    hrf_node_exclusion_list(&run->exclusion, run_now_ms(), exclude, sizeof exclude);
+    hrf_node_exclusion_list(&run->exclusion, hrf_clock_ms(), exclude, sizeof exclude);
     const struct hrf_task_row *task = &run->tasks.items[batches[0].tasks[0]];
     const struct hrf_submission submission = { .run_directory = run->directory,
                                                .run_id = run->run_id,
@@ -351,8 +348,8 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
     if (room <= 0)
         return HRF_OK;
     enum hrf_status status = gather(run, kind, (size_t)room, &batches, err);
-    for (size_t i = 0; i < batches.n && status == HRF_OK && run_now_ms() >= run->submit_after_ms &&
-                       run_take_submission(run);) {
+    for (size_t i = 0; i < batches.n && status == HRF_OK &&
+                       hrf_clock_ms() >= run->submit_after_ms && run_take_submission(run);) {
         const size_t n = together(run, &batches, i);
         status = start_jobs(run, &batches.items[i], n, err);
         *submitted = true;
@@ -368,7 +365,7 @@ enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *e
      * ready and results come earlier. */
     static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_INFER, HRF_TASK_TILE };
     *submitted = false;
-    if (run_now_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
+    if (hrf_clock_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
         return HRF_OK;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         if (!run->calibrate_only || kinds[k] != HRF_TASK_INFER)

@@ -1,5 +1,6 @@
 /* throttle.c - how many jobs may exist at a time, which users may change while a driver runs, and
  * how fast jobs may be submitted. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/start.h"
@@ -17,7 +18,7 @@ int64_t run_most_jobs(const struct run *run)
 
 bool run_take_submission(struct run *run)
 {
-    const int64_t period = run->executor->submit_ms, now = run_now_ms();
+    const int64_t period = run->executor->submit_ms, now = hrf_clock_ms();
     if (run->submit_due_ms < now)
         run->submit_due_ms = now;
     if (run->submit_due_ms - now >= period * SUBMIT_BURST && period > 0)
@@ -63,8 +64,7 @@ static enum hrf_status claim_waiting_job(const struct run *run, struct run_job *
 {
     HRF_AUTO_FREE char *attempt = run_job_path(run, job, NULL);
     *is_ours = false;
-    if (attempt == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(attempt != NULL, err, "no memory for a path");
     if (job->view.observed != HRF_JOB_WAITING || job->revoked || job->unsure_since_ms != 0 ||
         (job->n_starts > 0 && job->view.asked_ms <= job->starts_ms) ||
         job->n_starts == HRF_MAX_STARTS)
@@ -85,9 +85,7 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
     if (surplus <= 0)
         return HRF_OK;
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc((size_t)surplus, sizeof *handles);
-    if (handles == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to withdraw %lld jobs",
-                             (long long)surplus);
+    HRF_CHECK_MEMORY(handles != NULL, err, "no memory to withdraw %lld jobs", (long long)surplus);
     size_t n = 0;
     for (size_t i = run->n_live; i > 0 && (int64_t)n < surplus; i--) {
         struct run_job *job = &run->live[i - 1];
@@ -111,9 +109,9 @@ static enum hrf_status withdraw(struct run *run, struct hrf_error *err)
 
 enum hrf_status run_apply_throttle(struct run *run, struct hrf_error *err)
 {
-    if (run_now_ms() < run->next_throttle_ms)
+    if (hrf_clock_ms() < run->next_throttle_ms)
         return HRF_OK;
-    run->next_throttle_ms = run_now_ms() + LOOK_MS;
+    run->next_throttle_ms = hrf_clock_ms() + LOOK_MS;
     read_throttle(run);
     return withdraw(run, err);
 }

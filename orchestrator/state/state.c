@@ -2,6 +2,8 @@
  * node exclusion. */
 #include "orchestrator/state/state.h"
 
+#include "base/hash.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,17 +196,9 @@ void hrf_node_exclusion_list(const struct hrf_node_exclusion *exclusion, int64_t
     }
 }
 
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    return hash;
-}
-
 bool hrf_breaker_failed(struct hrf_breaker *breaker, const char *message, int64_t ran_ms)
 {
-    uint64_t hash = hash_text(message);
+    uint64_t hash = hrf_hash_fnv(message, strlen(message));
     if (ran_ms > HRF_BREAKER_WINDOW_MS || hash != breaker->last_message)
         breaker->n_in_a_row = 0;
     breaker->last_message = hash;

@@ -125,8 +125,7 @@ static json_t *body_json(const struct hrf_calibration *c)
 static enum hrf_status checksum(json_t *body, char out[HRF_HASH_HEX], struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = hrf_json_text(body);
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a calibration");
     return hrf_hash_buffer(text, strlen(text), out, err);
 }
 
@@ -135,8 +134,7 @@ enum hrf_status hrf_calibration_encode(const struct hrf_calibration *c, char **o
 {
     char sum[HRF_HASH_HEX];
     HRF_AUTO_JSON body = body_json(c);
-    if (body == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(body != NULL, err, "no memory for a calibration");
     HRF_TRY(checksum(body, sum, err));
     json_object_set_new(body, "sha256", json_string(sum));
     *out = hrf_json_text(body);
@@ -160,8 +158,7 @@ static enum hrf_status read_means(const json_t *list, const char *where,
         return HRF_OK;
     t->n_means = (int64_t)json_array_size(list);
     t->means = hrf_calloc((size_t)t->n_means, sizeof *t->means);
-    if (t->means == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(t->means != NULL, err, "no memory for a calibration");
     for (int64_t i = 0; i < t->n_means; i++) {
         const json_t *number = json_array_get(list, (size_t)i);
         t->means[i] = (float)json_number_value(number);
@@ -246,8 +243,7 @@ static enum hrf_status read_lists(const json_t *body, const char *where, struct 
     HRF_TRY(hrf_json_get_array(body, "keep", where, &keep, err));
     c->tensors = hrf_calloc(json_array_size(tensors) + 1, sizeof *c->tensors);
     c->keep = hrf_calloc(json_array_size(keep) + 1, sizeof *c->keep);
-    if (c->tensors == NULL || c->keep == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(c->tensors != NULL && c->keep != NULL, err, "no memory for a calibration");
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         c->n_tensors++;
         HRF_TRY(read_tensor(json_array_get(tensors, i), where, &c->tensors[i], err));
@@ -289,14 +285,12 @@ enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes, const c
 {
     HRF_AUTO_JSON body = NULL;
     HRF_AUTO(hrf_calibration) c = hrf_calloc(1, sizeof *c);
-    if (c == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(c != NULL, err, "no memory for a calibration");
     HRF_TRY(hrf_json_parse(text, n_bytes, where, &body, err));
     HRF_TRY(check_sum(body, where, err));
     HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), body, where, c, err));
     HRF_TRY(read_lists(body, where, c, err));
-    *out = c;
-    c = NULL;
+    HRF_MOVE(*out, c);
     return HRF_OK;
 }
 

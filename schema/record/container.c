@@ -281,12 +281,10 @@ enum hrf_status hrf_json_get_bytes(const json_t *object, const char *key, const 
     if (hex == NULL)
         HRF_TRY(hrf_json_get_text(object, key, where, &text, err));
     HRF_AUTO_FREE char *copy = hrf_strdup(text);
-    if (copy == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for '%s'", where, key);
+    HRF_CHECK_MEMORY(copy != NULL, err, "%s: no memory for '%s'", where, key);
     if (hex != NULL)
         HRF_TRY(from_base16(hex, key, where, copy, err));
-    *out = copy;
-    copy = NULL;
+    HRF_MOVE(*out, copy);
     return HRF_OK;
 }
 

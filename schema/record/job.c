@@ -165,8 +165,7 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
     HRF_TRY(hrf_json_get_array(root, "tasks", where, &array, err));
     size_t n = json_array_size(array);
     spec->tasks = hrf_calloc(n, sizeof spec->tasks[0]);
-    if (spec->tasks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %zu tasks", where, n);
+    HRF_CHECK_MEMORY(spec->tasks != NULL, err, "%s: no memory for %zu tasks", where, n);
     for (size_t i = 0; i < n; i++) {
         spec->n_tasks = i + 1; /* zeroed, so that destroy() takes a half-read one */
         HRF_TRY(read_task(json_array_get(array, i), where, &spec->tasks[i], err));
@@ -184,8 +183,7 @@ static enum hrf_status read_wrap(const json_t *root, const char *where, struct h
         return HRF_OK;
     HRF_TRY(hrf_json_get_array(root, "wrap", where, &words, err));
     spec->wrap = hrf_calloc(json_array_size(words) + 1, sizeof spec->wrap[0]);
-    if (spec->wrap == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for a command line", where);
+    HRF_CHECK_MEMORY(spec->wrap != NULL, err, "%s: no memory for a command line", where);
     for (; spec->n_wrap < json_array_size(words); spec->n_wrap++) {
         HRF_AUTO_JSON word = json_pack("{sO}", "word", json_array_get(words, spec->n_wrap));
         const struct hrf_field field = { "word", HRF_FIELD_NEEDED, 0, sizeof(char *), false, NULL };
@@ -211,12 +209,10 @@ enum hrf_status hrf_job_spec_read(const char *path, struct hrf_job_spec **out,
 {
     HRF_AUTO_JSON root = NULL;
     HRF_AUTO(hrf_job_spec) spec = hrf_calloc(1, sizeof *spec);
-    if (spec == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the spec '%s'", path);
+    HRF_CHECK_MEMORY(spec != NULL, err, "no memory for the spec '%s'", path);
     HRF_TRY(hrf_json_read_file(path, &root, err));
     HRF_TRY(read_spec(root, path, spec, err));
-    *out = spec;
-    spec = NULL;
+    HRF_MOVE(*out, spec);
     return HRF_OK;
 }
 
@@ -249,8 +245,7 @@ static char *task_file(const char *directory, const char *task_id, const char *s
 static enum hrf_status check_fence(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *fence = hrf_path_join(directory, "revoked");
-    if (fence == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(fence != NULL, err, "no memory for a path");
     if (hrf_path_exists(fence))
         return hrf_error_set(err, HRF_E_AGAIN,
                              "this attempt was given up ('%s'): nothing more is committed", fence);
@@ -263,8 +258,7 @@ enum hrf_status hrf_task_commit(const char *directory, const struct hrf_job_task
 {
     HRF_AUTO_FREE char *record_path = task_file(directory, task->id, "rec");
     HRF_AUTO_FREE char *status_path = task_file(directory, task->id, "json");
-    if (record_path == NULL || status_path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(record_path != NULL && status_path != NULL, err, "no memory for a path");
     status->record_sha256[0] = '\0';
     status->record_bytes = 0;
     memcpy(status->task_key, task->identity.task, sizeof status->task_key);
@@ -276,8 +270,7 @@ enum hrf_status hrf_task_commit(const char *directory, const struct hrf_job_task
     }
     HRF_TRY(check_fence(directory, err));
     HRF_AUTO_JSON value = hrf_fields_json(HRF_FIELDS(status_fields), status, STATUS_VERSION);
-    if (value == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", status_path);
+    HRF_CHECK_MEMORY(value != NULL, err, "no memory to write '%s'", status_path);
     hrf_crash_point("task.commit.before_status");
     HRF_TRY(hrf_json_write_file(status_path, value, err));
     hrf_crash_point("task.commit.after_status");
@@ -310,8 +303,7 @@ enum hrf_status hrf_task_collect(const char *directory, const char *task_id,
     HRF_AUTO_FREE char *status_path = task_file(directory, task_id, "json");
     HRF_AUTO_JSON value = NULL;
     struct hrf_task_status found = { .outcome = HRF_TASK_DONE };
-    if (record_path == NULL || status_path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(record_path != NULL && status_path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(status_path))
         return hrf_error_set(err, HRF_E_AGAIN, "task %s has not ended", task_id);
     HRF_TRY(hrf_json_read_file(status_path, &value, err));

@@ -30,8 +30,7 @@ enum hrf_status hrf_rank_write(const char *directory, const struct hrf_rank_reco
 {
     HRF_AUTO_FREE char *path = rank_path(directory, r->rank);
     HRF_AUTO_JSON value = hrf_fields_json(HRF_FIELDS(fields), r, VERSION);
-    if (path == NULL || value == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the record of a rank");
+    HRF_CHECK_MEMORY(path != NULL && value != NULL, err, "no memory for the record of a rank");
     return hrf_json_write_file(path, value, err);
 }
 
@@ -41,8 +40,7 @@ enum hrf_status hrf_rank_read(const char *directory, int64_t rank, struct hrf_ra
     HRF_AUTO_FREE char *path = rank_path(directory, rank);
     HRF_AUTO_JSON value = NULL;
     struct hrf_rank_record found = { .rank = rank };
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_AGAIN, "'%s' is not there", path);
     HRF_TRY(hrf_json_read_file(path, &value, err));

@@ -167,8 +167,7 @@ static enum hrf_status read_class_map(const struct hrf_container *container, con
     size_t n_bytes = (size_t)(rows * columns) * sizeof map->values[0];
     HRF_TRY(hrf_container_section(container, "class_map", n_bytes, where, &section, err));
     map->values = hrf_alloc(n_bytes);
-    if (map->values == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for its class map", where);
+    HRF_CHECK_MEMORY(map->values != NULL, err, "%s: no memory for its class map", where);
     memcpy(map->values, section.data, n_bytes);
     map->class_index = (int32_t)class_index;
     map->rows = (int32_t)rows;
@@ -232,9 +231,8 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
                      sizeof scores->probabilities[0];
     HRF_TRY(hrf_container_section(container, "probabilities", n_bytes, where, &section, err));
     scores->probabilities = hrf_alloc(n_bytes);
-    if (scores->probabilities == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld patches", where,
-                             (long long)scores->n_patches);
+    HRF_CHECK_MEMORY(scores->probabilities != NULL, err, "%s: no memory for %lld patches", where,
+                     (long long)scores->n_patches);
     memcpy(scores->probabilities, section.data, n_bytes);
     return read_class_map(container, where, scores->n_classes, &scores->class_map, err);
 }
@@ -245,15 +243,13 @@ enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
 {
     struct hrf_container container;
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
-    if (scores == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for scores", where);
+    HRF_CHECK_MEMORY(scores != NULL, err, "%s: no memory for scores", where);
     HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, VERSION, expected, where,
                                  &container, err));
     scores->identity = container.identity;
     enum hrf_status status = decode_scores(&container, where, scores, err);
     hrf_container_release(&container);
     HRF_TRY(status);
-    *out = scores;
-    scores = NULL;
+    HRF_MOVE(*out, scores);
     return HRF_OK;
 }

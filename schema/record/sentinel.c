@@ -29,8 +29,7 @@ static char *sentinel_path(const char *directory, const char *name, const char *
 enum hrf_status hrf_sentinel_reserve(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = sentinel_path(directory, "done", ".reserved");
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     char blanks[RESERVED_BYTES]; /* written, not only allocated: also where fallocate is a wish */
     memset(blanks, ' ', sizeof blanks);
     HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -82,8 +81,7 @@ static enum hrf_status hash_object(const json_t *object, char sha256[HRF_HASH_HE
                                    struct hrf_error *err)
 {
     HRF_AUTO_FREE char *body = hrf_json_text(object);
-    if (body == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a sentinel");
+    HRF_CHECK_MEMORY(body != NULL, err, "no memory for a sentinel");
     return hrf_hash_buffer(body, strlen(body), sha256, err);
 }
 
@@ -93,14 +91,12 @@ static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
 {
     HRF_AUTO_JSON object = hrf_fields_json(HRF_FIELDS(fields), sentinel, VERSION);
     char sha256[HRF_HASH_HEX];
-    if (object == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a sentinel");
+    HRF_CHECK_MEMORY(object != NULL, err, "no memory for a sentinel");
     HRF_TRY(hash_object(object, sha256, err));
     const bool failed = json_object_set_new(object, "sha256", json_string(sha256)) != 0;
     HRF_AUTO_FREE char *text = failed ? NULL : hrf_json_text(object);
     char *line = text != NULL ? hrf_format("%s\n", text) : NULL;
-    if (line == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a sentinel");
+    HRF_CHECK_MEMORY(line != NULL, err, "no memory for a sentinel");
     *out = line;
     return HRF_OK;
 }
@@ -124,8 +120,7 @@ enum hrf_status hrf_sentinel_write(const char *directory, const char *name,
     HRF_AUTO_FREE char *path = sentinel_path(directory, name, "");
     HRF_AUTO_FREE char *reserved = sentinel_path(directory, name, ".reserved");
     HRF_AUTO_FREE char *line = NULL;
-    if (path == NULL || reserved == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a sentinel");
+    HRF_CHECK_MEMORY(path != NULL && reserved != NULL, err, "no memory for a sentinel");
     HRF_TRY(render(sentinel, &line, err));
     if (strlen(line) <= RESERVED_BYTES && hrf_path_size(reserved) == RESERVED_BYTES)
         return write_reserved(reserved, path, line, err);
@@ -161,8 +156,7 @@ enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struc
     HRF_AUTO_JSON object = NULL;
     size_t n_bytes = 0;
     struct hrf_sentinel found = { .attempt = 0 };
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_AGAIN, "'%s' is not there", path);
     HRF_TRY(hrf_file_read(path, LIMIT_BYTES, &text, &n_bytes, err));
@@ -209,8 +203,7 @@ int64_t hrf_sentinel_silence(const struct hrf_sentinel *beat, int64_t age_ms, ch
 enum hrf_status hrf_fence_set(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, HRF_FENCE_NAME);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return hrf_error_set_errno(err, errno, "cannot write '%s'", path);

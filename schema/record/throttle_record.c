@@ -17,8 +17,7 @@ enum hrf_status hrf_throttle_write(const char *directory, int64_t max_jobs, stru
 {
     HRF_AUTO_FREE char *path = throttle_path(directory);
     HRF_AUTO_JSON value = json_pack("{sisI}", "version", VERSION, "max_jobs", (json_int_t)max_jobs);
-    if (path == NULL || value == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a throttle");
+    HRF_CHECK_MEMORY(path != NULL && value != NULL, err, "no memory for a throttle");
     return hrf_json_write_file(path, value, err);
 }
 
@@ -27,8 +26,7 @@ enum hrf_status hrf_throttle_read(const char *directory, int64_t *max_jobs, stru
     HRF_AUTO_FREE char *path = throttle_path(directory);
     HRF_AUTO_JSON value = NULL;
     int64_t version, found;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_AGAIN, "'%s' is not there", path);
     HRF_TRY(hrf_json_read_file(path, &value, err));
@@ -46,8 +44,7 @@ enum hrf_status hrf_throttle_read(const char *directory, int64_t *max_jobs, stru
 enum hrf_status hrf_throttle_remove(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = throttle_path(directory);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (unlink(path) != 0 && errno != ENOENT)
         return hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
     return HRF_OK;

@@ -101,8 +101,7 @@ static enum hrf_status copy_section(const struct hrf_container *container, const
     struct hrf_section section;
     HRF_TRY(hrf_container_section(container, name, SIZE_MAX, where, &section, err));
     out->data = hrf_alloc(section.n_bytes);
-    if (out->data == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for its %s", where, name);
+    HRF_CHECK_MEMORY(out->data != NULL, err, "%s: no memory for its %s", where, name);
     memcpy(out->data, section.data, section.n_bytes);
     out->n_bytes = section.n_bytes;
     return HRF_OK;
@@ -141,9 +140,8 @@ static enum hrf_status decode_plan(const struct hrf_container *container, const 
     size_t n_bytes = (size_t)plan->n_patches * sizeof plan->patches[0];
     HRF_TRY(hrf_container_section(container, "patches", n_bytes, where, &patches, err));
     plan->patches = hrf_alloc(n_bytes);
-    if (plan->patches == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld patches", where,
-                             (long long)plan->n_patches);
+    HRF_CHECK_MEMORY(plan->patches != NULL, err, "%s: no memory for %lld patches", where,
+                     (long long)plan->n_patches);
     memcpy(plan->patches, patches.data, n_bytes);
     HRF_TRY(copy_section(container, "thumbnail.png", where, &plan->thumbnail_png, err));
     return copy_section(container, "mask.png", where, &plan->mask_png, err);
@@ -155,15 +153,13 @@ enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
 {
     struct hrf_container container;
     HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
-    if (plan == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for a tile plan", where);
+    HRF_CHECK_MEMORY(plan != NULL, err, "%s: no memory for a tile plan", where);
     HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_TILE_PLAN_KIND, VERSION, expected, where,
                                  &container, err));
     plan->identity = container.identity;
     enum hrf_status status = decode_plan(&container, where, plan, err);
     hrf_container_release(&container);
     HRF_TRY(status);
-    *out = plan;
-    plan = NULL;
+    HRF_MOVE(*out, plan);
     return HRF_OK;
 }

@@ -69,8 +69,7 @@ static enum hrf_status connect(const char *path, struct hrf_store **out, struct 
     HRF_TRY(hrf_store_connect(path, "calibration store", HRF_STORE_WRITE, &store, err));
     sqlite3_busy_timeout(store->db, PATIENCE_MS);
     HRF_TRY(check(store, err));
-    *out = store;
-    store = NULL;
+    HRF_MOVE(*out, store);
     return HRF_OK;
 }
 
@@ -90,13 +89,11 @@ static enum hrf_status put_aside(const char *path, char **out, struct hrf_error 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         HRF_AUTO_FREE char *from = hrf_format("%s%s", path, suffixes[i]);
         HRF_AUTO_FREE char *to = aside != NULL ? hrf_format("%s%s", aside, suffixes[i]) : NULL;
-        if (from == NULL || to == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(from != NULL && to != NULL, err, "no memory for a path");
         if (rename(from, to) != 0 && errno != ENOENT)
             return hrf_error_set_errno(err, errno, "cannot put the damaged '%s' aside", from);
     }
-    *out = aside;
-    aside = NULL;
+    HRF_MOVE(*out, aside);
     return HRF_OK;
 }
 
@@ -123,8 +120,8 @@ enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrat
     HRF_AUTO(hrf_calibrations) calibrations = hrf_calloc(1, sizeof *calibrations);
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "calibrations.db");
     struct hrf_error why = { .status = HRF_OK };
-    if (calibrations == NULL || path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the calibration store");
+    HRF_CHECK_MEMORY(calibrations != NULL && path != NULL, err,
+                     "no memory for the calibration store");
     HRF_TRY(hrf_private_directory_open(directory, err));
     const enum hrf_status status = connect(path, &calibrations->store, &why);
     if (status != HRF_OK && is_damage(&why))
@@ -134,8 +131,7 @@ enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrat
             *err = why;
         return status;
     }
-    *out = calibrations;
-    calibrations = NULL;
+    HRF_MOVE(*out, calibrations);
     return HRF_OK;
 }
 
@@ -164,8 +160,7 @@ enum hrf_status hrf_calibrations_get(struct hrf_calibrations *calibrations, cons
     HRF_AUTO_FREE char *where = hrf_format("calibration %.12s in '%s'", key, store->path);
     bool has_row;
     *out = NULL;
-    if (where == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    HRF_CHECK_MEMORY(where != NULL, err, "no memory for a calibration");
     HRF_TRY(hrf_store_prepare(store, select_record, &s, err));
     hrf_bind_text(s, 1, key);
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
@@ -177,8 +172,7 @@ enum hrf_status hrf_calibrations_get(struct hrf_calibrations *calibrations, cons
         return hrf_error_wrap(err, row.status, "%s", where);
     HRF_TRY(hrf_calibration_decode(text, strlen(text), where, &found, err));
     HRF_TRY(check_record(found, key, where, err));
-    *out = found;
-    found = NULL;
+    HRF_MOVE(*out, found);
     return HRF_OK;
 }
 

@@ -34,11 +34,10 @@ void hrf_column_refuse(struct hrf_columns *row, int i, const char *what)
     if (row->status != HRF_OK)
         return;
     describe(row, i, value, sizeof value);
-    row->status = hrf_error_set(row->err, HRF_E_USER,
-                                "'%s' is damaged: %s in column '%s' of table '%s' %s; move it away "
-                                "to start afresh",
-                                row->store->path, value, name != NULL ? name : "?", row->table,
-                                what);
+    row->status = hrf_error_set(
+        row->err, HRF_E_USER,
+        "'%s' is damaged: %s in column '%s' of table '%s' %s; " HRF_STORE_WAY_OUT, row->store->path,
+        value, name != NULL ? name : "?", row->table, what);
 }
 
 /* Whether the row is good so far and its column i is of that type. */

@@ -51,8 +51,7 @@ enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *wh
                                      store->path);
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", code,
-                                     "'%s' is damaged or not a %s (%s); move it away to "
-                                     "start afresh",
+                                     "'%s' is damaged or not a %s (%s); " HRF_STORE_WAY_OUT,
                                      store->path, store->what, text);
     if (is_read_only(code, native))
         return hrf_error_set_foreign(err, HRF_E_EXTERNAL, "sqlite", code,
@@ -223,8 +222,7 @@ enum hrf_status hrf_store_connect(const char *path, const char *what, enum hrf_s
     HRF_TRY(mode == HRF_STORE_WRITE ? open_writer(store, err) : hrf_store_open_reader(store, err));
     sqlite3_busy_timeout(store->db, HRF_STORE_BUSY_MS);
     HRF_TRY(distrust(store, err));
-    *out = store;
-    store = NULL;
+    HRF_MOVE(*out, store);
     return HRF_OK;
 }
 
@@ -236,8 +234,7 @@ enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struc
         return hrf_error_set(err, HRF_E_USER, "'%s' does not exist: no run stands there", path);
     HRF_TRY(hrf_store_connect(path, "run store", mode, &store, err));
     HRF_TRY(hrf_store_migrate(store, err));
-    *out = store;
-    store = NULL;
+    HRF_MOVE(*out, store);
     return HRF_OK;
 }
 

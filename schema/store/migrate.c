@@ -93,10 +93,10 @@ static enum hrf_status check_identity(struct hrf_store *store, int64_t *version,
                              "another directory with --out",
                              store->path);
     if (*version < 0 || (*version == 0 && !is_new))
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' is damaged: it says that it is a store of version %lld; move it "
-                             "away to start afresh",
-                             store->path, (long long)*version);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "'%s' is damaged: it says that it is a store of version %lld; " HRF_STORE_WAY_OUT,
+            store->path, (long long)*version);
     if (*version > HRF_STORE_VERSION)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' was written by a newer hires-flow (store version %lld, this one "
@@ -171,6 +171,6 @@ enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error 
     const char *line = strchr(text, '\n'); /* below "*** in database main ***" */
     line = line != NULL ? line + 1 : text;
     return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", SQLITE_CORRUPT,
-                                 "'%s' is damaged (%.*s); move it away to start afresh",
-                                 store->path, (int)strcspn(line, "\n"), line);
+                                 "'%s' is damaged (%.*s); " HRF_STORE_WAY_OUT, store->path,
+                                 (int)strcspn(line, "\n"), line);
 }

@@ -57,8 +57,7 @@ static enum hrf_status add_failure(struct tally *t, struct hrf_columns *row)
         return hrf_error_set(row->err, HRF_E_NOMEM, "no memory for the reason of a failure");
     if (t->reason == NULL || strcmp(t->reason, reason) != 0) {
         tell(t, false);
-        t->reason = reason;
-        reason = NULL;
+        HRF_MOVE(t->reason, reason);
     }
     if (t->precision[0] != '\0') {
         hrf_strbuf_addf(&t->names, "%s%s", t->n_names > 0 ? ", " : "", t->precision);

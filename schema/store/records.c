@@ -74,8 +74,7 @@ enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind
     HRF_TRY(row.status);
     HRF_AUTO_FREE char *where = hrf_format("record %.12s... in '%s'", expected->task, store->path);
     HRF_AUTO_FREE unsigned char *copy = hrf_alloc(n);
-    if (where == NULL || copy == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a record of %zu bytes", n);
+    HRF_CHECK_MEMORY(where != NULL && copy != NULL, err, "no memory for a record of %zu bytes", n);
     HRF_TRY(hrf_record_check(bytes, n, kinds[kind], expected, where, err));
     memcpy(copy, bytes, n);
     *out = (struct hrf_bytes){ copy, n };
@@ -99,8 +98,7 @@ static enum hrf_status drop(struct hrf_store *store, const char *key, int64_t sl
     HRF_AUTO_FREE char *text = hrf_format("the %s task is done again: %s", hrf_task_kind_name(kind),
                                           why);
     HRF_AUTO_FREE char *shown = hrf_text_printable(name);
-    if (name == NULL || text == NULL || shown == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for an event");
+    HRF_CHECK_MEMORY(name != NULL && text != NULL && shown != NULL, err, "no memory for an event");
     hrf_strbuf_addf(&store->dropped, "%s: %s\n", shown, text);
     HRF_TRY(hrf_store_add_event(store, name, text, err));
     sqlite3_stmt *removal;
@@ -193,8 +191,7 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
                              (long long)(w->first_patch + w->n_patches));
     float *joined = hrf_realloc_array(
         w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
-    if (joined == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of a slide");
+    HRF_CHECK_MEMORY(joined != NULL, err, "no memory for the scores of a slide");
     memcpy(joined + w->n_patches * w->n_classes, p->probabilities,
            (size_t)(p->n_patches * p->n_classes) * sizeof joined[0]);
     w->probabilities = joined;

@@ -11,6 +11,9 @@
  * report a process that is stuck. */
 enum { HRF_STORE_VERSION = 4, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
 
+/* What a user can do about a file that cannot be read, for the end of a message. */
+#define HRF_STORE_WAY_OUT "move it away to start afresh"
+
 struct hrf_store {
     sqlite3 *db;
     char *path;       /* as the user knows it, for messages */

@@ -76,8 +76,7 @@ static enum hrf_status copy_with_logs(struct hrf_store *store, const char *copy,
     for (size_t i = 0; i < N_LOGS; i++) {
         HRF_AUTO_FREE char *from = hrf_format("%s%s", store->path, logs[i]);
         HRF_AUTO_FREE char *to = hrf_format("%s%s", copy, logs[i]);
-        if (from == NULL || to == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory to read '%s'", store->path);
+        HRF_CHECK_MEMORY(from != NULL && to != NULL, err, "no memory to read '%s'", store->path);
         if (hrf_path_size(from) > 0)
             HRF_TRY(copy_file(from, to, err));
     }
@@ -89,8 +88,7 @@ static enum hrf_status open_copy(struct hrf_store *store, struct hrf_error *err)
     const char *base = getenv("TMPDIR");
     store->copy = hrf_format("%s/hires-flow-XXXXXX", base != NULL && *base != '\0' ? base : "/tmp");
     HRF_AUTO_FREE char *copy = NULL;
-    if (store->copy == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read '%s'", store->path);
+    HRF_CHECK_MEMORY(store->copy != NULL, err, "no memory to read '%s'", store->path);
     if (mkdtemp(store->copy) == NULL)
         return hrf_error_set_errno(err, errno, "cannot make '%s' to read '%s'", store->copy,
                                    store->path);

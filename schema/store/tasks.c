@@ -324,10 +324,10 @@ enum hrf_status hrf_store_last_job(struct hrf_store *store, int64_t *out, struct
                              out, err));
     return *out >= 0 && *out <= HRF_STORE_MAX_COUNT
                ? HRF_OK
-               : hrf_error_set(err, HRF_E_USER,
-                               "'%s' is damaged: it has a job of the number %lld; move it away to "
-                               "start afresh",
-                               store->path, (long long)*out);
+               : hrf_error_set(
+                     err, HRF_E_USER,
+                     "'%s' is damaged: it has a job of the number %lld; " HRF_STORE_WAY_OUT,
+                     store->path, (long long)*out);
 }
 
 enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject, const char *text,

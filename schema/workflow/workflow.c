@@ -322,8 +322,7 @@ static enum hrf_status read_profile(struct hrf_reader *r, const char *name, stru
     HRF_AUTO(hrf_yaml) yaml = NULL;
     struct hrf_error cause = { .status = HRF_OK };
     size_t n_bytes = 0;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (hrf_file_read(path, HRF_YAML_MAX_BYTES, &text, &n_bytes, &cause) != HRF_OK ||
         hrf_yaml_parse(text, n_bytes, path, &yaml, &cause) != HRF_OK) {
         hrf_reader_find(r, 0, 0, "the profile cannot be read: %s", cause.text);
@@ -396,10 +395,9 @@ static enum hrf_status parse(const char *text, size_t n_bytes, const char *path,
     HRF_AUTO_FREE int *lines = hrf_calloc(2 * hrf_n_keys + 1, sizeof *lines);
     HRF_TRY(hrf_path_absolute(path, &absolute, err));
     anchor = hrf_path_directory(absolute);
-    if (workflow == NULL || lines == NULL || anchor == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the workflow '%s'", path);
-    workflow->path = absolute;
-    absolute = NULL;
+    HRF_CHECK_MEMORY(workflow != NULL && lines != NULL && anchor != NULL, err,
+                     "no memory for the workflow '%s'", path);
+    HRF_MOVE(workflow->path, absolute);
     struct hrf_reader reader = { .workflow = workflow,
                                  .where = path,
                                  .anchor = anchor,
@@ -410,8 +408,7 @@ static enum hrf_status parse(const char *text, size_t n_bytes, const char *path,
     enum hrf_status end = finish(&reader, findings, status == HRF_OK ? err : NULL);
     HRF_TRY(status);
     HRF_TRY(end);
-    *out = workflow;
-    workflow = NULL;
+    HRF_MOVE(*out, workflow);
     return HRF_OK;
 }
 

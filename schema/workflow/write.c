@@ -266,8 +266,7 @@ enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_erro
                             leaf != NULL ? leaf + 1 : hrf_keys[i].path, key_json(&hrf_keys[i]));
     }
     HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON Schema");
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON Schema");
     hrf_strbuf_addf(out, "%s\n", text);
     return hrf_strbuf_status(out, err);
 }

@@ -455,7 +455,6 @@ enum hrf_status hrf_yaml_parse(const char *text, size_t n_bytes, const char *whe
         hrf_free(p.anchors[i].name);
     hrf_free(p.anchors);
     HRF_TRY(status);
-    *out = yaml;
-    yaml = NULL;
+    HRF_MOVE(*out, yaml);
     return HRF_OK;
 }

@@ -88,8 +88,7 @@ enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_t width, int
 {
     int64_t pitch = width + 1;
     int64_t *sums = hrf_calloc((size_t)(pitch * (height + 1)), sizeof *sums);
-    if (sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the sums of a mask");
+    HRF_CHECK_MEMORY(sums != NULL, err, "no memory for the sums of a mask");
     for (int64_t y = 0; y < height; y++) {
         int64_t row = 0;
         for (int64_t x = 0; x < width; x++) {

@@ -81,8 +81,7 @@ static enum hrf_status copy_overview(const struct hrf_overview *in, int64_t widt
 {
     *out = (struct hrf_overview){ .width = width, .height = height };
     out->rgb = hrf_alloc_array((size_t)(width * height), 3);
-    if (out->rgb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to compare two levels of a slide");
+    HRF_CHECK_MEMORY(out->rgb != NULL, err, "no memory to compare two levels of a slide");
     return hrf_overview_shrink(in->rgb, in->width, in->height, 3, width, height, out->rgb, err);
 }
 
@@ -192,9 +191,8 @@ static enum hrf_status look_at_places(struct looking *l, const struct places *p,
 {
     const int64_t n = p->columns * p->rows;
     HRF_AUTO_FREE unsigned char *kinds = hrf_alloc((size_t)n + 1);
-    if (kinds == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to compare levels in %lld places",
-                             (long long)n);
+    HRF_CHECK_MEMORY(kinds != NULL, err, "no memory to compare levels in %lld places",
+                     (long long)n);
     for (int64_t i = 0; i < n; i++)
         kinds[i] = (unsigned char)kind_of(p, i);
     HRF_TRY(look_at_kind(l, p, kinds, TISSUE, N_TISSUE, err));
@@ -223,9 +221,7 @@ static enum hrf_status check_places(struct hrf_slide *slide, const struct hrf_ti
     HRF_TRY(hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, l.size, plan->patch_mpp,
                                     &l.reader, err));
     l.rgb = hrf_alloc_array((size_t)(l.size * l.size), 3);
-    if (l.rgb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",
-                             (long long)l.size);
+    HRF_CHECK_MEMORY(l.rgb != NULL, err, "no memory for a patch of %lld px", (long long)l.size);
     return look_at_places(&l, &places, err);
 }
 

@@ -20,8 +20,7 @@ static enum hrf_status make_borders(int64_t n_in, int64_t n_out, int64_t **out,
                                     struct hrf_error *err)
 {
     int64_t *begin = hrf_alloc_array((size_t)n_out + 1, sizeof *begin);
-    if (begin == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to shrink an image");
+    HRF_CHECK_MEMORY(begin != NULL, err, "no memory to shrink an image");
     for (int64_t i = 0; i <= n_out; i++)
         begin[i] = i * n_in / n_out;
     *out = begin;
@@ -128,9 +127,8 @@ static enum hrf_status read_strips(struct hrf_slide *slide, int32_t level, struc
     HRF_AUTO_RELEASE(shrinker) s = { .in_width = 0 };
     HRF_TRY(shrinker_init(&s, width, height, 3, out->width, out->height, err));
     HRF_AUTO_FREE unsigned char *strip = hrf_alloc_array((size_t)(width * per_row * n), 3);
-    if (strip == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for strips of %lld x %lld px",
-                             (long long)width, (long long)(per_row * n));
+    HRF_CHECK_MEMORY(strip != NULL, err, "no memory for strips of %lld x %lld px", (long long)width,
+                     (long long)(per_row * n));
     for (int64_t first = 0; first < out->height; first += n) {
         int64_t last = first + n < out->height ? first + n : out->height;
         int64_t begin = s.rows[first];
@@ -180,9 +178,8 @@ enum hrf_status hrf_overview_read_level(struct hrf_slide *slide, int32_t level, 
 {
     struct hrf_overview overview = { .width = width, .height = height };
     overview.rgb = hrf_alloc_array((size_t)(width * height), 3);
-    if (overview.rgb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for an overview of %lld x %lld px",
-                             (long long)width, (long long)height);
+    HRF_CHECK_MEMORY(overview.rgb != NULL, err, "no memory for an overview of %lld x %lld px",
+                     (long long)width, (long long)height);
     enum hrf_status status = read_strips(slide, level, &overview, err);
     if (status != HRF_OK) {
         hrf_overview_release(&overview);

@@ -160,8 +160,7 @@ static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
     if (box.x0 >= box.x1)
         return HRF_OK;
     plan->patches = hrf_alloc(sizeof plan->patches[0]);
-    if (plan->patches == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
+    HRF_CHECK_MEMORY(plan->patches != NULL, err, "no memory for a tile plan");
     struct hrf_patch at = {
         .x = (int32_t)place_frame(plan->width, plan->patch_width0, (double)box.x0 * scale_x,
                                   (double)box.x1 * scale_x),
@@ -237,8 +236,7 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
     }
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(width * height), 3);
     HRF_AUTO_FREE unsigned char *gray = hrf_alloc((size_t)(width * height));
-    if (rgb == NULL || gray == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a thumbnail");
+    HRF_CHECK_MEMORY(rgb != NULL && gray != NULL, err, "no memory for a thumbnail");
     HRF_TRY(hrf_overview_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
     HRF_TRY(hrf_overview_shrink(t->mask, w, h, 1, width, height, gray, err));
     for (int64_t i = 0; i < width * height; i++)
@@ -302,8 +300,7 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
     double start = hrf_clock_seconds();
     HRF_AUTO(hrf_slide) slide = NULL;
     HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
-    if (plan == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
+    HRF_CHECK_MEMORY(plan != NULL, err, "no memory for a tile plan");
     HRF_TRY(hrf_slide_open(path, &slide, err));
     struct tiling t = { .slide = slide, .params = params, .is_frame = is_frame, .plan = plan };
     enum hrf_status status = tile(&t, path, csv_mpp, workflow_mpp, err);
@@ -311,7 +308,6 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
     hrf_free(t.mask);
     HRF_TRY(status);
     plan->seconds = hrf_clock_seconds() - start;
-    *out = plan;
-    plan = NULL;
+    HRF_MOVE(*out, plan);
     return HRF_OK;
 }

@@ -56,8 +56,7 @@ static enum hrf_status do_job(const char *spec_path, struct hrf_error *err)
 {
     HRF_AUTO(hrf_job_spec) spec = NULL;
     HRF_AUTO_FREE char *directory = hrf_path_directory(spec_path);
-    if (directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     HRF_TRY(hrf_job_spec_read(spec_path, &spec, err));
     if (spec->kind != HRF_JOB_TILE)
         return hrf_error_set(err, HRF_E_USER, "'%s' is not the spec of a tile job", spec_path);

@@ -91,9 +91,8 @@ static enum hrf_status load_level(TIFF *tiff, struct level_tiles *tiles, int64_t
     if (n_missing == 0)
         return HRF_OK;
     tiles->is_missing = hrf_alloc((size_t)n);
-    if (tiles->is_missing == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the table of %lld tiles",
-                             (long long)n);
+    HRF_CHECK_MEMORY(tiles->is_missing != NULL, err, "no memory for the table of %lld tiles",
+                     (long long)n);
     for (int64_t i = 0; i < n; i++)
         tiles->is_missing[i] = TIFFGetStrileByteCount(tiff, (uint32_t)i) == 0;
     tiles->tile_width = tile_width;

@@ -153,8 +153,7 @@ enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x, do
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_AUTO(hrf_level_check) check = hrf_calloc(1, sizeof *check);
     *out = NULL;
-    if (check == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to compare levels");
+    HRF_CHECK_MEMORY(check != NULL, err, "no memory to compare levels");
     HRF_TRY(hrf_patch_reader_create(slide, mpp_x, mpp_y, size, mpp, &reader, err));
     check->slide = slide;
     check->size = size;
@@ -173,8 +172,7 @@ enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x, do
     check->cell0_x = cell / mpp_x;
     check->cell0_y = cell / mpp_y;
     HRF_TRY(alloc_scratch(check, err));
-    *out = check;
-    check = NULL;
+    HRF_MOVE(*out, check);
     return HRF_OK;
 }
 

@@ -110,9 +110,8 @@ static enum hrf_status init_axis(struct axis *axis, int64_t size, double scale,
     axis->extent = (int64_t)ceil((double)size * scale) + axis->n_taps + 4;
     axis->first = hrf_alloc_array((size_t)size, sizeof axis->first[0]);
     axis->weights = hrf_alloc_array((size_t)size, (size_t)axis->n_taps * sizeof axis->weights[0]);
-    if (axis->first == NULL || axis->weights == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to resample patches of %lld px",
-                             (long long)size);
+    HRF_CHECK_MEMORY(axis->first != NULL && axis->weights != NULL, err,
+                     "no memory to resample patches of %lld px", (long long)size);
     return HRF_OK;
 }
 
@@ -142,9 +141,8 @@ static enum hrf_status alloc_scratch(struct hrf_patch_reader *reader, struct hrf
     reader->n_open = 2 * (int32_t)per_row + 2;
     reader->sums = hrf_alloc_array((size_t)reader->n_open * (size_t)width,
                                    3 * sizeof reader->sums[0]);
-    if (reader->argb == NULL || reader->strip == NULL || reader->sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read patches of %lld px",
-                             (long long)reader->size);
+    HRF_CHECK_MEMORY(reader->argb != NULL && reader->strip != NULL && reader->sums != NULL, err,
+                     "no memory to read patches of %lld px", (long long)reader->size);
     return HRF_OK;
 }
 
@@ -158,8 +156,7 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
                              "possible; 1 to %d px and resolutions above 0 are",
                              (long long)size, mpp, slide->shown, mpp_x, mpp_y, INT16_MAX);
     HRF_AUTO(hrf_patch_reader) reader = hrf_calloc(1, sizeof *reader);
-    if (reader == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch reader");
+    HRF_CHECK_MEMORY(reader != NULL, err, "no memory for a patch reader");
     reader->slide = slide;
     reader->size = size;
     reader->level = best_level(&slide->info, mpp / fmax(mpp_x, mpp_y));
@@ -176,8 +173,7 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
     HRF_TRY(init_axis(&reader->x, size, scale_x, err));
     HRF_TRY(init_axis(&reader->y, size, scale_y, err));
     HRF_TRY(alloc_scratch(reader, err));
-    *out = reader;
-    reader = NULL;
+    HRF_MOVE(*out, reader);
     return HRF_OK;
 }
 

@@ -120,8 +120,7 @@ enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct 
                              error);
     HRF_TRY(fill_info(slide, err));
     HRF_TRY(hrf_generic_tiff_load(path, slide, err));
-    *out = slide;
-    slide = NULL;
+    HRF_MOVE(*out, slide);
     return HRF_OK;
 }
 
@@ -196,9 +195,8 @@ enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x
     int64_t rows = width < CHUNK_PIXELS ? CHUNK_PIXELS / width : 1;
     rows = rows < height ? rows : height;
     HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(rows * width), sizeof *argb);
-    if (argb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld x %lld px of '%s'",
-                             (long long)width, (long long)rows, slide->shown);
+    HRF_CHECK_MEMORY(argb != NULL, err, "no memory for %lld x %lld px of '%s'", (long long)width,
+                     (long long)rows, slide->shown);
     double downsample = slide->info.level[level].downsample;
     for (int64_t y = 0; y < height; y += rows) {
         int64_t n = height - y < rows ? height - y : rows;

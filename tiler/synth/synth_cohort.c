@@ -118,9 +118,9 @@ static enum hrf_status write_slide(const struct job *job, int i, struct hrf_erro
     HRF_AUTO_FREE char *xml = hrf_format("%s/testing/lesion_annotations/test_%03d.xml",
                                          job->directory, i + 1);
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(slide.width * slide.height), 3);
-    if (path == NULL || xml == NULL || rgb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide of %lld x %lld px",
-                             (long long)slide.width, (long long)slide.height);
+    HRF_CHECK_MEMORY(path != NULL && xml != NULL && rgb != NULL, err,
+                     "no memory for a slide of %lld x %lld px", (long long)slide.width,
+                     (long long)slide.height);
     HRF_AUTO_FREE char *temporary = NULL;
     HRF_AUTO_CLOSE int fd = -1;
     HRF_TRY(hrf_synth_draw(&slide, rgb, err));
@@ -205,8 +205,7 @@ enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_p
     static const char *const folders[] = { "testing/images", "testing/lesion_annotations" };
     for (size_t i = 0; i < 2; i++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(directory, folders[i]);
-        if (folder == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
         HRF_TRY(hrf_path_make_directories(folder, err));
     }
     struct job job = {

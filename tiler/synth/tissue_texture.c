@@ -219,8 +219,7 @@ enum hrf_status hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned cha
     HRF_AUTO_FREE float *noise = hrf_alloc_array((size_t)NOISE * NOISE, sizeof *noise);
     HRF_AUTO_FREE struct ground *line = hrf_alloc_array((size_t)(slide->width / LATTICE + 2),
                                                         sizeof *line);
-    if (noise == NULL || line == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to draw a slide");
+    HRF_CHECK_MEMORY(noise != NULL && line != NULL, err, "no memory to draw a slide");
     make_noise(noise, hrf_random_u64(&random));
     c.noise = noise;
     c.palette = make_palette(&random);

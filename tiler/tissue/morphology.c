@@ -44,9 +44,8 @@ enum hrf_status hrf_median_3x3(unsigned char *plane, int64_t width, int64_t heig
     size_t n = (size_t)(width * height), row = (size_t)width + 2;
     HRF_AUTO_FREE unsigned char *copy = hrf_alloc(n);
     HRF_AUTO_FREE unsigned char *sorted = hrf_alloc_array(row, 3);
-    if (copy == NULL || sorted == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to filter %lld x %lld px",
-                             (long long)width, (long long)height);
+    HRF_CHECK_MEMORY(copy != NULL && sorted != NULL, err, "no memory to filter %lld x %lld px",
+                     (long long)width, (long long)height);
     memcpy(copy, plane, n);
     unsigned char *low = sorted, *middle = sorted + row, *high = sorted + 2 * row;
     for (int64_t y = 0; y < height; y++) {
@@ -79,9 +78,8 @@ enum hrf_status hrf_mask_majority(unsigned char *mask, int64_t width, int64_t he
 {
     HRF_AUTO_FREE unsigned char *counts = hrf_alloc((size_t)(width * height));
     HRF_AUTO_FREE int32_t *sums = hrf_calloc((size_t)width, sizeof *sums);
-    if (counts == NULL || sums == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to filter %lld x %lld px",
-                             (long long)width, (long long)height);
+    HRF_CHECK_MEMORY(counts != NULL && sums != NULL, err, "no memory to filter %lld x %lld px",
+                     (long long)width, (long long)height);
     int radius = size / 2, half = size * size / 2;
     for (int64_t y = 0; y < height; y++)
         count_row(mask + y * width, width, radius, counts + y * width);
@@ -134,9 +132,9 @@ enum hrf_status hrf_mask_spread(unsigned char *mask, int64_t width, int64_t heig
 {
     HRF_AUTO_FREE unsigned char *copy = hrf_alloc((size_t)(width * height));
     HRF_AUTO_FREE int32_t *since = hrf_alloc_array((size_t)width, 2 * sizeof *since);
-    if (copy == NULL || since == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to spread a mask of %lld x %lld px",
-                             (long long)width, (long long)height);
+    HRF_CHECK_MEMORY(copy != NULL && since != NULL, err,
+                     "no memory to spread a mask of %lld x %lld px", (long long)width,
+                     (long long)height);
     memcpy(copy, mask, (size_t)(width * height));
     for (int64_t y = 0; y < height; y++)
         spread_row(copy + y * width, mask + y * width, width, before, after, value);

@@ -160,8 +160,7 @@ static enum hrf_status own_mask(const struct hrf_tissue_image *image, unsigned c
 {
     int64_t n = image->width * image->height;
     HRF_AUTO_FREE unsigned char *ink = hrf_alloc((size_t)n);
-    if (ink == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the ink on %lld px", (long long)n);
+    HRF_CHECK_MEMORY(ink != NULL, err, "no memory for the ink on %lld px", (long long)n);
     HRF_TRY(hrf_ink_find(image, ink, err));
     HRF_TRY(hrf_median_3x3(plane, image->width, image->height, err));
     int t = own_threshold(image, plane, ink, relaxed);
@@ -239,8 +238,7 @@ static enum hrf_status mark_surplus(const unsigned char *mask, const struct hrf_
 {
     HRF_AUTO_RELEASE(hrf_regions) objects = { .n_regions = 0 };
     HRF_AUTO_FREE struct hole *list = hrf_alloc_array((size_t)holes->n_regions, sizeof *list);
-    if (list == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d holes", holes->n_regions);
+    HRF_CHECK_MEMORY(list != NULL, err, "no memory for %d holes", holes->n_regions);
     HRF_TRY(hrf_regions_find(mask, image->width, image->height, 255, true, &objects, err));
     size_t n = 0;
     for (int32_t i = 0; i < holes->n_regions; i++) {
@@ -264,8 +262,7 @@ static enum hrf_status fill_holes(const struct hrf_tissue_image *image, const st
     HRF_AUTO_RELEASE(hrf_regions) holes = { .n_regions = 0 };
     HRF_TRY(hrf_regions_find(mask, image->width, image->height, 0, false, &holes, err));
     HRF_AUTO_FREE bool *fill = hrf_calloc((size_t)holes.n_regions, sizeof *fill);
-    if (fill == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d holes", holes.n_regions);
+    HRF_CHECK_MEMORY(fill != NULL, err, "no memory for %d holes", holes.n_regions);
     for (int32_t i = 0; i < holes.n_regions; i++)
         fill[i] = (double)holes.region[i].area < least &&
                   !(preset->diagonal && holes.region[i].touches_border);
@@ -305,9 +302,7 @@ enum hrf_status hrf_tissue_detect(const struct hrf_tissue_image *image, const ch
     HRF_TRY(find_preset(method, &preset, err));
     int64_t n = image->width * image->height;
     HRF_AUTO_FREE unsigned char *plane = hrf_alloc((size_t)n);
-    if (plane == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for an overview of %lld px",
-                             (long long)n);
+    HRF_CHECK_MEMORY(plane != NULL, err, "no memory for an overview of %lld px", (long long)n);
     fill_saturation(image, plane);
     if (preset->threshold > 0) {
         int t = preset->threshold / (relaxed ? 2 : 1);

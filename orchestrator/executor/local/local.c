@@ -149,8 +149,7 @@ enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *se
                                           struct hrf_executor **out, struct hrf_error *err)
 {
     struct local *local = hrf_calloc(1, sizeof *local);
-    if (local == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the local executor");
+    HRF_CHECK_MEMORY(local != NULL, err, "no memory for the local executor");
     local->base = (struct hrf_executor){ .ops = &ops, .tick_ms = 25 };
     local->settings = settings;
     *out = &local->base;

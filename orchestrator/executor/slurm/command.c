@@ -102,8 +102,7 @@ enum hrf_status hrf_slurm_run(const char *const argv[], int64_t deadline_ms,
 {
     *out = (struct hrf_slurm_output){ .output = HRF_STRBUF_INIT, .errors = HRF_STRBUF_INIT };
     HRF_AUTO_FREE const char **environment = make_environment();
-    if (environment == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to start %s", argv[0]);
+    HRF_CHECK_MEMORY(environment != NULL, err, "no memory to start %s", argv[0]);
     enum hrf_status status = hrf_process_run(argv, environment, NULL, deadline_ms, OUTPUT_LIMIT,
                                              &out->output, &out->errors, &out->result, err);
     if (status == HRF_OK)
@@ -145,8 +144,7 @@ static void forget_words(struct hrf_slurm_query *query)
 enum hrf_status hrf_slurm_query_create(struct hrf_slurm_query **out, struct hrf_error *err)
 {
     struct hrf_slurm_query *query = hrf_calloc(1, sizeof *query);
-    if (query == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a query");
+    HRF_CHECK_MEMORY(query != NULL, err, "no memory for a query");
     *out = query;
     return HRF_OK;
 }

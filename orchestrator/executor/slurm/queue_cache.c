@@ -81,8 +81,7 @@ static enum hrf_status find_place(struct hrf_queue_cache *cache, const char *sha
     struct hrf_error other = { .status = HRF_OK };
     HRF_AUTO_FREE char *preferred = shared != NULL ? hrf_strdup(shared) : hrf_cache_directory(NULL);
     HRF_AUTO_FREE char *fallback = own != NULL ? hrf_strdup(own) : own_folder();
-    if (preferred == NULL || fallback == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(preferred != NULL && fallback != NULL, err, "no memory for a path");
     HRF_TRY(name_cache(site, name, err));
     if (check_folder(preferred, err) == HRF_OK)
         return set_place(cache, preferred, name, err);
@@ -102,8 +101,7 @@ enum hrf_status hrf_queue_cache_open(const char *shared, const char *own, const 
                                      struct hrf_queue_cache **out, struct hrf_error *err)
 {
     struct hrf_queue_cache *cache = hrf_calloc(1, sizeof *cache);
-    if (cache == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the cache of squeue's answers");
+    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for the cache of squeue's answers");
     cache->self = hrf_owner_self();
     *out = NULL;
     if (cache->self.boot[0] == '\0' || find_place(cache, shared, own, site, err) != HRF_OK) {

@@ -161,8 +161,7 @@ enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_tex
     const struct hrf_submission *s = job->submission;
     char name[96], limit[32] = "";
     HRF_AUTO_FREE char *directory = hrf_slurm_directory(s->number);
-    if (directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     hrf_slurm_name(s->run_id, s->number, name);
     if (job->at_once > 0 && (int64_t)s->n_jobs > job->at_once)
         snprintf(limit, sizeof limit, "%%%lld", (long long)job->at_once);

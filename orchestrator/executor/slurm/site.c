@@ -81,8 +81,7 @@ static enum hrf_status make_test_directory(const struct hrf_slurm_job *job, char
         return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make a folder '%s'", directory);
     HRF_AUTO_FREE char *jobs = hrf_format("%s/jobs/array-0001", directory);
     HRF_AUTO_FREE char *path = hrf_format("%s/jobs/array-0001/job.sh", directory);
-    if (jobs == NULL || path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(jobs != NULL && path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_make_directories(jobs, err));
     hrf_slurm_script(job, &script);
     enum hrf_status status = hrf_file_write_atomic(path, script.text, script.length, err);
@@ -97,8 +96,7 @@ static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf 
     char line[400], cluster[64];
     int64_t id;
     HRF_AUTO_FREE const char **argv = hrf_calloc(words->n_items + 2, sizeof *argv);
-    if (argv == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    HRF_CHECK_MEMORY(argv != NULL, err, "no memory for a command line");
     argv[0] = words->items[0];
     argv[1] = "--test-only";
     for (size_t i = 1; i < words->n_items; i++)

@@ -32,11 +32,6 @@ struct slurm {
     struct hrf_slurm_queue *queue;
 };
 
-static int64_t now_ms(void)
-{
-    return hrf_clock_ns() / 1000000;
-}
-
 static struct slurm *slurm_of(struct hrf_executor *executor)
 {
     return (struct slurm *)executor;
@@ -109,8 +104,7 @@ static enum hrf_status write_script(const struct hrf_slurm_job *job, struct hrf_
                                         ? hrf_path_join(job->submission->run_directory, name)
                                         : NULL;
     HRF_AUTO_FREE char *path = directory != NULL ? hrf_path_join(directory, "job.sh") : NULL;
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_make_directories(directory, err));
     struct hrf_strbuf script = HRF_STRBUF_INIT;
     hrf_slurm_script(job, &script);
@@ -186,7 +180,7 @@ static enum hrf_status submit(struct hrf_executor *executor,
     HRF_TRY(status);
     hrf_crash_point("slurm.sbatch.after");
     for (size_t i = 0; i < submission->n_jobs; i++)
-        handles[i].since_ms = now_ms();
+        handles[i].since_ms = hrf_clock_ms();
     status = judge_answer(s, &out, handles, submission->n_jobs, outcome, err);
     hrf_slurm_output_release(&out);
     return status;
@@ -334,8 +328,7 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
                                           struct hrf_error *err)
 {
     struct slurm *s = hrf_calloc(1, sizeof *s);
-    if (s == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the Slurm executor");
+    HRF_CHECK_MEMORY(s != NULL, err, "no memory for the Slurm executor");
     s->base = (struct hrf_executor){ .ops = &ops,
                                      .quiet_ms = hrf_slurm_wait_ms(QUIET_MS),
                                      .grace_ms = hrf_slurm_wait_ms(GRACE_MS),

@@ -3,6 +3,7 @@
 #include "orchestrator/executor/slurm/slurm_queue.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/queue_cache.h"
@@ -42,20 +43,14 @@ struct hrf_slurm_queue {
     char unknown[64]; /* the last unknown job state that a warning was logged for */
 };
 
-static int64_t now_ms(void)
-{
-    return hrf_clock_ns() / 1000000;
-}
-
 enum hrf_status hrf_slurm_queue_create(const char *run_id, struct hrf_slurm_limits *limits,
                                        struct hrf_slurm_queue **out, struct hrf_error *err)
 {
     struct hrf_slurm_queue *q = hrf_calloc(1, sizeof *q);
-    if (q == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the queue's table");
+    HRF_CHECK_MEMORY(q != NULL, err, "no memory for the queue's table");
     snprintf(q->run_id, sizeof q->run_id, "%s", run_id);
     q->limits = limits;
-    q->last_asked_ms = now_ms(); /* earlier answers may be older than our own jobs */
+    q->last_asked_ms = hrf_clock_ms(); /* earlier answers may be older than our own jobs */
     const enum hrf_status status = hrf_slurm_query_create(&q->query, err);
     if (status != HRF_OK) {
         hrf_slurm_queue_destroy(q);
@@ -77,19 +72,10 @@ void hrf_slurm_queue_destroy(struct hrf_slurm_queue *q)
 
 /* ---- an answer ---- */
 
-/* FNV-1a, to see whether an answer differs from the one before. */
-static uint64_t hash(const char *text, size_t n)
-{
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
-    return h;
-}
-
 /* Returns true if this failure has another text than the one before. */
 static bool note_failure(struct hrf_slurm_queue *q, const char *text)
 {
-    const int64_t now = now_ms();
+    const int64_t now = hrf_clock_ms();
     const bool is_new = strncmp(q->trouble, text, sizeof q->trouble - 1) != 0;
     if (q->failing_since_ms == 0) {
         q->failing_since_ms = now;
@@ -106,7 +92,7 @@ static bool note_failure(struct hrf_slurm_queue *q, const char *text)
 
 static void note_answer(struct hrf_slurm_queue *q, bool changed, int64_t took_ms)
 {
-    const int64_t now = now_ms(), slow = hrf_slurm_wait_ms(SLOW_MS);
+    const int64_t now = hrf_clock_ms(), slow = hrf_slurm_wait_ms(SLOW_MS);
     const int64_t least = slow > QUERY_SHARE * took_ms ? slow : QUERY_SHARE * took_ms;
     if (q->failing_since_ms != 0)
         hrf_log_info("slurm", "the controller answers again after %.0f s",
@@ -161,7 +147,7 @@ static bool accept_answer(struct hrf_slurm_queue *q, struct hrf_queue_answer *an
 {
     struct hrf_slurm_table table;
     struct hrf_error err = { .status = HRF_OK };
-    q->last_received_ms = now_ms();
+    q->last_received_ms = hrf_clock_ms();
     if (!answer->is_from_other_host)
         q->last_asked_ms = answer->asked_ms;
     if (!answer->succeeded) {
@@ -169,7 +155,7 @@ static bool accept_answer(struct hrf_slurm_queue *q, struct hrf_queue_answer *an
         hrf_free(answer->text);
         return is_new;
     }
-    const uint64_t new_hash = hash(answer->text, answer->n_bytes);
+    const uint64_t new_hash = hrf_hash_fnv(answer->text, answer->n_bytes);
     if (hrf_slurm_table_parse(answer->text, answer->n_bytes, q->run_id, &table, &err) != HRF_OK)
         return note_failure(q, err.text);
     hrf_slurm_table_release(&q->table);
@@ -263,7 +249,7 @@ static bool take_answer(struct hrf_slurm_queue *q)
     struct hrf_queue_answer answer = { .asked_ms = q->asked_ms };
     if (!hrf_slurm_query_take(q->query, &out, &status, &err))
         return false;
-    answer.took_ms = now_ms() - q->asked_ms;
+    answer.took_ms = hrf_clock_ms() - q->asked_ms;
     if (status == HRF_OK) {
         answer.text = text_of(&out, &answer);
         hrf_slurm_output_release(&out);
@@ -287,7 +273,7 @@ static void ask_squeue(struct hrf_slurm_queue *q)
     const char *const argv[] = { "squeue", "-h", "-t", "all",
                                  "-u",     user, "-o", HRF_SLURM_SQUEUE_FORMAT,
                                  NULL };
-    q->asked_ms = now_ms();
+    q->asked_ms = hrf_clock_ms();
     q->next_ms = q->asked_ms + hrf_slurm_wait_ms(FAST_MS);
     if (hrf_slurm_query_start(q->query, argv, &err) == HRF_OK)
         return;
@@ -298,7 +284,7 @@ static void ask_squeue(struct hrf_slurm_queue *q)
 /* A question is also due if another machine's answer did not show one of our jobs. */
 static bool is_due(const struct hrf_slurm_queue *q)
 {
-    const int64_t now = now_ms();
+    const int64_t now = hrf_clock_ms();
     return now >= q->next_ms ||
            (q->is_missing && now >= q->last_received_ms + hrf_slurm_wait_ms(FAST_MS) &&
             q->failing_since_ms == 0);
@@ -307,7 +293,7 @@ static bool is_due(const struct hrf_slurm_queue *q)
 static bool read_cache(struct hrf_slurm_queue *q)
 {
     struct hrf_queue_answer answer;
-    const int64_t now = now_ms();
+    const int64_t now = hrf_clock_ms();
     if (now - q->cache_read_ms < hrf_slurm_wait_ms(READ_MS) && now < q->next_ms)
         return false;
     q->cache_read_ms = now;
@@ -325,7 +311,8 @@ bool hrf_slurm_queue_poll(struct hrf_slurm_queue *q)
         return is_new;
     open_cache(q);
     is_new |= read_cache(q);
-    if (is_due(q) && hrf_queue_cache_lock(q->cache, now_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
+    if (is_due(q) &&
+        hrf_queue_cache_lock(q->cache, hrf_clock_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
         ask_squeue(q);
     return is_new;
 }
@@ -381,7 +368,7 @@ int64_t hrf_slurm_queue_live_id(const struct hrf_slurm_queue *q,
 
 void hrf_slurm_queue_ask_soon(struct hrf_slurm_queue *q, int64_t ms)
 {
-    const int64_t now = now_ms();
+    const int64_t now = hrf_clock_ms();
     q->busy_until_ms = now + hrf_slurm_wait_ms(FAST_FOR_MS);
     q->next_ms = now + hrf_slurm_wait_ms(ms);
 }

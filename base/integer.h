@@ -1,0 +1,24 @@
+/* integer.h - the smaller and the larger of two integers, and a product that cannot overflow. */
+#ifndef HRF_BASE_INTEGER_H
+#define HRF_BASE_INTEGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline int64_t hrf_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t hrf_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* False if the product does not fit into int64_t; *out must then not be used. */
+static inline bool hrf_checked_mul(int64_t a, int64_t b, int64_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+#endif
