@@ -5,24 +5,28 @@
 #include "base/strbuf.h"
 
 #include <ctype.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the valid UTF-8 sequence at `s` that is not ASCII, or 0. */
-static size_t utf8_length(const unsigned char *s)
+size_t hrf_text_decode(const char *text, uint32_t *point)
 {
-    size_t n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
-               : (s[0] & 0xf0) == 0xe0        ? 3
-               : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                              : 0;
-    for (size_t i = 1; i < n; i++)
+    static const uint32_t lead_mask[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 }; /* below: overlong */
+    const unsigned char *s = (const unsigned char *)text;
+    const size_t n = s[0] < 0x80             ? 1
+                     : (s[0] & 0xe0) == 0xc0 ? 2
+                     : (s[0] & 0xf0) == 0xe0 ? 3
+                     : (s[0] & 0xf8) == 0xf0 ? 4
+                                             : 0;
+    uint32_t c = s[0] & lead_mask[n];
+    for (size_t i = 1; i < n; i++) {
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ||
-        (s[0] == 0xc2 && s[1] < 0xa0)) /* overlong, surrogate, out of range, C1 controls */
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    if (n == 0 || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
         return 0;
+    *point = c;
     return n;
 }
 
@@ -34,19 +38,19 @@ static bool is_direction(uint32_t c)
 
 size_t hrf_text_step(const char *text, char out[HRF_TEXT_STEP], bool *is_plain)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    const size_t n = s[0] >= 0x80 ? utf8_length(s) : s[0] >= 0x20 && s[0] < 0x7f ? 1 : 0;
-    const uint32_t c = n == 3 ? (s[0] & 15U) << 12 | (s[1] & 63U) << 6 | (s[2] & 63U) : 0;
-    *is_plain = n > 0 && !is_direction(c);
+    uint32_t c = 0;
+    const size_t n = hrf_text_decode(text, &c);
+    const bool is_control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+    *is_plain = n > 0 && !is_control && !is_direction(c);
     if (*is_plain)
         snprintf(out, HRF_TEXT_STEP, "%.*s", (int)n, text);
-    else if (n > 0)
+    else if (n > 0 && !is_control)
         snprintf(out, HRF_TEXT_STEP, "\\u%04x", (unsigned)(c & 0xffff));
-    else if (s[0] == '\n' || s[0] == '\t')
-        snprintf(out, HRF_TEXT_STEP, "\\%c", s[0] == '\n' ? 'n' : 't');
+    else if (text[0] == '\n' || text[0] == '\t')
+        snprintf(out, HRF_TEXT_STEP, "\\%c", text[0] == '\n' ? 'n' : 't');
     else
-        snprintf(out, HRF_TEXT_STEP, "\\x%02x", (unsigned)s[0]);
-    return n > 0 ? n : 1;
+        snprintf(out, HRF_TEXT_STEP, "\\x%02x", (unsigned)(unsigned char)text[0]);
+    return *is_plain || (n > 0 && !is_control) ? n : 1;
 }
 
 void hrf_text_show(const char *text, char *out, size_t size)
@@ -128,3 +132,13 @@ char *hrf_text_shortened(const char *text)
     name = is_shortened ? NULL : name;
     return result;
 }
+
+void hrf_text_base64(const unsigned char *bytes, size_t n, char out[4])
+{
+    const uint32_t bits = (uint32_t)bytes[0] << 16 | (n > 1 ? (uint32_t)bytes[1] << 8 : 0) |
+                          (n > 2 ? bytes[2] : 0);
+    for (size_t i = 0; i < 4; i++)
+        out[i] = i <= n ? hrf_base64_digits[bits >> (18 - 6 * i) & 63] : '=';
+}
+
+const char hrf_base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

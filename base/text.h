@@ -9,8 +9,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { HRF_TEXT_STEP = 8 }; /* the longest form of one character, with its NUL */
+
+/* The code point at the beginning of `text` and its length in bytes; 0: the bytes are not UTF-8
+ * (RFC 3629). A NUL is a character of one byte. */
+size_t hrf_text_decode(const char *text, uint32_t *point);
+/* The four digits of base 64 that stand for the n = 1 to 3 bytes (RFC 4648). */
+void hrf_text_base64(const unsigned char *bytes, size_t n, char out[4]);
+extern const char hrf_base64_digits[];
 
 /* The first character of `text` ("" is none) as it is shown, in `out`. Returns its bytes in `text`;
  * *is_plain: it stands in `out` unchanged. */

@@ -25,6 +25,9 @@ void hrf_out_adds(struct hrf_out *out, const char *text);
 void hrf_out_addf(struct hrf_out *out, const char *format, ...) HRF_PRINTF(2, 3);
 /* The building blocks of the page and the tables. */
 void hrf_out_html(struct hrf_out *out, const char *text); /* escaped for text and attributes */
+/* Markup with texts in it, as by printf: what %s stands for is escaped by hrf_out_html(). Other
+ * conversions: d, u, f and g, with flags, digits and the lengths ll and z, and %%. */
+void hrf_out_markup(struct hrf_out *out, const char *format, ...) HRF_PRINTF(2, 3);
 void hrf_out_json(struct hrf_out *out, const char *text); /* quoted, ASCII only, as Python's json */
 void hrf_out_csv(struct hrf_out *out, const char *text);  /* one harmless cell: base/csv.h */
 void hrf_out_url(struct hrf_out *out, const char *path);  /* %XX but for A-Za-z0-9-._~/ */

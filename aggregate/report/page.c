@@ -10,9 +10,8 @@
 void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals)
 {
     if (isnan(figure->value)) {
-        hrf_out_adds(out, "<span class=\"dash\" title=\"");
-        hrf_out_html(out, figure->reason != NULL ? figure->reason : "not known");
-        hrf_out_adds(out, "\">–</span>");
+        hrf_out_markup(out, "<span class=\"dash\" title=\"%s\">–</span>",
+                       figure->reason != NULL ? figure->reason : "not known");
         return;
     }
     if (decimals >= 0)
@@ -21,56 +20,61 @@ void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int d
         hrf_out_addf(out, "%.3g", figure->value);
 }
 
-void hrf_page_seconds(struct hrf_out *out, double seconds)
+struct hrf_page_text hrf_page_seconds(double seconds)
 {
-    int64_t s = (int64_t)llround(seconds);
+    struct hrf_page_text out;
+    const long long s = llround(seconds);
     if (seconds < 60.0)
-        hrf_out_addf(out, seconds < 10.0 ? "%.2f s" : "%.1f s", seconds);
+        snprintf(out.text, sizeof out.text, seconds < 10.0 ? "%.2f s" : "%.1f s", seconds);
     else if (s < 3600)
-        hrf_out_addf(out, "%lld min %02lld s", (long long)(s / 60), (long long)(s % 60));
+        snprintf(out.text, sizeof out.text, "%lld min %02lld s", s / 60, s % 60);
     else
-        hrf_out_addf(out, "%lld h %02lld min", (long long)(s / 3600), (long long)(s / 60 % 60));
+        snprintf(out.text, sizeof out.text, "%lld h %02lld min", s / 3600, s / 60 % 60);
+    return out;
 }
 
-void hrf_page_bytes(struct hrf_out *out, int64_t n_bytes)
+struct hrf_page_text hrf_page_bytes(int64_t n_bytes)
 {
+    struct hrf_page_text out;
     double value = (double)n_bytes;
     static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
     size_t unit = 0;
     for (; value >= 1000.0 && unit < 4; unit++)
         value /= 1000.0;
-    hrf_out_addf(out, unit == 0 || value >= 100.0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    snprintf(out.text, sizeof out.text, unit == 0 || value >= 100.0 ? "%.0f %s" : "%.1f %s", value,
+             units[unit]);
+    return out;
 }
 
-void hrf_page_count(struct hrf_out *out, int64_t count)
+struct hrf_page_text hrf_page_count(int64_t count)
 {
-    char digits[32];
-    int n = snprintf(digits, sizeof digits, "%lld", (long long)count);
+    struct hrf_page_text out;
+    char digits[32], *to = out.text;
+    const int n = snprintf(digits, sizeof digits, "%lld", (long long)count);
     for (int i = 0; i < n; i++) {
-        hrf_out_add(out, &digits[i], 1);
+        *to++ = digits[i];
         if (i + 1 < n && (n - i - 1) % 3 == 0 && digits[i] != '-')
-            hrf_out_adds(out, ",");
+            *to++ = ',';
     }
+    *to = '\0';
+    return out;
 }
 
 static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const char *made_at)
 {
-    hrf_out_adds(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                      "<meta name=\"generator\" content=\"hires-flow\">\n<title>");
-    hrf_out_html(out, cohort->name);
-    hrf_out_adds(out, " · hires-flow report</title>\n");
+    hrf_out_markup(out,
+                   "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                   "<meta name=\"generator\" content=\"hires-flow\">\n"
+                   "<title>%s · hires-flow report</title>\n",
+                   cohort->name);
     hrf_page_style(out);
-    hrf_out_adds(out, "</head><body><main>\n<header><h1>");
-    hrf_out_html(out, cohort->name);
-    hrf_out_addf(out, "</h1><p>%zu slide%s at ", cohort->counts.total,
-                 cohort->counts.total == 1 ? "" : "s");
+    hrf_out_markup(out, "</head><body><main>\n<header><h1>%s</h1><p>%zu slide%s at ", cohort->name,
+                   cohort->counts.total, cohort->counts.total == 1 ? "" : "s");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         hrf_out_addf(out, "%s%s", i > 0 ? ", " : "", cohort->precisions[i].name);
-    hrf_out_addf(out, " · slide score %s, positive from %g · ",
-                 hrf_slide_rule_name(cohort->rule.kind), cohort->threshold);
-    hrf_out_html(out, made_at);
-    hrf_out_adds(out, "</p></header>\n");
+    hrf_out_markup(out, " · slide score %s, positive from %g · %s</p></header>\n",
+                   hrf_slide_rule_name(cohort->rule.kind), cohort->threshold, made_at);
 }
 
 static void state_card(struct hrf_out *out, const struct hrf_cohort_counts *c)
@@ -104,9 +108,7 @@ static void state_card(struct hrf_out *out, const struct hrf_cohort_counts *c)
 
 static void why(struct hrf_out *out, const struct hrf_figure *figure)
 {
-    hrf_out_adds(out, "<b>–</b><p>");
-    hrf_out_html(out, figure->reason != NULL ? figure->reason : "not known");
-    hrf_out_adds(out, "</p>");
+    hrf_out_markup(out, "<b>–</b><p>%s</p>", figure->reason != NULL ? figure->reason : "not known");
 }
 
 /* The slides that the figure leaves out although their truth is known. */
@@ -149,11 +151,9 @@ static void speed_card(struct hrf_out *out, const struct hrf_cohort_precision *p
     } else {
         hrf_out_addf(out, p->patches_per_second.value < 100.0 ? "<b>%.1f</b><p>" : "<b>%.0f</b><p>",
                      p->patches_per_second.value);
-        hrf_page_count(out, p->n_patches);
-        hrf_out_addf(out, " patches in ");
-        hrf_page_seconds(out, p->timing.total);
-        hrf_out_adds(out, " on ");
-        hrf_out_html(out, p->device != NULL ? p->device : "an unnamed device");
+        hrf_out_markup(out, "%s patches in %s on %s", hrf_page_count(p->n_patches).text,
+                       hrf_page_seconds(p->timing.total).text,
+                       p->device != NULL ? p->device : "an unnamed device");
         if (p->timing.total > 0.0)
             hrf_out_addf(out, ", %.0f %% waiting for patches",
                          100.0 * p->timing.wait / p->timing.total);
@@ -176,11 +176,8 @@ static void state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (slide->state != state)
             continue;
-        hrf_out_adds(out, "<tr><td class=\"name\">");
-        hrf_out_html(out, slide->name);
-        hrf_out_adds(out, "</td><td>");
-        hrf_out_html(out, slide->reason != NULL ? slide->reason : "");
-        hrf_out_adds(out, "</td></tr>\n");
+        hrf_out_markup(out, "<tr><td class=\"name\">%s</td><td>%s</td></tr>\n", slide->name,
+                       slide->reason != NULL ? slide->reason : "");
     }
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
@@ -202,11 +199,7 @@ static void lists(struct hrf_out *out, const struct hrf_cohort *cohort)
 
 static void fact(struct hrf_out *out, const char *name, const char *text)
 {
-    hrf_out_adds(out, "<dt>");
-    hrf_out_html(out, name);
-    hrf_out_adds(out, "</dt><dd>");
-    hrf_out_html(out, text != NULL ? text : "–");
-    hrf_out_adds(out, "</dd>\n");
+    hrf_out_markup(out, "<dt>%s</dt><dd>%s</dd>\n", name, text != NULL ? text : "–");
 }
 
 static bool is_first_hardware(const struct hrf_cohort *cohort, size_t precision, size_t at)
@@ -232,8 +225,7 @@ static void computed_on(struct hrf_out *out, const struct hrf_cohort *cohort)
             const char *const parts[] = { h->path, h->libraries, h->driver };
             if (!is_first_hardware(cohort, i, k))
                 continue;
-            hrf_out_adds(out, "<dt>computed on</dt><dd>");
-            hrf_out_html(out, h->model);
+            hrf_out_markup(out, "<dt>computed on</dt><dd>%s", h->model);
             for (size_t n = 0; n < sizeof parts / sizeof parts[0]; n++)
                 if (parts[n][0] != '\0') {
                     hrf_out_adds(out, n == 2 ? ", driver " : ", ");
@@ -250,11 +242,8 @@ static void precision_notes(struct hrf_out *out, const struct hrf_cohort *cohort
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         if (p->notes[0] == '\0')
             continue;
-        hrf_out_adds(out, "<dt>notes on ");
-        hrf_out_html(out, p->name);
-        hrf_out_adds(out, "</dt><dd style=\"white-space:pre-line\">");
-        hrf_out_html(out, p->notes);
-        hrf_out_adds(out, "</dd>\n");
+        hrf_out_markup(out, "<dt>notes on %s</dt><dd style=\"white-space:pre-line\">%s</dd>\n",
+                       p->name, p->notes);
     }
 }
 
@@ -268,21 +257,14 @@ static void provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
     precision_notes(out, cohort);
     if (c->key != NULL) {
         fact(out, "calibration", c->key);
-        hrf_out_addf(out, "<dt>calibration made</dt><dd>%s, %lld samples of %s, ",
-                     c->cached ? "earlier (found in the store)" : "in this run",
-                     (long long)c->samples,
-                     c->of_other_slides ? "slides that are not evaluated" : "the cohort");
-        hrf_out_html(out, c->method != NULL ? c->method : "");
-        hrf_out_adds(out, ", ");
-        hrf_page_seconds(out, c->seconds);
-        hrf_out_adds(out, "</dd>\n");
-        for (size_t i = 0; i < c->n_kept; i++) {
-            hrf_out_adds(out, "<dt>kept in float32</dt><dd>");
-            hrf_out_html(out, c->kept[i].name);
-            hrf_out_adds(out, ": ");
-            hrf_out_html(out, c->kept[i].reason);
-            hrf_out_adds(out, "</dd>\n");
-        }
+        hrf_out_markup(out, "<dt>calibration made</dt><dd>%s, %lld samples of %s, %s, %s</dd>\n",
+                       c->cached ? "earlier (found in the store)" : "in this run",
+                       (long long)c->samples,
+                       c->of_other_slides ? "slides that are not evaluated" : "the cohort",
+                       c->method != NULL ? c->method : "", hrf_page_seconds(c->seconds).text);
+        for (size_t i = 0; i < c->n_kept; i++)
+            hrf_out_markup(out, "<dt>kept in float32</dt><dd>%s: %s</dd>\n", c->kept[i].name,
+                           c->kept[i].reason);
     } else {
         fact(out, "calibration", c->reason != NULL ? c->reason : "nothing was calibrated");
     }
@@ -336,21 +318,15 @@ enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
 
 static void pair_notes(struct hrf_out *out, const struct hrf_run_pair *pair)
 {
-    hrf_out_addf(out, "<section><h2>Without a match <small>");
-    hrf_page_count(out, pair->n_only[0]);
-    hrf_out_adds(out, " patches only in A, ");
-    hrf_page_count(out, pair->n_only[1]);
-    hrf_out_adds(out, " only in B</small></h2>");
+    hrf_out_markup(
+        out, "<section><h2>Without a match <small>%s patches only in A, %s only in B</small></h2>",
+        hrf_page_count(pair->n_only[0]).text, hrf_page_count(pair->n_only[1]).text);
     if (pair->n_notes == 0)
         hrf_out_adds(out, "<p class=\"none\">Every slide and patch has its match.</p>");
     hrf_out_adds(out, "<table class=\"list\"><tbody>\n");
-    for (size_t i = 0; i < pair->n_notes; i++) {
-        hrf_out_adds(out, "<tr><td class=\"name\">");
-        hrf_out_html(out, pair->notes[i].slide);
-        hrf_out_adds(out, "</td><td>");
-        hrf_out_html(out, pair->notes[i].text);
-        hrf_out_adds(out, "</td></tr>\n");
-    }
+    for (size_t i = 0; i < pair->n_notes; i++)
+        hrf_out_markup(out, "<tr><td class=\"name\">%s</td><td>%s</td></tr>\n",
+                       pair->notes[i].slide, pair->notes[i].text);
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
 

@@ -67,9 +67,8 @@ enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohor
 {
     hrf_out_adds(out, "<section><h2>ROC curve <small>by slide</small></h2>\n");
     if (isnan(cohort->precisions[0].slide_auc.value)) {
-        hrf_out_adds(out, "<p class=\"none\">No curve: ");
-        hrf_out_html(out, cohort->precisions[0].slide_auc.reason);
-        hrf_out_adds(out, ".</p></section>\n");
+        hrf_out_markup(out, "<p class=\"none\">No curve: %s.</p></section>\n",
+                       cohort->precisions[0].slide_auc.reason);
         return HRF_OK;
     }
     roc_frame(out);
@@ -158,13 +157,11 @@ static void histogram_key(struct hrf_out *out, const struct hrf_cohort *cohort,
                           const struct histogram *h)
 {
     hrf_out_adds(out, "<ul class=\"key\">");
-    if (h->labelled) {
-        hrf_out_adds(out, "<li><i style=\"background:var(--pos)\"></i>");
-        hrf_out_html(out, hrf_cohort_label(cohort, true));
-        hrf_out_adds(out, " (truth), above</li><li><i style=\"background:var(--neg)\"></i>");
-        hrf_out_html(out, hrf_cohort_label(cohort, false));
-        hrf_out_adds(out, " (truth), below</li>");
-    }
+    if (h->labelled)
+        hrf_out_markup(out,
+                       "<li><i style=\"background:var(--pos)\"></i>%s (truth), above</li><li>"
+                       "<i style=\"background:var(--neg)\"></i>%s (truth), below</li>",
+                       hrf_cohort_label(cohort, true), hrf_cohort_label(cohort, false));
     hrf_out_addf(out, "<li>tallest bar: %zu slide%s</li></ul>", h->most, h->most == 1 ? "" : "s");
 }
 
@@ -202,18 +199,14 @@ static void matrix(struct hrf_out *out, const struct hrf_cohort *cohort,
                    const struct hrf_cohort_precision *p)
 {
     const struct hrf_confusion *c = &p->confusion;
-    hrf_out_addf(out, "<div><h3>%s</h3><div class=\"matrix\"><span></span><span>called ", p->name);
-    hrf_out_html(out, hrf_cohort_label(cohort, true));
-    hrf_out_adds(out, "</span><span>called ");
-    hrf_out_html(out, hrf_cohort_label(cohort, false));
-    hrf_out_adds(out, "</span><span class=\"r\">");
-    hrf_out_html(out, hrf_cohort_label(cohort, true));
-    hrf_out_adds(out, "</span>");
+    hrf_out_markup(out,
+                   "<div><h3>%s</h3><div class=\"matrix\"><span></span><span>called %s</span>"
+                   "<span>called %s</span><span class=\"r\">%s</span>",
+                   p->name, hrf_cohort_label(cohort, true), hrf_cohort_label(cohort, false),
+                   hrf_cohort_label(cohort, true));
     cell(out, c->true_positive, "true positive", true);
     cell(out, c->false_negative, "false negative", false);
-    hrf_out_adds(out, "<span class=\"r\">");
-    hrf_out_html(out, hrf_cohort_label(cohort, false));
-    hrf_out_adds(out, "</span>");
+    hrf_out_markup(out, "<span class=\"r\">%s</span>", hrf_cohort_label(cohort, false));
     cell(out, c->false_positive, "false positive", false);
     cell(out, c->true_negative, "true negative", true);
     hrf_out_adds(out, "</div><ul class=\"key\">");
@@ -307,12 +300,9 @@ static void time_row(struct hrf_out *out, const char *title, const struct part *
 
 static void time_key(struct hrf_out *out, const struct part *parts, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        hrf_out_addf(out, "<li><i style=\"background:var(--%s)\"></i>%s <b>", parts[i].colour,
-                     parts[i].name);
-        hrf_page_seconds(out, parts[i].seconds);
-        hrf_out_adds(out, "</b></li>");
-    }
+    for (size_t i = 0; i < n; i++)
+        hrf_out_markup(out, "<li><i style=\"background:var(--%s)\"></i>%s <b>%s</b></li>",
+                       parts[i].colour, parts[i].name, hrf_page_seconds(parts[i].seconds).text);
 }
 
 static void precision_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
@@ -346,13 +336,10 @@ static void precision_times(struct hrf_out *out, const struct hrf_cohort_precisi
 static void phase_row(struct hrf_out *out, const struct hrf_phase_row *phase, double whole)
 {
     const struct part part = { phase->name, "t1", phase->seconds };
-    hrf_out_adds(out, "<div class=\"row phase\"><span>");
-    hrf_out_html(out, phase->name);
-    hrf_out_adds(out, "</span>");
+    hrf_out_markup(out, "<div class=\"row phase\"><span>%s</span>", phase->name);
     time_bar(out, &part, 1, whole);
-    hrf_out_adds(out, "<span><b>");
-    hrf_page_seconds(out, phase->seconds);
-    hrf_out_addf(out, "</b>%lld task%s", (long long)phase->n_tasks, phase->n_tasks == 1 ? "" : "s");
+    hrf_out_markup(out, "<span><b>%s</b>%lld task%s", hrf_page_seconds(phase->seconds).text,
+                   (long long)phase->n_tasks, phase->n_tasks == 1 ? "" : "s");
     if (phase->n_cached > 0)
         hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
     hrf_out_adds(out, "</span></div>");

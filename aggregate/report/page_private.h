@@ -22,11 +22,12 @@ void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
 /* A figure with that many decimals (-1: three significant digits). If it has no value: a dash, with
  * the reason as its tooltip. */
 void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals);
-/* "12.3 s", "4 min 05 s", "3 h 07 min". */
-void hrf_page_seconds(struct hrf_out *out, double seconds);
-/* "1.2 GB" (decimal units). */
-void hrf_page_bytes(struct hrf_out *out, int64_t n_bytes);
-/* "12,345" */
-void hrf_page_count(struct hrf_out *out, int64_t count);
+
+struct hrf_page_text {
+    char text[40];
+};
+struct hrf_page_text hrf_page_seconds(double seconds); /* "12.3 s", "4 min 05 s", "3 h 07 min" */
+struct hrf_page_text hrf_page_bytes(int64_t n_bytes);  /* "1.2 GB" (decimal units) */
+struct hrf_page_text hrf_page_count(int64_t count);    /* "12,345" */
 
 #endif

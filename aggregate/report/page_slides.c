@@ -69,9 +69,9 @@ static void thumbnail(struct hrf_out *out, const struct hrf_cohort *cohort,
             file_url(out, cohort, slide, 0, "heatmaps", ".png");
             hrf_out_adds(out, "\">");
         }
-        hrf_out_adds(out, "<img loading=\"lazy\" alt=\"heatmap of ");
-        hrf_out_html(out, slide->name);
-        hrf_out_adds(out, "\" src=\"data:image/png;base64,");
+        hrf_out_markup(out,
+                       "<img loading=\"lazy\" alt=\"heatmap of %s\" src=\"data:image/png;base64,",
+                       slide->name);
         hrf_out_base64(out, extra->thumbnail.data, extra->thumbnail.n_bytes);
         hrf_out_addf(out, "\">%s", extra->has_heatmap ? "</a>" : "");
     }
@@ -83,15 +83,13 @@ static void note(struct hrf_out *out, const char *text, bool warn)
     if (text == NULL)
         return;
     hrf_out_adds(out, warn ? "<div class=\"warn\">" : "<div>");
-    hrf_out_html(out, text);
-    hrf_out_adds(out, "</div>");
+    hrf_out_markup(out, "%s</div>", text);
 }
 
 static void name_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide,
                       const struct hrf_page_slide *extra)
 {
-    hrf_out_adds(out, "<td class=\"name\">");
-    hrf_out_html(out, slide->name);
+    hrf_out_markup(out, "<td class=\"name\">%s", slide->name);
     if (slide->width > 0)
         hrf_out_addf(out, "<div>%lld × %lld px, %.3g µm/px</div>", (long long)slide->width,
                      (long long)slide->height, slide->mpp);
@@ -118,8 +116,8 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
         hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
     hrf_out_adds(out, "</td><td class=\"label\">");
     if (slide->scores[0].known) {
-        hrf_out_addf(out, "<span class=\"tag %s\">", slide->scores[0].positive ? "pos" : "neg");
-        hrf_out_html(out, hrf_cohort_label(cohort, slide->scores[0].positive));
+        hrf_out_markup(out, "<span class=\"tag %s\">%s", slide->scores[0].positive ? "pos" : "neg",
+                       hrf_cohort_label(cohort, slide->scores[0].positive));
         hrf_out_addf(out, "</span>%s",
                      wrong(slide, 0) ? " <span class=\"warn\" title=\"differs from the truth\">≠"
                                        "</span>"
@@ -176,12 +174,11 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
                 const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
 {
     bool noted = slide->warning != NULL || extra->note != NULL;
-    hrf_out_adds(out, "<tr data-n=\"");
-    hrf_out_html(out, slide->name);
-    hrf_out_addf(out, "\" data-s=\"%s%s%s%s%s\">", hrf_slide_state_word(slide->state),
-                 slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
-                 wrong(slide, 0) ? " wrong" : "", flipped(cohort, slide) ? " flip" : "",
-                 noted ? " note" : "");
+    hrf_out_markup(out, "<tr data-n=\"%s\" data-s=\"%s%s%s%s%s\">", slide->name,
+                   hrf_slide_state_word(slide->state),
+                   slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
+                   wrong(slide, 0) ? " wrong" : "", flipped(cohort, slide) ? " flip" : "",
+                   noted ? " note" : "");
     thumbnail(out, cohort, slide, extra);
     name_cell(out, slide, extra);
     state_cell(out, slide);
@@ -189,10 +186,11 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     for (size_t p = 0; p < cohort->n_precisions; p++)
         score_cell(out, &slide->scores[p]);
     if (slide->n_patches >= 0) {
-        hrf_out_addf(out, "<td class=\"n\" data-k=\"%lld\">", (long long)slide->n_patches);
-        hrf_page_count(out, slide->n_patches);
-        hrf_out_addf(out, "</td><td class=\"n\" data-k=\"%.6g\">%.1f %%</td>",
-                     slide->tissue_fraction, 100.0 * slide->tissue_fraction);
+        hrf_out_markup(out,
+                       "<td class=\"n\" data-k=\"%lld\">%s</td>"
+                       "<td class=\"n\" data-k=\"%.6g\">%.1f %%</td>",
+                       (long long)slide->n_patches, hrf_page_count(slide->n_patches).text,
+                       slide->tissue_fraction, 100.0 * slide->tissue_fraction);
     } else {
         hrf_out_adds(out, "<td class=\"n\" data-k=\"\"></td><td class=\"n\" data-k=\"\"></td>");
     }

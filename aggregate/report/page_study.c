@@ -34,8 +34,7 @@ static void interval(struct hrf_out *out, const struct hrf_figure *figure,
 
 static void row_head(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference)
 {
-    hrf_out_adds(out, "<tr><th>");
-    hrf_out_html(out, p->name);
+    hrf_out_markup(out, "<tr><th>%s", p->name);
     hrf_out_addf(out, "%s</th>", is_reference ? "<br><small>reference</small>" : "");
 }
 
@@ -43,31 +42,27 @@ static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
                      bool has_gpu)
 {
     row_head(out, p, is_reference);
-    hrf_out_adds(out, "<td>");
-    hrf_out_html(out, p->device != NULL ? p->device : "–");
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_count(out, p->n_patches);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_seconds(out, p->timing.total);
+    hrf_out_markup(out, "<td>%s</td><td class=\"n\">%s</td><td class=\"n\">%s",
+                   p->device != NULL ? p->device : "–", hrf_page_count(p->n_patches).text,
+                   hrf_page_seconds(p->timing.total).text);
     next_cell(out, &p->patches_per_second, 1);
     times_reference(out, &p->speedup, is_reference);
     hrf_out_adds(out, "</td><td class=\"n\">");
     if (p->timing.compute > 0.0)
         hrf_out_addf(out, "%.1f", (double)p->n_patches / p->timing.compute);
     times_reference(out, &p->compute_speedup, is_reference);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_bytes(out, p->peak_memory_bytes);
+    hrf_out_markup(out, "</td><td class=\"n\">%s", hrf_page_bytes(p->peak_memory_bytes).text);
     times_reference(out, &p->memory_ratio, is_reference);
     hrf_out_adds(out, "</td><td class=\"n\">");
     if (p->peak_process_bytes > 0)
-        hrf_page_bytes(out, p->peak_process_bytes);
+        hrf_out_adds(out, hrf_page_bytes(p->peak_process_bytes).text);
     else
         hrf_out_adds(out, "–");
     next_cell(out, &p->energy, 3);
     if (has_gpu) {
         hrf_out_adds(out, "</td><td class=\"n\">");
         if (p->device_memory_bytes > 0)
-            hrf_page_bytes(out, p->device_memory_bytes);
+            hrf_out_adds(out, hrf_page_bytes(p->device_memory_bytes).text);
         else
             hrf_out_adds(out, "–");
         next_cell(out, &p->gpu_energy, 3);
@@ -110,21 +105,13 @@ static void traffic_row(struct hrf_out *out, const struct hrf_cohort_precision *
                         const struct hrf_traffic *t)
 {
     const double seconds = t->sending + t->receiving;
-    hrf_out_adds(out, "<tr><th>");
-    hrf_out_html(out, p->name);
-    hrf_out_adds(out, "</th><td>");
-    hrf_out_html(out, t->operation);
-    hrf_out_adds(out, "</td><td>");
-    hrf_out_html(out, p->traffic.transport);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_count(out, t->messages);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_bytes(out, t->bytes);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_seconds(out, t->sending);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_seconds(out, t->receiving);
-    hrf_out_adds(out, "</td><td class=\"n\">");
+    hrf_out_markup(out,
+                   "<tr><th>%s</th><td>%s</td><td>%s</td><td class=\"n\">%s</td>"
+                   "<td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td>"
+                   "<td class=\"n\">",
+                   p->name, t->operation, p->traffic.transport, hrf_page_count(t->messages).text,
+                   hrf_page_bytes(t->bytes).text, hrf_page_seconds(t->sending).text,
+                   hrf_page_seconds(t->receiving).text);
     if (seconds > 0.0)
         hrf_out_addf(out, "%.3f", (double)t->bytes / seconds * 1e-9);
     hrf_out_adds(out, "</td></tr>\n");
@@ -157,8 +144,8 @@ static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     row_head(out, p, is_reference);
     hrf_out_adds(out, "<td class=\"n\">");
     hrf_page_figure(out, &p->patch_agreement, 4);
-    hrf_out_adds(out, "</td><td class=\"n\">");
-    hrf_page_count(out, (int64_t)p->difference.n_flips);
+    hrf_out_markup(out, "</td><td class=\"n\">%s",
+                   hrf_page_count((int64_t)p->difference.n_flips).text);
     next_cell(out, &p->max_abs_difference, -1);
     next_cell(out, &p->mean_abs_difference, -1);
     next_cell(out, &p->slide_auc, 4);
@@ -174,17 +161,18 @@ static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
 
 static void cost_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    hrf_out_adds(out, "<section><h2>Accuracy <small>each against ");
-    hrf_out_html(out, cohort->precisions[0].name);
-    hrf_out_adds(
-        out, "</small></h2><table><thead><tr><th></th><th class=\"n\">patch agreement</th>"
-             "<th class=\"n\">patch flips</th><th class=\"n\">max |Δp|</th>"
-             "<th class=\"n\">mean |Δp|</th><th class=\"n\">slide AUC</th>"
-             "<th class=\"n\">ΔAUC</th>"
-             "<th class=\"n\" title=\"DeLong's paired test against the reference\">DeLong p</th>"
-             "<th class=\"n\">accuracy</th><th class=\"n\">slide flips</th>"
-             "<th class=\"n\" title=\"expected calibration error\">ECE</th>"
-             "</tr></thead><tbody>\n");
+    hrf_out_markup(
+        out,
+        "<section><h2>Accuracy <small>each against %s</small></h2><table><thead>"
+        "<tr><th></th><th class=\"n\">patch agreement</th>"
+        "<th class=\"n\">patch flips</th><th class=\"n\">max |Δp|</th>"
+        "<th class=\"n\">mean |Δp|</th><th class=\"n\">slide AUC</th>"
+        "<th class=\"n\">ΔAUC</th>"
+        "<th class=\"n\" title=\"DeLong's paired test against the reference\">DeLong p</th>"
+        "<th class=\"n\">accuracy</th><th class=\"n\">slide flips</th>"
+        "<th class=\"n\" title=\"expected calibration error\">ECE</th></tr></thead>"
+        "<tbody>\n",
+        cohort->precisions[0].name);
     for (size_t i = 0; i < cohort->n_precisions; i++)
         cost_row(out, &cohort->precisions[i], i == 0);
     hrf_out_adds(out, "</tbody></table></section>\n");
@@ -234,9 +222,9 @@ static void moved_line(struct hrf_out *out, const struct hrf_cohort_precision *p
 
 static void moved(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    hrf_out_adds(out, "<section><h2>Moved probabilities <small>share of patches, against ");
-    hrf_out_html(out, cohort->precisions[0].name);
-    hrf_out_adds(out, "</small></h2>\n");
+    hrf_out_markup(
+        out, "<section><h2>Moved probabilities <small>share of patches, against %s</small></h2>\n",
+        cohort->precisions[0].name);
     moved_frame(out);
     for (size_t i = 1; i < cohort->n_precisions; i++)
         if (cohort->precisions[i].difference.n_patches > 0)
@@ -244,9 +232,8 @@ static void moved(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</svg><ul class=\"key\">");
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_out_addf(out, "<li><i style=\"background:var(--s%zu)\"></i>", i % N_COLOURS);
-        hrf_out_html(out, p->name);
-        hrf_out_adds(out, ", at most <b>");
+        hrf_out_markup(out, "<li><i style=\"background:var(--s%zu)\"></i>%s, at most <b>",
+                       i % N_COLOURS, p->name);
         hrf_page_figure(out, &p->max_abs_difference, -1);
         hrf_out_adds(out, "</b></li>");
     }
@@ -285,21 +272,17 @@ static void gain_chart(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const double reach = gain_reach(cohort);
     const size_t height = (cohort->n_precisions - 1) * GAIN_ROW;
-    hrf_out_adds(out, "<section><h2>Gains <small>times ");
-    hrf_out_html(out, cohort->precisions[0].name);
-    hrf_out_addf(out,
-                 "</small></h2>\n<svg viewBox=\"0 0 330 %zu\" role=\"img\" aria-label=\"Speed and "
-                 "memory against the reference\">",
-                 height + 8);
-    hrf_out_addf(out, "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f 0v%zu\"/>",
-                 GAIN_LEFT + GAIN_WIDTH / reach, height);
+    hrf_out_markup(out,
+                   "<section><h2>Gains <small>times %s</small></h2>\n"
+                   "<svg viewBox=\"0 0 330 %zu\" role=\"img\" aria-label=\"Speed and memory "
+                   "against the reference\">"
+                   "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f 0v%zu\"/>",
+                   cohort->precisions[0].name, height + 8, GAIN_LEFT + GAIN_WIDTH / reach, height);
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         const double y = (double)((i - 1) * GAIN_ROW) + 6.0;
-        hrf_out_addf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", GAIN_LEFT - 8,
-                     y + GAIN_BAR + 5.0);
-        hrf_out_html(out, p->name);
-        hrf_out_adds(out, "</text>");
+        hrf_out_markup(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
+                       GAIN_LEFT - 8, y + GAIN_BAR + 5.0, p->name);
         gain_bar(out, &p->compute_speedup, reach, y, "t1");
         gain_bar(out, &p->memory_ratio, reach, y + GAIN_BAR + 2.0, "t3");
     }
@@ -373,9 +356,8 @@ static void curves(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</svg><ul class=\"key\">");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_out_addf(out, "<li><i style=\"background:var(--s%zu)\"></i>", i % N_COLOURS);
-        hrf_out_html(out, p->name);
-        hrf_out_adds(out, ", error <b>");
+        hrf_out_markup(out, "<li><i style=\"background:var(--s%zu)\"></i>%s, error <b>",
+                       i % N_COLOURS, p->name);
         hrf_page_figure(out, &p->calibration_error, 4);
         hrf_out_adds(out, "</b></li>");
     }
@@ -388,19 +370,15 @@ static void flip_row(struct hrf_out *out, const struct hrf_cohort *cohort, size_
                      size_t slide)
 {
     const struct hrf_cohort_slide *s = &cohort->slides[slide];
-    hrf_out_adds(out, "<tr><td>");
-    hrf_out_html(out, cohort->precisions[index].name);
-    hrf_out_adds(out, "</td><td class=\"name\">");
-    hrf_out_html(out, s->name);
-    hrf_out_addf(out, "</td><td class=\"n\">%.6f</td><td>", s->scores[0].value);
-    hrf_out_html(out, hrf_cohort_label(cohort, s->scores[0].positive));
-    hrf_out_addf(out, "</td><td class=\"n\">%.6f</td><td>", s->scores[index].value);
-    hrf_out_html(out, hrf_cohort_label(cohort, s->scores[index].positive));
-    hrf_out_adds(out, "</td><td>");
-    hrf_out_html(out, s->truth == HRF_TRUTH_UNKNOWN
-                          ? "–"
-                          : hrf_cohort_label(cohort, s->truth == HRF_TRUTH_POSITIVE));
-    hrf_out_adds(out, "</td></tr>\n");
+    hrf_out_markup(out,
+                   "<tr><td>%s</td><td class=\"name\">%s</td><td class=\"n\">%.6f</td><td>%s</td>"
+                   "<td class=\"n\">%.6f</td><td>%s</td><td>%s</td></tr>\n",
+                   cohort->precisions[index].name, s->name, s->scores[0].value,
+                   hrf_cohort_label(cohort, s->scores[0].positive), s->scores[index].value,
+                   hrf_cohort_label(cohort, s->scores[index].positive),
+                   s->truth == HRF_TRUTH_UNKNOWN
+                       ? "–"
+                       : hrf_cohort_label(cohort, s->truth == HRF_TRUTH_POSITIVE));
 }
 
 static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)
@@ -408,9 +386,8 @@ static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)
     size_t n = 0;
     for (size_t i = 0; i < cohort->n_precisions; i++)
         n += cohort->precisions[i].n_flips;
-    hrf_out_addf(out, "<section><h2>Slides that changed label <small>against ");
-    hrf_out_html(out, cohort->precisions[0].name);
-    hrf_out_adds(out, "</small></h2>\n");
+    hrf_out_markup(out, "<section><h2>Slides that changed label <small>against %s</small></h2>\n",
+                   cohort->precisions[0].name);
     if (n == 0) {
         hrf_out_adds(out, "<p class=\"none\">None.</p></section>\n");
         return;
@@ -427,16 +404,13 @@ static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)
 static void patch_flip_row(struct hrf_out *out, const struct hrf_cohort *cohort,
                            const struct hrf_cohort_precision *p, const struct hrf_patch_flip *flip)
 {
-    hrf_out_adds(out, "<tr><td>");
-    hrf_out_html(out, p->name);
-    hrf_out_adds(out, "</td><td class=\"name\">");
-    hrf_out_html(out, cohort->slides[flip->slide].name);
-    hrf_out_addf(out, "</td><td class=\"n\">%d, %d</td><td class=\"n\">%.6f</td><td>", flip->at.x,
-                 flip->at.y, (double)flip->reference_score);
-    hrf_out_html(out, hrf_cohort_class(cohort, flip->reference_class));
-    hrf_out_addf(out, "</td><td class=\"n\">%.6f</td><td>", (double)flip->score);
-    hrf_out_html(out, hrf_cohort_class(cohort, flip->new_class));
-    hrf_out_adds(out, "</td></tr>\n");
+    hrf_out_markup(
+        out,
+        "<tr><td>%s</td><td class=\"name\">%s</td><td class=\"n\">%d, %d</td>"
+        "<td class=\"n\">%.6f</td><td>%s</td><td class=\"n\">%.6f</td><td>%s</td></tr>\n",
+        p->name, cohort->slides[flip->slide].name, flip->at.x, flip->at.y,
+        (double)flip->reference_score, hrf_cohort_class(cohort, flip->reference_class),
+        (double)flip->score, hrf_cohort_class(cohort, flip->new_class));
 }
 
 static void patch_flips(struct hrf_out *out, const struct hrf_cohort *cohort)
@@ -446,8 +420,8 @@ static void patch_flips(struct hrf_out *out, const struct hrf_cohort *cohort)
         n += cohort->precisions[i].difference.n_flips;
         n_shown += cohort->precisions[i].n_top_flips;
     }
-    hrf_out_adds(out, "<section><h2>Patches that changed label <small>");
-    hrf_page_count(out, (int64_t)n);
+    hrf_out_markup(out, "<section><h2>Patches that changed label <small>%s",
+                   hrf_page_count((int64_t)n).text);
     hrf_out_addf(out, "%s</small></h2>\n", n_shown < n ? "; the largest changes" : "");
     if (n == 0) {
         hrf_out_adds(out, "<p class=\"none\">None.</p></section>\n");

@@ -1,58 +1,32 @@
 /* report_text.c - escaping and numbers of an hrf_out. */
 #include "aggregate/report/out.h"
 
+#include "base/text.h"
+
+#include <assert.h>
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Decodes one UTF-8 character at *s and moves past it; a byte that is none is U+FFFD. */
-static uint32_t next_character(const unsigned char **s)
+/* Decodes the character at *s and moves past it; a byte that is not UTF-8 is U+FFFD. */
+static uint32_t next_character(const char **s)
 {
-    const unsigned char *p = *s;
-    size_t n = p[0] < 0x80                   ? 1
-               : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
-               : (p[0] & 0xf0) == 0xe0       ? 3
-               : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                             : 0;
-    static const uint32_t lead_mask[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    uint32_t c = p[0] & lead_mask[n];
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            n = 0;
-            break;
-        }
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    if (n == 0 || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
-        *s = p + 1;
-        return 0xfffd;
-    }
-    *s = p + n;
+    uint32_t c = 0xfffd;
+    const size_t n = hrf_text_decode(*s, &c);
+    *s += n > 0 ? n : 1;
     return c;
-}
-
-static void add_utf8(struct hrf_out *out, uint32_t c)
-{
-    char b[4];
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-    for (size_t i = n; i-- > 0;) {
-        b[i] = (char)(i > 0 ? 0x80 | (c & 0x3f) : lead[n] | c);
-        c >>= 6;
-    }
-    hrf_out_add(out, b, n);
 }
 
 /* Control characters are shown, not sent: a browser drops or misreads them. */
 void hrf_out_html(struct hrf_out *out, const char *text)
 {
-    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
+    for (const char *s = text; *s != '\0';) {
+        const char *from = s;
         uint32_t c = next_character(&s);
         switch (c) {
         case '&':
@@ -77,17 +51,57 @@ void hrf_out_html(struct hrf_out *out, const char *text)
             if (c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
                 (c >= 0x2066 && c <= 0x2069)) /* controls, and marks that reorder text */
                 hrf_out_addf(out, "\\u%04x", (unsigned)c);
+            else if (c == 0xfffd)
+                hrf_out_adds(out, "\ufffd");
             else
-                add_utf8(out, c);
+                hrf_out_add(out, from, (size_t)(s - from));
         }
     }
+}
+
+/* Adds one conversion, "%...s" or a number's, and takes its value from `args`. */
+static void add_conversion(struct hrf_out *out, const char *conversion, size_t n, va_list *args)
+{
+    char one[16];
+    assert(n < sizeof one);
+    memcpy(one, conversion, n);
+    one[n] = '\0';
+    if (one[n - 1] == 's')
+        hrf_out_html(out, va_arg(*args, const char *));
+    else if (strchr("fg", one[n - 1]) != NULL)
+        hrf_out_addf(out, one, va_arg(*args, double));
+    else if (strstr(one, "ll") != NULL)
+        hrf_out_addf(out, one, va_arg(*args, long long));
+    else if (strchr(one, 'z') != NULL)
+        hrf_out_addf(out, one, va_arg(*args, size_t));
+    else if (one[n - 1] == 'd')
+        hrf_out_addf(out, one, va_arg(*args, int));
+    else
+        hrf_out_adds(out, "%"); /* "%%" */
+}
+
+void hrf_out_markup(struct hrf_out *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    while (*format != '\0') {
+        const size_t n_plain = strcspn(format, "%");
+        hrf_out_add(out, format, n_plain);
+        format += n_plain;
+        if (*format != '%')
+            break;
+        const size_t n = 1 + strcspn(format + 1, "sdufg%") + 1;
+        add_conversion(out, format, n, &args);
+        format += n;
+    }
+    va_end(args);
 }
 
 void hrf_out_json(struct hrf_out *out, const char *text)
 {
     static const char shorts[] = "\bb\ff\nn\rr\tt\"\"\\\\";
     hrf_out_adds(out, "\"");
-    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
+    for (const char *s = text; *s != '\0';) {
         uint32_t c = next_character(&s);
         const char *found = NULL;
         for (const char *p = shorts; *p != '\0' && found == NULL; p += 2)
@@ -118,15 +132,11 @@ void hrf_out_url(struct hrf_out *out, const char *path)
 
 void hrf_out_base64(struct hrf_out *out, const void *bytes, size_t n_bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *b = bytes;
     for (size_t i = 0; i < n_bytes; i += 3) {
-        size_t n = n_bytes - i < 3 ? n_bytes - i : 3;
-        uint32_t v = (uint32_t)b[i] << 16 | (n > 1 ? (uint32_t)b[i + 1] << 8 : 0) |
-                     (n > 2 ? (uint32_t)b[i + 2] : 0);
-        char quad[4] = { digits[v >> 18], digits[v >> 12 & 63], n > 1 ? digits[v >> 6 & 63] : '=',
-                         n > 2 ? digits[v & 63] : '=' };
-        hrf_out_add(out, quad, sizeof quad);
+        char digits[4];
+        hrf_text_base64(b + i, n_bytes - i < 3 ? n_bytes - i : 3, digits);
+        hrf_out_add(out, digits, sizeof digits);
     }
 }
 

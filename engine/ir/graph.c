@@ -2,7 +2,7 @@
  * what is unused. */
 #include "engine/ir/graph.h"
 
-#include "base/integer.h"
+#include "base/min_max.h"
 #include "engine/ir/op.h"
 
 #include <assert.h>

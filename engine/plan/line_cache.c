@@ -2,7 +2,7 @@
  * kept, and the proof that they are there. */
 #include "engine/plan/line_cache.h"
 
-#include "base/integer.h"
+#include "base/min_max.h"
 
 #include <string.h>
 

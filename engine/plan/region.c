@@ -1,8 +1,7 @@
 /* region.c - needed input regions, operator by operator (region.h). */
 #include "engine/plan/region.h"
 
-#include "base/integer.h"
-
+#include "base/min_max.h"
 #include "engine/ir/resize.h"
 
 /* ---- boxes ---- */

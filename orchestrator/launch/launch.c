@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/host.h"
-#include "base/integer.h"
+#include "base/min_max.h"
 #include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"

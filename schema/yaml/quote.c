@@ -3,13 +3,10 @@
 #include "schema/yaml/tree_private.h"
 
 #include "base/strbuf.h"
+#include "base/text.h"
 
 #include <ctype.h>
-#include <stdint.h>
 #include <string.h>
-
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 enum hrf_status hrf_yaml_binary_decode(const char *text, char **out, struct hrf_error *err)
 {
@@ -19,10 +16,10 @@ enum hrf_status hrf_yaml_binary_decode(const char *text, char **out, struct hrf_
     for (; *text != '\0' && *text != '='; text++) {
         if (isspace((unsigned char)*text))
             continue;
-        const char *digit = strchr(base64_digits, *text);
+        const char *digit = strchr(hrf_base64_digits, *text);
         if (digit == NULL)
             break;
-        bits = (bits << 6 | (uint32_t)(digit - base64_digits)) & 0xffffff;
+        bits = (bits << 6 | (uint32_t)(digit - hrf_base64_digits)) & 0xffffff;
         n_bits += 6;
         if (n_bits < 8)
             continue;
@@ -39,42 +36,8 @@ enum hrf_status hrf_yaml_binary_decode(const char *text, char **out, struct hrf_
     return HRF_OK;
 }
 
-static void add_base64(struct hrf_strbuf *out, const unsigned char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i += 3) {
-        size_t left = n - i;
-        uint32_t bits = (uint32_t)bytes[i] << 16;
-        bits |= left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
-        bits |= left > 2 ? bytes[i + 2] : 0;
-        hrf_strbuf_addc(out, base64_digits[bits >> 18]);
-        hrf_strbuf_addc(out, base64_digits[bits >> 12 & 63]);
-        hrf_strbuf_addc(out, left > 1 ? base64_digits[bits >> 6 & 63] : '=');
-        hrf_strbuf_addc(out, left > 2 ? base64_digits[bits & 63] : '=');
-    }
-}
-
-/* The code point at *s, which moves on; -1 when the bytes are not UTF-8 (RFC 3629). */
-static int32_t next_code_point(const unsigned char **s)
-{
-    const unsigned char *c = *s;
-    int n = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : (c[0] & 0xf0) == 0xe0 ? 3 : 4;
-    if (n == 4 && (c[0] < 0xf0 || c[0] > 0xf4))
-        return -1;
-    int32_t point = n == 1 ? c[0] : c[0] & (0x7f >> n);
-    for (int i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80)
-            return -1;
-        point = point << 6 | (c[i] & 0x3f);
-    }
-    bool overlong = (n == 3 && point < 0x800) || (n == 4 && point < 0x10000);
-    if (overlong || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-        return -1;
-    *s += n;
-    return point;
-}
-
 /* Code points that a YAML stream may hold as they are, and that people can read. */
-static bool is_readable(int32_t point)
+static bool is_readable(uint32_t point)
 {
     return point >= 0xa0 && point != 0xfeff && point != 0x2028 && point != 0x2029 &&
            (point & 0xfffe) != 0xfffe;
@@ -82,19 +45,18 @@ static bool is_readable(int32_t point)
 
 static bool add_quoted(struct hrf_strbuf *out, const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    uint32_t point = 0;
     hrf_strbuf_addc(out, '"');
-    while (*s != '\0') {
-        const unsigned char *start = s;
-        int32_t point = next_code_point(&s);
-        if (point < 0)
+    for (size_t n; *text != '\0'; text += n) {
+        n = hrf_text_decode(text, &point);
+        if (n == 0)
             return false;
         if (point == '"' || point == '\\')
             hrf_strbuf_addf(out, "\\%c", (char)point);
         else if (point == '\n')
             hrf_strbuf_adds(out, "\\n");
         else if ((point >= 0x20 && point < 0x7f) || is_readable(point))
-            hrf_strbuf_add(out, start, (size_t)(s - start));
+            hrf_strbuf_add(out, text, n);
         else
             hrf_strbuf_addf(out, point < 0x10000 ? "\\u%04X" : "\\U%08X", (unsigned)point);
     }
@@ -130,7 +92,11 @@ char *hrf_yaml_quote(const char *text)
     } else if (!add_quoted(&out, text)) {
         hrf_strbuf_clear(&out);
         hrf_strbuf_adds(&out, "!!binary \"");
-        add_base64(&out, (const unsigned char *)text, strlen(text));
+        for (size_t i = 0, n = strlen(text); i < n; i += 3) {
+            char digits[4];
+            hrf_text_base64((const unsigned char *)text + i, n - i < 3 ? n - i : 3, digits);
+            hrf_strbuf_add(&out, digits, sizeof digits);
+        }
         hrf_strbuf_addc(&out, '"');
     }
     return hrf_strbuf_detach(&out);

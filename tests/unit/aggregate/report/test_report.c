@@ -154,6 +154,24 @@ static bool same_trees(const char *a, const char *b)
     return result.exited && result.exit_code == 0;
 }
 
+static void markup_escapes_texts_and_nothing_else(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init_small(&f);
+    HRF_AUTO_FREE char *path = hrf_path_join(f.directory, "markup.html");
+    HRF_AUTO(hrf_out) out = NULL;
+    assert_int_equal(hrf_out_create(path, HRF_OUT_PLAIN, &out, NULL), HRF_OK);
+    hrf_out_markup(out, "<b title=\"%s\">%d of %zu, %02lld</b>100 %% %.1f %g%s", "\"<&'\xff", -3,
+                   (size_t)7, 5LL, 0.25, 1e-7, "<i>");
+    assert_int_equal(hrf_out_commit(out, NULL), HRF_OK);
+    size_t n_bytes = 0;
+    HRF_AUTO_FREE char *text = read_path(path, &n_bytes);
+    assert_string_equal(text, "<b title=\"&quot;&lt;&amp;&#39;\ufffd\">-3 of 7, 05</b>100 % 0.2 "
+                              "1e-07&lt;i&gt;");
+    fixture_release(&f);
+}
+
 static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
 {
     (void)state;
@@ -412,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_small_cohort_gives_the_golden_files),
         cmocka_unit_test(numbers_are_written_as_python_writes_them),
+        cmocka_unit_test(markup_escapes_texts_and_nothing_else),
         cmocka_unit_test(two_runs_write_the_same_bytes_and_stale_files_go),
         cmocka_unit_test(the_page_is_alone_and_no_name_gets_out_of_its_place),
         cmocka_unit_test(the_report_says_why_a_figure_is_missing),

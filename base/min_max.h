@@ -1,6 +1,6 @@
-/* integer.h - the smaller and the larger of two integers, and a product that cannot overflow. */
-#ifndef HRF_BASE_INTEGER_H
-#define HRF_BASE_INTEGER_H
+/* min_max.h - the smaller and the larger of two integers, and a product that cannot overflow. */
+#ifndef HRF_BASE_MIN_MAX_H
+#define HRF_BASE_MIN_MAX_H
 
 #include <stdbool.h>
 #include <stdint.h>
