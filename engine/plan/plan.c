@@ -1,8 +1,7 @@
 /* plan.c - makes a plan: steps, shared buffers and their offsets (plan.h). */
 #include "engine/plan/plan.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "engine/plan/place.h"
 
 void hrf_plan_destroy(struct hrf_plan *plan)
 {
@@ -59,16 +58,15 @@ struct life {
     /* guest: for an exchange's output, the input that lies inside of it. host: for that input, the
      * output. -1: none. */
     int32_t guest, host;
-    int32_t view_of; /* the value that this one, an exchange's output, is a part of; -1: none */
-    int32_t family;  /* values with the same number share a buffer from the beginning */
-    bool has_kin;    /* other values have the same family */
+    int32_t view_of;  /* the value that this one, an exchange's output, is a part of; -1: none */
+    int32_t next_kin; /* values that share a buffer from the beginning are a ring; alone: itself */
 };
 
 static void find_lives(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
         lives[v] = (struct life){
-            .first = -2, .last = -2, .guest = -1, .host = -1, .view_of = -1, .family = v
+            .first = -2, .last = -2, .guest = -1, .host = -1, .view_of = -1, .next_kin = v
         };
     for (int32_t i = 0; i < graph->n_inputs; i++)
         lives[graph->inputs[i]].first = lives[graph->inputs[i]].last = -1;
@@ -87,13 +85,21 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
     }
 }
 
-static void join_families(struct life *lives, int32_t n_values, int32_t a, int32_t b)
+static bool are_kin(const struct life *lives, int32_t a, int32_t b)
 {
-    const int32_t from = lives[b].family;
-    lives[a].has_kin = lives[b].has_kin = true;
-    for (int32_t v = 0; v < n_values; v++)
-        if (lives[v].family == from)
-            lives[v].family = lives[a].family;
+    int32_t v = a;
+    while (v != b && lives[v].next_kin != a)
+        v = lives[v].next_kin;
+    return v == b;
+}
+
+static void join_kin(struct life *lives, int32_t a, int32_t b)
+{
+    const int32_t next = lives[a].next_kin;
+    if (are_kin(lives, a, b))
+        return;
+    lives[a].next_kin = lives[b].next_kin;
+    lives[b].next_kin = next;
 }
 
 /* The input of an exchange is made in its output's buffer, when it has a place there that kernels
@@ -113,7 +119,7 @@ static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map
             continue;
         guest->host = node->outputs[0];
         host->guest = node->inputs[0];
-        join_families(lives, graph->n_values, node->outputs[0], node->inputs[0]);
+        join_kin(lives, node->outputs[0], node->inputs[0]);
     }
 }
 
@@ -130,7 +136,7 @@ static void find_views(const struct hrf_graph *graph, const struct hrf_rank_map 
             lives[node->inputs[0]].pinned)
             continue;
         lives[node->outputs[0]].view_of = node->inputs[0];
-        join_families(lives, graph->n_values, node->inputs[0], node->outputs[0]);
+        join_kin(lives, node->inputs[0], node->outputs[0]);
     }
 }
 
@@ -140,11 +146,10 @@ static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
 }
 
 /* Something else that is still read at step n or later lies in the value's buffer. */
-static bool is_shared(const struct hrf_graph *graph, const struct life *lives, int32_t value,
-                      int32_t n)
+static bool is_shared(const struct life *lives, int32_t value, int32_t n)
 {
-    for (int32_t v = 0; v < graph->n_values && lives[value].has_kin; v++)
-        if (v != value && lives[v].family == lives[value].family && lives[v].last >= n)
+    for (int32_t v = lives[value].next_kin; v != value; v = lives[v].next_kin)
+        if (lives[v].last >= n)
             return true;
     return false;
 }
@@ -161,7 +166,7 @@ static int32_t find_overwritten(const struct hrf_graph *graph, const struct hrf_
         int32_t value = node->inputs[k];
         if (value < 0 || !needs_buffer(graph, value) || lives[value].pinned ||
             lives[value].last != n || !hrf_plan_may_overwrite(graph, map, n, k) ||
-            is_shared(graph, lives, value, n))
+            is_shared(lives, value, n))
             continue;
         bool elsewhere = false; /* the same value in a place that may not be overwritten */
         for (int32_t j = 0; j < node->n_inputs; j++)
@@ -235,49 +240,6 @@ static void assign_buffers(struct hrf_plan *plan, const struct hrf_graph *graph,
     }
 }
 
-static int compare_sizes(const void *a, const void *b)
-{
-    const struct hrf_buffer *u = *(const struct hrf_buffer *const *)a;
-    const struct hrf_buffer *v = *(const struct hrf_buffer *const *)b;
-    if (u->n_bytes != v->n_bytes)
-        return u->n_bytes > v->n_bytes ? -1 : 1;
-    return u < v ? -1 : u > v; /* same array: a stable order */
-}
-
-/* Lowest offset at which `buffer` fits between the placed ones that are held with it. */
-static int64_t lowest_gap(struct hrf_buffer *const *placed, int32_t n,
-                          const struct hrf_buffer *buffer)
-{
-    int64_t offset = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int32_t i = 0; i < n; i++) {
-            const struct hrf_buffer *other = placed[i];
-            if (hrf_buffers_are_held_together(other, buffer) &&
-                offset < other->offset + other->n_bytes &&
-                other->offset < offset + buffer->n_bytes) {
-                offset = other->offset + other->n_bytes;
-                moved = true;
-            }
-        }
-    }
-    return offset;
-}
-
-/* order: room for every buffer. */
-static void place_buffers(struct hrf_plan *plan, struct hrf_buffer **order)
-{
-    plan->arena_bytes = 0;
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        order[i] = &plan->buffers[i];
-    qsort(order, (size_t)plan->n_buffers, sizeof order[0], compare_sizes);
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        order[i]->offset = lowest_gap(order, i, order[i]);
-        int64_t end = order[i]->offset + order[i]->n_bytes;
-        plan->arena_bytes = end > plan->arena_bytes ? end : plan->arena_bytes;
-    }
-}
-
 static void hold_inputs(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n_longer)
 {
     for (int32_t i = 0; i < graph->n_inputs; i++)
@@ -290,17 +252,15 @@ static void hold_inputs(struct hrf_plan *plan, const struct hrf_graph *graph, in
 static enum hrf_status place_clear_of_inputs(struct hrf_plan *plan, const struct hrf_graph *graph,
                                              struct hrf_error *err)
 {
-    HRF_AUTO_FREE struct hrf_buffer **order = hrf_alloc_array((size_t)plan->n_buffers,
-                                                              sizeof(struct hrf_buffer *));
-    HRF_CHECK_MEMORY(order != NULL, err, "no memory to place %d buffers", plan->n_buffers);
-    place_buffers(plan, order);
-    const int64_t least = plan->arena_bytes;
+    int64_t least;
+    HRF_TRY(hrf_buffers_place(plan->buffers, plan->n_buffers, &least, err));
     hold_inputs(plan, graph, 1);
-    place_buffers(plan, order);
+    const enum hrf_status status = hrf_buffers_place(plan->buffers, plan->n_buffers,
+                                                     &plan->arena_bytes, err);
     hold_inputs(plan, graph, -1);
-    if (plan->arena_bytes > least)
-        place_buffers(plan, order);
-    return HRF_OK;
+    if (status == HRF_OK && plan->arena_bytes > least)
+        return hrf_buffers_place(plan->buffers, plan->n_buffers, &plan->arena_bytes, err);
+    return status;
 }
 
 static enum hrf_status check_shapes(const struct hrf_graph *graph, struct hrf_error *err)

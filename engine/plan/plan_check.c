@@ -1,22 +1,6 @@
 /* plan_check.c - proves a plan before it runs (plan.h). */
+#include "engine/plan/overlaps.h"
 #include "engine/plan/plan.h"
-
-static enum hrf_status check_overlaps(const struct hrf_plan *plan, struct hrf_error *err)
-{
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        const struct hrf_buffer *a = &plan->buffers[i];
-        if (a->offset < 0 || a->offset % HRF_PLAN_ALIGNMENT != 0 ||
-            a->offset + a->n_bytes > plan->arena_bytes)
-            return hrf_error_set(err, HRF_E_BUG, "plan: buffer %d lies outside the arena", i);
-        for (int32_t k = 0; k < i; k++) {
-            const struct hrf_buffer *b = &plan->buffers[k];
-            if (hrf_buffers_are_held_together(a, b) && a->offset < b->offset + b->n_bytes &&
-                b->offset < a->offset + a->n_bytes)
-                return hrf_error_set(err, HRF_E_BUG, "plan: buffers %d and %d overlap", k, i);
-        }
-    }
-    return HRF_OK;
-}
 
 /* Two values in one buffer that take some of the same bytes. */
 static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
@@ -48,6 +32,51 @@ bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *g
 /* What can be read of a value: nothing, the rank's own part (its exchange is in flight), or all. */
 enum presence { GONE, OWN, THERE };
 
+enum { END_OF_LIST = -1, NOT_LISTED = -2 };
+
+/* What can be read of every value at the present step, and which values lie in every buffer: a list
+ * of those that are not gone, and maybe of some that are. */
+struct contents {
+    enum presence *presence; /* [n_values] */
+    int32_t *next;           /* [n_values]: the next one in the list */
+    int32_t *first;          /* [n_buffers] */
+};
+
+static void contents_release(struct contents *c)
+{
+    hrf_free(c->presence);
+    hrf_free(c->next);
+    hrf_free(c->first);
+}
+
+static enum hrf_status contents_init(struct contents *c, const struct hrf_plan *plan,
+                                     struct hrf_error *err)
+{
+    c->presence = hrf_calloc((size_t)plan->n_values + 1, sizeof c->presence[0]);
+    c->next = hrf_alloc_array((size_t)plan->n_values + 1, sizeof c->next[0]);
+    c->first = hrf_alloc_array((size_t)plan->n_buffers + 1, sizeof c->first[0]);
+    if (c->presence == NULL || c->next == NULL || c->first == NULL) {
+        contents_release(c);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
+    }
+    for (int32_t v = 0; v < plan->n_values; v++)
+        c->next[v] = NOT_LISTED;
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        c->first[i] = END_OF_LIST;
+    return HRF_OK;
+}
+
+static void put(const struct hrf_plan *plan, struct contents *c, int32_t value,
+                enum presence presence)
+{
+    const int32_t buffer = plan->buffer_of[value];
+    c->presence[value] = presence;
+    if (presence == GONE || buffer < 0 || c->next[value] != NOT_LISTED)
+        return;
+    c->next[value] = c->first[buffer];
+    c->first[buffer] = value;
+}
+
 /* True if the step is an interior, which reads only the rank's own part of the exchange's output;
  * the numbers that it computes beside that are overwritten by the edges. */
 static bool reads_own(const struct hrf_plan *plan, const struct hrf_graph *graph,
@@ -63,7 +92,6 @@ static bool reads_own(const struct hrf_plan *plan, const struct hrf_graph *graph
            hrf_box_contains(&hrf_rank_map_node(plan->map, exchange)->own, &need);
 }
 
-/* Plays the plan: presence[v] says what of value v can be read at this step. */
 static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                    int32_t step, const enum presence *presence,
                                    struct hrf_error *err)
@@ -148,8 +176,25 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
 }
 
 /* What is written wipes out what lay there. */
+static void wipe_out(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
+                     int32_t value, struct contents *c)
+{
+    int32_t *link = &c->first[plan->buffer_of[value]];
+    while (*link >= 0) {
+        const int32_t v = *link;
+        if (v != value && collide(plan, graph, v, value) && !is_spared(plan, graph, step, v))
+            c->presence[v] = GONE;
+        if (c->presence[v] == GONE) {
+            *link = c->next[v];
+            c->next[v] = NOT_LISTED;
+        } else {
+            link = &c->next[v];
+        }
+    }
+}
+
 static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                                    int32_t step, enum presence *presence, struct hrf_error *err)
+                                    int32_t step, struct contents *c, struct hrf_error *err)
 {
     const struct hrf_step *s = &plan->steps[step];
     const struct hrf_node *node = &graph->nodes[s->node];
@@ -157,17 +202,14 @@ static enum hrf_status check_writes(const struct hrf_plan *plan, const struct hr
         const int32_t value = node->outputs[k];
         if (value < 0 || plan->buffer_of[value] < 0)
             continue;
-        if (s->kind == HRF_STEP_END && presence[value] != OWN)
+        if (s->kind == HRF_STEP_END && c->presence[value] != OWN)
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d ends '%s', which is not under way",
                                  step, node->name);
-        for (int32_t v = 0; v < graph->n_values; v++)
-            if (v != value && presence[v] != GONE && collide(plan, graph, v, value) &&
-                !is_spared(plan, graph, step, v))
-                presence[v] = GONE;
+        wipe_out(plan, graph, step, value, c);
         if (s->kind == HRF_STEP_BEGIN)
-            presence[value] = OWN;
+            put(plan, c, value, OWN);
         else if (is_last_of_node(plan, step))
-            presence[value] = is_complete(plan, graph, step) ? THERE : GONE;
+            put(plan, c, value, is_complete(plan, graph, step) ? THERE : GONE);
     }
     return HRF_OK;
 }
@@ -269,27 +311,35 @@ static enum hrf_status check_fused(const struct hrf_plan *plan, const struct hrf
     return HRF_OK;
 }
 
-enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_graph *graph,
-                               struct hrf_error *err)
+/* Plays the plan. */
+static enum hrf_status check_steps(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                   struct contents *c, struct hrf_error *err)
 {
-    HRF_TRY(check_overlaps(plan, err));
-    HRF_AUTO_FREE enum presence *presence = hrf_calloc((size_t)plan->n_values + 1,
-                                                       sizeof *presence);
-    HRF_CHECK_MEMORY(presence != NULL, err, "no memory to check a plan");
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        presence[graph->inputs[i]] = THERE;
+        put(plan, c, graph->inputs[i], THERE);
     for (int32_t step = 0; step < plan->n_steps; step++) {
-        HRF_TRY(check_reads(plan, graph, step, presence, err));
-        HRF_TRY(check_writes(plan, graph, step, presence, err));
+        HRF_TRY(check_reads(plan, graph, step, c->presence, err));
+        HRF_TRY(check_writes(plan, graph, step, c, err));
         HRF_TRY(check_fused(plan, graph, step, err));
         HRF_TRY(check_transfers(plan, graph, step, err));
     }
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         const int32_t value = graph->outputs[i];
         if (graph->values[value].data == NULL &&
-            (plan->buffer_of[value] < 0 || presence[value] != THERE))
+            (plan->buffer_of[value] < 0 || c->presence[value] != THERE))
             return hrf_error_set(err, HRF_E_BUG, "plan: output '%s' is gone at the end",
                                  graph->values[value].name);
     }
     return HRF_OK;
+}
+
+enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                               struct hrf_error *err)
+{
+    struct contents contents;
+    HRF_TRY(hrf_plan_check_overlaps(plan, err));
+    HRF_TRY(contents_init(&contents, plan, err));
+    const enum hrf_status status = check_steps(plan, graph, &contents, err);
+    contents_release(&contents);
+    return status;
 }

@@ -185,7 +185,8 @@ static void fill_table(const struct facts *f, int32_t n_stages, struct table *t)
 {
     for (size_t i = 0; i < (size_t)n_stages * t->width; i++)
         t->best[i] = INFINITY;
-    for (int32_t end = 1; end <= f->graph->n_nodes; end++) {
+    /* Of one stage only the end of the graph counts. */
+    for (int32_t end = n_stages == 1 ? f->graph->n_nodes : 1; end <= f->graph->n_nodes; end++) {
         struct stage last = { .begin = end, .end = end };
         while (last.begin > 0) {
             grow(f, &last);

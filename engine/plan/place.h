@@ -1,0 +1,16 @@
+/* place.h - offsets of buffers in one arena: greedy by size, lowest gap that fits.
+ *
+ * Private to the plan. Pure arithmetic. n log n in the number of buffers, also where all of them
+ * are held at the same time, as long as the memory held at one time has few holes.
+ */
+#ifndef HRF_ENGINE_PLAN_PLACE_H
+#define HRF_ENGINE_PLAN_PLACE_H
+
+#include "engine/plan/plan.h"
+
+/* Sets the offset of every buffer so that no two that are held together overlap, and *arena_bytes
+ * to the end of the last. HRF_E_NOMEM: offsets are not to be used. */
+HRF_CHECKED enum hrf_status hrf_buffers_place(struct hrf_buffer *buffers, int32_t n,
+                                              int64_t *arena_bytes, struct hrf_error *err);
+
+#endif
