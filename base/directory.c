@@ -4,10 +4,12 @@
 #include "base/alloc.h"
 #include "base/path.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,5 +56,49 @@ enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err)
         return hrf_error_set_errno(err, errno, "cannot open the directory '%s'", path);
     if (fsync(fd) != 0 && errno != EINVAL) /* some network file systems cannot */
         return hrf_error_set_errno(err, errno, "cannot sync the directory '%s'", path);
+    return HRF_OK;
+}
+
+void hrf_name_list_release(struct hrf_name_list *list)
+{
+    for (size_t i = 0; i < list->n_items; i++)
+        hrf_free(list->items[i]);
+    hrf_free(list->items);
+    *list = (struct hrf_name_list){ NULL, 0 };
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *out,
+                                   struct hrf_error *err)
+{
+    struct hrf_name_list list = { NULL, 0 };
+    size_t capacity = 0;
+    DIR *stream = opendir(directory);
+    if (stream == NULL)
+        return hrf_error_set_errno(err, errno, "cannot open the folder '%s'", directory);
+    enum hrf_status status = HRF_OK;
+    for (const struct dirent *e; status == HRF_OK && (e = readdir(stream)) != NULL;) {
+        if (e->d_name[0] == '.')
+            continue;
+        void *items = list.items;
+        status = hrf_array_reserve(&items, &capacity, list.n_items + 1, sizeof list.items[0], err);
+        list.items = items;
+        if (status == HRF_OK && (list.items[list.n_items] = hrf_strdup(e->d_name)) == NULL)
+            status = hrf_error_set(err, HRF_E_NOMEM, "no memory to list '%s'", directory);
+        else if (status == HRF_OK)
+            list.n_items++;
+    }
+    closedir(stream);
+    if (status != HRF_OK) {
+        hrf_name_list_release(&list);
+        return status;
+    }
+    if (list.n_items > 1)
+        qsort(list.items, list.n_items, sizeof list.items[0], compare_names);
+    *out = list;
     return HRF_OK;
 }

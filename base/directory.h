@@ -1,8 +1,10 @@
-/* directory.h - directories and whole trees of them. */
+/* directory.h - directories: what is in them, whole trees of them. */
 #ifndef HRF_BASE_DIRECTORY_H
 #define HRF_BASE_DIRECTORY_H
 
 #include "base/error.h"
+
+#include <stddef.h>
 
 /* mkdir -p. */
 HRF_CHECKED enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err);
@@ -10,5 +12,14 @@ HRF_CHECKED enum hrf_status hrf_path_make_directories(const char *path, struct h
 HRF_CHECKED enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_error *err);
 /* fsync of a directory, so that a rename in it survives a power cut. */
 HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err);
+
+/* Names in a folder, sorted by bytes, without those that begin with a dot. */
+struct hrf_name_list {
+    char **items;
+    size_t n_items;
+};
+HRF_CHECKED enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *out,
+                                               struct hrf_error *err);
+void hrf_name_list_release(struct hrf_name_list *list);
 
 #endif

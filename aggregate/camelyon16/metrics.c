@@ -137,6 +137,37 @@ enum hrf_status hrf_auc_interval(const struct hrf_labelled *items, size_t n_item
     return HRF_OK;
 }
 
+/* Hanley and McNeil's variance for exponential scores, with Newcombe's N*. */
+static double auc_variance(double auc, double n_positive, double n_negative)
+{
+    const double n = (n_positive + n_negative) / 2.0 - 1.0;
+    return auc * (1.0 - auc) * (1.0 + n * (1.0 - auc) / (2.0 - auc) + n * auc / (1.0 + auc)) /
+           (n_positive * n_negative);
+}
+
+/* The theta between the AUC found and `end` (0 or 1) that is 1.96 of its own errors away. */
+static double auc_limit(double auc, double end, double n_positive, double n_negative)
+{
+    const double z = 1.959963984540054; /* of the normal distribution, 97.5 % */
+    double near = auc, far = end;
+    for (int i = 0; i < 200 && near != far; i++) {
+        const double middle = near + (far - near) / 2.0;
+        if (middle == near || middle == far)
+            break;
+        if (fabs(auc - middle) < z * sqrt(auc_variance(middle, n_positive, n_negative)))
+            near = middle;
+        else
+            far = middle;
+    }
+    return far;
+}
+
+struct hrf_interval hrf_auc_newcombe(double auc, int64_t n_positive, int64_t n_negative)
+{
+    const double p = (double)n_positive, n = (double)n_negative;
+    return (struct hrf_interval){ auc_limit(auc, 0.0, p, n), auc_limit(auc, 1.0, p, n) };
+}
+
 enum hrf_status hrf_roc_curve(const struct hrf_labelled *items, size_t n_items,
                               struct hrf_roc_point **out, size_t *n_points, struct hrf_error *err)
 {

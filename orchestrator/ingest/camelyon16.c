@@ -6,6 +6,7 @@
  * lesion_annotations (or annotations) beside the images, any case.
  */
 #include "base/csv.h"
+#include "base/directory.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
@@ -17,14 +18,14 @@
 /* A child of `directory` by its name in any case; NULL when there is none. */
 static char *find_child(const char *directory, const char *name)
 {
-    struct name_list list;
+    struct hrf_name_list list;
     char *found = NULL;
-    if (ingest_list(directory, &list, NULL) != HRF_OK)
+    if (hrf_name_list_read(directory, &list, NULL) != HRF_OK)
         return NULL;
     for (size_t i = 0; i < list.n_items && found == NULL; i++)
         if (strcasecmp(list.items[i], name) == 0)
             found = hrf_path_join(directory, list.items[i]);
-    ingest_list_release(&list);
+    hrf_name_list_release(&list);
     return found;
 }
 
@@ -41,8 +42,9 @@ static bool is_slide_file(const char *name)
 
 /* A folder of annotations, listed once for all slides. */
 struct annotations {
-    char *folder;           /* heap; NULL: there is none */
-    struct name_list files; /* without regard to case; of equal names the first by bytes is first */
+    char *folder; /* heap; NULL: there is none */
+    struct hrf_name_list
+        files; /* without regard to case; of equal names the first by bytes is first */
 };
 
 static int compare_any_case(const void *a, const void *b)
@@ -56,7 +58,7 @@ static int compare_any_case(const void *a, const void *b)
 static void annotations_list(const char *top, const char *name, struct annotations *out)
 {
     *out = (struct annotations){ .folder = find_child(top, name) };
-    if (out->folder != NULL && ingest_list(out->folder, &out->files, NULL) == HRF_OK &&
+    if (out->folder != NULL && hrf_name_list_read(out->folder, &out->files, NULL) == HRF_OK &&
         out->files.n_items > 0)
         qsort(out->files.items, out->files.n_items, sizeof out->files.items[0], compare_any_case);
 }
@@ -64,7 +66,7 @@ static void annotations_list(const char *top, const char *name, struct annotatio
 static void annotations_release(struct annotations *annotations)
 {
     hrf_free(annotations->folder);
-    ingest_list_release(&annotations->files);
+    hrf_name_list_release(&annotations->files);
 }
 
 static char *find_annotation(const struct annotations *annotations, const char *slide)
@@ -87,8 +89,8 @@ static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
                                   const struct annotations annotations[2], enum hrf_truth truth,
                                   struct hrf_error *err)
 {
-    struct name_list list;
-    HRF_TRY(ingest_list(folder, &list, err));
+    struct hrf_name_list list;
+    HRF_TRY(hrf_name_list_read(folder, &list, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < list.n_items && status == HRF_OK; i++) {
         if (!is_slide_file(list.items[i]))
@@ -107,7 +109,7 @@ static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
         if (row->annotation == NULL)
             row->annotation = find_annotation(&annotations[1], row->name);
     }
-    ingest_list_release(&list);
+    hrf_name_list_release(&list);
     return status;
 }
 

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -98,48 +97,6 @@ static enum hrf_status finish(struct ingest *ingest, struct hrf_error *err)
     return ingest_tell_names(ingest, err);
 }
 
-void ingest_list_release(struct name_list *list)
-{
-    for (size_t i = 0; i < list->n_items; i++)
-        hrf_free(list->items[i]);
-    hrf_free(list->items);
-    *list = (struct name_list){ NULL, 0 };
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-enum hrf_status ingest_list(const char *directory, struct name_list *out, struct hrf_error *err)
-{
-    struct name_list list = { NULL, 0 };
-    size_t capacity = 0;
-    DIR *stream = opendir(directory);
-    if (stream == NULL)
-        return hrf_error_set_errno(err, errno, "cannot open the folder '%s'", directory);
-    enum hrf_status status = HRF_OK;
-    for (const struct dirent *e; status == HRF_OK && (e = readdir(stream)) != NULL;) {
-        if (e->d_name[0] == '.')
-            continue;
-        status = hrf_array_reserve((void **)&list.items, &capacity, list.n_items + 1,
-                                   sizeof list.items[0], err);
-        if (status == HRF_OK && (list.items[list.n_items] = hrf_strdup(e->d_name)) == NULL)
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory to list '%s'", directory);
-        else if (status == HRF_OK)
-            list.n_items++;
-    }
-    closedir(stream);
-    if (status != HRF_OK) {
-        ingest_list_release(&list);
-        return status;
-    }
-    if (list.n_items > 1)
-        qsort(list.items, list.n_items, sizeof list.items[0], compare_names);
-    *out = list;
-    return HRF_OK;
-}
-
 static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err)
 {
     static enum hrf_status (*const readers[])(struct ingest *, struct hrf_error *) = {
@@ -183,6 +140,11 @@ static bool wants_int8(const struct hrf_workflow *workflow)
         if (workflow->precision[i] == HRF_INT8)
             return true;
     return false;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* A slide of the sample with the name of one of the cohort gets another. `names`: the cohort's,

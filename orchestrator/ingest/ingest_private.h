@@ -42,13 +42,4 @@ HRF_CHECKED enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_
 HRF_CHECKED enum hrf_status ingest_merge_paths(struct ingest *ingest, struct hrf_error *err);
 HRF_CHECKED enum hrf_status ingest_merge_files(struct ingest *ingest, struct hrf_error *err);
 
-/* Names in a folder, sorted by bytes, without those that begin with a dot. */
-struct name_list {
-    char **items;
-    size_t n_items;
-};
-HRF_CHECKED enum hrf_status ingest_list(const char *directory, struct name_list *out,
-                                        struct hrf_error *err);
-void ingest_list_release(struct name_list *list);
-
 #endif

@@ -183,12 +183,6 @@ static struct run run_of_tile(int64_t tile, int64_t tile_size, int64_t origin, i
     return run;
 }
 
-static void paint_white(uint32_t *argb, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        argb[i] = 0xffffffffu;
-}
-
 static void read_tile(const struct hrf_slide *slide, int32_t level, const struct run *x,
                       const struct run *y, int64_t width, uint32_t *piece, uint32_t *argb)
 {
@@ -244,7 +238,7 @@ bool hrf_sparse_read(const struct hrf_slide *slide, int32_t level, int64_t x0, i
     HRF_AUTO_FREE uint32_t *piece = hrf_alloc_array((size_t)(t->tile_width * t->tile_height),
                                                     sizeof *piece);
     *status = piece != NULL ? HRF_OK : HRF_E_NOMEM;
-    paint_white(argb, width * height);
+    memset(argb, 0, (size_t)(width * height) * sizeof *argb); /* transparent, as OpenSlide has it */
     int64_t left = llround(x), top = llround(y);
     for (int64_t row = range.top; row < range.bottom && piece != NULL; row++) {
         struct run v = run_of_tile(row, t->tile_height, top, height, downsample);

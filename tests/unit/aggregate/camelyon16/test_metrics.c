@@ -143,6 +143,28 @@ static void a_perfect_cohort_has_a_point_interval(void **state)
     assert_int_equal(hrf_auc_interval(items, 3, 0, 1, &interval, NULL), HRF_E_USER);
 }
 
+/* The roots as scipy.optimize.brentq finds them; simulated coverage:
+ * tools/reference/auc_coverage.py. */
+static void newcombes_interval_by_value(void **state)
+{
+    (void)state;
+    static const struct {
+        double auc;
+        int64_t n_positive, n_negative;
+        double low, high;
+    } cases[] = { { 1.0, 5, 5, 0.6427028239310432, 1.0 },
+                  { 0.9839285714285714, 49, 80, 0.9395548478220157, 0.9956945685028832 },
+                  { 0.5, 10, 10, 0.27351558818989397, 0.726484411810106 },
+                  { 1.0, 1, 1, 0.2065493143772372, 1.0 },
+                  { 0.0, 3, 8, 0.0, 0.38833867965220803 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct hrf_interval found = hrf_auc_newcombe(cases[i].auc, cases[i].n_positive,
+                                                           cases[i].n_negative);
+        assert_true(fabs(found.low - cases[i].low) < 1e-12);
+        assert_true(fabs(found.high - cases[i].high) < 1e-12);
+    }
+}
+
 static void confusion_by_value(void **state)
 {
     (void)state;
@@ -208,6 +230,7 @@ int main(void)
         cmocka_unit_test(no_auc_without_both_classes),
         cmocka_unit_test(the_interval_holds_the_auc_and_repeats),
         cmocka_unit_test(a_perfect_cohort_has_a_point_interval),
+        cmocka_unit_test(newcombes_interval_by_value),
         cmocka_unit_test(confusion_by_value),
         cmocka_unit_test(real_scores_of_129_slides_give_the_published_auc),
     };

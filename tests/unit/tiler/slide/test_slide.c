@@ -5,7 +5,7 @@
 #include "tests/unit/directory.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
-#include "tiler/slide/slide.h"
+#include "tiler/slide/mask_read.h"
 #include "tiler/slide/slide_private.h"
 
 #include <math.h>
@@ -192,6 +192,50 @@ static void sparse_tiles_and_what_is_outside_are_white(void **state)
     assert_int_equal(hrf_slide_read(slide, 0, 1000000, -50, 2, 2, rgb, NULL), HRF_OK);
     for (int i = 0; i < 12; i++)
         assert_int_equal(rgb[i], 255);
+}
+
+/* Every pixel 255 but for a tile that is left out. */
+static void all_set(const void *context, int level, uint32_t x, uint32_t y, unsigned char rgba[4])
+{
+    (void)context, (void)level;
+    rgba[0] = rgba[1] = rgba[2] = (unsigned char)(x % 4 == 0 && y % 4 == 0 ? 255 : 1);
+    rgba[3] = 255;
+}
+
+static bool second_tile_of_any_level(const void *context, int level, uint32_t column, uint32_t row)
+{
+    (void)context, (void)level;
+    return column == 1 && row == 0;
+}
+
+static void a_mask_has_zeros_where_the_file_has_nothing(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 2,
+                         .level = { { 256, 192 }, { 128, 96 } },
+                         .pixel = all_set,
+                         .is_sparse = second_tile_of_any_level };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "mask.tif");
+    for (int32_t step = 2; step <= 4; step *= 2) { /* level 1; every second pixel of level 1 */
+        HRF_AUTO_FREE unsigned char *pixels = NULL;
+        int64_t width = 0, height = 0;
+        assert_int_equal(hrf_slide_read_mask(slide, step, &pixels, &width, &height, NULL), HRF_OK);
+        assert_int_equal(width, 256 / step);
+        assert_int_equal(height, 192 / step);
+        const int64_t half = 64 * 2 / step; /* a tile of level 1 */
+        for (int64_t y = 0; y < height; y++)
+            for (int64_t x = 0; x < width; x++) {
+                const bool is_empty = x >= half && y < half;
+                const int64_t at_x = x * step / 2, at_y = y * step / 2;
+                const int wanted = at_x % 4 == 0 && at_y % 4 == 0 ? 255 : 1;
+                assert_int_equal(pixels[y * width + x], is_empty ? 0 : wanted);
+            }
+    }
+    unsigned char *none = NULL;
+    int64_t width = 0, height = 0;
+    struct hrf_error err;
+    assert_int_equal(hrf_slide_read_mask(slide, 3, &none, &width, &height, &err), HRF_OK);
+    hrf_free(none);
 }
 
 /* OpenSlide 3.4 with libtiff 4.5 would give them as blank. */
@@ -421,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_large_read_is_the_same_pixels_as_many_small_ones),
         cmocka_unit_test(a_slide_damaged_inside_fails_on_reading_and_names_the_first_place),
         cmocka_unit_test(sparse_tiles_and_what_is_outside_are_white),
+        cmocka_unit_test(a_mask_has_zeros_where_the_file_has_nothing),
         cmocka_unit_test(levels_smaller_than_their_tiles_are_never_blank),
         cmocka_unit_test(transparent_pixels_are_laid_on_white),
         cmocka_unit_test(a_read_of_no_level_or_no_pixels_is_a_bug_of_the_caller),

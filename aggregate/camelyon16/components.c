@@ -1,0 +1,197 @@
+/* components.c - runs, joined by union-find, and their moments. */
+#include "aggregate/camelyon16/components.h"
+
+#include <math.h>
+
+void hrf_components_destroy(struct hrf_components *components)
+{
+    if (components == NULL)
+        return;
+    hrf_free(components->runs);
+    hrf_free(components->items);
+    hrf_free(components);
+}
+
+/* Until numbers are given, a run's label is the index of its parent in the union-find forest. */
+static int32_t root_of(struct hrf_pixel_run *runs, int32_t i)
+{
+    while (runs[i].label != i) {
+        runs[i].label = runs[runs[i].label].label;
+        i = runs[i].label;
+    }
+    return i;
+}
+
+/* The earlier root stays, so that it holds the component's first pixel. */
+static void join(struct hrf_pixel_run *runs, int32_t a, int32_t b)
+{
+    a = root_of(runs, a);
+    b = root_of(runs, b);
+    if (a < b)
+        runs[b].label = a;
+    else
+        runs[a].label = b;
+}
+
+static enum hrf_status add_row(struct hrf_components *c, size_t *capacity,
+                               const unsigned char *line, int32_t row, int32_t width,
+                               unsigned char value, struct hrf_error *err)
+{
+    for (int32_t x = 0; x < width;) {
+        if (line[x] != value) {
+            x++;
+            continue;
+        }
+        struct hrf_pixel_run run = { .row = row, .begin = x };
+        while (x < width && line[x] == value)
+            x++;
+        run.end = x;
+        if (c->n_runs >= INT32_MAX)
+            return hrf_error_set(err, HRF_E_USER, "a bitmap of more than %d runs", INT32_MAX);
+        run.label = (int32_t)c->n_runs;
+        void *items = c->runs;
+        const enum hrf_status status = hrf_array_reserve(&items, capacity, c->n_runs + 1,
+                                                         sizeof *c->runs, err);
+        c->runs = items;
+        HRF_TRY(status);
+        c->runs[c->n_runs++] = run;
+    }
+    return HRF_OK;
+}
+
+/* Joins the runs [first, last) of a row with those of the row above, [above, first). */
+static void join_rows(struct hrf_pixel_run *runs, size_t above, size_t first, size_t last,
+                      int32_t reach)
+{
+    for (size_t i = first, k = above; i < last; i++) {
+        while (k < first && runs[k].end + reach <= runs[i].begin)
+            k++;
+        for (size_t j = k; j < first && runs[j].begin < runs[i].end + reach; j++)
+            join(runs, (int32_t)i, (int32_t)j);
+    }
+}
+
+/* Parents become numbers; a root comes before all that point to it. */
+static size_t number_runs(struct hrf_pixel_run *runs, size_t n_runs)
+{
+    int32_t n = 0;
+    for (size_t i = 0; i < n_runs; i++)
+        runs[i].label = root_of(runs, (int32_t)i);
+    for (size_t i = 0; i < n_runs; i++)
+        runs[i].label = runs[i].label == (int32_t)i ? ++n : runs[runs[i].label].label;
+    return (size_t)n;
+}
+
+/* Sums over a component's pixels, relative to its first pixel so that the squares stay exact. */
+struct sums {
+    int64_t n, row, column, row_row, row_column, column_column;
+    int32_t row0, column0;
+    struct hrf_component box;
+};
+
+/* 0 + 1 + ... + (n - 1), and of the squares. */
+static int64_t sum_below(int64_t n)
+{
+    return n * (n - 1) / 2;
+}
+
+static int64_t squares_below(int64_t n)
+{
+    return (n - 1) * n * (2 * n - 1) / 6;
+}
+
+static void add_run(struct sums *s, const struct hrf_pixel_run *run)
+{
+    if (s->n == 0) {
+        s->row0 = run->row;
+        s->column0 = run->begin;
+        s->box = (struct hrf_component){ .row_begin = run->row,
+                                         .column_begin = run->begin,
+                                         .column_end = run->end };
+    }
+    const int64_t row = run->row - s->row0, begin = run->begin - s->column0,
+                  end = run->end - s->column0, n = run->end - run->begin;
+    const int64_t columns = sum_below(end) - sum_below(begin);
+    s->n += n;
+    s->row += n * row;
+    s->row_row += n * row * row;
+    s->column += columns;
+    s->row_column += row * columns;
+    s->column_column += squares_below(end) - squares_below(begin);
+    s->box.row_end = run->row + 1;
+    if (run->begin < s->box.column_begin)
+        s->box.column_begin = run->begin;
+    if (run->end > s->box.column_end)
+        s->box.column_end = run->end;
+}
+
+static struct hrf_component finish(const struct sums *s)
+{
+    struct hrf_component c = s->box;
+    /* The differences lose up to 9 digits; long double has 3 more than double. */
+    const long double n = (long double)s->n;
+    const long double row = (long double)s->row / n, column = (long double)s->column / n;
+    const double rr = (double)((long double)s->row_row / n - row * row);
+    const double cc = (double)((long double)s->column_column / n - column * column);
+    const double rc = (double)((long double)s->row_column / n - row * column);
+    const double spread = sqrt((rr - cc) * (rr - cc) + 4.0 * rc * rc);
+    const double large = fmax(0.0, (rr + cc + spread) / 2.0);
+    const double small = fmax(0.0, (rr + cc - spread) / 2.0);
+    c.area = s->n;
+    c.row = s->row0 + (double)row;
+    c.column = s->column0 + (double)column;
+    c.major_axis = 4.0 * sqrt(large);
+    c.minor_axis = 4.0 * sqrt(small);
+    c.eccentricity = large > 0.0 ? sqrt(1.0 - small / large) : 0.0;
+    return c;
+}
+
+static enum hrf_status measure(struct hrf_components *c, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct sums *sums = hrf_calloc(c->n_items + 1, sizeof *sums);
+    c->items = hrf_alloc_array(c->n_items + 1, sizeof *c->items);
+    if (sums == NULL || c->items == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu components", c->n_items);
+    for (size_t i = 0; i < c->n_runs; i++)
+        add_run(&sums[c->runs[i].label - 1], &c->runs[i]);
+    for (size_t i = 0; i < c->n_items; i++)
+        c->items[i] = finish(&sums[i]);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width, int32_t height,
+                                    unsigned char value, bool diagonal, struct hrf_components **out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_components) c = hrf_calloc(1, sizeof *c);
+    if (c == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the components of a bitmap");
+    size_t capacity = 0, above = 0, first = 0;
+    for (int32_t row = 0; row < height; row++) {
+        HRF_TRY(
+            add_row(c, &capacity, pixels + (size_t)row * (size_t)width, row, width, value, err));
+        join_rows(c->runs, above, first, c->n_runs, diagonal ? 1 : 0);
+        above = first;
+        first = c->n_runs;
+    }
+    c->n_items = number_runs(c->runs, c->n_runs);
+    HRF_TRY(measure(c, err));
+    *out = c;
+    c = NULL;
+    return HRF_OK;
+}
+
+int32_t hrf_components_at(const struct hrf_components *components, int32_t row, int32_t column)
+{
+    size_t low = 0, high = components->n_runs;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const struct hrf_pixel_run *run = &components->runs[middle];
+        if (run->row < row || (run->row == row && run->end <= column))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct hrf_pixel_run *run = &components->runs[low];
+    return low < components->n_runs && run->row == row && run->begin <= column ? run->label : 0;
+}

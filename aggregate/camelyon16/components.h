@@ -1,0 +1,52 @@
+/* components.h - the connected components of a bitmap, as runs of pixels, with their shapes.
+ *
+ * Components are numbered from 1 in the order of their first pixel, row by row, as
+ * scikit-image's measure.label() does. Work and memory follow the number of runs (stretches of set
+ * pixels in a row), not the area. Bitmaps have at most 2^28 pixels and 2^16 a side, so that the
+ * sums of squares fit into int64_t. Pure.
+ */
+#ifndef HRF_AGGREGATE_CAMELYON16_COMPONENTS_H
+#define HRF_AGGREGATE_CAMELYON16_COMPONENTS_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_pixel_run {
+    int32_t row, begin, end; /* columns [begin, end) */
+    int32_t label;           /* from 1 */
+};
+
+/* Shape of a component, in pixels of the bitmap. */
+struct hrf_component {
+    int64_t area;
+    int32_t row_begin, row_end, column_begin, column_end; /* bounding box, [begin, end) */
+    double row, column;                                   /* centroid */
+    /* Axes of the ellipse of the same second central moments, as regionprops computes them: without
+     * the 1/12 px^2 that MATLAB adds for the pixel's own extent. */
+    double major_axis, minor_axis;
+    double eccentricity;
+};
+
+struct hrf_components {
+    struct hrf_pixel_run *runs; /* row by row, left to right */
+    size_t n_runs;
+    struct hrf_component *items; /* [n_items]; label k is items[k - 1] */
+    size_t n_items;
+};
+
+/* The components of the pixels that equal `value` in pixels[height][width]. `diagonal`: pixels that
+ * touch at a corner are connected (8-connectivity). */
+HRF_CHECKED enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width,
+                                                int32_t height, unsigned char value, bool diagonal,
+                                                struct hrf_components **out, struct hrf_error *err);
+void hrf_components_destroy(struct hrf_components *components);
+HRF_DEFINE_AUTO(hrf_components)
+
+/* The label of a pixel; 0: it is in no component. */
+int32_t hrf_components_at(const struct hrf_components *components, int32_t row, int32_t column);
+
+#endif

@@ -1,0 +1,103 @@
+/* evaluate.c - `evaluate --truth ROOT`: judges a submission to CAMELYON16. */
+#include "orchestrator/cli/cli.h"
+#include "orchestrator/evaluate/submission.h"
+
+#include <stdio.h>
+
+static int show(const struct hrf_evaluation *evaluation, bool json, const char *command,
+                struct hrf_error *err)
+{
+    if (json) {
+        HRF_AUTO_JSON root = hrf_evaluation_json(evaluation);
+        HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
+        if (text == NULL) {
+            hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
+            return hrf_cli_fail(command, err);
+        }
+        printf("%s\n", text);
+        return 0;
+    }
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    hrf_evaluation_text(evaluation, &text);
+    const enum hrf_status status = hrf_strbuf_status(&text, err);
+    if (status == HRF_OK)
+        hrf_cli_printf("%s", text.text);
+    hrf_strbuf_release(&text);
+    return status == HRF_OK ? 0 : hrf_cli_fail(command, err);
+}
+
+static enum hrf_status check(const struct hrf_evaluation_params *params, struct hrf_error *err)
+{
+    if (params->truth == NULL)
+        return hrf_error_set(err, HRF_E_USER, "--truth ROOT is missing");
+    if (params->lesions == NULL && params->slides == NULL)
+        return hrf_error_set(err, HRF_E_USER, "nothing to judge: --lesions DIR or --slides FILE");
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct hrf_evaluation_params params = { .n_resamples = HRF_BOOTSTRAP_RESAMPLES, .seed = 1 };
+    struct hrf_option_list exclude = { .n_items = 0 };
+    const char *rule = "official";
+    int64_t seed = 1;
+    bool json = false;
+    const struct hrf_option options[] = {
+        { "truth", "ROOT", "the data set's folder as downloaded, or its part with the truth",
+          HRF_OPTION_TEXT, &params.truth },
+        { "lesions", "DIR", "a csv of confidence,x,y for each slide, named as the slide",
+          HRF_OPTION_TEXT, &params.lesions },
+        { "slides", "FILE", "a csv of slides and their scores", HRF_OPTION_TEXT, &params.slides },
+        { "column", "TITLE", "the column of --slides that has the scores", HRF_OPTION_TEXT,
+          &params.column },
+        { "evaluation", "RULE", "official (default), jama or strict; see below", HRF_OPTION_TEXT,
+          &rule },
+        { "exclude", "SLIDE", "leave this slide out too; may be repeated", HRF_OPTION_LIST,
+          &exclude },
+        { "no-exclusions", NULL, "keep the slides that are known to be wrong", HRF_OPTION_FLAG,
+          &params.no_exclusions },
+        { "outlines", NULL, "take the XML where a slide has a mask too", HRF_OPTION_FLAG,
+          &params.prefer_xml },
+        { "resamples", "N", "of the bootstrap (2000)", HRF_OPTION_INT, &params.n_resamples },
+        { "seed", "N", "of the bootstrap (1)", HRF_OPTION_INT, &seed },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_evaluation) evaluation = NULL;
+    params.excluded = exclude.items;
+    params.n_excluded = exclude.n_items;
+    params.seed = (uint64_t)seed;
+    enum hrf_status status = check(&params, &err);
+    if (status == HRF_OK && !hrf_froc_rule_parse(rule, &params.rule))
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--evaluation %s is none of official, jama and strict", rule);
+    if (status == HRF_OK && (params.n_resamples < 1 || params.n_resamples > 1000000))
+        status = hrf_error_set(&err, HRF_E_USER, "--resamples is from 1 to 1000000, not %lld",
+                               (long long)params.n_resamples);
+    if (status == HRF_OK)
+        status = hrf_evaluate(&params, &evaluation, &err);
+    if (status != HRF_OK)
+        return hrf_cli_fail(command->name, &err);
+    fputs(evaluation->warnings.text, stderr);
+    return show(evaluation, json, command->name, &err);
+}
+
+const struct hrf_command hrf_cli_evaluate = {
+    .name = "evaluate",
+    .operands = "",
+    .summary = "judge a CAMELYON16 submission: FROC of lesions, AUC of slides",
+    .details =
+        "Judges results of any program, without a run and without the slides. ROOT is searched for "
+        "reference.csv, outlines (XML, in folders or lesion_annotations.zip) and masks. FROC "
+        "follows the official Evaluation_FROC.py to the digit (official); jama averages false "
+        "positives over slides without metastases only; strict counts every detection and slides "
+        "without a file. Slides that are known to be wrong (test_049, test_114, ...) are left out "
+        "and named.",
+    .min_operands = 0,
+    .max_operands = 0,
+    .run = run,
+};

@@ -1,0 +1,68 @@
+/* submission.h - a submission to CAMELYON16 against the truth: FROC of the lesion task, AUC of the
+ * slide task, and of which slides. */
+#ifndef HRF_ORCHESTRATOR_EVALUATE_SUBMISSION_H
+#define HRF_ORCHESTRATOR_EVALUATE_SUBMISSION_H
+
+#include "aggregate/camelyon16/froc.h"
+#include "aggregate/camelyon16/metrics.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+
+struct hrf_evaluation_params {
+    const char *truth;   /* folder; see truth.h */
+    const char *lesions; /* folder of a csv per slide; NULL = no lesion task */
+    const char *slides;  /* csv of scores; NULL = no slide task */
+    const char *column;  /* of the scores; NULL = see slide_scores.h */
+    enum hrf_froc_rule rule;
+    bool prefer_xml;             /* where a slide has outlines and a mask */
+    bool no_exclusions;          /* keep the slides that are known to be wrong */
+    const char *const *excluded; /* and leave these out */
+    size_t n_excluded;
+    int64_t n_resamples;
+    uint64_t seed;
+};
+
+/* A slide that is left out of a figure. */
+struct hrf_left_out {
+    char *slide;
+    const char *reason; /* static */
+    bool lesions_only;
+};
+
+/* Slides of one task. */
+struct hrf_evaluated {
+    size_t n_used, n_positive;
+    char **missing; /* have a truth and are not in the submission */
+    size_t n_missing;
+    char **unknown; /* are in the submission and have no truth */
+    size_t n_unknown;
+};
+
+struct hrf_evaluation {
+    struct hrf_evaluation_params params; /* borrowed texts */
+    struct hrf_left_out *left_out;
+    size_t n_left_out;
+    struct hrf_strbuf warnings; /* lines */
+
+    struct hrf_evaluated lesion_task;
+    struct hrf_froc froc;
+    char *froc_reason;          /* why there is no FROC; NULL = there is one */
+    size_t n_masks, n_outlines; /* where the truth of the positive slides is from */
+    size_t n_ignored;           /* detections on ITC */
+
+    struct hrf_evaluated slide_task;
+    double auc, macro_auc, micro_auc; /* NaN: see the reason; not enough slides of that size */
+    struct hrf_interval auc_interval, auc_bootstrap;
+    char *auc_reason;
+};
+
+HRF_CHECKED enum hrf_status hrf_evaluate(const struct hrf_evaluation_params *params,
+                                         struct hrf_evaluation **out, struct hrf_error *err);
+void hrf_evaluation_destroy(struct hrf_evaluation *evaluation);
+HRF_DEFINE_AUTO(hrf_evaluation)
+
+/* New reference; NULL when memory ran out. */
+json_t *hrf_evaluation_json(const struct hrf_evaluation *evaluation);
+void hrf_evaluation_text(const struct hrf_evaluation *evaluation, struct hrf_strbuf *out);
+
+#endif

@@ -1,0 +1,145 @@
+/* submission_json.c - an evaluation as JSON. */
+#include "orchestrator/evaluate/submission.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Takes `value`. jansson fails only when memory is out; the document then says so. */
+static void put(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value) != 0)
+        json_object_set_new(object, "out_of_memory", json_true());
+}
+
+static void put_count(json_t *object, const char *key, size_t count)
+{
+    put(object, key, json_integer((json_int_t)count));
+}
+
+static json_t *interval_json(const struct hrf_interval *interval)
+{
+    return json_pack("[o,o]", hrf_json_number(interval->low), hrf_json_number(interval->high));
+}
+
+static json_t *names_json(char *const *names, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(array, hrf_json_string(names[i]));
+    return array;
+}
+
+static void put_slides(json_t *object, const struct hrf_evaluated *task)
+{
+    put_count(object, "slides", task->n_used);
+    put_count(object, "positive_slides", task->n_positive);
+    put(object, "missing_slides", names_json(task->missing, task->n_missing));
+    put(object, "unknown_slides", names_json(task->unknown, task->n_unknown));
+}
+
+static json_t *curve_json(const struct hrf_froc *froc)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < froc->n_points; i++)
+        json_array_append_new(array,
+                              json_pack("[o,o,o]", hrf_json_number(froc->curve[i].false_positives),
+                                        hrf_json_number(froc->curve[i].sensitivity),
+                                        hrf_json_number(froc->curve[i].threshold)));
+    return array;
+}
+
+static void put_froc(json_t *object, const struct hrf_evaluation *e)
+{
+    const struct hrf_froc *froc = &e->froc;
+    json_t *rates = json_array(), *sensitivities = json_array();
+    for (int i = 0; i < HRF_FROC_RATES; i++) {
+        json_array_append_new(rates, json_real(hrf_froc_rates[i]));
+        json_array_append_new(sensitivities, json_real(froc->sensitivity[i]));
+    }
+    put(object, "score", json_real(froc->score));
+    put(object, "score_ci", froc->n_resamples > 0 ? interval_json(&froc->interval) : json_null());
+    put(object, "score_ci_method",
+        json_sprintf("percentile bootstrap over slides, stratified, %lld resamples",
+                     (long long)froc->n_resamples));
+    put(object, "false_positives_per_slide", rates);
+    put(object, "sensitivities", sensitivities);
+    put_count(object, "lesions", froc->n_lesions);
+    put_count(object, "itc", froc->n_itc);
+    put_count(object, "lesions_hit", froc->n_hits);
+    put_count(object, "false_positives", froc->n_false_positives);
+    put_count(object, "detections_on_itc", e->n_ignored);
+    put_count(object, "slides_averaged", froc->n_averaged);
+    put(object, "curve", curve_json(froc));
+}
+
+static json_t *froc_json(const struct hrf_evaluation *e)
+{
+    json_t *object = json_object();
+    put(object, "evaluation", json_string(hrf_froc_rule_name(e->params.rule)));
+    put_slides(object, &e->lesion_task);
+    put_count(object, "truth_from_masks", e->n_masks);
+    put_count(object, "truth_from_outlines", e->n_outlines);
+    if (e->froc_reason == NULL) {
+        put_froc(object, e);
+    } else {
+        put(object, "score", json_null());
+        put(object, "score_reason", hrf_json_string(e->froc_reason));
+    }
+    return object;
+}
+
+static void put_auc(json_t *root, const struct hrf_evaluation *e)
+{
+    json_t *task = json_object();
+    put_slides(task, &e->slide_task);
+    put(root, "slide_auc", hrf_json_number(e->auc));
+    put(root, "slide_task", task);
+    if (isnan(e->auc)) {
+        put(root, "slide_auc_reason", hrf_json_string(e->auc_reason));
+        return;
+    }
+    put(root, "slide_auc_ci", interval_json(&e->auc_interval));
+    put(root, "slide_auc_ci_method", json_string(HRF_AUC_INTERVAL_METHOD));
+    put(root, "slide_auc_bootstrap_ci", interval_json(&e->auc_bootstrap));
+    put(root, "slide_auc_macro", hrf_json_number(e->macro_auc));
+    put(root, "slide_auc_micro", hrf_json_number(e->micro_auc));
+}
+
+static json_t *left_out_json(const struct hrf_evaluation *e)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < e->n_left_out; i++)
+        json_array_append_new(array,
+                              json_pack("{sososs}", "slide", hrf_json_string(e->left_out[i].slide),
+                                        "lesions_only", json_boolean(e->left_out[i].lesions_only),
+                                        "reason", e->left_out[i].reason));
+    return array;
+}
+
+static json_t *warnings_json(const struct hrf_evaluation *e)
+{
+    json_t *array = json_array();
+    for (const char *at = e->warnings.text; *at != '\0';) {
+        const size_t n = strcspn(at, "\n");
+        HRF_AUTO_FREE char *line = hrf_strndup(at, n);
+        json_array_append_new(array, line != NULL ? hrf_json_string(line) : json_null());
+        at += n + (at[n] != '\0');
+    }
+    return array;
+}
+
+json_t *hrf_evaluation_json(const struct hrf_evaluation *e)
+{
+    json_t *root = json_object();
+    if (root == NULL)
+        return NULL;
+    put(root, "version", json_integer(1));
+    if (e->params.lesions != NULL)
+        put(root, "froc", froc_json(e));
+    if (e->params.slides != NULL)
+        put_auc(root, e);
+    put(root, "excluded", left_out_json(e));
+    put(root, "warnings", warnings_json(e));
+    return root;
+}

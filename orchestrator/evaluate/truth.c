@@ -1,0 +1,362 @@
+/* truth.c - finds the truth's files, and joins what they say by slide. */
+#include "orchestrator/evaluate/truth.h"
+
+#include "aggregate/camelyon16/exclusions.h"
+#include "base/csv.h"
+#include "base/directory.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "tiler/slide/mask_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_DEPTH = 8 };
+#define XML_LIMIT ((size_t)256 << 20)
+
+/* Where a walk through the folders stands. */
+struct finding {
+    struct hrf_truth_set *set;
+    struct hrf_strbuf *warnings;
+    struct hrf_error *err;
+};
+
+void hrf_truth_set_destroy(struct hrf_truth_set *set)
+{
+    if (set == NULL)
+        return;
+    for (size_t i = 0; i < set->n_slides; i++) {
+        struct hrf_truth_slide *s = &set->slides[i];
+        hrf_free(s->name);
+        hrf_free(s->histology);
+        hrf_free(s->xml);
+        hrf_free(s->mask);
+        hrf_free(s->image);
+    }
+    for (size_t i = 0; i < set->n_zips; i++)
+        hrf_zip_destroy(set->zips[i]);
+    hrf_free(set->zips);
+    hrf_free(set->slides);
+    hrf_free(set->reference);
+    hrf_free(set);
+}
+
+static void warn(const struct finding *f, const char *text, const char *path)
+{
+    HRF_AUTO_FREE char *shown = hrf_text_printable(path);
+    if (f->warnings != NULL)
+        hrf_strbuf_addf(f->warnings, "%s: %s\n", shown != NULL ? shown : "?", text);
+}
+
+/* The index of the slide, or where it belongs. */
+static size_t place_of(const struct hrf_truth_set *set, const char *name, bool *found)
+{
+    size_t low = 0, high = set->n_slides;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(set->slides[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *found = low < set->n_slides && strcmp(set->slides[low].name, name) == 0;
+    return low;
+}
+
+const struct hrf_truth_slide *hrf_truth_set_find(const struct hrf_truth_set *set, const char *name)
+{
+    char key[HRF_CAMELYON16_NAME];
+    bool found;
+    hrf_camelyon16_name(name, key);
+    const size_t at = place_of(set, key, &found);
+    return found ? &set->slides[at] : NULL;
+}
+
+/* The slide of that name, new if need be. *out is valid until the next call. */
+static enum hrf_status get_slide(const struct finding *f, const char *name,
+                                 struct hrf_truth_slide **out)
+{
+    struct hrf_truth_set *set = f->set;
+    char key[HRF_CAMELYON16_NAME];
+    bool found;
+    hrf_camelyon16_name(name, key);
+    const size_t at = place_of(set, key, &found);
+    if (!found) {
+        void *items = set->slides;
+        const enum hrf_status status = hrf_array_reserve(&items, &set->capacity, set->n_slides + 1,
+                                                         sizeof *set->slides, f->err);
+        set->slides = items;
+        HRF_TRY(status);
+        struct hrf_truth_slide slide = { .name = hrf_strdup(key), .truth = HRF_TRUTH_UNKNOWN };
+        if (slide.name == NULL)
+            return hrf_error_set(f->err, HRF_E_NOMEM, "no memory for a slide");
+        memmove(&set->slides[at + 1], &set->slides[at], (set->n_slides - at) * sizeof slide);
+        set->slides[at] = slide;
+        set->n_slides++;
+    }
+    *out = &set->slides[at];
+    return HRF_OK;
+}
+
+static bool begins_with(const char *text, const char *start)
+{
+    return strncasecmp(text, start, strlen(start)) == 0;
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    const size_t n = strlen(word);
+    for (; *text != '\0'; text++)
+        if (strncasecmp(text, word, n) == 0)
+            return true;
+    return false;
+}
+
+/* Keeps the first of two files for one slide. */
+static enum hrf_status keep_path(const struct finding *f, char **place, const char *path)
+{
+    if (*place != NULL) {
+        HRF_AUTO_FREE char *shown = hrf_text_printable(*place);
+        HRF_AUTO_FREE char *text = hrf_format("not used: '%s' is of the same slide",
+                                              shown != NULL ? shown : "?");
+        warn(f, text != NULL ? text : "not used", path);
+        return HRF_OK;
+    }
+    *place = hrf_strdup(path);
+    return *place != NULL ? HRF_OK : hrf_error_set(f->err, HRF_E_NOMEM, "no memory for a path");
+}
+
+/* ---- files ---- */
+
+/* Archives are few: the list grows by one. */
+static enum hrf_status add_zip(const struct finding *f, const char *path)
+{
+    struct hrf_truth_set *set = f->set;
+    HRF_AUTO(hrf_zip) zip = NULL;
+    HRF_TRY(hrf_zip_read(path, &zip, f->err));
+    struct hrf_zip **zips = hrf_realloc_array(set->zips, set->n_zips + 1, sizeof *zips);
+    if (zips == NULL)
+        return hrf_error_set(f->err, HRF_E_NOMEM, "no memory for %s", path);
+    set->zips = zips;
+    const struct hrf_zip *kept = set->zips[set->n_zips++] = zip;
+    zip = NULL;
+    for (size_t i = 0; i < kept->n_items; i++) {
+        struct hrf_truth_slide *slide;
+        HRF_AUTO_FREE char *extension = hrf_path_extension(kept->items[i].name);
+        if (extension == NULL || strcmp(extension, "xml") != 0 ||
+            has_word(kept->items[i].name, "__MACOSX"))
+            continue;
+        HRF_TRY(get_slide(f, hrf_path_name(kept->items[i].name), &slide));
+        if (slide->entry == NULL) {
+            slide->zip = kept;
+            slide->entry = &kept->items[i];
+        }
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status add_tiff(const struct finding *f, const char *folder, const char *name,
+                                const char *path)
+{
+    HRF_AUTO_FREE char *stem = hrf_path_stem(name);
+    const size_t n = stem != NULL ? strlen(stem) : 0;
+    const bool is_mask = (n > 5 && strcasecmp(stem + n - 5, "_mask") == 0) ||
+                         has_word(folder, "mask") || has_word(folder, "evaluation");
+    struct hrf_truth_slide *slide;
+    HRF_TRY(get_slide(f, name, &slide));
+    if (!is_mask && slide->truth == HRF_TRUTH_UNKNOWN)
+        slide->truth = strcasecmp(folder, "tumor") == 0    ? HRF_TRUTH_POSITIVE
+                       : strcasecmp(folder, "normal") == 0 ? HRF_TRUTH_NEGATIVE
+                                                           : HRF_TRUTH_UNKNOWN;
+    return keep_path(f, is_mask ? &slide->mask : &slide->image, path);
+}
+
+/* folder: the name of the folder that the file lies in. */
+static enum hrf_status add_file(const struct finding *f, const char *folder, const char *name,
+                                const char *path)
+{
+    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
+    if (extension == NULL)
+        return HRF_OK;
+    if (strcasecmp(name, "reference.csv") == 0)
+        return keep_path(f, &f->set->reference, path);
+    if (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0)
+        return add_tiff(f, folder, name, path);
+    if (strcmp(extension, "xml") == 0) {
+        struct hrf_truth_slide *slide;
+        HRF_TRY(get_slide(f, name, &slide));
+        return keep_path(f, &slide->xml, path);
+    }
+    if (strcmp(extension, "zip") != 0)
+        return HRF_OK;
+    if (has_word(name, "annotation"))
+        return add_zip(f, path);
+    if (has_word(name, "mask"))
+        warn(f, "masks in an archive are not read: unpack it, or rely on the outlines", path);
+    return HRF_OK;
+}
+
+static enum hrf_status walk(const struct finding *f, const char *directory, int depth)
+{
+    struct hrf_name_list list;
+    HRF_TRY(hrf_name_list_read(directory, &list, f->err));
+    enum hrf_status status = HRF_OK;
+    for (size_t i = 0; i < list.n_items && status == HRF_OK; i++) {
+        HRF_AUTO_FREE char *path = hrf_path_join(directory, list.items[i]);
+        if (path == NULL)
+            status = hrf_error_set(f->err, HRF_E_NOMEM, "no memory for a path");
+        else if (!hrf_path_is_directory(path))
+            status = add_file(f, hrf_path_name(directory), list.items[i], path);
+        else if (depth < MOST_DEPTH)
+            status = walk(f, path, depth + 1);
+    }
+    hrf_name_list_release(&list);
+    return status;
+}
+
+/* ---- reference.csv ---- */
+
+static enum hrf_truth truth_of(const char *word)
+{
+    return strcasecmp(word, "tumor") == 0 || strcasecmp(word, "tumour") == 0 ? HRF_TRUTH_POSITIVE
+           : strcasecmp(word, "normal") == 0                                 ? HRF_TRUTH_NEGATIVE
+                                                                             : HRF_TRUTH_UNKNOWN;
+}
+
+static enum hrf_status take_line(const struct finding *f, const struct hrf_csv_row *row)
+{
+    const char *label = row->n_fields > 1 ? row->fields[1] : "";
+    const char *size = row->n_fields > 3 ? row->fields[3] : "";
+    const enum hrf_truth truth = truth_of(label);
+    if (truth == HRF_TRUTH_UNKNOWN)
+        return hrf_error_set(f->err, HRF_E_USER, "%s:%d: '%.60s' is neither Tumor nor Normal",
+                             f->set->reference, row->line, label);
+    struct hrf_truth_slide *slide;
+    HRF_TRY(get_slide(f, row->fields[0], &slide));
+    if (slide->line > 0 && slide->truth != truth)
+        return hrf_error_set(f->err, HRF_E_USER, "%s: %s is %s in line %d and %s in line %d",
+                             f->set->reference, slide->name,
+                             truth == HRF_TRUTH_POSITIVE ? "Normal" : "Tumor", slide->line, label,
+                             row->line);
+    slide->truth = truth;
+    slide->line = row->line;
+    slide->size = strcasecmp(size, "macro") == 0   ? HRF_METASTASIS_MACRO
+                  : strcasecmp(size, "micro") == 0 ? HRF_METASTASIS_MICRO
+                                                   : HRF_METASTASIS_UNKNOWN;
+    hrf_free(slide->histology);
+    slide->histology = row->n_fields > 2 ? hrf_strdup(row->fields[2]) : NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status read_reference(const struct finding *f)
+{
+    HRF_AUTO(hrf_csv) csv = NULL;
+    HRF_TRY(hrf_csv_read(f->set->reference, &csv, f->err));
+    for (size_t i = 0; i < csv->n_rows; i++) {
+        const char *label = csv->rows[i].n_fields > 1 ? csv->rows[i].fields[1] : "";
+        if (i == 0 && csv->n_rows > 1 && truth_of(label) == HRF_TRUTH_UNKNOWN)
+            continue; /* some copies have a header */
+        HRF_TRY(take_line(f, &csv->rows[i]));
+    }
+    return HRF_OK;
+}
+
+/* Labels that no file has told. */
+static void derive_truths(const struct hrf_truth_set *set)
+{
+    for (size_t i = 0; i < set->n_slides; i++) {
+        struct hrf_truth_slide *s = &set->slides[i];
+        if (s->truth != HRF_TRUTH_UNKNOWN)
+            continue;
+        if (begins_with(s->name, "tumor_"))
+            s->truth = HRF_TRUTH_POSITIVE;
+        else if (begins_with(s->name, "normal_"))
+            s->truth = HRF_TRUTH_NEGATIVE;
+        else if (set->reference == NULL && hrf_truth_has_lesions(s))
+            s->truth = HRF_TRUTH_POSITIVE;
+    }
+}
+
+enum hrf_status hrf_truth_set_read(const char *root, struct hrf_truth_set **out,
+                                   struct hrf_strbuf *warnings, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_truth_set) set = hrf_calloc(1, sizeof *set);
+    if (set == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the truth");
+    if (!hrf_path_is_directory(root))
+        return hrf_error_set(err, HRF_E_USER, "'%s' is not a folder", root);
+    const struct finding f = { .set = set, .warnings = warnings, .err = err };
+    HRF_TRY(walk(&f, root, 0));
+    if (set->reference != NULL)
+        HRF_TRY(read_reference(&f));
+    derive_truths(set);
+    if (set->n_slides == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has neither reference.csv nor outlines (XML) nor masks", root);
+    *out = set;
+    set = NULL;
+    return HRF_OK;
+}
+
+/* ---- lesions ---- */
+
+bool hrf_truth_has_lesions(const struct hrf_truth_slide *slide)
+{
+    return slide->mask != NULL || slide->xml != NULL || slide->entry != NULL;
+}
+
+static enum hrf_status read_outlines(const struct hrf_truth_slide *slide, struct hrf_outlines **out,
+                                     struct hrf_error *err)
+{
+    if (slide->xml != NULL)
+        return hrf_outlines_read(slide->xml, out, err);
+    HRF_AUTO_FREE char *text = NULL;
+    size_t n_bytes = 0;
+    HRF_TRY(hrf_zip_extract(slide->zip, slide->entry, XML_LIMIT, &text, &n_bytes, err));
+    return hrf_outlines_parse(text, n_bytes, slide->entry->name, out, err);
+}
+
+/* The slide's size; zeros if it is not there or cannot be opened: it is only used for its edges. */
+static void read_size(const struct hrf_truth_slide *slide, int64_t *width, int64_t *height)
+{
+    HRF_AUTO(hrf_slide) image = NULL;
+    *width = *height = 0;
+    if (slide->image != NULL && hrf_slide_open(slide->image, &image, NULL) == HRF_OK) {
+        *width = hrf_slide_info(image)->width;
+        *height = hrf_slide_info(image)->height;
+    }
+}
+
+static enum hrf_status read_mask(const char *path, struct hrf_lesion_mask **out,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_slide) mask = NULL;
+    HRF_AUTO_FREE unsigned char *pixels = NULL;
+    int64_t width = 0, height = 0;
+    HRF_TRY(hrf_slide_open(path, &mask, err));
+    HRF_TRY(hrf_slide_read_mask(mask, HRF_MASK_STEP, &pixels, &width, &height, err));
+    return hrf_lesion_mask_crop(pixels, width, height, out, err);
+}
+
+enum hrf_status hrf_truth_lesions(const struct hrf_truth_slide *slide, bool prefer_xml,
+                                  struct hrf_lesions **out, int64_t *n_outside,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_lesion_mask) mask = NULL;
+    const bool has_xml = slide->xml != NULL || slide->entry != NULL;
+    *n_outside = 0;
+    if (slide->mask != NULL && !(prefer_xml && has_xml)) {
+        HRF_TRY(read_mask(slide->mask, &mask, err));
+    } else {
+        HRF_AUTO(hrf_outlines) outlines = NULL;
+        int64_t width, height;
+        HRF_TRY(read_outlines(slide, &outlines, err));
+        read_size(slide, &width, &height);
+        const enum hrf_status status = hrf_lesion_mask_draw(outlines, width, height, &mask,
+                                                            n_outside, err);
+        if (status != HRF_OK)
+            return hrf_error_wrap(err, status, "%s", slide->name);
+    }
+    return hrf_lesions_find(mask, out, err);
+}

@@ -1,0 +1,14 @@
+/* mask_read.h - a level of a mask, such as CAMELYON16's truth: one value a pixel. */
+#ifndef HRF_TILER_SLIDE_MASK_READ_H
+#define HRF_TILER_SLIDE_MASK_READ_H
+
+#include "tiler/slide/slide.h"
+
+/* *out (heap): [height][width] of the level whose downsample is `step` (within 1 %), or every k-th
+ * pixel of a finer one where there is none; the red channel. Where the file has no data the value
+ * is 0: a mask is not composited on white. HRF_E_USER: no level fits, or the data is damaged. */
+HRF_CHECKED enum hrf_status hrf_slide_read_mask(struct hrf_slide *slide, int32_t step,
+                                                unsigned char **out, int64_t *width,
+                                                int64_t *height, struct hrf_error *err);
+
+#endif
