@@ -1,3 +1,4 @@
+/* alloc.c - heap allocation, and the counter by which tests make the n-th one fail (alloc.h). */
 #define _DEFAULT_SOURCE /* madvise */
 #include "base/alloc.h"
 

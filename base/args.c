@@ -1,3 +1,4 @@
+/* args.c - parses command lines by a table of options, and prints their help (args.h). */
 #include "base/args.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* cache.c - finds the cache directory that a user's runs share (cache.h). */
 #include "base/cache.h"
 
 #include "base/alloc.h"

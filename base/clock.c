@@ -1,3 +1,4 @@
+/* clock.c - monotonic, processor and wall clocks (clock.h). */
 #include "base/clock.h"
 
 #include <stdio.h>

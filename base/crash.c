@@ -1,3 +1,4 @@
+/* crash.c - crash points: ends the process where a test asks for it (crash.h). */
 #include "base/crash.h"
 
 #include <fcntl.h>

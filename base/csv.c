@@ -1,3 +1,5 @@
+/* csv.c - reads and writes CSV, and defuses cells that a spreadsheet would take for formulas
+ * (csv.h). */
 #include "base/csv.h"
 
 #include "base/file.h"

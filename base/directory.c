@@ -1,3 +1,4 @@
+/* directory.c - creates, syncs and removes directories (directory.h). */
 #define _XOPEN_SOURCE 700 /* nftw() */
 #include "base/directory.h"
 

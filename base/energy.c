@@ -1,3 +1,4 @@
+/* energy.c - reads the energy counters of the processors from /sys (energy.h). */
 #include "base/energy.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* error.c - fills in error texts and wraps them with context (error.h). */
 #include "base/error.h"
 
 #include "base/text.h"

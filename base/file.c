@@ -1,3 +1,4 @@
+/* file.c - whole files: reading, and replacing them atomically (file.h). */
 #include "base/file.h"
 
 #include "base/alloc.h"

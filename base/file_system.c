@@ -1,3 +1,5 @@
+/* file_system.c - asks what kind of file system a path is on, and refreshes what it caches
+ * (file_system.h). */
 #include "base/file_system.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,5 @@
+/* gpu_meter.c - energy and memory of a GPU by NVIDIA's management library, loaded if it exists
+ * (gpu_meter.h). */
 #include "base/gpu_meter.h"
 
 #include <dlfcn.h>

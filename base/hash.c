@@ -1,3 +1,4 @@
+/* hash.c - SHA-256 by libcrypto, and FNV-1a (hash.h). */
 #include "base/hash.h"
 
 #include "base/file.h"

@@ -1,3 +1,4 @@
+/* host.c - names of this host, its boot and its processor, and its processes by number (host.h). */
 #include "base/host.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* json.c - typed reading of jansson values, and JSON files (json.h). */
 #include "base/json.h"
 
 #include "base/file.h"

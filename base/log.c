@@ -1,3 +1,4 @@
+/* log.c - log lines with level, subsystem and rank (log.h). */
 #include "base/log.h"
 
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* module.c - loads shared libraries that belong to the program (module.h). */
 #include "base/module.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* own_process.c - what this process knows and sets about itself (own_process.h). */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/own_process.h"
 

@@ -1,3 +1,4 @@
+/* path.c - text operations on paths, and questions to the file system (path.h). */
 #include "base/path.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* png_write.c - encodes PNG with libpng (png_write.h). */
 #include "base/png_write.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* precision.c - the names of precisions (precision.h). */
 #include "base/precision.h"
 
 #include <string.h>

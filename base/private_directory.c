@@ -1,3 +1,4 @@
+/* private_directory.c - checks that nobody else can write a directory (private_directory.h). */
 #include "base/private_directory.h"
 
 #include "base/alloc.h"

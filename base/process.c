@@ -1,3 +1,4 @@
+/* process.c - starts programs from argument lists, with deadlines (process.h). */
 #define _GNU_SOURCE /* pipe2 */
 #include "base/process.h"
 

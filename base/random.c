@@ -1,3 +1,4 @@
+/* random.c - a small seeded random number generator (random.h). */
 #include "base/random.h"
 
 #include <assert.h>

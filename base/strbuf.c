@@ -1,3 +1,4 @@
+/* strbuf.c - a text that grows (strbuf.h). */
 #include "base/strbuf.h"
 
 #include <stdio.h>

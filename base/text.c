@@ -1,3 +1,4 @@
+/* text.c - UTF-8, base 64, and text from outside made harmless (text.h). */
 #include "base/text.h"
 
 #include "base/alloc.h"

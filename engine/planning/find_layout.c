@@ -1,3 +1,4 @@
+/* find_layout.c - turns the --layout option into a layout; "auto" searches (find_layout.h). */
 #include "engine/planning/find_layout.h"
 
 #include "base/log.h"

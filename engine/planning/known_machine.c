@@ -1,3 +1,5 @@
+/* known_machine.c - gathers measured costs and links of this machine, or those of a machine file
+ * (known_machine.h). */
 #include "engine/planning/known_machine.h"
 
 #include "base/cache.h"

@@ -1,3 +1,4 @@
+/* machine_file.c - reads and writes machine files (machine_file.h). */
 #include "engine/planning/machine_file.h"
 
 #include "base/args.h"

@@ -1,3 +1,4 @@
+/* prediction_print.c - prints predictions as text and as JSON (prediction_print.h). */
 #include "engine/planning/prediction_print.h"
 
 #include "engine/planning/machine_file.h"

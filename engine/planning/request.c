@@ -1,3 +1,4 @@
+/* request.c - checks and loads what the options of several subcommands name (request.h). */
 #include "engine/planning/request.h"
 
 #include "base/args.h"

@@ -42,7 +42,7 @@ enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node, st
     return HRF_OK;
 }
 
-/* `sum` is of the ranks before. */
+/* `sum` holds what the ranks before this one have sent. */
 static void add_vote(struct hrf_vote *sum, const struct hrf_vote *vote)
 {
     const bool stops = sum->stops || vote->stops;

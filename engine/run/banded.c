@@ -10,10 +10,10 @@
 
 /* Bands whose graphs are alike. */
 struct kind {
-    struct hrf_peers peers; /* without a comm: its exchanges are crops of what it has */
+    struct hrf_peers peers; /* without a comm: it only cuts rows out of own tensors */
     struct hrf_session *session;
     float pixel[4];         /* the colour ... */
-    unsigned char *results; /* ... for which these are what crosses; NULL: none yet */
+    unsigned char *results; /* The values that the bands pass on to the tail; NULL: none yet. */
     int32_t result_band;    /* which gave them */
 };
 
@@ -26,17 +26,17 @@ struct hrf_banded {
     struct kind *kinds; /* [n_kinds] */
     int32_t n_kinds;
     int32_t *kind_of;        /* [bands] */
-    int32_t *first_of;       /* [n_kinds] the band whose graph it is */
+    int32_t *first_of;       /* [n_kinds] the band whose graph each kind uses */
     void *arena, *workspace; /* of the band that runs */
     void *kept;              /* rows that bands keep for later ones */
     struct hrf_session_memory memory;
     struct hrf_bands_plan plan;
-    /* Where rows are kept: [bands] the first row of the image that a band comes from, and the first
-     * band of those up to it that come of theirs alike. */
+    /* For a line cache, both [bands]: the first row of the image that a band depends on, and the
+     * first of the preceding bands from which on all have inputs of the same form. */
     int64_t *reach;
     int32_t *first_alike;
-    int32_t kept_of;     /* the band whose kept rows are there; -1: none */
-    int64_t one_from;    /* the first row from which the image is of one colour so far ... */
+    int32_t kept_of;     /* the band that filled the line cache last; -1: none */
+    int64_t one_from;    /* all rows from this one to the last row read have one colour ... */
     float one_colour[4]; /* ... this one */
     int64_t n_constant;
     double operations;
@@ -81,7 +81,7 @@ static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* For bands that keep rows: the image rows that each depends on, which are more than its own. */
+/* With a line cache a band depends on more rows of the image than it is fed. */
 static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
 {
     const struct hrf_partition *p = b->partition;
@@ -118,7 +118,7 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
 {
     struct hrf_session_config lent = *config;
     lent.is_lent = true;
-    lent.memory_limit_bytes = 0; /* of the whole, checked by the caller */
+    lent.memory_limit_bytes = 0; /* The caller checks the limit, which is for the whole network. */
     for (int32_t k = 0; k < b->n_kinds; k++) {
         HRF_AUTO(hrf_graph) graph = NULL;
         struct hrf_peers *peers = &b->kinds[k].peers;
@@ -187,7 +187,7 @@ static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
                                struct hrf_bands_memory *out, struct hrf_error *err)
 {
     struct fitting *f = context;
-    hrf_banded_destroy(f->built); /* there may be no room for two */
+    hrf_banded_destroy(f->built); /* There may not be enough memory for two at once. */
     f->built = NULL;
     HRF_TRY(create(f->prepared, f->config, plan, &f->built, err));
     const struct hrf_session_memory *m = &f->built->memory;
@@ -237,7 +237,7 @@ enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
 
 /* ---- running ---- */
 
-/* All pixels are the same: glass, or nothing. */
+/* All pixels are equal: background. */
 static bool is_constant(const float *x, int64_t n_pixels, int64_t channels)
 {
     return n_pixels < 2 ||
@@ -279,8 +279,8 @@ static size_t part_bytes(const struct hrf_banded *b, int32_t crossing, int32_t b
     return (size_t)hrf_shape_count(&part) * hrf_dtype_size(v->dtype);
 }
 
-/* Copies all crossing values of this band, from the session or from the results of an equal
- * band. */
+/* Copies the values that this band passes on, either from the session or from the stored results of
+ * an equal band. */
 static void place_all(const struct hrf_banded *b, int32_t band, const unsigned char *kept)
 {
     const struct kind *kind = &b->kinds[b->kind_of[band]];
@@ -296,8 +296,8 @@ static void place_all(const struct hrf_banded *b, int32_t band, const unsigned c
     }
 }
 
-/* Stores the results of a band of one colour. If there is no memory, later bands are computed
- * again. */
+/* Stores the results of a band of one colour. If memory is short nothing is stored, and later bands
+ * of that colour are computed. */
 static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel, int64_t channels)
 {
     struct kind *kind = &b->kinds[b->kind_of[band]];
@@ -321,7 +321,7 @@ static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel,
     }
 }
 
-/* Finds how far up from the band's last row the image has one colour. */
+/* Finds the first row of the image from which down to the band's last row all pixels are equal. */
 static void look(struct hrf_banded *b, const struct hrf_box *box, const float *x, int64_t n_pixels,
                  int64_t channels)
 {

@@ -38,8 +38,7 @@ static void fill_inputs(struct hrf_session *session)
         fill(hrf_session_input(session, i), hrf_shape_count(hrf_session_input_shape(session, i)));
 }
 
-/* Rows of noise: any row of any image is a piece of one table, so that images of any size cost a
- * copy and no memory. */
+/* Noise: a row of any image is a part of one table, so that images of any size need only a copy. */
 enum { NOISE_SHIFTS = 4096 };
 struct noise {
     float *table; /* [row + NOISE_SHIFTS] */
@@ -86,7 +85,7 @@ static int64_t warm_up(int64_t n_runs)
     return n_runs > 1 ? 2 : 0;
 }
 
-/* *processor: seconds of all threads, a run. */
+/* *processor: processor seconds of all threads in one run. */
 static enum hrf_status time_runs(struct hrf_network *network, struct noise *noise, double *seconds,
                                  int64_t n_runs, double *processor, struct hrf_error *err)
 {
@@ -135,7 +134,7 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t step, dou
     return HRF_OK;
 }
 
-/* As a run goes through them, each after the other. */
+/* In the order of a run, one after the other. */
 static enum hrf_status time_in_network(struct hrf_session *session, int64_t n_runs,
                                        struct hrf_bench *bench, struct hrf_error *err)
 {
@@ -170,7 +169,7 @@ static enum hrf_status time_layers(struct hrf_session *session, double *seconds,
     return time_in_network(session, n_runs, bench, err);
 }
 
-/* Ranges of the noise that the bench feeds: as good as any for speed. */
+/* INT8 ranges of the noise. They need not be good: speed does not depend on them. */
 static enum hrf_status calibrate(const struct hrf_graph *graph,
                                  const struct hrf_session_config *config,
                                  struct hrf_calibration **out, struct hrf_error *err)
@@ -222,7 +221,7 @@ static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_netw
     return HRF_OK;
 }
 
-/* Of all processes, on rank 0. */
+/* The sum over all processes, on rank 0. */
 static enum hrf_status sum_processor(struct hrf_comm *comm, double *seconds, struct hrf_error *err)
 {
     if (comm == NULL)

@@ -7,7 +7,7 @@
 static enum hrf_status observe(void *context, const char *value, const struct hrf_shape *shape,
                                const float *data, struct hrf_error *err)
 {
-    /* In memory order channels are innermost for images and for matrices. */
+    /* The channel is the innermost dimension in memory, of images and of matrices. */
     const struct hrf_calibrator *c = context;
     const int64_t channels = shape->rank == 4 || shape->rank == 2 ? shape->dims[1] : 1;
     int64_t n = hrf_shape_count(shape);

@@ -4,17 +4,16 @@
 
 #include <string.h>
 
-/* The end of the network, from the output backwards. */
+/* The last nodes of the network, from the output backwards. */
 struct head {
-    int32_t features; /* value: what the pooling pools */
+    int32_t features; /* value: the input of the pooling */
     int32_t weights;  /* value: of the linear layer */
     int64_t n_classes, n_features;
     bool by_feature; /* weights are [features][classes] instead of [classes][features] */
     float scale;     /* GEMM's alpha */
 };
 
-/* Operators that only change how the numbers of one image are arranged or, after the linear
- * layer, make probabilities of logits. */
+/* Operators that only rearrange the numbers of an image, or turn the logits into probabilities. */
 static bool is_passed_over(enum hrf_op op, bool after_linear)
 {
     switch (op) {
@@ -33,7 +32,8 @@ static bool is_passed_over(enum hrf_op op, bool after_linear)
     }
 }
 
-/* The node that really makes `value`, -1 for an input or a constant. */
+/* The node that computes `value`, after skipping nodes that only pass it on; -1: an input or a
+ * constant. */
 static int32_t find_maker(const struct hrf_graph *graph, int32_t value, bool after_linear)
 {
     int32_t node = graph->values[value].producer;
@@ -78,7 +78,7 @@ static enum hrf_status read_linear(const struct hrf_graph *graph, int32_t n, str
     return HRF_OK;
 }
 
-/* The mean over all rows and columns, under any of its names. */
+/* True if the node is the mean over all rows and columns, by whichever operator. */
 static bool is_global_mean(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;

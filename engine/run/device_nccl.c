@@ -39,7 +39,7 @@ struct hrf_device_nccl {
 struct greeting {
     char host[64], address[32];
     struct hrf_nccl_id id; /* rank 0's */
-    int version;           /* of the library; 0: it cannot take part */
+    int version;           /* NCCL's version; 0: this rank cannot use it */
     char why[300];
 };
 
@@ -60,7 +60,7 @@ static enum hrf_status greet(struct hrf_device_nccl *n, struct greeting *own, st
     return c->peers->rank == 0 ? n->module->make_id(&own->id, err) : HRF_OK;
 }
 
-/* What all ranks say of all, in the same words; "": nothing stands against it. */
+/* The same answer on all ranks: "" if NCCL can be used, else the reason why not. */
 static void judge(const struct greeting *all, int32_t n_ranks, char *why, size_t size)
 {
     *why = '\0';
@@ -98,7 +98,7 @@ static enum hrf_status meet(struct hrf_device_nccl *n, struct greeting *all, str
     return HRF_OK;
 }
 
-/* ---- a watchdog for calls that wait without a limit ---- */
+/* ---- a watchdog for NCCL calls, which have no time limit of their own ---- */
 
 struct patience {
     struct hrf_comm *comm;
@@ -142,7 +142,7 @@ static void patience_end(struct patience *p)
 
 /* ---- groups ---- */
 
-/* Where each part is sent from or received into: itself, or packed. */
+/* The memory that each part is sent from or received into: the tensor itself, or a packed copy. */
 static bool is_direct(const struct hrf_device_part *part, bool packs_all)
 {
     return !packs_all && hrf_area_is_packed(&part->area);
@@ -209,7 +209,7 @@ static enum hrf_status unpack(struct hrf_device_nccl *n, const struct hrf_device
     return HRF_OK;
 }
 
-/* A group that was begun is ended, whatever fails in it. */
+/* A group that was started must be ended even after an error. */
 static enum hrf_status play(struct hrf_device_nccl *n, const struct hrf_device_nccl_group *g,
                             struct hrf_error *err)
 {
@@ -228,7 +228,7 @@ static enum hrf_status exchange(struct hrf_device_nccl *n, const struct hrf_devi
     c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
     HRF_TRY(c->ops->follow(c->backend, err));
     HRF_TRY(pack(n, g, &has_packed, err));
-    if (has_packed && g->packs_all) { /* the tensor is free for others once it is packed */
+    if (has_packed && g->packs_all) { /* The tensor may be overwritten once it is packed. */
         c->ops->select_queue(c->backend, HRF_QUEUE_KERNELS);
         HRF_TRY(c->ops->follow(c->backend, err));
         c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
@@ -253,7 +253,8 @@ void hrf_device_nccl_abort(struct hrf_device_nccl *n)
 
 /* ---- making one ---- */
 
-/* Connections are made by the first message of a pair: now, and not while somebody measures. */
+/* NCCL connects a pair at its first message. That is done here, so that it disturbs no measurement.
+ */
 static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
 {
     const struct hrf_device_nccl_config *c = &n->config;
@@ -278,7 +279,7 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
     c->ops->select_queue(c->backend, HRF_QUEUE_KERNELS);
     if (status == HRF_OK)
         status = hrf_device_nccl_wait(n, 0, err);
-    if (status != HRF_OK) /* releasing waits for what is queued */
+    if (status != HRF_OK) /* The communicator cannot be released before its queued work is done. */
         n->module->abort(n->nccl);
     c->ops->release(c->backend, memory);
     return status;
@@ -305,7 +306,8 @@ static enum hrf_status join(struct hrf_device_nccl *n, const struct hrf_nccl_id 
                                                      &n->nccl, err);
     patience_end(&patience);
     HRF_TRY(status);
-    patience_begin(&patience, peers->comm); /* ending a group of new pairs waits, too */
+    patience_begin(&patience,
+                   peers->comm); /* Ending the group that connects new pairs also blocks. */
     const enum hrf_status warmed = warm_up(n, err);
     patience_end(&patience);
     HRF_TRY(warmed);
@@ -350,7 +352,8 @@ int64_t hrf_device_nccl_bytes(const struct hrf_device_nccl *n)
 
 /* ---- waiting ---- */
 
-/* Looks often at first, for what is about to be done, then gives the processor away. */
+/* Polls without a pause at first, because most calls end soon, then gives up the processor between
+ * polls. */
 static void rest(int64_t waited_ns)
 {
     const struct timespec nap = { 0, 50000 };

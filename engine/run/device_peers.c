@@ -98,7 +98,7 @@ static bool is_staged(const struct hrf_device_peers *d, const struct hrf_device_
     return way_of_part(d, part) == WAY_HOST;
 }
 
-/* All parts cross over while the thread waits once. */
+/* All parts are copied at the same time, and the thread waits once. */
 static enum hrf_status send_staged(struct hrf_device_peers *d, int32_t n, struct hrf_error *err)
 {
     size_t at = 0;
@@ -173,7 +173,7 @@ static enum hrf_status receive_all(struct hrf_device_peers *d, int32_t n, struct
     return HRF_OK;
 }
 
-/* Takes NCCL's out of the parts. */
+/* Removes the parts that NCCL carries from the list. */
 static int32_t split_off(const struct hrf_device_peers *d, struct hrf_device_part *parts,
                          int32_t *n, struct hrf_device_part *nccl)
 {
@@ -187,7 +187,7 @@ static int32_t split_off(const struct hrf_device_peers *d, struct hrf_device_par
     return n_nccl;
 }
 
-/* One group, counted as what it carries. */
+/* One NCCL group; its messages are counted by their bytes. */
 static enum hrf_status exchange_by_nccl(struct hrf_device_peers *d, int32_t n_sent,
                                         int32_t n_received, bool packs_all, struct hrf_error *err)
 {
@@ -206,7 +206,7 @@ static enum hrf_status exchange_by_nccl(struct hrf_device_peers *d, int32_t n_se
 
 /* ---- exchanges ---- */
 
-/* The messages of a step, by where they lie in its tensors. */
+/* The parts of a step, by their addresses in its tensors. */
 static int32_t find_parts(const struct hrf_device_peers *d, const struct hrf_step *step,
                           enum hrf_transfer_kind kind, struct hrf_device_part *out)
 {
@@ -222,7 +222,7 @@ static int32_t find_parts(const struct hrf_device_peers *d, const struct hrf_ste
     return n;
 }
 
-/* That receives what the exchange of the step brings. */
+/* Receives what the step's exchange brings. */
 static const struct hrf_step *end_of(const struct hrf_plan *plan, int32_t i)
 {
     const struct hrf_step *end = &plan->steps[i];
@@ -231,7 +231,7 @@ static const struct hrf_step *end_of(const struct hrf_plan *plan, int32_t i)
     return end;
 }
 
-/* What the rank has itself, and rows that bands keep. */
+/* Copies the rows that this rank has itself, and rows of the line cache. */
 static enum hrf_status copy_own(struct hrf_device_peers *d, const struct hrf_step *step,
                                 struct hrf_error *err)
 {
@@ -252,7 +252,8 @@ static bool has_copies(const struct hrf_plan *plan, const struct hrf_step *step)
     return false;
 }
 
-/* Beside the kernels that come next, which may write over what is sent unless it lies in place. */
+/* Starts the messages on the second queue. The kernels that follow may overwrite what is sent,
+ * unless it is sent from its final place. */
 static enum hrf_status send_overlapped(struct hrf_device_peers *d, int32_t n_sent, bool is_in_place,
                                        struct hrf_error *err)
 {
@@ -265,7 +266,7 @@ static enum hrf_status send_overlapped(struct hrf_device_peers *d, int32_t n_sen
                                                           : status;
 }
 
-/* `is_overlapped`: kernels that are queued before the end run meanwhile. */
+/* `is_overlapped`: kernels queued before end() run at the same time as the messages. */
 static enum hrf_status begin(struct hrf_device_peers *d, int32_t i, bool is_overlapped,
                              struct hrf_error *err)
 {
@@ -278,8 +279,8 @@ static enum hrf_status begin(struct hrf_device_peers *d, int32_t i, bool is_over
     const int32_t n_nccl_received = split_off(d, d->received, &n_received, d->nccl_received);
     HRF_TRY(is_overlapped ? send_overlapped(d, n_sent, is_in_place, err)
                           : send_all(d, n_sent, err));
-    /* end() lets kernels follow what was received, and what was sent before it: where nothing is,
-     * the tensor has to be free without. */
+    /* end() makes later kernels wait for what was received and for what was sent before it. If
+     * nothing was received, the sent tensor must still be free for them. */
     const bool packs_all = is_overlapped ? !is_in_place : n_nccl_received == 0;
     HRF_TRY(exchange_by_nccl(d, n_nccl_sent, n_nccl_received, packs_all, err));
     return copy_own(d, step, err);
@@ -298,8 +299,8 @@ static enum hrf_status end(struct hrf_device_peers *d, int32_t i, bool is_overla
     return is_overlapped || n_nccl > 0 ? d->ops->follow(d->backend, err) : HRF_OK;
 }
 
-/* NCCL's own reduction would add in an order of its own, and only over all ranks of a group: parts
- * are gathered and joined in the order of the ranks, so that sums are the same on all of them. */
+/* NCCL's reduction adds in an order of its own and only over all ranks of a communicator. Here the
+ * parts are gathered and added in the order of ranks, so that all ranks get the same sums. */
 static enum hrf_status reduce(struct hrf_device_peers *d, const struct hrf_step *step,
                               struct hrf_error *err)
 {
@@ -380,7 +381,7 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
     struct hrf_comm *comm = d->peers->comm;
     if (comm == NULL)
         return HRF_OK;
-    if (begins) { /* what is under way beside does not meet what will be replayed */
+    if (begins) { /* Messages still under way must not overlap with what is replayed. */
         memcpy(d->counted, comm->counts, sizeof d->counted);
         return d->ops->follow(d->backend, err);
     }
@@ -392,7 +393,7 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
         comm->sent_bytes -= d->recorded[use].bytes;
     }
     memcpy(comm->counts, d->counted, sizeof d->counted);
-    return d->ops->follow(d->backend, err); /* what was sent last belongs to it, too */
+    return d->ops->follow(d->backend, err); /* The recording also covers the last messages sent. */
 }
 
 void hrf_device_peers_replayed(struct hrf_device_peers *d)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What transfer i sends or receives; 0: it does neither. */
+/* Bytes that transfer i sends or receives; 0: it is neither. */
 static int64_t message_bytes(const struct hrf_plan *plan, int32_t i, bool is_out)
 {
     const struct hrf_transfer *t = &plan->transfers[i];
@@ -16,7 +16,7 @@ static int64_t message_bytes(const struct hrf_plan *plan, int32_t i, bool is_out
     return is_it ? hrf_area_bytes(is_out ? &t->from : &t->to) : 0;
 }
 
-/* Room for the parts of the step that has most of them on that way. */
+/* Memory for the parts of the largest step that uses this transport. */
 static size_t room_for(const struct hrf_device_peers *d, enum hrf_device_way way, bool is_out)
 {
     const struct hrf_plan *plan = d->peers->plan;
@@ -74,7 +74,8 @@ static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error 
     return hrf_shared_create(&config, &d->shared, err);
 }
 
-/* By NCCL: with whom the rank communicates, and the room for the parts of its largest exchange. */
+/* For NCCL: the ranks that this one communicates with, and memory for the parts of its largest
+ * exchange. */
 static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *receives_from,
                          struct hrf_device_nccl_config *config)
 {
@@ -130,7 +131,7 @@ static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *e
     return HRF_OK;
 }
 
-/* Rank 0's links between GPUs, on every rank. */
+/* Sends rank 0's links between GPUs to every rank. */
 static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_machine *links,
                                    struct hrf_error *err)
 {
@@ -214,7 +215,7 @@ void hrf_device_peers_ready(struct hrf_device_peers *d)
     d->is_ready = true;
 }
 
-/* Nothing is under way any more, in either queue; false: it was ended. */
+/* Waits until both queues are empty; false: they were aborted. */
 static bool settle(struct hrf_device_peers *d)
 {
     if (d->ops->follow(d->backend, NULL) != HRF_OK || d->ops->mark(d->backend, 0, NULL) != HRF_OK)

@@ -19,7 +19,7 @@
 
 enum { CLOSED = -1, MOST_SLOTS = 1024 };
 
-/* A block of this rank's memory that others may open. */
+/* A block of this rank's memory that other ranks may map. */
 struct block {
     void *memory;
     size_t n_bytes;
@@ -31,18 +31,18 @@ struct slot { /* of a sender */
     size_t offset;
     void *ready;
     struct hrf_device_handle ready_handle;
-    void *taken; /* the receiver's; NULL: it has not said */
+    void *taken; /* a signal of the receiver; NULL: not received yet */
     bool is_full;
 };
 
-struct seen { /* a slot as its receiver sees it */
+struct seen { /* a slot as the receiver sees it */
     char *at;
     void *ready; /* the sender's */
     void *taken;
     struct hrf_device_handle taken_handle;
 };
 
-/* One tag's messages between this rank and another, in one direction. */
+/* All messages of one tag between this rank and another, in one direction. */
 struct lane {
     struct slot *slots;
     struct seen *seen;
@@ -51,9 +51,9 @@ struct lane {
 
 struct neighbour {
     bool is_reached, is_same_node;
-    bool has_closed; /* all that it had open: it may be done long before this rank is */
+    bool has_closed; /* it has unmapped everything, perhaps long before this rank does */
     char address[32];
-    void **blocks; /* [n_blocks] opened; NULL: not yet */
+    void **blocks; /* [n_blocks] mapped; NULL: not yet */
     int32_t n_blocks;
 };
 
@@ -89,7 +89,7 @@ struct full_word {
 };
 
 struct taken_word {
-    int32_t tag, slot; /* tag CLOSED: no more will come, nothing is open */
+    int32_t tag, slot; /* message of tag CLOSED: the peer sends no more and has nothing mapped */
     struct hrf_device_handle taken;
 };
 
@@ -128,8 +128,8 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
     return HRF_OK;
 }
 
-/* One slot for each lane that this rank sends by, in one block: at least something, so that all
- * ranks are alike. */
+/* One slot for each lane that this rank sends on, in one block. The block is never empty, so that
+ * all ranks do the same. */
 static enum hrf_status add_first_slots(struct hrf_shared *s, struct hrf_error *err)
 {
     const struct hrf_plan *plan = s->config.peers->plan;
@@ -168,7 +168,7 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
     return HRF_OK;
 }
 
-/* What has been said so far, of every rank of this partition. */
+/* The state of each rank of this partition so far. */
 static enum hrf_status receive_notices(struct hrf_shared *s, struct hrf_error *err)
 {
     const struct hrf_peers *peers = s->config.peers;
@@ -236,7 +236,7 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_pa
     HRF_TRY(hrf_peers_send(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
     struct hrf_comm *comm = c->peers->comm;
     const int64_t beyond = n_bytes - (int64_t)sizeof word;
-    comm->sent_bytes += beyond; /* what was carried, not what was said of it */
+    comm->sent_bytes += beyond; /* counts the data only, not these messages */
     comm->counts[comm->use].bytes += beyond;
     return HRF_OK;
 }
@@ -262,7 +262,7 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
     return HRF_OK;
 }
 
-/* The slot of a word, opened when it is its first. */
+/* The slot that a notification names; it is mapped at its first use. */
 static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *part,
                            const struct full_word *word, struct seen **out, struct hrf_error *err)
 {
@@ -363,7 +363,8 @@ static enum hrf_status hear_verdict(struct hrf_shared *s, int32_t peer, const st
                          s->me, peer, own->is_reached ? other.why : own->why);
 }
 
-/* Each rank's block to all, then what came of opening it: all words before any is waited for. */
+/* Sends each rank's block to all others, then whether mapping it worked. All sends come before the
+ * first wait. */
 static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
 {
     struct greeting own, other;
@@ -458,7 +459,7 @@ static void release_own(struct hrf_shared *s)
     s->n_bytes = 0;
 }
 
-/* Hears every word up to the last one of each rank that was reached. */
+/* Receives every notification up to the last one of each connected rank. */
 static void disconnect_all(struct hrf_shared *s)
 {
     const struct taken_word last = { .tag = CLOSED };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEADLINE_MS = 600000 }; /* of a kernel on the largest images */
+enum { DEADLINE_MS = 600000 }; /* of one kernel on the largest images */
 
 static enum hrf_status join(int32_t n_ranks, struct hrf_joined *joined, struct hrf_error *err)
 {
@@ -20,7 +20,7 @@ static enum hrf_status join(int32_t n_ranks, struct hrf_joined *joined, struct h
     return joined->mpi->create(&config, &joined->comm, err);
 }
 
-/* Whether mpirun or srun --mpi=pmix started this process beside others. */
+/* True if mpirun or srun --mpi=pmix started this process as one of several. */
 static bool has_starter(void)
 {
     const char *const numbers[] = { getenv("OMPI_COMM_WORLD_SIZE"),

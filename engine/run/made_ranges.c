@@ -4,7 +4,7 @@
 
 #include "engine/passes/passes.h"
 
-/* Whether a node gives no negative number, from whether its inputs are such. */
+/* True if the node's output is never negative, given which of its inputs are never negative. */
 static bool gives_positive(const struct hrf_graph *graph, const struct hrf_node *node,
                            const bool *positive)
 {
@@ -32,7 +32,8 @@ static bool gives_positive(const struct hrf_graph *graph, const struct hrf_node 
     case HRF_OP_GLOBAL_MAX_POOL:
     case HRF_OP_CONCAT:
         return all;
-    default: /* those that only move numbers have one input that counts: the first */
+    default: /* operators that only move numbers: the sign of the first input is that of the output
+              */
         return node->n_inputs > 0 && node->inputs[0] >= 0 && positive[node->inputs[0]] &&
                (node->op == HRF_OP_FLATTEN || node->op == HRF_OP_RESHAPE ||
                 node->op == HRF_OP_TRANSPOSE || node->op == HRF_OP_SQUEEZE ||

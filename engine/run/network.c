@@ -14,7 +14,7 @@ struct hrf_network {
     struct hrf_parallel *parallel; /* all ranks, in this process */
     struct hrf_rank *rank;         /* one of them */
     struct hrf_work *work;         /* of `rank` */
-    float **outputs;               /* of `rank`, on rank 0: [graph outputs] */
+    float **outputs;               /* outputs of `rank`, on rank 0: [graph outputs] */
     int32_t n_inputs, n_outputs;
     const char *device;    /* static: a back end's name */
     struct hrf_comm *comm; /* of `rank` */

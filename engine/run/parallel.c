@@ -17,7 +17,7 @@ struct worker {
     struct hrf_error err;
 };
 
-/* What the workers are to do: build themselves, then one batch for each higher `turn`. */
+/* The workers create their ranks first (job 0); then each higher number of `job` is one batch. */
 struct hrf_parallel {
     struct hrf_work *work;
     struct hrf_loop *loop;
@@ -27,7 +27,7 @@ struct hrf_parallel {
     float **outputs;       /* [graph outputs] */
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
-    int64_t turn;
+    int64_t job;
     int32_t n_done;
     bool is_ending, has_failed, has_locks;
     hrf_source *source;
@@ -36,27 +36,27 @@ struct hrf_parallel {
 
 /* ---- the workers ---- */
 
-static enum hrf_status work_once(struct worker *w, int64_t turn)
+static enum hrf_status work_once(struct worker *w, int64_t job)
 {
     struct hrf_parallel *p = w->parallel;
     struct hrf_comm *comm = hrf_loop_comm(p->loop, w->index);
-    if (turn == 0) {
+    if (job == 0) {
         const enum hrf_status status = hrf_rank_create(p->work, &p->config, comm, &w->rank,
                                                        &w->err);
-        if (status != HRF_OK)
-            comm->ops->abort(comm, w->err.text); /* ranks of devices meet while they are made */
+        if (status != HRF_OK) /* the other ranks wait for this one */
+            comm->ops->abort(comm, w->err.text);
         return status;
     }
     return hrf_rank_run(w->rank, p->source, p->context, w->index == 0 ? p->outputs : NULL, &w->err);
 }
 
-/* Waits for its next turn; false: there will be none. */
-static bool wait_for_turn(struct hrf_parallel *p, int64_t turn)
+/* Waits until the job is given; false: the workers are to end. */
+static bool wait_for_job(struct hrf_parallel *p, int64_t job)
 {
     pthread_mutex_lock(&p->mutex);
-    while (p->turn < turn && !p->is_ending)
+    while (p->job < job && !p->is_ending)
         pthread_cond_wait(&p->changed, &p->mutex);
-    const bool go = p->turn >= turn;
+    const bool go = p->job >= job;
     pthread_mutex_unlock(&p->mutex);
     return go;
 }
@@ -65,21 +65,21 @@ static void *work(void *context)
 {
     struct worker *w = context;
     struct hrf_parallel *p = w->parallel;
-    for (int64_t turn = 0; wait_for_turn(p, turn); turn++) {
-        const enum hrf_status status = work_once(w, turn);
+    for (int64_t job = 0; wait_for_job(p, job); job++) {
+        const enum hrf_status status = work_once(w, job);
         pthread_mutex_lock(&p->mutex);
         w->status = status;
         p->n_done++;
         pthread_cond_broadcast(&p->changed);
         pthread_mutex_unlock(&p->mutex);
     }
-    hrf_rank_destroy(w->rank); /* by the thread that its kernels' threads belong to */
+    hrf_rank_destroy(w->rank); /* here: the OpenMP threads of its kernels belong to this thread */
     return NULL;
 }
 
 /* ---- from outside ---- */
 
-/* The cause, and not that others were stopped for it. */
+/* Reports the error that came first, not that other ranks were stopped because of it. */
 static enum hrf_status first_failure(const struct hrf_parallel *p, struct hrf_error *err)
 {
     const struct worker *worst = NULL;
@@ -116,7 +116,7 @@ enum hrf_status hrf_parallel_run(struct hrf_parallel *p, hrf_source *source, voi
     pthread_mutex_lock(&p->mutex);
     p->source = source;
     p->context = context;
-    p->turn++;
+    p->job++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mutex);
     return wait_for_all(p, err);

@@ -16,7 +16,7 @@ struct prepared {
 
 struct hrf_planner {
     struct hrf_planner_config config;
-    struct hrf_cost_table costs; /* the config's, with `weights` */
+    struct hrf_cost_table costs; /* the configuration's costs, with `weights` */
     struct hrf_cost_weights weights;
     struct hrf_made_ranges made;
     int64_t n_images;
@@ -65,7 +65,7 @@ static bool has_constants(const struct hrf_graph *graph, const struct hrf_node *
     return false;
 }
 
-/* What a kernel of the node's kind holds, asked once a kind. */
+/* The memory that a kernel of the node's kind needs; it is determined once for each kind. */
 static enum hrf_status ask_kernel(struct hrf_planner *planner, const struct hrf_backend_ops *ops,
                                   struct hrf_backend *backend, const struct hrf_graph *graph,
                                   const struct hrf_node *node, struct hrf_error *err)
@@ -76,7 +76,8 @@ static enum hrf_status ask_kernel(struct hrf_planner *planner, const struct hrf_
     if (hrf_cost_weight_bytes(&planner->costs, key) >= 0)
         return HRF_OK;
     const enum hrf_status status = ops->compile(backend, graph, node, &kernel, err);
-    if (status != HRF_OK) /* too large to be packed here, perhaps: a plan may say so of the whole */
+    /* Weights that are too large to be packed on this machine may fit on the planned one. */
+    if (status != HRF_OK)
         return status == HRF_E_NOMEM ? HRF_OK : status;
     const int64_t n_bytes = (int64_t)kernel->weight_bytes;
     hrf_kernel_destroy(kernel);
@@ -227,8 +228,8 @@ static enum hrf_status consider(struct choice *c, const struct hrf_layout_plan *
     return HRF_OK;
 }
 
-/* A layout that the network cannot have (more stages than nodes, too few images) is passed over;
- * what is wrong with every layout alike is an error. */
+/* A layout that this network cannot have (more stages than nodes, too few images) is skipped. What
+ * is wrong with all layouts is an error. */
 static enum hrf_status try_layout(struct choice *c, const struct hrf_layout_plan *layout,
                                   struct hrf_error *err)
 {
@@ -256,7 +257,7 @@ static enum hrf_status try_microbatches(struct choice *c, struct hrf_layout_plan
     return HRF_OK;
 }
 
-/* Strips, and the grid that is nearest to a square: it has the shortest borders. */
+/* Row strips, and the grid that is nearest to a square, which has the shortest borders. */
 static enum hrf_status try_grids(struct choice *c, struct hrf_layout_plan layout, int32_t parts,
                                  struct hrf_error *err)
 {

@@ -16,7 +16,7 @@ struct copy {
     struct hrf_session *session;
     const struct hrf_session_config *config;
     pthread_t thread;
-    atomic_bool *is_over; /* the first copy has its figures */
+    atomic_bool *is_over; /* the figures are those of the first copy */
     struct hrf_error error;
     enum hrf_status status;
 };
@@ -89,7 +89,7 @@ static enum hrf_status time_runs(const struct copy *copy, int64_t n_runs, double
     return HRF_OK;
 }
 
-/* The mean over all nodes of node `n`'s kind and size. */
+/* The mean over all nodes that have the kind and size of node `n`. */
 static double mean_of_kind(const struct hrf_graph *graph, char *const *keys, const double *seconds,
                            int32_t n)
 {
@@ -119,7 +119,7 @@ static enum hrf_status keep_costs(const struct hrf_session *session, char **keys
     return HRF_OK;
 }
 
-/* Steps are nodes in the plan's order: where there are no other ranks, nothing is in parts. */
+/* On a single rank no node is computed in parts, so step i of the plan is node i. */
 static enum hrf_status measure(const struct copy *copy, int64_t n_runs,
                                struct hrf_cost_table *table, struct hrf_error *err)
 {
@@ -139,7 +139,7 @@ static enum hrf_status measure(const struct copy *copy, int64_t n_runs,
     return status;
 }
 
-/* The first copy here, the others beside it until it is done. */
+/* The first copy runs in this thread, the others in threads of their own until it has finished. */
 static enum hrf_status measure_in_company(struct copy *copies, int32_t n, int64_t n_runs,
                                           struct hrf_cost_table *table, struct hrf_error *err)
 {

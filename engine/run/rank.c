@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what all ranks know ---- */
+/* ---- what is the same on all ranks ---- */
 
 void hrf_work_destroy(struct hrf_work *work)
 {
@@ -44,8 +44,8 @@ enum hrf_status hrf_work_prepare(const struct hrf_shares *shares, const struct h
     return hrf_session_prepare(copy, config, out, operations, notes, err);
 }
 
-/* What moving values between stages costs: by the slope of the link's table at large messages. A
- * stage of several ranks computes and moves its parts at the same time. */
+/* The cost of moving values between stages, from the slope of the link's table at large messages. A
+ * stage of several ranks computes and moves its parts in parallel. */
 static void set_link_costs(const struct hrf_machine *machine, const struct hrf_layout_plan *layout,
                            struct hrf_stage_costs *costs)
 {
@@ -62,8 +62,8 @@ static void set_link_costs(const struct hrf_machine *machine, const struct hrf_l
     costs->way_seconds_per_byte = fmax(large.transit - small.transit, 0) / LARGE;
 }
 
-/* Where one rank does a stage alone there is nothing to choose, and no cost to do it by where costs
- * are not known. */
+/* If one rank computes each stage there is nothing to choose. Without measured costs a choice
+ * cannot be justified. */
 static enum hrf_status choose_halos(const struct hrf_cutting *cutting, struct hrf_partition **p,
                                     struct hrf_error *err)
 {
@@ -123,8 +123,8 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
     return HRF_OK;
 }
 
-/* On a device parts are kernels that leave most of it idle: only where what messages between its
- * kind cost is known can that be weighed. */
+/* On a device small parts leave most of the processors idle. Overlapping can only be weighed if the
+ * cost of messages between these devices is known. */
 static enum hrf_status leave_devices_plain(const struct hrf_session_config *config,
                                            struct hrf_layout_plan *layout, struct hrf_error *err)
 {
@@ -190,11 +190,11 @@ float **hrf_work_create_outputs(const struct hrf_work *work)
 
 /* ---- one rank ---- */
 
-/* A rank's part in one of the two pipelines; without `bidirectional` there is one. */
+/* This rank's part of one of the two pipelines (one if the layout is not bidirectional). */
 struct part {
     struct hrf_peers peers;
     struct hrf_session *session;
-    int32_t inputs[8]; /* the network's inputs that this part is fed */
+    int32_t inputs[8]; /* the network's inputs that this part reads */
     int32_t n_inputs;
 };
 
@@ -206,7 +206,7 @@ struct hrf_rank {
     int32_t n_parts;
     struct hrf_batch_step *steps;
     int32_t n_steps;
-    bool is_filled;              /* the first step has its inputs already */
+    bool is_filled;              /* the inputs of the first step are already filled in */
     struct hrf_rank_facts facts; /* but for `memory` */
 };
 
@@ -395,7 +395,7 @@ static enum hrf_status run(struct hrf_rank *rank, hrf_source *source, void *cont
     return status;
 }
 
-/* The comm carries other things than runs, too: `before` is what it had carried when this began. */
+/* The comm also carries other messages: `before` is its count at the start of the run. */
 static void count_run(struct hrf_rank *rank, const struct hrf_comm *before, double busy,
                       double processor)
 {

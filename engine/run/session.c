@@ -49,7 +49,7 @@ static enum hrf_status compile_part(struct hrf_session *session, const struct hr
     return session->ops->compile(session->backend, part, &part->nodes[0], out, err);
 }
 
-/* What is known so far of what the session will hold. */
+/* The memory of the session, as far as it is known yet. */
 static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
                                    struct hrf_error *err)
 {
@@ -66,7 +66,8 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
     return HRF_OK;
 }
 
-/* The limit is looked at with every kernel: a model may name one set of weights in every node. */
+/* The limit is checked after each kernel, because a malicious model may use one set of weights in
+ * every node. */
 static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limit,
                                        struct hrf_error *err)
 {
@@ -125,7 +126,7 @@ static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_er
     return HRF_OK;
 }
 
-/* Puts every pointer of every call in place; parts find theirs image by image. */
+/* Sets the addresses of every call's tensors. Parts of nodes compute theirs for each image. */
 static void bind_calls(struct hrf_session *session)
 {
     const struct hrf_graph *graph = session->graph;
@@ -211,11 +212,11 @@ static enum hrf_dtype precision_type(const char *precision)
                                                             [HRF_BF16] = HRF_B16,
                                                             [HRF_INT8] = HRF_S8 };
     const enum hrf_precision known = hrf_precision_find(precision);
-    assert(known != HRF_N_PRECISIONS); /* check_config() has refused it */
+    assert(known != HRF_N_PRECISIONS); /* check_config() has already refused this */
     return types[known];
 }
 
-/* The fused graph in the precision that was asked for. */
+/* The fused graph, lowered to the requested precision. */
 static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_config *config,
                              bool signed_only, struct hrf_strbuf *notes, struct hrf_error *err)
 {
@@ -252,7 +253,7 @@ static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_e
     return HRF_OK;
 }
 
-/* The device of a configuration that makes sense. */
+/* Chooses the device of a valid configuration. */
 static enum hrf_status check_config(const struct hrf_session_config *config,
                                     const struct hrf_backend_ops **ops, struct hrf_strbuf *notes,
                                     struct hrf_error *err)
@@ -311,8 +312,8 @@ static enum hrf_status check_pixels(const struct hrf_session *session, struct hr
     return HRF_OK;
 }
 
-/* The back end, and what it has to agree on with the other ranks' before anything takes each rank
- * its own time. */
+/* Creates the back end and agrees with the other ranks on what must be equal, before each rank
+ * spends time on its own work. */
 static enum hrf_status start(struct hrf_session *session, const struct hrf_session_config *config,
                              struct hrf_error *err)
 {
@@ -422,7 +423,7 @@ void hrf_session_destroy(struct hrf_session *session)
         return;
     if (session->device.ops != NULL && session->backend != NULL)
         hrf_session_device_stop(session);
-    for (int32_t i = 0; i < session->n_kernels; i++) /* NULL where ranks communicate */
+    for (int32_t i = 0; i < session->n_kernels; i++) /* NULL on a rank that communicates */
         if (i == 0 || session->kernels[i] != session->kernels[i - 1])
             hrf_kernel_destroy(session->kernels[i]);
     hrf_free(session->kernels);
@@ -489,7 +490,7 @@ float *hrf_session_input(struct hrf_session *session, int32_t i)
 
 const float *hrf_session_output(const struct hrf_session *session, int32_t i)
 {
-    if (session->device.ops != NULL) /* of the batch that was finished last */
+    if (session->device.ops != NULL) /* times of the last finished batch */
         return session->device.outputs[(session->n_finished + 1) % HRF_SESSION_SLOTS][i];
     return hrf_session_buffer(session, session->graph->outputs[i]);
 }

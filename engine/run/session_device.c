@@ -119,7 +119,7 @@ static enum hrf_status record(struct hrf_session *session, struct hrf_error *err
     enum hrf_status status = hrf_session_run_steps(session, err);
     if (status == HRF_OK && d->peers != NULL)
         status = hrf_device_peers_record(d->peers, false, err);
-    if (status != HRF_OK) { /* the queue must leave the recording in any case */
+    if (status != HRF_OK) { /* the queue must leave the recording state even after an error */
         (void)d->ops->record_end(session->backend, &d->recording, NULL);
         return status;
     }
@@ -176,7 +176,8 @@ enum hrf_status hrf_session_device_finish(struct hrf_session *session, struct hr
 
 enum hrf_status hrf_session_device_wait(struct hrf_session *session, struct hrf_error *err)
 {
-    /* Marks name places in one queue: a batch's own comes later, and takes this one's. */
+    /* A mark names a place in one queue. The batch's own mark is set later and replaces this one.
+     */
     HRF_TRY(session->device.ops->mark(session->backend, 0, err));
     return wait_for(session, 0, err);
 }

@@ -13,7 +13,7 @@ static char *place_of(const struct hrf_session *session, int32_t value, int64_t 
            box->lo[0] * hrf_part_row_bytes(v) + box->lo[1] * pixel_bytes;
 }
 
-/* Between `box` of a value, which begins at `place`, and a dense copy of it. */
+/* Describes the copy between `box` of a value, which starts at `place`, and a dense buffer. */
 static enum hrf_status copy_rows(struct hrf_session *session, const struct hrf_value *v,
                                  const struct hrf_box *box, char *place, char *dense, bool is_out,
                                  struct hrf_error *err)
@@ -35,7 +35,7 @@ static enum hrf_status copy_rows(struct hrf_session *session, const struct hrf_v
     return HRF_OK;
 }
 
-/* The next part of the copies' memory. */
+/* Takes the next piece of the memory for copies. */
 static char *take(char **free_bytes, const struct hrf_value *v, const struct hrf_box *box)
 {
     char *taken = *free_bytes;

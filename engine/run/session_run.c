@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* What an 8- or 16-bit value in host memory stands for. */
+/* Converts an 8- or 16-bit value in host memory to the float that it stands for. */
 static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf_value *v,
                                    const void *data, struct hrf_error *err)
 {
@@ -83,7 +83,7 @@ static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct h
                                         : hrf_session_run_part(session, i, err);
 }
 
-/* No later step makes more of the step's node. */
+/* True if no later step computes another part of the same node. */
 static bool is_done_after(const struct hrf_plan *plan, int32_t i)
 {
     return plan->steps[i].kind == HRF_STEP_END ||
@@ -91,7 +91,7 @@ static bool is_done_after(const struct hrf_plan *plan, int32_t i)
             (i + 1 == plan->n_steps || plan->steps[i + 1].node != plan->steps[i].node));
 }
 
-/* Whoever observes sees every value, also those that fused steps need not write. */
+/* An observer sees every value, also those that a fused pair would not store. */
 static bool is_fused(const struct hrf_session *session, int32_t i)
 {
     return i >= 0 && session->plan->steps[i].is_fused && session->observe == NULL;

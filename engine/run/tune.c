@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Enough rounds of small messages for a steady median, few of those that take long. */
+/* Many rounds for small messages, so that the median is steady, and few for messages that take
+ * long. */
 enum { MOST_ROUNDS = 200, LEAST_ROUNDS = 9, SMALLEST = 64, TAG_PING = 1, TAG_FIRST, TAG_SECOND };
-static const double round_bytes = 64e6; /* of all rounds of a size together, about */
+static const double round_bytes = 64e6; /* for all rounds of one size together, about */
 
 static int64_t rounds_of(int64_t n_bytes)
 {
@@ -37,8 +38,8 @@ struct figures {
     double send[MOST_ROUNDS], one_way[MOST_ROUNDS], receive[MOST_ROUNDS];
 };
 
-/* Rank 0: there and back, then two messages from rank 1 of which the second is taken first, so
- * that the first is there when it is taken. */
+/* Rank 0: a message to rank 1 and its answer; then two messages from rank 1, of which the second is
+ * received first, so that the first has already arrived when it is received. */
 static enum hrf_status play_first(struct hrf_comm *comm, char *bytes, size_t n, struct figures *f,
                                   int64_t round, struct hrf_error *err)
 {
@@ -81,7 +82,7 @@ static enum hrf_status tune_size(struct hrf_comm *comm, char *bytes, int64_t n_b
                                       .send = median(f->send, n_rounds),
                                       .receive = median(f->receive, n_rounds) };
     qsort(f->one_way, (size_t)n_rounds, sizeof f->one_way[0], compare_doubles);
-    /* A tenth from below: what the way takes when nobody else uses the machine. */
+    /* The tenth percentile: the time that a message takes while nothing else uses the machine. */
     const double rest = f->one_way[n_rounds / 10] - point->send - point->receive;
     point->transit = rest > 0 ? rest : 0;
     return HRF_OK;

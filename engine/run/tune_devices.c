@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum { SMALLEST = 256, MOST_ROUNDS = 15, LEAST_ROUNDS = 5, MOST_IN_A_ROW = 32, WARM_UP = 2 };
-static const double round_bytes = 256e6; /* of a round's exchanges together, at most */
+static const double round_bytes = 256e6; /* limit for all exchanges of a round together */
 
-/* A plan of messages alone: step `size * n_pairs + pair` is of that pair, the two ranks of which
- * swap a row each. */
+/* A plan that consists of messages only: in step `size * n_pairs + pair` the two ranks of that pair
+ * exchange a row. */
 struct stage {
     struct hrf_partition partition;
     struct hrf_plan *plan;
@@ -27,7 +27,7 @@ struct tuner {
     const struct hrf_backend_ops *ops;
     struct hrf_backend *backend;
     struct hrf_device_peers *device;
-    void *rows; /* of the largest exchange: both */
+    void *rows; /* of the largest exchange, both directions together */
 };
 
 struct place {
@@ -44,14 +44,13 @@ static void pair_of(int32_t pair, int32_t *a, int32_t *b)
     *a = pair;
 }
 
-/* Bytes of a row that the ranks of a step swap. */
+/* Bytes of the row that the ranks of a step exchange. */
 static int64_t row_bytes(const struct stage *s, int32_t step)
 {
     return (int64_t)SMALLEST << 2 * (step / s->n_pairs);
 }
 
-/* Rank `me`'s own row is the first of the two for the first of a pair, and the second for the other
- * one. */
+/* The first rank of a pair owns the first row, the other rank the second one. */
 static enum hrf_status add_step(struct stage *s, int32_t i, int32_t me, struct hrf_error *err)
 {
     int32_t pair[2];
@@ -127,7 +126,7 @@ static enum hrf_status set_up(struct tuner *t, enum hrf_transport transport, int
                                    &t->device, err);
 }
 
-/* `n` exchanges in a row, of which each waits for the one before; seconds of one. */
+/* Runs `n` exchanges one after the other and returns the seconds of one. */
 static enum hrf_status play(struct tuner *t, int32_t exchange, int32_t n, double *seconds,
                             struct hrf_error *err)
 {
@@ -162,7 +161,7 @@ static enum hrf_status measure(struct tuner *t, int32_t exchange, double *median
     return HRF_OK;
 }
 
-/* Each pair by itself; all come together before the next one's turn. */
+/* Measures one pair at a time; all ranks synchronise between pairs. */
 static enum hrf_status measure_all(struct tuner *t, double *medians, struct hrf_error *err)
 {
     for (int32_t i = 0; i < t->stage.plan->n_steps; i++) {
@@ -184,7 +183,7 @@ static const char *transport_name(const struct tuner *t, enum hrf_transport tran
                                              : t->comm->ops->name;
 }
 
-/* On rank 0, of all ranks' medians (those of its pairs count). */
+/* On rank 0: the medians of all ranks; each rank has measured its own pairs. */
 static void set_pairs(const struct tuner *t, enum hrf_transport transport, const double *medians,
                       const struct place *places, struct hrf_tuned_pair *pairs)
 {
@@ -212,7 +211,7 @@ static void set_pairs(const struct tuner *t, enum hrf_transport transport, const
     }
 }
 
-/* What another transport took is not this one's. */
+/* Drops results for pairs that used another transport. */
 static void forget_others(const struct tuner *t, enum hrf_transport transport, double *medians)
 {
     for (int32_t i = 0; i < t->stage.plan->n_steps; i++) {

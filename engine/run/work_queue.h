@@ -57,31 +57,31 @@ HRF_CHECKED enum hrf_status hrf_work_queue_create(const struct hrf_work_queue_co
                                                   struct hrf_work_queue **out,
                                                   struct hrf_error *err);
 /* Rank 0 waits until the other ranks have left; after stop() at most a few seconds. */
-void hrf_work_queue_destroy(struct hrf_work_queue *share);
+void hrf_work_queue_destroy(struct hrf_work_queue *queue);
 HRF_DEFINE_AUTO(hrf_work_queue)
-bool hrf_work_queue_is_root(const struct hrf_work_queue *share);
+bool hrf_work_queue_is_root(const struct hrf_work_queue *queue);
 
 /* Begins the next task. */
-HRF_CHECKED enum hrf_status hrf_work_queue_begin(struct hrf_work_queue *share,
+HRF_CHECKED enum hrf_status hrf_work_queue_begin(struct hrf_work_queue *queue,
                                                  const struct hrf_work_queue_task *task,
                                                  struct hrf_error *err);
 /* For hrf_feed_config.next: the next batch for this rank; -1: the task has no more. */
-int64_t hrf_work_queue_next(void *share);
-HRF_CHECKED enum hrf_status hrf_work_queue_give(struct hrf_work_queue *share,
+int64_t hrf_work_queue_next(void *queue);
+HRF_CHECKED enum hrf_status hrf_work_queue_give(struct hrf_work_queue *queue,
                                                 const struct hrf_work_queue_result *result,
                                                 struct hrf_error *err);
 /* Reports that this rank cannot score the task, for example cannot read the slide. The task then
  * fails for all ranks. */
-void hrf_work_queue_fail(struct hrf_work_queue *share, enum hrf_status status, const char *text);
+void hrf_work_queue_fail(struct hrf_work_queue *queue, enum hrf_status status, const char *text);
 /* Ends the task. Rank 0 waits for all results; if another rank fails, it returns that error. `idle`
  * (may be NULL) is called from time to time; if it returns true, the wait ends with HRF_E_AGAIN. So
  * does a batch that a rank left behind when no other asks for one any more. */
-HRF_CHECKED enum hrf_status hrf_work_queue_end(struct hrf_work_queue *share, bool (*idle)(void),
+HRF_CHECKED enum hrf_status hrf_work_queue_end(struct hrf_work_queue *queue, bool (*idle)(void),
                                                struct hrf_error *err);
 /* Stops handing out batches to any rank. */
-void hrf_work_queue_stop(struct hrf_work_queue *share);
+void hrf_work_queue_stop(struct hrf_work_queue *queue);
 /* On rank 0, after stop(): waits, at most a few seconds, until the other ranks have delivered their
  * last results and left. */
-void hrf_work_queue_gather(struct hrf_work_queue *share);
+void hrf_work_queue_gather(struct hrf_work_queue *queue);
 
 #endif

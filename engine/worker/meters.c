@@ -1,3 +1,4 @@
+/* meters.c - measures energy, device time and memory of a rank (meters.h). */
 #include "engine/worker/meters.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* ranks.c - connects the ranks of a job and agrees on how they share it (ranks.h). */
 #include "engine/worker/ranks.h"
 
 #include "base/clock.h"
@@ -24,7 +25,7 @@ struct hrf_ranks {
     struct hrf_comm *group, *orders; /* NULL: a group of one; orders: of the feed's readers */
     struct hrf_comm *leaders;        /* NULL: this rank is none, or there is one group */
     bool orders_ended;               /* of this task */
-    struct hrf_work_queue *share;
+    struct hrf_work_queue *work_queue;
     struct hrf_rank_record record;
     char *directory;
     bool has_ended;
@@ -171,7 +172,8 @@ enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group, struct 
         .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,
         .stuck_ms = hrf_clock_setting_ms("HRF_RANK_STUCK_MS", 1, STUCK_MS)
     };
-    return hrf_ranks_leads(ranks) ? hrf_work_queue_create(&config, &ranks->share, err) : HRF_OK;
+    return hrf_ranks_leads(ranks) ? hrf_work_queue_create(&config, &ranks->work_queue, err)
+                                  : HRF_OK;
 }
 
 struct hrf_comm *hrf_ranks_all(const struct hrf_ranks *ranks)
@@ -206,7 +208,7 @@ int64_t hrf_ranks_next(void *context)
     struct hrf_error err;
     if (ranks->orders_ended)
         return NO_MORE;
-    int64_t batch = ranks->share != NULL ? hrf_work_queue_next(ranks->share) : NO_MORE;
+    int64_t batch = ranks->work_queue != NULL ? hrf_work_queue_next(ranks->work_queue) : NO_MORE;
     if (ranks->group == NULL)
         return batch;
     if (pass_on(ranks->orders, ORDER_TAG, &batch, &err) != HRF_OK) {
@@ -242,7 +244,7 @@ void hrf_ranks_destroy(struct hrf_ranks *ranks)
 {
     if (ranks == NULL)
         return;
-    hrf_work_queue_destroy(ranks->share);
+    hrf_work_queue_destroy(ranks->work_queue);
     bid_farewell(ranks);
     if (ranks->comm != NULL)
         ranks->mpi->destroy(ranks->comm);
@@ -250,9 +252,9 @@ void hrf_ranks_destroy(struct hrf_ranks *ranks)
     hrf_free(ranks);
 }
 
-struct hrf_work_queue *hrf_ranks_share(struct hrf_ranks *ranks)
+struct hrf_work_queue *hrf_ranks_work_queue(struct hrf_ranks *ranks)
 {
-    return ranks->share;
+    return ranks->work_queue;
 }
 
 bool hrf_ranks_is_root(const struct hrf_ranks *ranks)

@@ -33,7 +33,7 @@ bool hrf_ranks_is_first_on_node(const struct hrf_ranks *ranks);
 /* The rest: once the groups are formed. */
 bool hrf_ranks_leads(const struct hrf_ranks *ranks);
 /* What the leaders share; NULL on others. */
-struct hrf_work_queue *hrf_ranks_share(struct hrf_ranks *ranks);
+struct hrf_work_queue *hrf_ranks_work_queue(struct hrf_ranks *ranks);
 /* What the network's messages go by; NULL in a group of one. */
 struct hrf_comm *hrf_ranks_group(const struct hrf_ranks *ranks);
 /* hrf_feed_config.next: the group's next batch, -1: no more of this task. */

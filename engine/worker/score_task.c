@@ -178,7 +178,7 @@ static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *
                                                   .seconds = now - *since,
                                                   .spent = hrf_meters_take(&job->meters) };
     *since = now; /* the one after has waited till here */
-    HRF_TRY(hrf_work_queue_give(hrf_ranks_share(job->ranks), &result, err));
+    HRF_TRY(hrf_work_queue_give(hrf_ranks_work_queue(job->ranks), &result, err));
     hrf_ranks_count_batch(job->ranks);
     hrf_crash_point("engine.batch");
     return HRF_OK;
@@ -246,7 +246,7 @@ static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_sour
                                                   .seconds = hrf_clock_seconds() - start,
                                                   .spent = take_spent(job),
                                                   .counts = counts };
-    HRF_TRY(hrf_work_queue_give(hrf_ranks_share(job->ranks), &result, err));
+    HRF_TRY(hrf_work_queue_give(hrf_ranks_work_queue(job->ranks), &result, err));
     hrf_crash_point("engine.batch");
     return HRF_OK;
 }
@@ -391,7 +391,7 @@ static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_ta
                                               .done = *done,
                                               .sink = take_result,
                                               .context = g };
-    return hrf_work_queue_begin(hrf_ranks_share(job->ranks), &task, err);
+    return hrf_work_queue_begin(hrf_ranks_work_queue(job->ranks), &task, err);
 }
 
 /* `status`: how it began. The ranks of a group start together, and end together: each forgets what
@@ -418,16 +418,16 @@ static enum hrf_status run_group(struct hrf_worker *job, const struct hrf_job_ta
 static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *source,
                               struct gathering *g, struct hrf_error *err)
 {
-    struct hrf_work_queue *share = hrf_ranks_share(job->ranks);
+    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
     HRF_AUTO_FREE bool *done = NULL;
     enum hrf_status status = begin_sharing(job, source, g, &done, err);
     status = run_group(job, g->task, source, status, err);
-    if (share == NULL)
+    if (work_queue == NULL)
         return status;
     if (status == HRF_OK)
-        return hrf_work_queue_end(share, hrf_worker_is_stopping, err);
+        return hrf_work_queue_end(work_queue, hrf_worker_is_stopping, err);
     if (status != HRF_E_AGAIN && err != NULL)
-        hrf_work_queue_fail(share, status, err->text);
+        hrf_work_queue_fail(work_queue, status, err->text);
     return status;
 }
 
@@ -435,7 +435,7 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
                                     struct hrf_task_source *source, struct hrf_scores *scores,
                                     struct hrf_error *err)
 {
-    struct hrf_work_queue *share = hrf_ranks_share(job->ranks);
+    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
     struct gathering g = {
         .job = job, .task = task, .scores = scores, .kept = hrf_clock_seconds()
     };
@@ -446,9 +446,9 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
         return status;
     static const struct hrf_work_queue_task nothing = { .n_batches = 0 };
     struct hrf_error ignored;
-    hrf_work_queue_stop(share);
-    hrf_work_queue_gather(share);
-    if (hrf_work_queue_begin(share, &nothing, &ignored) ==
+    hrf_work_queue_stop(work_queue);
+    hrf_work_queue_gather(work_queue);
+    if (hrf_work_queue_begin(work_queue, &nothing, &ignored) ==
         HRF_OK) /* what still comes is too late */
         keep_part(&g);
     return status;
@@ -459,12 +459,12 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
 static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
                                  struct hrf_error *err)
 {
-    struct hrf_work_queue *share = hrf_ranks_share(job->ranks);
+    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
     const struct hrf_work_queue_task nothing = { .n_batches = 0,
                                                  .batch = job->spec->engine.batch,
                                                  .n_values = job->spec->engine.n_classes };
     struct hrf_error why;
-    if (share != NULL && hrf_work_queue_begin(share, &nothing, &why) != HRF_OK)
+    if (work_queue != NULL && hrf_work_queue_begin(work_queue, &nothing, &why) != HRF_OK)
         return hrf_error_set(err, why.status, "%s", why.text);
     return status;
 }

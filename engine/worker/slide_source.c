@@ -1,3 +1,5 @@
+/* slide_source.c - feeds a whole slide as one image, and keeps the class map that it leaves
+ * (slide_source.h). */
 #include "engine/worker/slide_source.h"
 
 void hrf_slide_source_init(struct hrf_slide_source *source, const struct hrf_rows_config *rows)

@@ -1,3 +1,4 @@
+/* shared.c - what several subcommands need: errors, the store, sentinels, figures (cli.h). */
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/json.h"

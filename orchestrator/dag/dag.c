@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* To be raised if a task's result changes for the same inputs; every key then changes. */
+/* Raise a version if a task's result changes for the same inputs; all its keys change with it. */
 static const char tile_version[] = "hires-flow tile 1";
 static const char infer_version[] = "hires-flow infer 1";
 
@@ -54,7 +54,7 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
     }
     hrf_hash_int(hash, inputs->first_patch);
     hrf_hash_int(hash, inputs->n_patches);
-    if (inputs->class_map) /* a record of patches has the key that it always had */
+    if (inputs->class_map) /* without a class map the key is that of earlier versions */
         hrf_hash_text(hash, "class map");
     hrf_hash_hex(hash, out);
     return HRF_OK;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A child of `directory` by its name in any case; NULL when there is none. */
+/* The entry of `directory` with that name, ignoring case; NULL: there is none. */
 static char *find_child(const char *directory, const char *name)
 {
     struct hrf_name_list list;
@@ -40,11 +40,11 @@ static bool is_slide_file(const char *name)
     return !mask && (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0);
 }
 
-/* A folder of annotations, listed once for all slides. */
+/* A folder of annotations; it is listed once for all slides. */
 struct annotations {
     char *folder; /* heap; NULL: there is none */
     struct hrf_name_list
-        files; /* without regard to case; of equal names the first by bytes is first */
+        files; /* ignoring case; names that differ only in case are ordered by their bytes */
 };
 
 static int compare_any_case(const void *a, const void *b)
@@ -54,7 +54,7 @@ static int compare_any_case(const void *a, const void *b)
     return order != 0 ? order : strcmp(x, y);
 }
 
-/* A folder that cannot be read is as good as none. */
+/* A folder that cannot be read counts as empty. */
 static void annotations_list(const char *top, const char *name, struct annotations *out)
 {
     *out = (struct annotations){ .folder = find_child(top, name) };
@@ -125,14 +125,13 @@ static enum hrf_status add_folder(struct ingest *ingest, const char *folder, con
     return status;
 }
 
-/* A row by its name in any case. */
+/* Finds a row by its name, ignoring case. */
 struct named {
     const char *name; /* the row's */
     size_t row;
 };
 
-/* The testing slides: those of the folder, sorted, and behind them the few that reference.csv alone
- * names. */
+/* The testing slides: those in the folder, sorted, then those that only reference.csv names. */
 struct testing {
     struct named *items; /* heap */
     size_t n_items, n_rows;
@@ -195,7 +194,7 @@ static enum hrf_status apply_line(struct ingest *ingest, const struct testing *t
     struct hrf_slide_row *row = find_row(ingest, testing, line->fields[0]);
     if (row == NULL && stem != NULL)
         row = find_row(ingest, testing, stem);
-    if (row == NULL) { /* named and not there: never dropped */
+    if (row == NULL) { /* listed but missing: never dropped silently */
         HRF_AUTO_FREE char *file = hrf_format("%s.tif", line->fields[0]);
         HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
         HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
@@ -251,7 +250,7 @@ static enum hrf_status add_training(struct ingest *ingest, const char *top, stru
     return HRF_OK;
 }
 
-/* A mirror's flat images/ folder: what a slide is follows from its name. */
+/* The flat images/ folder of a mirror: the class and the split of a slide follow from its name. */
 static enum hrf_status add_flat(struct ingest *ingest, const char *root, const char *images,
                                 struct hrf_error *err)
 {

@@ -55,7 +55,7 @@ enum hrf_status ingest_add(struct ingest *ingest, const char *path, struct hrf_s
     return HRF_OK;
 }
 
-/* ---- what is known when all rows are there ---- */
+/* ---- after all rows have been collected ---- */
 
 static enum hrf_status look_at(struct hrf_slide_row *row, struct ingest_file *file,
                                struct hrf_error *err)
@@ -79,8 +79,8 @@ static enum hrf_status look_at(struct hrf_slide_row *row, struct ingest_file *fi
     return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
 }
 
-/* Names, what is excluded, what is there, what is there twice. An excluded slide is nobody's
- * second. */
+/* Names the slides, then finds those that are excluded, missing, or there twice. An excluded slide
+ * does not count as the twin of another one. */
 static enum hrf_status finish(struct ingest *ingest, struct hrf_error *err)
 {
     HRF_TRY(ingest_merge_paths(ingest, err));
@@ -110,7 +110,7 @@ static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err
     return finish(ingest, err);
 }
 
-/* The same file, by whichever path. */
+/* True if both paths lead to the same file. */
 static bool is_same_file(const struct ingest *a, size_t i, const struct ingest *b, size_t k)
 {
     const struct ingest_file *x = &a->files[i], *y = &b->files[k];
@@ -118,7 +118,8 @@ static bool is_same_file(const struct ingest *a, size_t i, const struct ingest *
            strcmp(a->rows.items[i].path, b->rows.items[k].path) == 0;
 }
 
-/* What a scale was fitted on says too good things of it. */
+/* Removes slides of the calibration sample from the cohort: on slides that the INT8 scales were
+ * fitted to, INT8 would look better than it is. */
 static enum hrf_status leave_out(struct ingest *cohort, const struct ingest *sample, size_t index,
                                  struct hrf_error *err)
 {
@@ -147,7 +148,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A slide of the sample with the name of one of the cohort gets another. `names`: the cohort's,
+/* Renames a slide of the sample that has the name of a slide of the cohort. `names`: the cohort's,
  * sorted. */
 static enum hrf_status name_sample(struct hrf_slide_row *row, const char *section,
                                    const char *const *names, size_t n_names, struct hrf_error *err)
@@ -161,7 +162,7 @@ static enum hrf_status name_sample(struct hrf_slide_row *row, const char *sectio
     return HRF_OK;
 }
 
-/* A slide of the sample as a row behind the cohort's, without its label. */
+/* Adds a slide of the sample after the cohort's slides, without its label. */
 static enum hrf_status append_row(struct ingest *cohort, struct hrf_slide_row *from,
                                   struct hrf_error *err)
 {
@@ -181,7 +182,7 @@ static enum hrf_status append_row(struct ingest *cohort, struct hrf_slide_row *f
     return HRF_OK;
 }
 
-/* Puts the rows of `sample` behind the cohort's, but for those that are excluded. */
+/* Adds the rows of `sample` after the cohort's, except those that are excluded. */
 static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool is_used,
                               struct hrf_error *err)
 {

@@ -22,7 +22,8 @@ enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
         if (code == GLOB_NOSPACE)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for what '%s' matches",
                                  globs->items[i]);
-        /* GLOB_ERR stops at a folder that is not there as at one that may not be read. */
+        /* With GLOB_ERR, glob() fails both at folders that do not exist and at those that may not
+         * be read. */
         if (code == GLOB_NOMATCH || (code != 0 && (why == ENOENT || why == ENOTDIR)))
             return hrf_error_set(err, HRF_E_USER, "%s.files: '%s' matches no file", ingest->section,
                                  globs->items[i]);
@@ -81,7 +82,8 @@ static char *beside(const char *csv_path, const char *name)
     return directory != NULL ? hrf_path_join(directory, name) : NULL;
 }
 
-/* What is wrong with the lines of a label file: the first few in words, the others counted. */
+/* Collects what is wrong with the lines of a label file: the first few as text, the rest as a
+ * number. */
 enum { SHOWN = 4 };
 struct wrong {
     const char *path;
@@ -122,7 +124,7 @@ static void read_mpp(const char *text, const struct hrf_csv_row *line, struct hr
         note(wrong, line, "mpp '%s' is not a number of um/px", text);
 }
 
-/* Notes what is wrong with a line; the slide is added all the same. */
+/* Notes a problem of a line; its slide is still added. */
 static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t n_columns,
                                 const struct columns *columns, const struct hrf_csv_row *line,
                                 struct wrong *wrong, struct hrf_error *err)
@@ -135,7 +137,8 @@ static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t 
         note(wrong, line, "the slide is empty");
         return HRF_OK;
     }
-    if (line->n_fields > n_columns) /* an unquoted comma would shift what follows it */
+    if (line->n_fields >
+        n_columns) /* after an unquoted comma in a name all later columns would be wrong */
         note(wrong, line, "%zu fields, the header has %zu; quote a text that has a comma",
              line->n_fields, n_columns);
     HRF_AUTO_FREE char *full = beside(path, slide);

@@ -12,13 +12,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* path[0, length) is what a name is taken from the end of. */
+/* names are taken from the end of path[0, length) */
 struct place {
     const char *path;
     size_t length, row;
 };
 
-/* From the end on: what ends alike stands together. */
+/* Compares from the end, so that paths with equal ends become neighbours. */
 static int compare_endings(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -48,8 +48,8 @@ static struct place *make_places(const struct ingest *ingest)
     return places;
 }
 
-/* Sorts them. Those that are equal without their extensions keep them; as paths differ, this ends.
- */
+/* Sorts the paths. Paths that are equal without their extensions keep them; since all paths differ,
+ * this ends. */
 static void sort_places(struct place *places, size_t n)
 {
     for (bool is_new = true; is_new;) {
@@ -67,7 +67,7 @@ static void sort_places(struct place *places, size_t n)
     }
 }
 
-/* How many parts of the path, from the last on, are the same. */
+/* The number of equal path components, counted from the last one. */
 static size_t common_parts(const struct place *a, const struct place *b)
 {
     size_t i = a->length, k = b->length, n = 0;
@@ -96,7 +96,7 @@ enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err)
     HRF_AUTO_FREE struct place *places = make_places(ingest);
     HRF_CHECK_MEMORY(places != NULL, err, "no memory to name %zu slides", n);
     sort_places(places, n);
-    size_t before = 0; /* parts in common with the place before */
+    size_t before = 0; /* components in common with the previous path */
     for (size_t i = 0; i < n; i++) {
         struct hrf_slide_row *row = &ingest->rows.items[places[i].row];
         const size_t after = i + 1 < n ? common_parts(&places[i], &places[i + 1]) : 0;
@@ -112,7 +112,7 @@ enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_error *err)
 {
     for (size_t i = 0; i < ingest->rows.n_items; i++) {
         const char *name = ingest->rows.items[i].name;
-        if (strlen(name) < 60) /* fits, even if every byte becomes three */
+        if (strlen(name) < 60) /* long enough even if every byte is escaped to three */
             continue;
         HRF_AUTO_FREE char *file = hrf_text_shortened(name);
         HRF_AUTO_FREE char *shown = hrf_text_printable(name);
@@ -131,7 +131,7 @@ enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_error *err)
 /* A word of `exclude`. */
 struct word {
     const char *text;
-    size_t n_names, n_stems; /* slides that it names, and slides of which it is the stem alone */
+    size_t n_names, n_stems; /* slides with that name; slides with that stem */
 };
 
 static int compare_words(const void *a, const void *b)
@@ -162,8 +162,8 @@ static enum hrf_status exclude_row(struct hrf_slide_row *row, struct word *words
     return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
 }
 
-/* A word that is no slide is most likely a typing error; one that is several may be meant as one.
- */
+/* A word that matches no slide is most likely a typing error. A stem that matches several slides
+ * may be meant to exclude all of them. */
 static void tell_words(struct ingest *ingest, const struct word *words, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -35,7 +35,7 @@ static void entries_release(struct entries *e)
     *e = (struct entries){ .items = NULL };
 }
 
-/* Of the rows that were not dropped and for which `is_wanted`. */
+/* Lists the rows that were not dropped and for which `is_wanted` is true. */
 static enum hrf_status entries_make(const struct ingest *ingest,
                                     bool (*is_wanted)(const struct hrf_slide_row *row,
                                                       const struct ingest_file *file),
@@ -83,7 +83,7 @@ static const char *label_of(const struct hrf_slide_row *row)
                                               : "negative";
 }
 
-/* What only the second says becomes the first's. */
+/* Fills in what only the second row knows. */
 static void adopt(struct hrf_slide_row *kept, struct hrf_slide_row *again)
 {
     if (kept->truth == HRF_TRUTH_UNKNOWN && again->truth != HRF_TRUTH_UNKNOWN) {
@@ -113,7 +113,7 @@ static enum hrf_status describe(const struct ingest *ingest, const struct hrf_sl
     return *text != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory to compare slides");
 }
 
-/* how: what is the same, for people. */
+/* how: what is equal, as text for users */
 static enum hrf_status merge(struct ingest *ingest, struct entries *e, const struct entry *first,
                              const struct entry *second, const char *how, struct hrf_error *err)
 {
@@ -133,7 +133,7 @@ static enum hrf_status merge(struct ingest *ingest, struct entries *e, const str
                              kept->mpp_csv, again->mpp_csv);
     adopt(kept, again);
     e->is_dropped[second->index] = true;
-    /* Two globs may well match one file. */
+    /* Two glob patterns may match the same file. */
     if (first->file.is_regular || ingest->dataset->layout != HRF_LAYOUT_FILES)
         ingest_warn(ingest, "%s: it is taken once", text);
     return HRF_OK;
@@ -141,7 +141,7 @@ static enum hrf_status merge(struct ingest *ingest, struct entries *e, const str
 
 typedef int (*comparison)(const struct entry *a, const struct entry *b);
 
-/* Merges runs of equal ones; the first of the dataset stays. */
+/* Merges runs of equal rows; the row that comes first in the dataset stays. */
 static enum hrf_status merge_runs(struct ingest *ingest, struct entries *e, comparison compare,
                                   const char *how, struct hrf_error *err)
 {
@@ -187,7 +187,7 @@ enum hrf_status ingest_merge_paths(struct ingest *ingest, struct hrf_error *err)
     return status;
 }
 
-/* ---- by the file, by its content ---- */
+/* ---- comparing files, and their contents ---- */
 
 static bool is_there(const struct hrf_slide_row *row, const struct ingest_file *file)
 {
@@ -207,7 +207,8 @@ static int sort_by_file(const void *a, const void *b)
     return order != 0 ? order : by_index(a, b);
 }
 
-/* Of MIRAX and Hamamatsu VMS the file that is named is a small part: the pixels lie beside it. */
+/* The named file of MIRAX and Hamamatsu VMS slides is only a small index: the pixels are in other
+ * files. */
 static bool has_all_inside(const struct hrf_slide_row *row, const struct ingest_file *file)
 {
     static const char *const parts[] = { "mrxs", "vms", "vmu" };
@@ -231,7 +232,7 @@ static int sort_by_content(const void *a, const void *b)
     return order != 0 ? order : by_index(a, b);
 }
 
-/* Of blocks spread evenly over the file: 64 KiB of it. */
+/* Hashes 64 KiB of the file, in blocks spread evenly over it. */
 static enum hrf_status hash_some(const char *path, char out[HRF_HASH_HEX], struct hrf_error *err)
 {
     enum { BLOCKS = 16, BLOCK_BYTES = 4096 };
@@ -254,8 +255,8 @@ static enum hrf_status hash_some(const char *path, char out[HRF_HASH_HEX], struc
     return HRF_OK;
 }
 
-/* Takes another look at those that are equal so far. A file that cannot be read equals none: its
- * own job will say so. */
+/* Compares more of the rows that have been equal so far. A file that cannot be read equals no
+ * other; its own job reports the error. */
 static enum hrf_status refine(struct entries *e,
                               enum hrf_status (*hash)(const char *path, char out[HRF_HASH_HEX],
                                                       struct hrf_error *err),
@@ -283,7 +284,7 @@ static enum hrf_status refine(struct entries *e,
 static enum hrf_status merge_content(struct ingest *ingest, struct entries *e,
                                      struct hrf_error *err)
 {
-    struct hrf_error unread; /* of a single file: not ours to tell */
+    struct hrf_error unread; /* only one file is affected, so its own job reports it */
     qsort(e->items, e->n_items, sizeof *e->items, sort_by_content);
     enum hrf_status status = refine(e, hash_some, &unread);
     if (status == HRF_OK)

@@ -28,23 +28,25 @@
 #include <time.h>
 #include <unistd.h>
 
-/* FENCE_MS: how late a revoked attempt may notice. KILL_AFTER_MS: what a worker that was asked to
- * end has left to finish its chunk and commit it. */
+/* FENCE_MS: time after which a revoked attempt notices it at the latest. KILL_AFTER_MS: time for a
+ * worker that was asked to end to finish and commit its chunk. */
 enum { FENCE_MS = 500, KILL_AFTER_MS = 10000 };
-/* For whoever started the launcher; the sentinels tell the rest. 75: EX_TEMPFAIL. */
+/* Exit codes for the process that started the launcher; the sentinels have the details. 75 is
+ * EX_TEMPFAIL. */
 enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 
 struct launch {
     struct hrf_job_spec *spec;
     char *directory, *spec_path, *log, *program;
-    const char *last_task; /* that is not done by an earlier start, in their order; NULL: all are */
-    int64_t end_by_ns;     /* when the worker is to have ended; 0: its work is not over */
+    const char *last_task; /* the last task that no earlier start has done; NULL: all are done */
+    int64_t end_by_ns;     /* time by which the worker must have ended; 0: it still has work */
     bool is_overdue;
     struct {
-        int64_t cpu_ticks, n_patches; /* of its processes; by their word */
-        int64_t since_ns;             /* when one of them last changed */
-    } life;                           /* of the worker, at the last beat */
-    int64_t n_memory_kills;           /* before the worker was started */
+        int64_t cpu_ticks,
+            n_patches;      /* processor time of its processes; patches that it reported as done */
+        int64_t since_ns;   /* when one of the two changed last */
+    } life;                 /* signs of life of the worker at the last beat */
+    int64_t n_memory_kills; /* before the worker was started */
     sigset_t signals;
     struct hrf_sentinel sentinel;
 };
@@ -90,7 +92,7 @@ static void fill_identity(struct launch *l)
     s->exit_code = -1;
 }
 
-/* ---- a second start of the same attempt, by a scheduler that requeued it ---- */
+/* ---- a second start of the same attempt, after the scheduler requeued the job ---- */
 
 static enum hrf_status claim(const char *attempt, int *start, struct hrf_error *err)
 {
@@ -118,7 +120,8 @@ static bool has_ended(const char *attempt, int start, const char *task_id)
     return false;
 }
 
-/* The newest part that an earlier start left of a task; otherwise what the task had. */
+/* Finds the newest partial result of a task that an earlier start left; without one, task->partial
+ * stays as it is. */
 static enum hrf_status find_part(const char *attempt, int start, struct hrf_job_task *task,
                                  struct hrf_error *err)
 {
@@ -136,8 +139,8 @@ static enum hrf_status find_part(const char *attempt, int start, struct hrf_job_
     return HRF_OK;
 }
 
-/* What is left of the attempt, as a spec in a folder of this start's own. The earlier starts are
- * fenced: should one live on where nobody sees it, it commits nothing more. */
+/* Writes a spec of the tasks that remain to this start's own directory. The earlier starts are
+ * fenced: if one of them still runs unseen, it can commit nothing more. */
 static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *attempt = l->directory;
@@ -166,8 +169,8 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     return HRF_OK;
 }
 
-/* HRF_E_AGAIN when this attempt was given up, or this start by a later one: then the next start is
- * to find the fence before it, too. */
+/* HRF_E_AGAIN: this attempt was revoked, or a later start has fenced this one. Then this start's
+ * own fence is set as well, so that the next start finds one. */
 static enum hrf_status begin_start(struct launch *l, struct hrf_error *err)
 {
     int start = 0;
@@ -196,7 +199,8 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     return HRF_OK;
 }
 
-/* What the worker says is done of its tasks: it may run where its processes cannot be seen. */
+/* The number of patches that the worker reports as done. Its processes may run on other machines,
+ * where their processor time cannot be seen. */
 static int64_t count_patches(const struct launch *l)
 {
     int64_t sum = 0, done, total;
@@ -206,9 +210,9 @@ static int64_t count_patches(const struct launch *l)
     return sum;
 }
 
-/* Whether the worker does anything: a program that is stopped, or waits for a disk that hangs, uses
- * less than a thousandth of a processor (mpirun and helper threads wake up now and then). Not with
- * a scheduler, which starts ranks where they cannot be seen and has a time limit of its own. */
+/* Finds out whether the worker does anything: a program that is stopped or waits for a hanging disk
+ * uses less than a thousandth of a processor (mpirun and helper threads wake up now and then). Not
+ * done under a scheduler, which starts ranks on other machines and has a time limit of its own. */
 static void look_at_worker(struct launch *l)
 {
     struct hrf_process_session worker;
@@ -217,7 +221,8 @@ static void look_at_worker(struct launch *l)
         return;
     hrf_process_session_look(getsid(0), getpid(), &worker);
     const int64_t now = hrf_clock_ns(), n_patches = count_patches(l);
-    const int64_t used = worker.cpu_ticks - l->life.cpu_ticks; /* negative: one of them has ended */
+    const int64_t used = worker.cpu_ticks -
+                         l->life.cpu_ticks; /* negative: one of its processes has ended */
     const int64_t least = s->period_ms * sysconf(_SC_CLK_TCK) / 1000 / 1000;
     if (l->life.since_ns == 0 || used < 0 || used > least || n_patches != l->life.n_patches)
         l->life.since_ns = now;
@@ -235,7 +240,8 @@ static void beat(struct launch *l)
     l->sentinel.beat_ms = hrf_clock_wall_ms();
     hrf_crash_point("launch.beat.before");
     if (hrf_sentinel_write(l->directory, "beat", &l->sentinel, &err) != HRF_OK)
-        fprintf(stderr, "launch: %s\n", err.text); /* a beat missed; the next one may do */
+        fprintf(stderr, "launch: %s\n",
+                err.text); /* one beat is lost; the next one may be written */
     hrf_crash_point("launch.beat.after");
 }
 
@@ -249,8 +255,8 @@ static int next_signal(const sigset_t *signals, int64_t wait_ns)
     return number > 0 ? number : 0;
 }
 
-/* True when the worker has ended; it is left unreaped, so that its process group cannot be
- * another's when what it left behind is killed. */
+/* True if the worker has ended. It stays a zombie until its process group has been killed, so that
+ * no other group can get the same number meanwhile. */
 static bool worker_has_ended(pid_t worker)
 {
     siginfo_t info = { .si_pid = 0 };
@@ -258,8 +264,8 @@ static bool worker_has_ended(pid_t worker)
            info.si_pid == worker;
 }
 
-/* ---- a worker whose work is over and that does not end, e.g. one rank of it was stopped in its
- * last moments: no other is left to notice ---- */
+/* ---- a worker whose work is done but that does not end, for example because one of its ranks was
+ * stopped at the very end, when no other rank waits for it any more ---- */
 
 static bool is_work_over(const struct launch *l)
 {
@@ -269,8 +275,8 @@ static bool is_work_over(const struct launch *l)
            (n_ranks > 1 && hrf_rank_have_ended(l->directory, n_ranks));
 }
 
-/* Of the ranks that this machine's mpirun started: they are of this session. One that has ended may
- * still be a zombie, while mpirun ends others. */
+/* True if the rank is alive. It was started by this machine's mpirun if it belongs to this session.
+ * A rank that has ended may still be a zombie while mpirun ends the others. */
 static bool is_rank_there(const struct launch *l, int64_t rank)
 {
     struct hrf_rank_record r;
@@ -279,7 +285,7 @@ static bool is_rank_there(const struct launch *l, int64_t rank)
            hrf_process_start_time((pid_t)r.pid) != 0;
 }
 
-/* Twice the time that ranks wait for each other: by then the ranks that waited have ended. */
+/* Twice the time that ranks wait for each other: all ranks that waited have ended by then. */
 static int64_t deadline_ns(void)
 {
     return 2 * hrf_rank_deadline_ms() * 1000000;
@@ -299,7 +305,7 @@ static void blame_late(struct launch *l)
              who, (long long)(deadline_ns() / 1000000000));
 }
 
-/* SIGTERM, once for each reason to end the worker; 0: there is no new one. */
+/* The signal to end the worker with: SIGTERM, once for each reason; 0: no new reason. */
 static int find_reason_to_end(struct launch *l, int64_t now)
 {
     if (!l->sentinel.was_revoked && hrf_fence_is_set(l->directory)) {
@@ -313,7 +319,7 @@ static int find_reason_to_end(struct launch *l, int64_t now)
     return SIGTERM;
 }
 
-/* Beats, passes signals on, and ends the worker when there is a reason to. */
+/* Writes beats, passes signals on, and ends the worker if there is a reason. */
 static void watch(struct launch *l, pid_t worker)
 {
     const int64_t period = hrf_sentinel_period_ms() * 1000000;
@@ -328,7 +334,7 @@ static void watch(struct launch *l, pid_t worker)
         }
         if (now >= kill_at) {
             kill(-worker, SIGKILL);
-            kill_at = now + 1000000000; /* a process in the middle of I/O takes its time */
+            kill_at = now + 1000000000; /* a process that waits for I/O may take a while */
         }
         if (now >= next_beat) {
             beat(l);
@@ -343,7 +349,7 @@ static void watch(struct launch *l, pid_t worker)
         kill(-worker, ask);
         l->sentinel.was_asked = true;
         l->sentinel.was_warned |= ask == SIGUSR1;
-        if (ask != SIGUSR1) /* USR1 is the scheduler's warning; its own kill follows */
+        if (ask != SIGUSR1) /* after the scheduler's warning the scheduler kills the job itself */
             kill_at = hrf_min(kill_at, hrf_clock_ns() + (int64_t)KILL_AFTER_MS * 1000000);
     }
 }
@@ -404,8 +410,8 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     return HRF_OK;
 }
 
-/* The signal that ended the ranks, which mpirun and srun report as exit code 128 + signal. 0: they
- * tell of none. */
+/* The signal that ended the ranks; mpirun and srun report it as exit code 128 + signal. 0: no
+ * signal. */
 static int64_t signal_of_ranks(struct hrf_process_result result)
 {
     if (!result.exited)
@@ -413,7 +419,8 @@ static int64_t signal_of_ranks(struct hrf_process_result result)
     return result.exit_code > 128 && result.exit_code <= 128 + 64 ? result.exit_code - 128 : 0;
 }
 
-/* What started the ranks tells of those that it killed; the ranks tell which one failed first. */
+/* mpirun and srun report the ranks that they killed themselves; the ranks' records tell which one
+ * failed first. */
 static void blame_rank(struct launch *l, struct hrf_process_result result)
 {
     struct hrf_sentinel *s = &l->sentinel;
@@ -423,13 +430,13 @@ static void blame_rank(struct launch *l, struct hrf_process_result result)
     if (text[0] == '\0')
         return;
     snprintf(s->reason, sizeof s->reason, "%s", text);
-    s->exited = code != 0; /* 0: it was killed, or never came so far */
+    s->exited = code != 0; /* 0: it was killed, or did not get as far as to fail */
     s->exit_code = code != 0 ? code : -1;
     s->signal = code != 0 ? 0 : signal_of_ranks(result);
 }
 
-/* How often the system has killed a process for want of memory since it booted, in whatever group
- * of processes; -1 where it does not count. */
+/* How many processes the kernel has killed for lack of memory since the machine was started, in any
+ * group; -1: unknown. */
 static int64_t count_memory_kills(void)
 {
     char text[16384];
@@ -454,15 +461,16 @@ static void tell_end(struct launch *l, struct hrf_process_result result)
                                             : "");
     if (result.exited && result.exit_code == 0)
         return;
-    if (result.exited && l->is_overdue) { /* what mpirun says of an end that was ours */
+    if (result.exited &&
+        l->is_overdue) { /* the end was ours; mpirun's exit code only describes it */
         s->exited = false;
         s->exit_code = -1;
         s->signal = SIGTERM;
     }
     if (l->spec->engine.n_ranks > 1)
         blame_rank(l, result);
-    /* Another's end for want of memory at the same time would be told as ours: the price of that is
-     * one try. */
+    /* If the kernel kills another program for lack of memory at the same time, this worker's end is
+     * blamed on memory, too. That costs one try. */
     if (!s->exited && s->signal == SIGKILL && !s->was_asked &&
         count_memory_kills() > l->n_memory_kills && l->n_memory_kills >= 0) {
         s->was_out_of_memory = true;
@@ -487,7 +495,7 @@ static int run_worker(struct launch *l)
     }
     int wait_status = 0;
     watch(l, worker);
-    kill(-worker, SIGKILL); /* what a worker leaves behind ends with it */
+    kill(-worker, SIGKILL); /* processes that the worker leaves behind end with it */
     waitpid(worker, &wait_status, 0);
     tell_end(l, hrf_process_decode(wait_status));
     return s->exited ? (int)s->exit_code : 128 + (int)s->signal;
@@ -515,8 +523,8 @@ int hrf_launch(const char *spec_path)
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
         sigaddset(&l.signals, taken[i]);
     sigprocmask(SIG_BLOCK, &l.signals, NULL);
-    signal(SIGCHLD, SIG_DFL); /* an ignored SIGCHLD would reap the worker unseen */
-    signal(SIGHUP, SIG_IGN);  /* the login session may go; the job stays */
+    signal(SIGCHLD, SIG_DFL); /* with SIGCHLD ignored, the kernel would reap the worker unnoticed */
+    signal(SIGHUP, SIG_IGN);  /* the job must outlive the login session */
     int code = EXIT_UNUSABLE;
     enum hrf_status status = prepare(&l, spec_path, &err);
     if (status == HRF_OK)

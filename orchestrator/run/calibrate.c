@@ -47,7 +47,7 @@ static enum hrf_fit_kind fit_kind(enum hrf_fit_method method)
 
 /* ---- the sample ---- */
 
-/* One slide's part: its tile plan with only the chosen patches left. */
+/* The part of the sample that lies on one slide: its tile plan, reduced to the chosen patches. */
 struct part {
     int64_t slide_id;
     struct hrf_tile_plan *plan;
@@ -67,7 +67,7 @@ static void sample_release(struct sample *sample)
     hrf_free(sample->parts);
 }
 
-/* The cohort's slides are of the sample unless others were named for it. */
+/* The sample is drawn from the cohort's slides unless calibrate.slides names others. */
 static bool may_sample(const struct run *run, const struct hrf_task_row *tile)
 {
     return run->slides.n_sample == 0 || tile->slide_id > (int64_t)run->slides.n_items;
@@ -103,8 +103,8 @@ static enum hrf_status load_parts(struct run *run, struct sample *sample, int64_
     return HRF_OK;
 }
 
-/* Selection sampling: every subset of `want` patches is as likely. Source: Knuth, TAOCP 2, 3.4.2,
- * algorithm S. */
+/* Selection sampling: each subset of `want` patches is equally likely. Source: Knuth, TAOCP
+ * 2, 3.4.2, algorithm S. */
 static void draw(struct sample *sample, int64_t total, int64_t want, int64_t seed)
 {
     struct hrf_random random = hrf_random_init((uint64_t)seed);
@@ -180,7 +180,7 @@ static enum hrf_status calibration_key(const struct run *run, const struct sampl
     return HRF_OK;
 }
 
-/* Of what one slide's part of the sample shows; the method is not in it. */
+/* The key of the statistics of one slide's part of the sample; it does not depend on the method. */
 static enum hrf_status part_key(const struct run *run, const struct part *part,
                                 char out[HRF_HASH_HEX], struct hrf_error *err)
 {
@@ -295,7 +295,8 @@ static enum hrf_status describe(const struct run *run, const struct sample *samp
     return failed ? hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration") : HRF_OK;
 }
 
-/* What stays in float32, by the workflow and by what was seen. */
+/* The tensors that stay in float32: those that the workflow names, and those that lose too much in
+ * INT8. */
 static enum hrf_status choose_keep(const struct hrf_workflow_calibrate *how,
                                    struct hrf_calibration *calibration, struct hrf_error *err)
 {
@@ -331,7 +332,7 @@ static enum hrf_status fit(struct run *run, const struct sample *sample, const c
     return describe(run, sample, key, *out, err);
 }
 
-/* The record beside the run, for its jobs. */
+/* Writes the calibration into the run directory, for the jobs. */
 static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibration, bool cached,
                              struct hrf_error *err)
 {
@@ -399,7 +400,7 @@ static enum hrf_status claim(struct run *run, struct hrf_calibrations *store, co
     return HRF_OK;
 }
 
-/* *out stays NULL when there is none, or none that is good: that one is dropped. */
+/* *out stays NULL if the store has no valid calibration; an invalid one is dropped. */
 static enum hrf_status find_calibration(struct hrf_calibrations *store, const char *key,
                                         struct hrf_calibration **out, struct hrf_error *err)
 {
@@ -449,7 +450,7 @@ enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err)
 
 void run_give_up_calibration(struct run *run)
 {
-    struct hrf_error ignored; /* the claim of a process that is gone does not count */
+    struct hrf_error ignored; /* the claim of a process that has ended does not count */
     HRF_AUTO(hrf_calibrations) store = NULL;
     if (run->calibration_claim[0] == '\0' || run->calibration_awaited)
         return;
@@ -479,7 +480,7 @@ static enum hrf_status settle(struct run *run, const struct sample *sample,
         if (!mine)
             return HRF_OK;
         hrf_crash_point("run.calibrate.claimed");
-        /* What was seen before, for another method, is known. */
+        /* Statistics that were collected for another method are used again. */
         HRF_TRY(plan_observing(run, sample, err));
     }
     if (!observing_is_over(run))
@@ -506,8 +507,8 @@ static enum hrf_status find_or_make(struct run *run, struct hrf_error *err)
     return status;
 }
 
-/* INT8 alone fails: its tasks are planned and given up with the reason, the other precisions go on.
- * `run` again tries anew. */
+/* Only INT8 fails: its tasks are planned and given up at once with the reason, and the other
+ * precisions go on. The next `run` tries again. */
 static enum hrf_status fail_int8(struct run *run, const char *why, struct hrf_error *err)
 {
     run->calibration_failure = hrf_format("INT8's calibration failed: %s", why);

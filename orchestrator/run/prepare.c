@@ -39,7 +39,7 @@ enum hrf_status run_expect(struct run *run, const struct hrf_task_row *task,
                            struct hrf_record_identity *out, struct hrf_error *err)
 {
     HRF_TRY(hrf_slide_expect(run_find_slide(run, task->slide_id), task->kind, task->key, out, err));
-    if (task->kind == HRF_TASK_TILE) /* the plan is what the record brings */
+    if (task->kind == HRF_TASK_TILE) /* the record is expected to bring the plan */
         out->plan[0] = '\0';
     return HRF_OK;
 }
@@ -103,7 +103,7 @@ static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
                                   struct hrf_error *err)
 {
     HRF_TRY(hrf_store_put_slide(run->store, slide, err));
-    if (slide->calibrates) /* it may have been one of the cohort */
+    if (slide->calibrates) /* it may have been a slide of the cohort in an earlier run */
         HRF_TRY(hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err));
     if (slide->state == HRF_SLIDE_PENDING)
         return plan_tile(run, slide, err);
@@ -111,8 +111,8 @@ static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
     return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err);
 }
 
-/* What failed in an earlier run is tried again in this one, and what used up tries begins with all
- * of them; a job that went on meanwhile keeps its tasks. */
+/* Tasks that failed in an earlier run are tried again, and tasks that have used up some tries get
+ * all of them back. Jobs that are still running keep their tasks. */
 static enum hrf_status revive(struct run *run, struct hrf_error *err)
 {
     int64_t n_broken = 0, n_tried = 0;
@@ -179,7 +179,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.plan.after_commit");
     run_warn_dropped(run);
-    /* A calibration that is known already brings the int8 tasks, and jobs that work on them. */
+    /* If the calibration is known already, this also plans the INT8 tasks. */
     HRF_TRY(run_calibrate(run, err));
     if (run->calibration == NULL && run->calibration_failure == NULL)
         HRF_TRY(run_plan_all_infer(run, err));

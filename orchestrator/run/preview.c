@@ -76,7 +76,8 @@ static enum hrf_status add_tile(struct scene *scene, const struct hrf_slide_row 
     return add(scene, &row, judge(scene, &row), err);
 }
 
-/* The tile plan that the store keeps under the tile task's key; NULL: not tiled like this yet. */
+/* The tile plan that is stored under the tile task's key; NULL: the slide has not been tiled with
+ * these settings. */
 static enum hrf_status find_plan(const struct scene *scene, const struct hrf_preview_task *tile,
                                  struct hrf_tile_plan **out, struct hrf_error *err)
 {
@@ -121,7 +122,8 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
     return HRF_OK;
 }
 
-/* The calibration that the run had last: int8's keys are of it as long as the sample is. */
+/* The run's last calibration. The keys of INT8 tasks contain its key as long as the sample stays
+ * the same. */
 static void find_scales(struct scene *scene, const char *directory)
 {
     HRF_AUTO_FREE char *name = NULL, *path = NULL;

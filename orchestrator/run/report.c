@@ -24,13 +24,13 @@ struct params {
     char *calibration_failure;           /* heap; NULL or "": none */
 };
 
-/* Of the model that scored: the file may be gone, or be another one by now. */
+/* Describes the model that scored the patches: the file may be gone or have changed since. */
 static enum hrf_status find_model(const struct hrf_workflow *w, struct hrf_store *store,
                                   struct params *p, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *sha256 = NULL;
     HRF_TRY(hrf_store_get_fact(store, "model_sha256", &sha256, err));
-    if (sha256 == NULL) /* a run from before this was kept */
+    if (sha256 == NULL) /* a run of an earlier version, which did not store this */
         return hrf_hash_file(w->model.file, p->model_sha256, err);
     snprintf(p->model_sha256, sizeof p->model_sha256, "%s", sha256);
     return HRF_OK;
@@ -55,8 +55,8 @@ static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_stor
     return HRF_OK;
 }
 
-/* The slide's score at one precision. What cannot be scored is that precision's failure, added to
- * `failures`; a lack of memory or of room is the run's. */
+/* Computes the slide's score at one precision. If it cannot be scored, the precision's failure is
+ * added to `failures`. Lack of memory or disk space is an error of the run. */
 static enum hrf_status aggregate_precision(struct hrf_store *store, const struct params *p,
                                            const struct hrf_slide_row *slide, const char *precision,
                                            struct hrf_strbuf *failures, struct hrf_error *err)
@@ -78,8 +78,8 @@ static enum hrf_status aggregate_precision(struct hrf_store *store, const struct
     return HRF_OK;
 }
 
-/* Scores a slide at every precision that it was inferred at, and says anew where it stands: a
- * failure of an earlier report may be mended. */
+/* Scores a slide at every precision and determines its state anew, because the cause of an earlier
+ * report's failure may be gone. */
 static enum hrf_status aggregate_slide(struct hrf_store *store, const struct params *p,
                                        const struct hrf_slide_row *slide, struct hrf_error *err)
 {
@@ -120,7 +120,7 @@ static enum hrf_status timed_phase(struct hrf_store *store, const char *name, do
     return hrf_store_put_phase(store, &row, err);
 }
 
-/* What became of the calibration, from the record beside the run. */
+/* The outcome of the calibration, from its record in the run directory. */
 static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf_store *store,
                                         const char *directory, struct params *p,
                                         struct hrf_error *err)

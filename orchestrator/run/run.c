@@ -44,7 +44,8 @@ static void run_release(struct run *run)
 {
     run_give_up_calibration(run);
     if (run->store != NULL) {
-        struct hrf_error ignored; /* the next driver takes over a lease that stays behind */
+        struct hrf_error
+            ignored; /* if the lease cannot be released, the next driver takes it over */
         if (hrf_store_release_lease(run->store, &ignored) != HRF_OK)
             hrf_log_debug("run", "%s", ignored.text);
     }
@@ -363,7 +364,7 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
     hrf_crash_point("run.report.before");
     HRF_TRY(hrf_run_report(run->workflow, run->store, run->directory, true, NULL, err));
     hrf_crash_point("run.report.after");
-    hrf_slide_rows_release(&run->slides); /* the report may have changed where they stand */
+    hrf_slide_rows_release(&run->slides); /* the report may have changed the slides' states */
     HRF_TRY(hrf_store_get_slides(run->store, &run->slides, err));
     count_slides(run);
     return HRF_OK;

@@ -27,7 +27,8 @@ bool run_has_plan(const char *path, const struct hrf_record_identity *expected)
            hrf_record_check(bytes, n, HRF_TILE_PLAN_KIND, expected, path, NULL) == HRF_OK;
 }
 
-/* The tile plan of a slide as a file for the engine; named by its content, so written once. */
+/* Writes the tile plan of a slide as a file for the engine. The file's name contains the plan's
+ * hash, so it is written once. */
 static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **path,
                                    struct hrf_error *err)
 {
@@ -79,10 +80,10 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     return HRF_OK;
 }
 
-/* How many jobs like this task's there can be at a time: for a cohort of one slide that is known,
- * and its jobs share all cores; of more slides, how many tasks there will be hangs on how far
- * tiling has come. Threads must not hang on that: with other threads a float32 sum may have other
- * bits. */
+/* How many jobs of this kind can run at the same time. With one slide the number is known, and its
+ * jobs share all cores. With several slides the number of tasks depends on how far tiling has come.
+ * The number of threads must not depend on that, because float32 sums may have other bits with
+ * other numbers of threads. */
 static int64_t most_jobs(const struct run *run, const struct hrf_task_row *task)
 {
     int64_t n_slides = 0, n = 0;

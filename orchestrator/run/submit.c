@@ -324,7 +324,8 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     return status;
 }
 
-/* How many of the batches from `from` on go into one submission: they need the same resources. */
+/* How many batches, starting with `from`, can go into one submission: those that need the same
+ * resources. */
 static size_t together(const struct run *run, const struct batches *batches, size_t from)
 {
     int64_t limit = run->executor->ops->limit(run->executor);

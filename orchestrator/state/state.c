@@ -55,7 +55,7 @@ const struct hrf_end_rule *hrf_state_rule(enum hrf_end end)
     return &rules[end];
 }
 
-/* How a job ended that left no sentinel. */
+/* The cause of a job's end if it left no sentinel. */
 static enum hrf_end judge_silent(enum hrf_cause cause)
 {
     switch (cause) {
@@ -93,7 +93,7 @@ enum hrf_end hrf_state_judge(const struct hrf_end_evidence *w)
         return HRF_END_NO_RESULT;
     if (w->exited && w->exit_code != EXIT_TRY_AGAIN)
         return HRF_END_ERROR;
-    /* The worker saved what it had, or was killed. The scheduler knows best why. */
+    /* The worker saved its work, or was killed. The scheduler knows the cause best. */
     if (w->was_warned || w->cause == HRF_CAUSE_TIME_LIMIT)
         return HRF_END_TIME_LIMIT;
     if (w->cause == HRF_CAUSE_PREEMPTED || w->cause == HRF_CAUSE_CANCELLED)
@@ -123,7 +123,7 @@ struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf
     struct hrf_retry retry = { .n_tries = n_tries + (takes_a_try || rule->cost == HRF_COST_ALL) };
     if (progress)
         *counts = (struct hrf_end_counts){ { 0 } };
-    int64_t n = n_tries; /* earlier ends of this kind; decides the delay */
+    int64_t n = n_tries; /* earlier ends of this kind in the same task; they determine the delay */
     if (takes_a_try) {
         retry.again = n_tries < policy->retries;
     } else if (rule->cost == HRF_COST_NONE) {

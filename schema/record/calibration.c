@@ -1,3 +1,5 @@
+/* calibration.c - the record of a calibration: ranges, and what stays in float32 (calibration.h).
+ */
 #include "schema/record/calibration.h"
 
 #include "base/file.h"
@@ -62,9 +64,9 @@ enum hrf_status hrf_calibration_keep(struct hrf_calibration *c, const char *name
     return HRF_OK;
 }
 
-/* LARGEST: its square is still a float32. SMALLEST: so is the inverse of its scale's square.
- * CLIPS: no method clips to less than one of the 4096 bins of the histogram, of which the largest
- * number lies in the upper half (calibrate/observe). ROUNDING: of the texts that hold the numbers.
+/* LARGEST: its square still fits a float32. SMALLEST: so does the inverse of the square of its
+ * scale. CLIPS: no method clips to less than one of the histogram's 4096 bins, and the largest
+ * number lies in the upper half of them (calibrate/observe). ROUNDING: of numbers written as text.
  */
 #define LARGEST_RANGE  1e18f
 #define SMALLEST_RANGE 1e-18f

@@ -1,3 +1,4 @@
+/* container.c - the frame of binary records: magic, header, sections, checksum (container.h). */
 #include "schema/record/container.h"
 
 #include "base/hash.h"
@@ -83,7 +84,7 @@ static enum hrf_status damaged(const char *where, const char *how, struct hrf_er
     return hrf_error_set(err, HRF_E_USER, "%s: damaged record: %s", where, how);
 }
 
-/* Magic, lengths and checksum; *header is the JSON text inside `bytes`. */
+/* Checks magic, lengths and checksum; *header points to the JSON text inside `bytes`. */
 static enum hrf_status check_frame(const unsigned char *bytes, size_t n_bytes, const char *where,
                                    const char **header, size_t *n_header, struct hrf_error *err)
 {
@@ -130,8 +131,8 @@ static enum hrf_status take_sections(const char *data, size_t left, const char *
     return left == 0 ? HRF_OK : damaged(where, "bytes are left over after its sections", err);
 }
 
-/* Version 1 has no identity of its own: scores name their task and tile plan, a tile plan itself.
- */
+/* A record of version 1 has no identity: scores name their task and tile plan, and a tile plan
+ * names itself. */
 static enum hrf_status read_identity(const json_t *header, const char *where,
                                      struct hrf_record_identity *out, struct hrf_error *err)
 {
@@ -299,7 +300,7 @@ enum hrf_status hrf_json_get_hash(const json_t *object, const char *key, const c
     return HRF_OK;
 }
 
-enum { TEXT_VERSION = 2 }; /* version 1 was the bare text, without an identity */
+enum { TEXT_VERSION = 2 }; /* version 1 was the text alone, without an identity */
 
 enum hrf_status hrf_text_record_encode(const char *kind, const struct hrf_record_identity *identity,
                                        const char *text, struct hrf_bytes *out,

@@ -1,3 +1,4 @@
+/* fields.c - writes and reads structs by tables of their fields (fields.h). */
 #include "schema/record/fields.h"
 
 #include "base/alloc.h"
@@ -161,7 +162,7 @@ static enum hrf_status read_one(const struct hrf_field *field, const json_t *obj
     case HRF_FIELD_WORD:
         return read_word(field, object, where, at, err);
     case HRF_FIELD_INT:
-    case HRF_FIELD_UINT64: /* stored as the signed number of the same bits */
+    case HRF_FIELD_UINT64: /* stored as a signed number with the same bits */
         return hrf_json_get_int(object, field->key, where, at, err);
     case HRF_FIELD_INT32:
         return read_int32(field, object, where, at, err);

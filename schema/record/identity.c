@@ -1,3 +1,4 @@
+/* identity.c - which task, slide and tile plan a record belongs to (identity.h). */
 #include "schema/record/identity.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ enum hrf_status hrf_slide_fingerprint(const char *path, int64_t n_bytes, int64_t
     return HRF_OK;
 }
 
-/* *n_equal counts what was compared and is equal. */
+/* *n_equal counts the parts that were compared and are equal. */
 static enum hrf_status compare(const char *found, const char *expected, const char *what,
                                const char *where, int *n_equal, struct hrf_error *err)
 {

@@ -1,3 +1,4 @@
+/* job.c - spec.json, and the status, record and progress files of a task (job.h). */
 #include "schema/record/job.h"
 
 #include "base/crash.h"
@@ -130,7 +131,7 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     return HRF_OK;
 }
 
-/* Ids become file names: nothing that leaves the directory or hides in it. */
+/* IDs become file names, so they must not lead out of the directory or be hidden. */
 bool hrf_job_id_is_good(const char *id)
 {
     size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
@@ -167,7 +168,7 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
     spec->tasks = hrf_calloc(n, sizeof spec->tasks[0]);
     HRF_CHECK_MEMORY(spec->tasks != NULL, err, "%s: no memory for %zu tasks", where, n);
     for (size_t i = 0; i < n; i++) {
-        spec->n_tasks = i + 1; /* zeroed, so that destroy() takes a half-read one */
+        spec->n_tasks = i + 1; /* the rest is zero, so that destroy() accepts a half-read spec */
         HRF_TRY(read_task(json_array_get(array, i), where, &spec->tasks[i], err));
         if (spec->kind != HRF_JOB_TILE && spec->tasks[i].tile_plan == NULL)
             return hrf_error_set(err, HRF_E_USER, "%s: 'tile_plan' is null", where);
@@ -338,7 +339,7 @@ void hrf_task_progress_write(const char *directory, const char *task_id, int64_t
     if (fd < 0)
         return;
     ssize_t ignored = pwrite(fd, line, (size_t)n, 0);
-    (void)ignored; /* a hint: a reader that sees nothing shows nothing */
+    (void)ignored; /* only a hint: without it, a reader shows no progress */
 }
 
 bool hrf_task_progress_read(const char *directory, const char *task_id, int64_t *done,

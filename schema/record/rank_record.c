@@ -1,3 +1,4 @@
+/* rank_record.c - the record of one rank of a job (rank_record.h). */
 #include "schema/record/rank_record.h"
 
 #include "base/clock.h"

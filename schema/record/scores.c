@@ -1,3 +1,4 @@
+/* scores.c - the record of an infer task: probabilities, timing, traffic, hardware (scores.h). */
 #include "schema/record/scores.h"
 
 #include "schema/record/fields.h"
@@ -146,7 +147,7 @@ static enum hrf_status read_timing(const json_t *header, const char *where,
 
 enum { MAX_MAP_SIDE = 1 << 15 };
 
-/* Records of patches have none. */
+/* Scores of patches have none. */
 static enum hrf_status read_class_map(const struct hrf_container *container, const char *where,
                                       int64_t n_classes, struct hrf_class_map *map,
                                       struct hrf_error *err)
@@ -204,7 +205,7 @@ static void read_hardware_text(const json_t *object, const char *key, char *out,
         snprintf(out, size, "%s", text);
 }
 
-/* What records of earlier versions lack. */
+/* Defaults of what records of earlier versions do not have. */
 static void read_hardware(const json_t *header, struct hrf_hardware *h)
 {
     const json_t *hardware = json_object_get(header, "hardware");

@@ -1,3 +1,4 @@
+/* sentinel.c - writes and reads sentinels and fences (sentinel.h). */
 #include "schema/record/sentinel.h"
 
 #include "base/clock.h"
@@ -15,8 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* RESERVED_BYTES: one block of the usual file systems, and more than a sentinel ever has: about
- * 800 bytes of keys and numbers, 530 of names and a reason of 255 that may be escaped sixfold. */
+/* RESERVED_BYTES: one block of common file systems, and more than the largest sentinel: about 800
+ * bytes of keys and numbers, 530 of names and a reason of 255 bytes, each of which may be escaped
+ * to six. */
 enum { VERSION = 1, RESERVED_BYTES = 4096, LIMIT_BYTES = 1 << 16 };
 enum { BEAT_MS = 30000, MISSED_BEATS = 2 };
 
@@ -30,7 +32,7 @@ enum hrf_status hrf_sentinel_reserve(const char *directory, struct hrf_error *er
 {
     HRF_AUTO_FREE char *path = sentinel_path(directory, "done", ".reserved");
     HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    char blanks[RESERVED_BYTES]; /* written, not only allocated: also where fallocate is a wish */
+    char blanks[RESERVED_BYTES]; /* written, because a file system may ignore fallocate() */
     memset(blanks, ' ', sizeof blanks);
     HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -76,7 +78,7 @@ static const struct hrf_field fields[] = {
 #undef FIELD
 };
 
-/* The hash of an object as it is without its checksum. */
+/* The hash of an object without its checksum. */
 static enum hrf_status hash_object(const json_t *object, char sha256[HRF_HASH_HEX],
                                    struct hrf_error *err)
 {
@@ -101,8 +103,8 @@ static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
     return HRF_OK;
 }
 
-/* Over the reserved block, in place, then renamed: no new block is needed. What is left of the
- * block stays blank, which JSON allows. */
+/* Writes over the reserved block in place, then renames it: this needs no new block. The rest of
+ * the block stays blank, which JSON allows. */
 static enum hrf_status write_reserved(const char *reserved, const char *path, const char *text,
                                       struct hrf_error *err)
 {

@@ -1,3 +1,4 @@
+/* start.c - claims, counts and revokes the starts of an attempt (start.h). */
 #include "schema/record/start.h"
 
 #include "base/alloc.h"
@@ -14,7 +15,7 @@ char *hrf_start_directory(const char *attempt, int k)
     return k == 0 ? hrf_strdup(attempt) : hrf_format("%s/r%d", attempt, k);
 }
 
-/* What stands there when the k-th place is taken; heap. */
+/* The file or folder that exists if the k-th place is taken; heap. */
 static char *mark_of(const char *attempt, int k)
 {
     return k == 0 ? hrf_path_join(attempt, "claim") : hrf_start_directory(attempt, k);
@@ -52,7 +53,7 @@ enum hrf_status hrf_start_revoke(const char *attempt, struct hrf_error *err)
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
         HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
         HRF_TRY(hrf_fence_set(directory, err));
-        hrf_file_system_refresh(attempt); /* the next one may have begun on another machine */
+        hrf_file_system_refresh(attempt); /* a later start may have begun on another machine */
     }
     return HRF_OK;
 }

@@ -1,12 +1,13 @@
-/* start.h - the starts of one attempt: each takes a place of its own, by what only one can do.
+/* start.h - the starts of one attempt, each with a folder that only one process can own.
  *
- * A scheduler may start the same attempt again, and a driver may take it back before it begins. The
- * first place is the attempt's own folder, for whoever makes the file "claim" there; the k-th is
- * the folder r<k> in it, for whoever makes that. Places are taken in turn: one that begins takes
- * the first free one, and does nothing when the place before its own is fenced (sentinel.h).
+ * A scheduler may start the same attempt again, and a driver may revoke an attempt before it
+ * starts. Start 0 owns the attempt's own folder, start k the folder r<k> in it. A launcher owns
+ * start 0 if it creates the file "claim", and start k if it creates the folder r<k>: both fail if
+ * they exist. A launcher takes the first start that is free, and does nothing if the start before
+ * its own is fenced (sentinel.h).
  *
- * A driver that takes the next place itself, and then fences it, has taken the attempt back: what
- * begins later finds the fence. Where it does not get that place, the attempt has begun.
+ * A driver revokes an attempt by taking the next start itself and fencing it: every later launcher
+ * then finds the fence. If the driver does not get that start, the attempt has begun.
  */
 #ifndef HRF_SCHEMA_RECORD_START_H
 #define HRF_SCHEMA_RECORD_START_H
@@ -15,18 +16,17 @@
 
 #include <stdbool.h>
 
-/* Starts of one attempt; more are refused. */
+/* The most starts of one attempt. */
 enum { HRF_MAX_STARTS = 100 };
 
-/* The folder of the k-th start, 0 the attempt's own; heap, NULL when memory ran out. */
+/* The folder of start k: heap, NULL if memory ran out. */
 char *hrf_start_directory(const char *attempt, int k);
-/* How many places are taken, `from` of which are known to be. */
+/* The number of starts that are taken. The first `from` of them are known to be. */
 int hrf_start_count(const char *attempt, int from);
-/* Takes the k-th place; *is_ours: it was free until now. */
+/* Takes start k. *is_ours: it was free and now belongs to the caller. */
 HRF_CHECKED enum hrf_status hrf_start_take(const char *attempt, int k, bool *is_ours,
                                            struct hrf_error *err);
-/* Fences all starts that there are, and those that begin meanwhile; later ones find the last fence.
- */
+/* Fences all starts, and those that begin meanwhile. Later ones find the last fence. */
 HRF_CHECKED enum hrf_status hrf_start_revoke(const char *attempt, struct hrf_error *err);
 
 #endif

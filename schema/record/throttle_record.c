@@ -1,3 +1,4 @@
+/* throttle_record.c - throttle.json, the user's limit on jobs (throttle_record.h). */
 #include "schema/record/throttle_record.h"
 
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* tile_plan.c - encodes, decodes and hashes tile plans (tile_plan.h). */
 #include "schema/record/tile_plan.h"
 
 #include "schema/record/fields.h"
@@ -107,7 +108,7 @@ static enum hrf_status copy_section(const struct hrf_container *container, const
     return HRF_OK;
 }
 
-/* What every reader may rely on, so that no reader has to ask. */
+/* Checks what all readers rely on, so that none has to check it again. */
 static enum hrf_status check_plan(const struct hrf_tile_plan *plan, const char *where,
                                   struct hrf_error *err)
 {

@@ -17,7 +17,7 @@ enum { PATIENCE_MS = 60000 }; /* writers take milliseconds */
 
 struct hrf_calibrations {
     struct hrf_store *store;
-    char *aside; /* hrf_calibrations_put_aside() */
+    char *aside; /* for hrf_calibrations_put_aside() */
 };
 
 void hrf_calibrations_destroy(struct hrf_calibrations *calibrations)
@@ -34,13 +34,14 @@ const char *hrf_calibrations_put_aside(const struct hrf_calibrations *calibratio
     return calibrations->aside;
 }
 
-/* ---- opening, and a file that is none ---- */
+/* ---- opening, and files that are no store ---- */
 
 static const char select_record[] = "SELECT record FROM calibration WHERE key=?";
 static const char select_claim[] =
     "SELECT host, boot, pid_space, pid, start_time, beat_ms FROM claim WHERE key=?";
 
-/* Whole, of this version, and with the tables and columns that are asked for below. */
+/* Checks that the file is undamaged, of this version, and has the tables and columns that are used
+ * below. */
 static enum hrf_status check(struct hrf_store *store, struct hrf_error *err)
 {
     static const char schema[] = "CREATE TABLE IF NOT EXISTS calibration(key TEXT PRIMARY KEY,"
@@ -73,7 +74,7 @@ static enum hrf_status connect(const char *path, struct hrf_store **out, struct 
     return HRF_OK;
 }
 
-/* Whether it is the file that is at fault: no database, a broken one, or one with other tables. */
+/* True if the file itself is at fault: no database, a damaged one, or one with other tables. */
 static bool is_damage(const struct hrf_error *err)
 {
     return err->domain != NULL && strcmp(err->domain, "sqlite") == 0 &&
@@ -81,7 +82,7 @@ static bool is_damage(const struct hrf_error *err)
             err->native == SQLITE_ERROR);
 }
 
-/* Renames the file and what belongs to it. *out is its new name. */
+/* Renames the file and the files that belong to it. *out is its new name. */
 static enum hrf_status put_aside(const char *path, char **out, struct hrf_error *err)
 {
     static const char *const suffixes[] = { "", "-journal", "-wal", "-shm" };
@@ -97,14 +98,14 @@ static enum hrf_status put_aside(const char *path, char **out, struct hrf_error 
     return HRF_OK;
 }
 
-/* Under a lock, and looked at again: another process may have put it aside meanwhile. */
+/* Takes a lock and checks again, because another process may have renamed the file meanwhile. */
 static enum hrf_status replace(const char *directory, const char *path,
                                struct hrf_calibrations *calibrations, struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
     HRF_AUTO_CLOSE int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock >= 0 && flock(lock, LOCK_EX) != 0)
-        (void)0; /* a file system without locks: two may then put it aside, and nothing is lost */
+        (void)0; /* no locks here: two processes may rename it, and nothing is lost */
     const enum hrf_status status = connect(path, &calibrations->store, &why);
     if (status == HRF_OK)
         return HRF_OK;
@@ -194,7 +195,7 @@ enum hrf_status hrf_calibrations_put(struct hrf_calibrations *calibrations,
 
 /* ---- claims ---- */
 
-/* A claim that cannot be read counts for none. */
+/* A claim that cannot be read does not count. */
 static enum hrf_status read_claim(struct hrf_store *store, const char *key, struct hrf_owner *owner,
                                   bool *there, struct hrf_error *err)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The value as it would be shown, cut short. */
+/* The value as text for a message, shortened. */
 static void describe(const struct hrf_columns *row, int i, char *out, size_t size)
 {
     switch (sqlite3_column_type(row->statement, i)) {
@@ -40,7 +40,7 @@ void hrf_column_refuse(struct hrf_columns *row, int i, const char *what)
         value, name != NULL ? name : "?", row->table, what);
 }
 
-/* Whether the row is good so far and its column i is of that type. */
+/* True if the row has been valid so far and its column i has that type. */
 static bool is_of_type(struct hrf_columns *row, int i, int type, const char *what)
 {
     if (row->status == HRF_OK && sqlite3_column_type(row->statement, i) != type)
@@ -97,7 +97,7 @@ double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null)
     return row->status == HRF_OK ? value : 0;
 }
 
-/* The text of column i and its length; NULL for NULL and for what is no text. */
+/* The text of column i and its length; NULL if it is NULL or not a text. */
 static const char *text_of(struct hrf_columns *row, int i, size_t *n)
 {
     if (sqlite3_column_type(row->statement, i) == SQLITE_NULL ||
@@ -153,7 +153,7 @@ const void *hrf_column_blob(struct hrf_columns *row, int i, size_t *n_bytes)
         return NULL;
     *n_bytes = (size_t)sqlite3_column_bytes(row->statement, i);
     const void *bytes = sqlite3_column_blob(row->statement, i);
-    return bytes != NULL ? bytes : ""; /* SQLite gives NULL for no bytes */
+    return bytes != NULL ? bytes : ""; /* SQLite returns NULL for zero bytes */
 }
 
 void hrf_owner_read(struct hrf_columns *row, struct hrf_owner *out)

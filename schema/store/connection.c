@@ -16,8 +16,8 @@ static bool is_full(int code, int native)
     return code == SQLITE_FULL || (code == SQLITE_IOERR && (native == ENOSPC || native == EDQUOT));
 }
 
-/* What keeps files from being written beside the store; 0 = nothing. SQLite tells of most errors of
- * writing and syncing without their number. */
+/* The reason why files cannot be written next to the store; 0: none. SQLite reports most errors of
+ * writing and syncing without errno. */
 static int find_cause(const struct hrf_store *store, int code, int native)
 {
     if (code != SQLITE_IOERR || native != 0)
@@ -79,7 +79,8 @@ enum hrf_status hrf_store_prepare(struct hrf_store *store, const char *sql, sqli
                                   struct hrf_error *err)
 {
     for (size_t i = 0; i < store->n_cached; i++) {
-        if (store->cache[i].sql == sql) { /* literals: the address is the identity */
+        if (store->cache[i].sql ==
+            sql) { /* they are string literals, so equal addresses mean equal statements */
             *out = store->cache[i].statement;
             return HRF_OK;
         }
@@ -123,7 +124,7 @@ enum hrf_status hrf_store_each_row(struct hrf_store *store, sqlite3_stmt *statem
     return HRF_OK;
 }
 
-/* The items that hrf_store_read_rows() collects. */
+/* The list of items that hrf_store_read_rows() collects. */
 struct row_list {
     void **items;
     size_t *n_items, capacity, item_bytes;
@@ -179,7 +180,7 @@ void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text)
         sqlite3_bind_text(statement, i, text, -1, SQLITE_TRANSIENT);
 }
 
-/* Whatever the file's schema says, it runs nothing: no triggers, no views, no functions. */
+/* The file's schema must not run anything: no triggers, no views, no functions. */
 static enum hrf_status distrust(struct hrf_store *store, struct hrf_error *err)
 {
     static const struct {
@@ -202,7 +203,7 @@ static enum hrf_status open_writer(struct hrf_store *store, struct hrf_error *er
                                NULL);
     if (code != SQLITE_OK)
         return hrf_store_fail(store, code & 0xff, "opening it", err);
-    /* A file that may not be written is opened for reading without a word. */
+    /* SQLite opens a file that may not be written for reading, without an error. */
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return hrf_store_fail(store, SQLITE_READONLY, "opening it", err);
     return HRF_OK;
@@ -218,7 +219,7 @@ enum hrf_status hrf_store_connect(const char *path, const char *what, enum hrf_s
     store->mode = mode;
     store->dropped = (struct hrf_strbuf)HRF_STRBUF_INIT;
     if (hrf_path_exists(path))
-        HRF_TRY(hrf_file_check(path, err)); /* SQLite would wait for a FIFO */
+        HRF_TRY(hrf_file_check(path, err)); /* SQLite would wait for a FIFO for ever */
     HRF_TRY(mode == HRF_STORE_WRITE ? open_writer(store, err) : hrf_store_open_reader(store, err));
     sqlite3_busy_timeout(store->db, HRF_STORE_BUSY_MS);
     HRF_TRY(distrust(store, err));
@@ -248,7 +249,7 @@ void hrf_store_close(struct hrf_store *store)
         sqlite3_finalize(store->cache[i].statement);
     sqlite3_close(store->db);
     if (store->copy != NULL && hrf_path_remove_tree(store->copy, NULL) != HRF_OK)
-        (void)0; /* a private copy in the temporary directory: nothing depends on it */
+        (void)0; /* a private copy in the temporary directory needs no durability */
     hrf_strbuf_release(&store->dropped);
     hrf_free(store->copy);
     hrf_free(store->path);
@@ -296,6 +297,6 @@ enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf_error *err)
 
 void hrf_store_rollback(struct hrf_store *store)
 {
-    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL); /* fails when there is none: fine */
+    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL); /* fails without a transaction */
     store->in_transaction = false;
 }

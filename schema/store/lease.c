@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Clocks of machines differ, so an owner that is silent (owner.h) is watched for WATCH_MS more:
- * only one that does not beat in that time is dead. Owners beat every few seconds. */
+/* Clocks of machines differ. Therefore an owner whose last beat is old (owner.h) is watched for
+ * WATCH_MS: it is dead only if it does not beat meanwhile. Owners beat every few seconds. */
 enum { WATCH_MS = 15000, LOOK_MS = 250 };
 
 static enum hrf_status read_owner(struct hrf_store *store, struct hrf_owner *owner, bool *there,
@@ -37,7 +37,7 @@ static enum hrf_status write_owner(struct hrf_store *store, const struct hrf_own
     return hrf_store_finish(store, s, err);
 }
 
-/* True when a silent owner did not beat while it was watched. */
+/* True if the silent owner did not beat while it was watched. */
 static enum hrf_status stays_silent(struct hrf_store *store, const struct hrf_owner *owner,
                                     bool *silent, struct hrf_error *err)
 {
@@ -69,7 +69,7 @@ static enum hrf_status refuse(const struct hrf_store *store, const struct hrf_ow
                          store->path, (long long)owner->pid, owner->host, when);
 }
 
-/* Within a transaction. `judged`: the owner that was found dead before, which may have changed
+/* Call it within a transaction. `judged`: the owner that was found dead; it may have been replaced
  * since. */
 static enum hrf_status take(struct hrf_store *store, const struct hrf_owner *judged, bool was_there,
                             const struct hrf_owner *me, struct hrf_error *err)
@@ -83,7 +83,7 @@ static enum hrf_status take(struct hrf_store *store, const struct hrf_owner *jud
     return write_owner(store, me, err);
 }
 
-/* Whether the owner is gone; the store of one that ended without a word is checked. */
+/* True if the owner is gone. If it ended without releasing the lease, the store is checked. */
 static enum hrf_status judge(struct hrf_store *store, const struct hrf_owner *owner,
                              const struct hrf_owner *me, struct hrf_error *err)
 {

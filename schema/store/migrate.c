@@ -35,18 +35,18 @@ static const char *const steps[HRF_STORE_VERSION] = {
     " n_tasks INTEGER, n_cached INTEGER);"
     "CREATE TABLE lease(id INTEGER PRIMARY KEY CHECK(id = 1), host TEXT, boot TEXT, pid INTEGER,"
     " start_time INTEGER, beat_ms INTEGER);",
-    /* 2: process numbers of another container say nothing here */
+    /* 2: process numbers of another container mean nothing here */
     "ALTER TABLE lease ADD COLUMN pid_space TEXT;",
-    /* 3: arrays of jobs; how often a task was given more */
+    /* 3: arrays of jobs; how often a task got more resources */
     "ALTER TABLE attempt ADD COLUMN submission INTEGER DEFAULT 0;"
     "ALTER TABLE attempt ADD COLUMN place INTEGER DEFAULT 0;"
     "ALTER TABLE task ADD COLUMN time_level INTEGER DEFAULT 0;"
     "ALTER TABLE task ADD COLUMN memory_level INTEGER DEFAULT 0;",
-    /* 4: slides that only calibrate */
+    /* 4: slides that are only used for calibration */
     "ALTER TABLE slide ADD COLUMN calibrates INTEGER DEFAULT 0;",
 };
 
-/* Write-ahead logging needs shared memory, which file systems of several machines do not give. */
+/* A write-ahead log needs shared memory, which network file systems do not have. */
 static bool is_on_network(const char *path)
 {
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
@@ -68,7 +68,7 @@ static enum hrf_status read_identity(struct hrf_store *store, struct identity *i
     return hrf_store_number(store, "SELECT count(*) FROM sqlite_master", &id->n_tables, err);
 }
 
-/* All of one moment: another process may be making the file. */
+/* Reads all at one moment, because another process may be creating the file. */
 static enum hrf_status read_identity_at_once(struct hrf_store *store, struct identity *id,
                                              struct hrf_error *err)
 {
@@ -110,7 +110,8 @@ static enum hrf_status check_identity(struct hrf_store *store, int64_t *version,
     return HRF_OK;
 }
 
-/* The version is read again inside the transaction: two may open a new file at one time. */
+/* The version is read again inside the transaction: two processes may open a new file at the same
+ * time. */
 static enum hrf_status take_steps(struct hrf_store *store, struct hrf_error *err)
 {
     int64_t version;
@@ -123,7 +124,8 @@ static enum hrf_status take_steps(struct hrf_store *store, struct hrf_error *err
     return hrf_store_exec(store, sql, err);
 }
 
-/* SQLite does not wait when two connections change the journal of one file: we do. */
+/* SQLite does not wait if two connections change the journal mode at the same time, so this does.
+ */
 static enum hrf_status set_journal(struct hrf_store *store, struct hrf_error *err)
 {
     const char *sql = is_on_network(store->path) ? "PRAGMA journal_mode=TRUNCATE"
@@ -139,7 +141,8 @@ static enum hrf_status set_journal(struct hrf_store *store, struct hrf_error *er
 enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err)
 {
     int64_t version;
-    HRF_TRY(check_identity(store, &version, err)); /* before a byte of a foreign file changes */
+    HRF_TRY(check_identity(store, &version,
+                           err)); /* before anything is written to a file of another program */
     if (store->mode == HRF_STORE_READ)
         return HRF_OK;
     HRF_TRY(set_journal(store, err));
@@ -168,7 +171,7 @@ enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error 
     if (found != NULL && strcmp(found, "ok") == 0)
         return HRF_OK;
     const char *text = found != NULL ? found : "it says nothing of itself";
-    const char *line = strchr(text, '\n'); /* below "*** in database main ***" */
+    const char *line = strchr(text, '\n'); /* the text after "*** in database main ***" */
     line = line != NULL ? line + 1 : text;
     return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", SQLITE_CORRUPT,
                                  "'%s' is damaged (%.*s); " HRF_STORE_WAY_OUT, store->path,

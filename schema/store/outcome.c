@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-/* What the tasks of a slide come to, read in the order of precisions. */
+/* The outcome of a slide's tasks, which are read in the order of precisions. */
 struct tally {
     int64_t n_open, n_failed, n_infer;
-    char precision[8];       /* of the row before; "" before the first */
+    char precision[8];       /* precision of the previous row; "" at the first one */
     int64_t n_precisions;    /* seen so far */
-    bool is_told;            /* a reason of the present precision is taken already */
-    struct hrf_strbuf names; /* precisions that failed for `reason`: "bf16, fp16" */
+    bool is_told;            /* a reason for the present precision has been found */
+    struct hrf_strbuf names; /* the precisions that failed for `reason`: "bf16, fp16" */
     int64_t n_names;
     char *reason;           /* heap */
-    struct hrf_strbuf text; /* what is told of reasons before that one */
+    struct hrf_strbuf text; /* the text of the reasons before that one */
 };
 
 static void tally_release(struct tally *t)
@@ -24,8 +24,8 @@ static void tally_release(struct tally *t)
     hrf_free(t->reason);
 }
 
-/* Puts the reason that was collected behind the text. A reason that all precisions share, or that
- * is of the tiling, stands alone. */
+/* Appends the collected reason to the text. A reason that all precisions share, or that concerns
+ * the tiling, stands without their names. */
 static void tell(struct tally *t, bool is_last)
 {
     const bool is_of_all = is_last && t->text.length == 0 && t->n_names == t->n_precisions;
@@ -42,7 +42,7 @@ static void tell(struct tally *t, bool is_last)
     t->reason = NULL;
 }
 
-/* The first failure of each precision counts. */
+/* Only the first failure of each precision is reported. */
 static enum hrf_status add_failure(struct tally *t, struct hrf_columns *row)
 {
     HRF_AUTO_FREE char *reason = hrf_column_text(row, 3, false);

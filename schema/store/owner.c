@@ -26,7 +26,8 @@ bool hrf_owner_is_same(const struct hrf_owner *a, const struct hrf_owner *b)
            strcmp(a->boot, b->boot) == 0 && strcmp(a->pid_space, b->pid_space) == 0;
 }
 
-/* A boot of this host that is over is dead; a process that we can see is what /proc says. */
+/* A process of an earlier boot of this host is dead; a process that is visible in /proc is alive.
+ */
 enum hrf_owner_life hrf_owner_life(const struct hrf_owner *owner, const struct hrf_owner *me)
 {
     bool same_boot = strcmp(owner->boot, me->boot) == 0;

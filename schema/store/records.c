@@ -31,7 +31,8 @@ enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide, enum hrf_tas
     return hrf_slide_fingerprint(slide->path, slide->n_bytes, slide->mtime_ns, out->slide, err);
 }
 
-/* By the slide as the store has it; one that it does not have is not compared. */
+/* The identity that a slide's records must have. If the store does not have the slide, nothing is
+ * compared. */
 static enum hrf_status expect(struct hrf_store *store, int64_t slide_id, enum hrf_task_kind kind,
                               struct hrf_record_identity *out, struct hrf_error *err)
 {
@@ -82,7 +83,7 @@ enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind
     return HRF_OK;
 }
 
-/* ---- a record that is not what it should be: out, and its task is done again ---- */
+/* ---- a record with the wrong identity is deleted, and its task is done again ---- */
 
 static enum hrf_status drop(struct hrf_store *store, const char *key, int64_t slide_id,
                             enum hrf_task_kind kind, const char *why, struct hrf_error *err)
@@ -114,7 +115,7 @@ enum hrf_status hrf_store_find_result(struct hrf_store *store, const struct hrf_
     struct hrf_bytes record;
     struct hrf_error why = { .status = HRF_OK };
     HRF_TRY(expect(store, task->slide_id, task->kind, &expected, err));
-    if (task->kind == HRF_TASK_TILE) /* the plan is what the record brings */
+    if (task->kind == HRF_TASK_TILE) /* the record is expected to bring the plan */
         expected.plan[0] = '\0';
     snprintf(expected.task, sizeof expected.task, "%s", task->key);
     const enum hrf_status status = hrf_store_get_record(store, task->kind, &expected, &record,
@@ -137,7 +138,7 @@ char *hrf_store_take_dropped(struct hrf_store *store)
     return text;
 }
 
-/* ---- records by what they mean ---- */
+/* ---- decoded records ---- */
 
 static enum hrf_status tell_way_out(enum hrf_status status, struct hrf_error *err)
 {
@@ -176,7 +177,7 @@ enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_i
     return tell_way_out(get_tile_plan(store, slide_id, out, err), err);
 }
 
-/* Appends a shard; the first one gives the names. */
+/* Appends a shard to the scores; the first shard also brings the names. */
 static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores **part,
                                   struct hrf_error *err)
 {
@@ -213,10 +214,10 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
 struct shards {
     const char *precision;
     struct hrf_record_identity expected;
-    struct hrf_scores *whole; /* owned; NULL before the first */
+    struct hrf_scores *whole; /* owned; NULL before the first shard */
 };
 
-/* One shard: columns bytes, state, key, first_patch, n_patches. */
+/* One shard. Columns: bytes, state, key, first_patch, n_patches. */
 static enum hrf_status add_shard(struct hrf_columns *row, void *context)
 {
     struct shards *shards = context;

@@ -19,7 +19,7 @@ static int open_read_only(struct hrf_store *store, const char *name, int flags)
 {
     int code = sqlite3_open_v2(name, &store->db, flags, NULL);
     sqlite3_busy_timeout(store->db, HRF_STORE_BUSY_MS);
-    if (code == SQLITE_OK) /* the first look at the file, where a missing index shows */
+    if (code == SQLITE_OK) /* the first read; it shows whether an index is missing */
         code = sqlite3_exec(store->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
     return code & 0xff;
 }

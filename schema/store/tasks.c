@@ -66,8 +66,8 @@ void hrf_event_rows_release(struct hrf_event_rows *rows)
     *rows = (struct hrf_event_rows){ NULL, 0 };
 }
 
-/* One statement does the three cases: same place and same key keeps its state unless a result
- * is known, or is known no more; another key starts anew. ?8: there is a result. */
+/* One statement for three cases. The same place and key keeps its state, unless a result has
+ * appeared or disappeared. Another key begins anew. ?8: there is a result. */
 static const char plan_sql[] =
     "INSERT INTO task(kind, key, slide_id, precision, first_patch, n_patches, state, cached) "
     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, "
@@ -98,7 +98,7 @@ static enum hrf_status plan_one(struct hrf_store *store, const struct hrf_task_r
     return hrf_store_finish(store, s, err);
 }
 
-/* Tasks of (slide, kind) whose key is not among the given ones. */
+/* Deletes the tasks of (slide, kind) whose keys are not among the given ones. */
 static enum hrf_status drop_others(struct hrf_store *store, int64_t slide_id,
                                    enum hrf_task_kind kind, const struct hrf_task_row *rows,
                                    size_t n_rows, struct hrf_error *err)
@@ -263,7 +263,8 @@ static void read_ids(struct hrf_columns *row, int i, struct hrf_attempt_row *att
     }
 }
 
-/* Of an attempt, below the run directory: it is made, read and fenced by that name. */
+/* The name of an attempt's folder in the run directory: it is created, read and fenced under that
+ * name. */
 static void read_directory(struct hrf_columns *row, int i, struct hrf_attempt_row *attempt)
 {
     attempt->directory = hrf_column_text(row, i, true);
@@ -283,7 +284,7 @@ static void read_attempt(struct hrf_columns *row, void *item)
         .attempt = hrf_column_id(row, 2),
         .kind = (enum hrf_task_kind)hrf_column_enum(row, 4, HRF_N_TASK_KINDS),
         .state = (enum hrf_attempt_state)hrf_column_enum(row, 5, HRF_N_ATTEMPT_STATES),
-        .pid = hrf_column_int(row, 6, 0, UINT32_MAX), /* a Slurm job's number may be so high */
+        .pid = hrf_column_int(row, 6, 0, UINT32_MAX), /* a Slurm job ID may be that large */
         .start_time = (uint64_t)hrf_column_int(row, 7, INT64_MIN, INT64_MAX),
         .submitted_ms = hrf_column_ms(row, 8),
         .ended_ms = hrf_column_ms(row, 9),

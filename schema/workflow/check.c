@@ -30,7 +30,7 @@ bool hrf_dataset_is_given(const struct hrf_workflow_dataset *d)
     return d->root != NULL || d->csv != NULL || d->files.n_items > 0;
 }
 
-/* The keys of the dataset under `section`. */
+/* The keys of a dataset, in that section. */
 static void check_dataset(struct hrf_reader *r, const char *section,
                           const struct hrf_workflow_dataset *d, bool is_needed)
 {
@@ -107,7 +107,7 @@ static void check_model(struct hrf_reader *r)
     }
 }
 
-/* The key that says how many ranks a job has, as it stands in the file. */
+/* The key that sets the number of a job's ranks, as the file has it. */
 static const char *ranks_key(const struct hrf_reader *r)
 {
     if (r->workflow->executor.type != HRF_EXECUTOR_SLURM)
@@ -116,7 +116,7 @@ static const char *ranks_key(const struct hrf_reader *r)
                                                         : "executor.slurm.nodes";
 }
 
-/* A job's processes, and what each copy of the network takes of them. */
+/* The number of processes of a job, and how many of them one copy of the network needs. */
 static void check_ranks(struct hrf_reader *r)
 {
     const struct hrf_workflow *w = r->workflow;
@@ -153,7 +153,7 @@ void hrf_reader_check(struct hrf_reader *r)
     check_dataset(r, "calibrate.slides", &r->workflow->calibrate.slides, false);
     check_model(r);
     if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
-        w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster's places are not a machine's */
+        w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
     if (!is_given(r, "tiler.patch.stride"))
         w->tiler.patch.stride = w->tiler.patch.size;
     if (w->engine.parallel.is_bidirectional &&

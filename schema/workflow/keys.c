@@ -1,3 +1,4 @@
+/* keys.c - the table of all keys of a workflow file (keys.h). */
 #include "schema/workflow/keys.h"
 
 #include "base/precision.h"

@@ -1,3 +1,4 @@
+/* reader.c - reads one value into its place, with findings (reader.h). */
 #include "schema/workflow/reader.h"
 
 #include "base/args.h"
@@ -63,7 +64,7 @@ static void list_words(const char *const words[], struct hrf_strbuf *out)
         hrf_strbuf_addf(out, "%s%s", i == 0 ? "" : words[i + 1] == NULL ? " or " : ", ", words[i]);
 }
 
-/* The position of a word in a list, -1 with a finding when it is none. */
+/* The index of a word in a list; -1, with a finding, if it is not there. */
 static int read_word(struct hrf_reader *r, const struct hrf_key *key,
                      const struct hrf_yaml_node *node)
 {
@@ -111,7 +112,7 @@ static bool read_number(struct hrf_reader *r, const struct hrf_key *key,
     return true;
 }
 
-/* 8GiB, 64G, 512MiB, 1048576: G means GiB, as Slurm and most people mean it. */
+/* 8GiB, 64G, 512MiB, 1048576. G means GiB, as for Slurm. */
 static void read_size(struct hrf_reader *r, const struct hrf_key *key,
                       const struct hrf_yaml_node *node, int64_t *out)
 {

@@ -87,7 +87,8 @@ void hrf_workflow_destroy(struct hrf_workflow *workflow)
     hrf_free(workflow);
 }
 
-/* The words that may stand at one place: the path's next part, of all keys under `prefix`. */
+/* The words that are allowed at one place: the next part of the path of every key under `prefix`.
+ */
 static size_t words_under(const char *prefix, char words[64][48], const char *pointers[66])
 {
     size_t n = 0, length = strlen(prefix);
@@ -139,7 +140,7 @@ static bool is_prefix(const char *path)
     return false;
 }
 
-/* The two short forms: `spatial: N` is rows N, `parallel: auto` lets the plan choose. */
+/* The two short forms: `spatial: N` stands for N rows, `parallel: auto` lets the plan choose. */
 static bool read_short_form(struct hrf_reader *r, const char *path,
                             const struct hrf_yaml_node *node)
 {
@@ -222,7 +223,7 @@ static void check_version(struct hrf_reader *r, const struct hrf_yaml_node *root
                         WORKFLOW_VERSION);
 }
 
-/* Names the first part of the path that is not known where it stands. */
+/* Reports the first part of the path that is unknown there. */
 static void unknown_path(struct hrf_reader *r, const char *path)
 {
     char prefix[PATH_SIZE] = "", longer[PATH_SIZE];
@@ -261,7 +262,7 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
     r->is_override = false;
 }
 
-/* In file order; what has no place in the file comes last. */
+/* Sorts by position in the file; findings without a position come last. */
 static int compare_findings(const void *a, const void *b)
 {
     const struct hrf_finding *u = a, *v = b;
@@ -311,8 +312,8 @@ static const char *profile_name(const struct hrf_yaml_node *root, const char *co
     return node != NULL && node->kind == HRF_YAML_SCALAR ? node->text : NULL;
 }
 
-/* A site's file: the keys of executor.slurm, read before the workflow's own, which go before them.
- * A fault of it is a finding like any other, with its own position. */
+/* A site's file has keys of executor.slurm. It is read first, so that the workflow's keys override
+ * it. Its errors are findings with their own position. */
 static enum hrf_status read_profile(struct hrf_reader *r, const char *name, struct hrf_error *err)
 {
     static const char section[] = "executor.slurm.";
@@ -338,7 +339,7 @@ static enum hrf_status read_profile(struct hrf_reader *r, const char *name, stru
     else
         read_map(r, "executor.slurm", root);
     r->where = where;
-    for (size_t i = 0; i < hrf_n_keys; i++) /* what stands there was not given here */
+    for (size_t i = 0; i < hrf_n_keys; i++) /* the value was set by the profile, not here */
         if (strncmp(hrf_keys[i].path, section, strlen(section)) == 0)
             r->lines[i] = 0;
     return HRF_OK;
@@ -352,7 +353,7 @@ static enum hrf_status read_all(struct hrf_reader *r, const char *text, size_t n
     struct hrf_error cause = { .status = HRF_OK };
     HRF_TRY(read_defaults(r, err));
     enum hrf_status status = hrf_yaml_parse(text, n_bytes, path, &yaml, &cause);
-    if (status == HRF_E_USER) { /* its text has the position already */
+    if (status == HRF_E_USER) { /* the text already contains the position */
         size_t n = strlen(path);
         char *rest = cause.text, *end = rest;
         bool own = strncmp(rest, path, n) == 0 && rest[n] == ':';

@@ -31,7 +31,7 @@ static void add_precisions(struct hrf_strbuf *out, const struct hrf_workflow *w)
     hrf_strbuf_addc(out, ']');
 }
 
-/* False when the key is not set and is left out. */
+/* False if the key is not set; it is then left out. */
 static bool is_set(const struct hrf_key *key, const void *place)
 {
     switch (key->type) {
@@ -87,7 +87,7 @@ static void add_value(struct hrf_strbuf *out, const struct hrf_workflow *w,
     }
 }
 
-/* Prints the maps that lead to `path` as far as the path before did not. */
+/* Prints the maps that lead to `path`, except those that the previous key has opened. */
 static void open_maps(struct hrf_strbuf *out, const char *path, const char *before)
 {
     int depth = 0;
@@ -102,7 +102,7 @@ static void open_maps(struct hrf_strbuf *out, const char *path, const char *befo
     hrf_strbuf_addf(out, "%*s%s: ", 2 * depth, "", leaf != NULL ? leaf + 1 : path);
 }
 
-/* Keys of another layout would be refused when read back. */
+/* Keys that belong to another layout would be refused when the file is read again. */
 static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
 {
     if (strcmp(key->path, "calibrate.slides.layout") == 0)
@@ -220,7 +220,7 @@ static json_t *key_json(const struct hrf_key *key)
     return value;
 }
 
-/* `parallel: auto` and `spatial: 4`; pattern and minimum say nothing about objects. */
+/* Allows `parallel: auto` and `spatial: 4`. The pattern and the minimum do not apply to objects. */
 static void allow_short_form(json_t *object, const char *name)
 {
     if (strcmp(name, "parallel") == 0)
@@ -231,7 +231,7 @@ static void allow_short_form(json_t *object, const char *name)
                                json_pack("{s[ss]si}", "type", "object", "integer", "minimum", 1));
 }
 
-/* The object schema at `path` below the root, made on the way. */
+/* The schema of the object at `path`; creates the objects on the way. */
 static json_t *object_at(json_t *root, const char *path)
 {
     json_t *at = root;

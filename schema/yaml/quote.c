@@ -64,7 +64,8 @@ static bool add_quoted(struct hrf_strbuf *out, const char *text)
     return true;
 }
 
-/* A letter, then letters, digits, '_', '-' or '/': never a number in any YAML. */
+/* A letter, then letters, digits, '_', '-' or '/'. No YAML version reads such a word as a number.
+ */
 static bool is_plain_word(const char *text)
 {
     static const char *const taken[] = { "null", "true", "false", "yes", "no", "on",

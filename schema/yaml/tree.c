@@ -1,3 +1,4 @@
+/* tree.c - the nodes of a YAML tree: memory, search, text (tree.h). */
 #include "schema/yaml/tree.h"
 
 #include "schema/yaml/tree_private.h"

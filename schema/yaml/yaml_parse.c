@@ -9,7 +9,7 @@
 struct anchor {
     char *name;
     const struct hrf_yaml_node *node;
-    bool open; /* its node is still being read: an alias to it would be a ring */
+    bool open; /* its node is still being read, so an alias to it would be a cycle */
 };
 
 struct parser {
@@ -20,7 +20,7 @@ struct parser {
     struct hrf_yaml *yaml;
     struct anchor *anchors;
     size_t n_anchors, anchors_capacity;
-    size_t weight; /* of the tree so far, aliases expanded */
+    size_t weight; /* the size of the tree so far, with aliases expanded */
     int depth;
     struct hrf_error *err;
 };
@@ -34,7 +34,7 @@ static enum hrf_status fail(const struct parser *p, yaml_mark_t mark, const char
                          mark.column + 1, text);
 }
 
-/* libyaml says what it met, not what would be right. */
+/* Adds advice to libyaml's messages, which only name what was found. */
 static const char *advice_for(const char *problem)
 {
     static const struct {
@@ -82,7 +82,7 @@ static yaml_mark_t mark_of_offset(const struct parser *p, size_t offset)
     return mark;
 }
 
-/* The byte that a mark points at, 0 beyond the end. libyaml's index counts characters. */
+/* The byte at a mark, 0 beyond the end. libyaml's index counts characters. */
 static char byte_at(const struct parser *p, yaml_mark_t mark)
 {
     size_t line = 0, column = 0;
@@ -218,7 +218,7 @@ static enum hrf_status parse_alias(struct parser *p, const yaml_event_t *event,
     return fail(p, event->start_mark, text);
 }
 
-/* Only !!binary changes what a scalar holds; every other explicit tag is a surprise. */
+/* Only !!binary changes a scalar's value; all other explicit tags are refused. */
 static enum hrf_status check_tag(const struct parser *p, const yaml_event_t *event,
                                  const yaml_char_t *tag, bool *is_binary)
 {
@@ -296,7 +296,7 @@ static enum hrf_status merge_map(struct parser *p, struct hrf_yaml_node *node, s
     return HRF_OK;
 }
 
-/* https://yaml.org/type/merge.html: explicit keys win, then the first map of the list. */
+/* https://yaml.org/type/merge.html: explicit keys have priority, then the first map of the list. */
 static enum hrf_status resolve_merge(struct parser *p, struct hrf_yaml_node *node, size_t *capacity)
 {
     size_t at = 0;
@@ -405,7 +405,7 @@ static enum hrf_status parse_value(struct parser *p, const yaml_event_t *event,
     return parse_collection(p, event, out);
 }
 
-/* One event of the stream outside of its document. */
+/* An event of the stream that is not inside its document. */
 static enum hrf_status parse_top(struct parser *p, const yaml_event_t *event, bool *more)
 {
     if (event->type == YAML_STREAM_END_EVENT)

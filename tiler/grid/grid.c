@@ -12,7 +12,7 @@ static int64_t count_steps(int64_t extent, int64_t patch, double stride)
         return 0;
     int64_t n = (int64_t)floor((double)(extent - patch) / stride) + 1;
     while (n > 0 && llround((double)(n - 1) * stride) + patch > extent)
-        n--; /* the rounded position may pass the edge by half a pixel */
+        n--; /* rounding may place it up to half a pixel beyond the edge */
     while (llround((double)n * stride) + patch <= extent)
         n++;
     return n;
@@ -106,8 +106,8 @@ void hrf_mask_sums_release(struct hrf_mask_sums *sums)
     sums->sums = NULL;
 }
 
-/* Nearest pixel borders of [a, b) of n pixels; the pixel in which its middle lies where they fall
- * together. */
+/* The pixel borders nearest to [a, b) of n pixels. If both round to the same border, the range
+ * becomes the pixel in which its middle lies. */
 static void snap_range(double a, double b, int64_t n, int64_t *low, int64_t *high)
 {
     *low = llround(a * (double)n);

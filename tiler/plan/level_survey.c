@@ -7,15 +7,16 @@
 #include <string.h>
 
 enum {
-    MIN_SIDE = 8,         /* px of a level worth comparing */
-    MAX_PIXELS = 1 << 25, /* of a finer level that is read only for this: a second or so */
-    PLACE_UM = 64,        /* side of a place that is looked at */
+    MIN_SIDE = 8, /* px of a level worth comparing */
+    MAX_PIXELS =
+        1 << 25,   /* of a finer level that is read only for this check: it takes about a second */
+    PLACE_UM = 64, /* side of a sample place */
     N_TISSUE = 16,
     N_GLASS = 16,
     N_BLANK = 32
 };
 
-/* With its edge repeated all around: [height + 2][width + 2][3]. */
+/* Copies an image and repeats its edge all around: [height + 2][width + 2][3]. */
 static enum hrf_status add_border(const struct hrf_overview *in, unsigned char **out,
                                   struct hrf_error *err)
 {
@@ -34,7 +35,7 @@ static enum hrf_status add_border(const struct hrf_overview *in, unsigned char *
     return HRF_OK;
 }
 
-/* The two levels of one slide that are compared, the finer one reduced to the size of the other. */
+/* Two levels of a slide to compare; the finer one is reduced to the size of the other. */
 struct pair {
     int32_t fine_level, coarse_level;
     struct hrf_overview fine, coarse;
@@ -62,7 +63,7 @@ static enum hrf_status compare(const struct hrf_slide *slide, const struct pair 
     return hrf_level_check_refuse(slide, pair->fine_level, pair->coarse_level, place, &d, err);
 }
 
-/* The coarsest level that is finer than `level`, or the finest that is coarser; -1: none. */
+/* The nearest coarser or finer level than `level`; -1: there is none. */
 static int32_t next_level(const struct hrf_slide_info *info, int32_t level, bool is_coarser)
 {
     int32_t best = -1;
@@ -85,7 +86,7 @@ static enum hrf_status copy_overview(const struct hrf_overview *in, int64_t widt
     return hrf_overview_shrink(in->rgb, in->width, in->height, 3, width, height, out->rgb, err);
 }
 
-/* The whole overview against another level. */
+/* Compares the whole overview with another level. */
 static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_overview *overview,
                                       struct hrf_error *err)
 {
@@ -112,11 +113,11 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
     return compare(slide, &pair, err);
 }
 
-/* ---- places of the level that patches are read from ---- */
+/* ---- sample places of the level that patches are read from ---- */
 
 enum kind { TISSUE, GLASS, BLANK, MIXED };
 
-/* The overview cut into places; those at the right and lower edge that are not whole are left. */
+/* The overview divided into places. Incomplete places at the right and lower edge are left out. */
 struct places {
     const struct hrf_overview *overview;
     const unsigned char *mask;
@@ -141,7 +142,7 @@ static enum kind kind_of(const struct places *p, int64_t place)
     return is_blank ? BLANK : GLASS;
 }
 
-/* Reads what compares, at most n of a kind, spread evenly over the slide. */
+/* Compares at most n places of each kind, spread evenly over the slide. */
 struct looking {
     struct hrf_slide *slide;
     const struct hrf_tile_plan *plan;

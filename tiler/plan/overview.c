@@ -6,7 +6,7 @@
 
 /* Strips of at most this many level pixels are read at once. */
 enum { STRIP_PIXELS = 1 << 23 };
-/* An overview is never larger than this a side, which is 200 MB. */
+/* The longest side of an overview; a square one takes 200 MB. */
 enum { MAX_SIDE = 8192 };
 
 void hrf_overview_release(struct hrf_overview *overview)
@@ -15,7 +15,7 @@ void hrf_overview_release(struct hrf_overview *overview)
     overview->rgb = NULL;
 }
 
-/* Which input pixels make an output pixel: [begin[i], begin[i + 1]), at least one each. */
+/* Output pixel i is the mean of input pixels [begin[i], begin[i + 1]), which are at least one. */
 static enum hrf_status make_borders(int64_t n_in, int64_t n_out, int64_t **out,
                                     struct hrf_error *err)
 {
@@ -27,12 +27,13 @@ static enum hrf_status make_borders(int64_t n_in, int64_t n_out, int64_t **out,
     return HRF_OK;
 }
 
-/* An image that is being shrunk row by row. width <= in_width, and so the heights. */
+/* An image that is reduced row by row. Neither side of the result may be longer than the image's.
+ */
 struct shrinker {
     int64_t in_width, width;
     int n_channels;
     int64_t *columns, *rows; /* borders */
-    uint32_t *sums;          /* [width][n_channels] of the row at work */
+    uint32_t *sums;          /* [width][n_channels] sums of the current row */
 };
 
 static void shrinker_release(struct shrinker *s)
@@ -65,7 +66,7 @@ static void add_row(struct shrinker *s, const unsigned char *p)
                 s->sums[i * n + c] += p[c];
 }
 
-/* The same for three channels: most of a plan's own time would go here. */
+/* The same for three channels: without it, most of the time of tiling would be spent here. */
 static void add_rgb_row(struct shrinker *s, const unsigned char *p)
 {
     for (int64_t i = 0; i < s->width; i++) {
@@ -81,7 +82,7 @@ static void add_rgb_row(struct shrinker *s, const unsigned char *p)
     }
 }
 
-/* Output row y; `in` is input row rows[y]. */
+/* Computes output row y; `in` points to input row rows[y]. */
 static void shrink_row(struct shrinker *s, int64_t y, const unsigned char *in, unsigned char *out)
 {
     int64_t n_rows = s->rows[y + 1] - s->rows[y];
@@ -115,7 +116,7 @@ enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t in_width, i
     return HRF_OK;
 }
 
-/* The level's rows pass through in strips of whole output rows. */
+/* Reads the level in strips that hold whole output rows. */
 static enum hrf_status read_strips(struct hrf_slide *slide, int32_t level, struct hrf_overview *out,
                                    struct hrf_error *err)
 {
@@ -195,7 +196,8 @@ enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     int64_t width = overview_side(info->width, reduction);
     int64_t height = overview_side(info->height, reduction);
-    for (int32_t i = 0; i < info->n_levels; i++) /* a level's own size, not its rounding */
+    for (int32_t i = 0; i < info->n_levels;
+         i++) /* the exact size of the level, without the rounding above */
         if (info->level[i].downsample == reduction) {
             width = overview_side(info->level[i].width, 1);
             height = overview_side(info->level[i].height, 1);

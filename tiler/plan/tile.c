@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { THUMBNAIL_SIDE = 1024 };
-/* The overview of this project's own method may be a level up to this much off in size. */
+/* The overview for the method `otsu` may use a level whose size differs by up to this factor. */
 static const double overview_slack = 1.3;
 
 struct tiling {
@@ -21,7 +21,7 @@ struct tiling {
     const struct hrf_job_tiler *params;
     struct hrf_overview overview;
     unsigned char *mask;
-    bool is_frame; /* mode slide: one patch, the frame */
+    bool is_frame; /* in mode slide: the only patch, which is the whole frame */
     struct hrf_grid grid;
     struct hrf_tile_plan *plan;
 };
@@ -53,7 +53,7 @@ static enum hrf_status describe(struct tiling *t, const char *path, double csv_m
     plan->patch_stride = t->params->patch_stride;
     HRF_TRY(hrf_grid_make(info->width, info->height, plan->mpp_x, plan->mpp_y, plan->patch_size,
                           plan->patch_mpp, plan->patch_stride, &t->grid, err));
-    if (t->is_frame) /* it may stand over the slide's edge */
+    if (t->is_frame) /* there is one frame, or none */
         t->grid.columns = t->grid.rows = 1;
     plan->patch_width0 = t->grid.patch_width;
     plan->patch_height0 = t->grid.patch_height;
@@ -104,7 +104,7 @@ struct box {
     int64_t x0, x1, y0, y1; /* px of the overview, [x0, x1) */
 };
 
-/* The mask's bounding box; empty (x0 >= x1) where there is no tissue. */
+/* The bounding box of the mask's tissue; empty (x0 >= x1) without tissue. */
 static struct box mask_box(const struct tiling *t)
 {
     int64_t width = t->overview.width, height = t->overview.height;
@@ -120,8 +120,9 @@ static struct box mask_box(const struct tiling *t)
     return box;
 }
 
-/* Where a frame of `frame` begins on a side of `side`: the whole side in its middle where it
- * fits, else centred on the tissue [begin, end) as far as no edge is passed. All level-0 px. */
+/* Where a frame of length `frame` begins on a side of length `side`, in level-0 px. If the side
+ * fits, it is centred in the frame; else the frame is centred on the tissue [begin, end) as far as
+ * the slide's edges allow. */
 static int64_t place_frame(int64_t side, int64_t frame, double begin, double end)
 {
     if (side <= frame)
@@ -131,7 +132,7 @@ static int64_t place_frame(int64_t side, int64_t frame, double begin, double end
     return at < side - frame ? at : side - frame;
 }
 
-/* Fraction of the mask's tissue that lies in the frame. */
+/* The fraction of the mask's tissue that lies inside the frame. */
 static double tissue_in_frame(const struct tiling *t, const struct hrf_patch *at, double scale_x,
                               double scale_y)
 {
@@ -147,7 +148,8 @@ static double tissue_in_frame(const struct tiling *t, const struct hrf_patch *at
     return (double)inside / (double)all;
 }
 
-/* One patch: the frame that the whole slide is scored in. Tissue that it cannot hold is told. */
+/* The frame in which the whole slide is scored as one patch. A warning names the tissue that does
+ * not fit. */
 static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
 {
     struct hrf_tile_plan *plan = t->plan;
@@ -261,18 +263,19 @@ static enum hrf_status read_overview(struct tiling *t, struct hrf_error *err)
                            : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tissue mask");
 }
 
-/* A slide on which the method finds too little gets a second look; what that finds is kept with
- * a warning, so that no faint slide is dropped in silence. */
+/* If the method finds too little tissue, it is run again with a relaxed threshold. What that finds
+ * is used with a warning, so that no faint slide is dropped silently. */
 static enum hrf_status choose_patches(struct tiling *t, struct hrf_error *err)
 {
     HRF_TRY(find_tissue(t, false, err));
     int64_t strict = t->plan->n_patches;
-    if (t->is_frame) /* a frame is there or it is not; a second look where it is not */
+    if (t->is_frame) /* there is one frame, or none */
         return strict > 0 ? HRF_OK : find_tissue(t, true, err);
     if (strict >= t->params->min_patches)
         return HRF_OK;
     HRF_TRY(find_tissue(t, true, err));
-    if (t->plan->n_patches <= strict) /* no better: what the method itself says stays */
+    if (t->plan->n_patches <=
+        strict) /* the relaxed threshold found no more: the first result stays */
         HRF_TRY(find_tissue(t, false, err));
     return warn(t, strict, err);
 }

@@ -18,7 +18,7 @@
 struct level_tiles {
     int64_t tile_width, tile_height;
     int64_t columns, rows;
-    unsigned char *is_missing; /* [rows][columns]; NULL = none is */
+    unsigned char *is_missing; /* [rows][columns] true where a tile is left out; NULL: none is */
 };
 
 struct hrf_sparse {
@@ -61,8 +61,8 @@ void hrf_sparse_destroy(struct hrf_sparse *sparse)
     hrf_free(sparse);
 }
 
-/* JPEG tiles are decoded by OpenSlide itself, all else by libtiff, which adapts its raster to the
- * image and leaves OpenSlide's empty. */
+/* OpenSlide decodes JPEG tiles itself. All other tiles are decoded by libtiff, which makes its
+ * raster as small as the image and leaves OpenSlide's tile empty. */
 static bool comes_out_blank(TIFF *tiff, int64_t width, int64_t height)
 {
     uint32_t tile_width = 0, tile_height = 0;
@@ -102,7 +102,7 @@ static enum hrf_status load_level(TIFF *tiff, struct level_tiles *tiles, int64_t
     return HRF_OK;
 }
 
-/* Generic TIFF levels are the tiled directories, by size. */
+/* The levels of a generic TIFF are its tiled directories, ordered by size. */
 static enum hrf_status load(TIFF *tiff, struct hrf_slide_info *info, struct hrf_sparse *sparse,
                             struct hrf_error *err)
 {
@@ -138,7 +138,7 @@ enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
         return HRF_OK;
     TIFF *tiff = TIFFOpen(path, "rm");
     if (tiff == NULL)
-        return HRF_OK; /* OpenSlide could; it will say what it finds */
+        return HRF_OK; /* OpenSlide could open the file, so it reports what is wrong */
     slide->sparse = hrf_calloc(1, sizeof *slide->sparse);
     enum hrf_status status = slide->sparse != NULL
                                  ? load(tiff, info, slide->sparse, err)
@@ -159,17 +159,17 @@ enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
     return HRF_OK;
 }
 
-/* A run of pixels of one direction inside one tile: [begin, end) of the region, and the level-0
- * coordinate at which to read it so that no pixel of a neighbouring tile is touched. */
+/* A run of pixels in one direction inside one tile: [begin, end) of the region, and the level-0
+ * coordinate to read it at, which is chosen so that no pixel of a neighbouring tile is read. */
 struct run {
     int64_t tile;
     int64_t begin, end;
     int64_t at;
-    bool is_short; /* the last pixel cannot be had: it is the one before it */
+    bool is_short; /* the last pixel cannot be read: it repeats the one before it */
 };
 
-/* The run of tile number `tile`; empty when the region does not meet it. `origin` is the level
- * pixel of the region's first. */
+/* The run inside tile number `tile`; empty if the region does not meet that tile. `origin` is the
+ * level pixel at which the region begins. */
 static struct run run_of_tile(int64_t tile, int64_t tile_size, int64_t origin, int64_t length,
                               double downsample)
 {
@@ -179,7 +179,8 @@ static struct run run_of_tile(int64_t tile, int64_t tile_size, int64_t origin, i
     double exact = (double)first * downsample;
     struct run run = { .tile = tile, .begin = first - origin, .end = last - origin };
     run.at = (int64_t)ceil(exact - 1e-6);
-    run.is_short = (double)run.at - exact > 1e-6; /* OpenSlide would interpolate beyond */
+    run.is_short = (double)run.at - exact >
+                   1e-6; /* OpenSlide would interpolate with pixels beyond the tile */
     return run;
 }
 

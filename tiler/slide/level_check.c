@@ -13,12 +13,12 @@
  * sharpened, by 24 and 15 where they are not. Glass beside left-out tiles is white instead of 240
  * to 225. Tissue that is white instead is off by 60 to 150 and 30 to 80. */
 enum {
-    SQUARE = 8,       /* cells a side; the next square begins half of one further on */
+    SQUARE = 8,       /* cells on a side of a square; squares overlap by half */
     MAX_LIGHT = 32,   /* tolerance of R, G and B, in 255 */
     MAX_COLOUR = 20,  /* tolerance of R - G and G - B */
     N_MEASURES = 5,   /* R, G, B, R - G, G - B */
-    CELL_UM = 8,      /* the side of a patch's cell, at least */
-    CELL_PIXELS = 8,  /* and in px of the patch: fewer make no mean */
+    CELL_UM = 8,      /* least side of a cell of a patch */
+    CELL_PIXELS = 8,  /* and least side in px of the patch, so that a mean is meaningful */
     MAX_CELLS = 1024, /* a side of a patch */
 };
 
@@ -29,7 +29,8 @@ struct hrf_level_check {
     int32_t level;                   /* the patch's */
     struct hrf_patch_reader *coarse; /* n + 2 cells, one of them a border on each side */
     uint32_t *sums;                  /* [n][3]: of a row of cells */
-    unsigned char *cells, *around;   /* [n][n][3], [n + 2][n + 2][3] */
+    unsigned char *cells,
+        *around; /* [n][n][3] means of the patch, [n + 2][n + 2][3] of the coarser level */
 };
 
 void hrf_level_check_destroy(struct hrf_level_check *check)
@@ -43,7 +44,7 @@ void hrf_level_check_destroy(struct hrf_level_check *check)
     hrf_free(check);
 }
 
-/* The mean of a rectangle of cells, in the measures that are compared. */
+/* The mean of a rectangle of cells, as the three measures that are compared. */
 static void measure(const unsigned char *rgb, int64_t stride, int64_t width, int64_t height,
                     double out[N_MEASURES])
 {
@@ -58,7 +59,7 @@ static void measure(const unsigned char *rgb, int64_t stride, int64_t width, int
     out[4] = out[1] - out[2];
 }
 
-/* By how much `value` lies outside of the range, in tolerances. */
+/* The distance of `value` from the range, in tolerances. */
 static double distance(const double value[N_MEASURES], const double low[N_MEASURES],
                        const double high[N_MEASURES])
 {
@@ -70,8 +71,8 @@ static double distance(const double value[N_MEASURES], const double low[N_MEASUR
     return most;
 }
 
-/* By how much a square differs, in tolerances. A small one's mean is less sure: its tolerance
- * grows up to the double. */
+/* The difference of a square, in tolerances. The mean of a small square is less certain, so its
+ * tolerance is up to twice as large. */
 static double square_distance(const unsigned char *one, const unsigned char *other, int64_t width,
                               struct hrf_level_difference *square)
 {
@@ -99,7 +100,7 @@ static double square_distance(const unsigned char *one, const unsigned char *oth
     return distance(value, low, high) / slack;
 }
 
-/* Where square number i begins on a side; false: there are no more. The last one ends with the
+/* The position of square i on a side; false: there is none. The last square ends at the end of the
  * side. */
 static bool square_begin(int64_t i, int64_t side, int64_t length, int64_t *begin)
 {
@@ -163,7 +164,7 @@ enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x, do
     struct hrf_error why;
     enum hrf_status status = hrf_patch_reader_create(slide, mpp_x, mpp_y, check->n + 2, cell,
                                                      &check->coarse, &why);
-    if (status == HRF_E_UNSUPPORTED) /* even the coarsest level is far finer than the cells */
+    if (status == HRF_E_UNSUPPORTED) /* even the coarsest level is much finer than the cells */
         return HRF_OK;
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s", why.text);
@@ -176,14 +177,14 @@ enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x, do
     return HRF_OK;
 }
 
-/* Where cell i begins, in px of the patch. */
+/* The position of cell i, in px of the patch. */
 static int64_t cell_begin(const struct hrf_level_check *check, int64_t i)
 {
     return i * check->size / check->n;
 }
 
-/* The mean colours of one row of cells; rgb begins with its first row of pixels. Every second row
- * is enough for a mean, at half the time. */
+/* The mean colours of one row of cells; rgb points to its first row of pixels. Every second row
+ * suffices for a mean and takes half the time. */
 static void average_cells(const struct hrf_level_check *check, const unsigned char *rgb,
                           int64_t n_rows, unsigned char *out)
 {
@@ -225,7 +226,7 @@ enum hrf_status hrf_level_check_refuse(const struct hrf_slide *slide, int32_t on
         d->other[0], d->other[1], d->other[2], other_level);
 }
 
-/* `first`: the first row of cells that was compared. */
+/* `first`: the first row of the cells that were compared. */
 static enum hrf_status refuse_block(const struct hrf_level_check *check, int64_t x0, int64_t y0,
                                     int64_t first, const struct hrf_level_difference *d,
                                     struct hrf_error *err)

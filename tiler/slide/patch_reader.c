@@ -8,23 +8,24 @@
 #include <math.h>
 #include <string.h>
 
-/* A level up to 2 % coarser than wanted is taken: 0.499 um/px serves 0.5, 2.0005 serves 2. */
+/* A level that is up to 2 % coarser than requested is used: 0.499 um/px for 0.5, 2.0005 for 2. */
 static const double level_slack = 1.02;
 
 enum {
     MAX_REDUCTION = 64,
-    STRIP_PIXELS = 1 << 20 /* of the level, read at once: 4 MiB of ARGB and 3 MiB of RGB */
+    STRIP_PIXELS =
+        1 << 20 /* pixels of the level that are read at once: 4 MiB of ARGB and 3 MiB of RGB */
 };
 
-/* One direction: for each output pixel, where its input begins and with which weights. */
+/* One direction of resampling: where the input of each output pixel begins, and its weights. */
 struct axis {
     double scale; /* level px per output px */
-    double phase; /* from the second input pixel to the patch's origin; what the table is for */
+    double phase; /* from the second input pixel to the patch's origin, when the table was made */
     int32_t n_taps;
     int32_t *first;  /* [size], input pixels from `origin` */
     float *weights;  /* [size][n_taps], sum 1 */
     int64_t extent;  /* input pixels at most */
-    double centring; /* not resampled: half of what the extent differs by, in level px */
+    double centring; /* not resampled: half of the difference between the extents, in level px */
 };
 
 struct hrf_patch_reader {
@@ -37,8 +38,8 @@ struct hrf_patch_reader {
     int64_t strip_rows;
     uint32_t *argb;       /* [strip_rows][x.extent] */
     unsigned char *strip; /* the same in RGB */
-    int32_t n_open;       /* output rows that one input row may add to, at most */
-    float *sums;          /* [n_open][x.extent][3]: output rows at work, columns as in the level */
+    int32_t n_open;       /* the largest number of output rows that one input row contributes to */
+    float *sums;          /* [n_open][x.extent][3] of the output rows that are not complete */
 };
 
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader)
@@ -62,8 +63,8 @@ static int32_t best_level(const struct hrf_slide_info *info, double wanted)
     return best;
 }
 
-/* Weight of input pixel `i`, which covers [i, i + 1), for the output that covers
- * [begin, begin + scale). */
+/* The weight of input pixel `i`, which covers [i, i + 1), in an output that covers [begin, begin +
+ * scale). */
 static double tap_weight(double begin, double scale, int64_t i)
 {
     if (scale < 1) { /* a tent around the centre */
@@ -74,15 +75,16 @@ static double tap_weight(double begin, double scale, int64_t i)
     return high > low ? high - low : 0;
 }
 
-/* First input pixel of output pixel j, counted from the second one read: -1 is the least. */
+/* The first input pixel of output pixel j, counted from the second one that is read; at least -1.
+ */
 static int64_t first_tap(const struct axis *axis, int64_t j)
 {
     double begin = axis->phase + (double)j * axis->scale;
     return (int64_t)floor(axis->scale < 1 ? begin + axis->scale / 2 - 0.5 : begin);
 }
 
-/* Fills the table. The phase is in [0, 1) where the level's downsample is a whole number and up
- * to half a level-0 px outside of that where it is not. */
+/* Fills the table. The phase is in [0, 1) if the level's downsample is a whole number; otherwise it
+ * may lie outside by up to half a level-0 px. */
 static void set_phase(struct axis *axis, int64_t size, double phase)
 {
     if (axis->phase == phase)
@@ -137,7 +139,8 @@ static enum hrf_status alloc_scratch(struct hrf_patch_reader *reader, struct hrf
     size_t n = (size_t)(reader->strip_rows * width);
     reader->argb = hrf_alloc_array(n, sizeof reader->argb[0]);
     reader->strip = hrf_alloc_array(n, 3);
-    double per_row = ceil(1 / reader->y.scale); /* output rows that begin on one input row */
+    double per_row = ceil(1 /
+                          reader->y.scale); /* number of output rows that begin in one input row */
     reader->n_open = 2 * (int32_t)per_row + 2;
     reader->sums = hrf_alloc_array((size_t)reader->n_open * (size_t)width,
                                    3 * sizeof reader->sums[0]);
@@ -177,7 +180,7 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
     return HRF_OK;
 }
 
-/* Adds one input row to an output row's sums; the first to come sets them. */
+/* Adds an input row to the sums of an output row; the first input row sets them. */
 static void add_row(float *sums, const unsigned char *in, int64_t n, float weight, bool is_first)
 {
     if (is_first)
@@ -193,7 +196,7 @@ static unsigned char rounded(float value)
     return (unsigned char)(value < 254.5f ? value + 0.5f : 255);
 }
 
-/* The columns of a finished output row. */
+/* Resamples the columns of a complete output row. */
 static void emit_row(const struct axis *x, int64_t size, const float *sums, unsigned char *rgb)
 {
     const float *weight = x->weights;
@@ -211,7 +214,7 @@ static void emit_row(const struct axis *x, int64_t size, const float *sums, unsi
     }
 }
 
-/* Last input row that output row j needs. */
+/* The last input row that contributes to output row j. */
 static int64_t last_row(const struct axis *y, int64_t j)
 {
     int32_t t = y->n_taps - 1;
@@ -234,13 +237,14 @@ static enum hrf_status read_rows(struct hrf_patch_reader *reader, const struct r
                                reader->argb, rgb, err);
 }
 
-/* The rows [first, first + n) of a patch. */
+/* Reads the rows [first, first + n) of a patch. */
 struct rows {
     int64_t first, n;
 };
 
-/* Not resampled: the level's pixels nearest to the patch, centre on centre. Strips lie where they
- * do for the whole patch, so that the bytes of a row do not depend on the rows asked for. */
+/* Without resampling: the level's pixels nearest to the patch, centre on centre. Strips begin at
+ * the same rows as for the whole patch, so that a row's bytes do not depend on which rows are asked
+ * for. */
 static enum hrf_status copy_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                  struct rows rows, unsigned char *rgb, int64_t *decode_ns,
                                  struct hrf_error *err)
@@ -265,9 +269,9 @@ static enum hrf_status copy_rows(struct hrf_patch_reader *reader, int64_t x0, in
     return HRF_OK;
 }
 
-/* Reading begins one level pixel before the one in which `at` lies, at a whole pixel of the level
- * where there is one (OpenSlide would blur between two), else at the nearest level-0 px. *phase is
- * what is left from the second pixel read to `at`, in level px. */
+/* Reading begins one level pixel before the one that contains `at`, at a whole pixel of the level
+ * if there is one (OpenSlide would interpolate between two), else at the nearest level-0 px.
+ * *phase: the distance from the second pixel that is read to `at`, in level px. */
 static int64_t read_origin(double downsample, int64_t at, double *phase)
 {
     double pixel = floor((double)at / downsample + 1e-9);
@@ -276,7 +280,7 @@ static int64_t read_origin(double downsample, int64_t at, double *phase)
     return origin;
 }
 
-/* Input row r goes into every output row that it has a part in; those that it completes leave.
+/* Adds input row r to every output row that it contributes to, and writes those that it completes.
  * Returns the first output row that is not complete. */
 static int64_t take_row(struct hrf_patch_reader *reader, int64_t r, const unsigned char *in,
                         int64_t width, int64_t done, struct rows rows, unsigned char *rgb)
@@ -298,7 +302,7 @@ static int64_t take_row(struct hrf_patch_reader *reader, int64_t r, const unsign
     return done;
 }
 
-/* The level passes through in strips, row by row. Strips lie where they do for the whole patch. */
+/* Reads the level in strips, row by row. Strips begin at the same rows as for the whole patch. */
 static enum hrf_status resample_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                      struct rows rows, unsigned char *rgb, int64_t *decode_ns,
                                      int64_t *resample_ns, struct hrf_error *err)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Outside of this no microscope slide lies; 72 dpi, what scanners write that do not know, is
- * 353 um/px. */
+/* The resolutions of possible microscope slides. Scanners that do not know it write 72 dpi, which
+ * is 353 um/px. */
 static const double mpp_min = 0.05, mpp_max = 10.0;
 
 const char *hrf_mpp_source_name(enum hrf_mpp_source source)
@@ -58,7 +58,7 @@ static bool from_tiff_tags(const struct hrf_slide *slide, double *x, double *y)
     return true;
 }
 
-/* Two positive numbers, each perhaps in quotes: "0.00022" "0.00023", also as &quot;. */
+/* Reads two positive numbers, each perhaps in quotes or &quot;: "0.00022" "0.00023". */
 static bool two_numbers(const char *text, double out[2])
 {
     for (int n = 0; n < 2; n++) {
@@ -95,8 +95,8 @@ bool hrf_philips_spacing(const char *xml, double *mpp_x, double *mpp_y)
     return found;
 }
 
-/* OpenSlide gives the slide's own spacing as a property where it knows the format; where it
- * takes the file for a generic TIFF, the XML is still in ImageDescription. */
+/* OpenSlide gives the spacing as a property if it knows the format. If it takes the file for a
+ * generic TIFF, the XML is still in ImageDescription. */
 static bool from_philips(const struct hrf_slide *slide, double *x, double *y)
 {
     return hrf_philips_spacing(openslide_get_property_value(slide->handle, "tiff.ImageDescription"),
@@ -123,7 +123,7 @@ enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, do
         if (!is_sane(x) || !is_sane(y))
             return refuse(slide, is_sane(x) ? y : x, found, err);
     } else if (from_tiff_tags(slide, &x, &y) && is_sane(x) && is_sane(y)) {
-        found = HRF_MPP_TIFF_TAGS; /* an insane one is the 72 dpi of a writer that did not know */
+        found = HRF_MPP_TIFF_TAGS; /* else it is 72 dpi, from a writer that did not know */
     } else if (from_philips(slide, &x, &y)) {
         found = HRF_MPP_PHILIPS_XML;
         if (!is_sane(x) || !is_sane(y))

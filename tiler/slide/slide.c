@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path that leads nowhere is the user's to put right; a file system that fails may recover. */
+/* The user can correct a path that does not exist; a file system that fails may recover. */
 static enum hrf_status cannot_open(const char *name, int native, struct hrf_error *err)
 {
     switch (native) {
@@ -50,7 +50,7 @@ static enum hrf_status check_file(const char *path, const char *name, struct hrf
     return HRF_OK;
 }
 
-/* OpenSlide knows no format for the file. A plain picture is the usual reason. */
+/* OpenSlide knows no format for the file, most often because it is an ordinary picture. */
 static enum hrf_status refuse_unknown(const char *path, const char *name, struct hrf_error *err)
 {
     static const struct {
@@ -153,7 +153,8 @@ static void composite(const uint32_t *argb, int64_t n, unsigned char *rgb)
     }
 }
 
-/* OpenSlide's error sticks to the handle; the place that we name is the first that failed. */
+/* After an error, OpenSlide's handle keeps failing; the message names the place that failed first.
+ */
 static enum hrf_status report_damage(struct hrf_slide *slide, const char *error, int32_t level,
                                      int64_t x, int64_t y, struct hrf_error *err)
 {

@@ -156,7 +156,7 @@ static void *work(void *context)
     }
 }
 
-/* A slide needs 3 bytes a pixel; four at once are enough for any machine's disk. */
+/* A slide needs 3 bytes for each pixel. The limit is for four slides at once. */
 static enum hrf_status write_slides(struct job *job, struct hrf_error *err)
 {
     enum { MAX_THREADS = 4 };
@@ -212,5 +212,6 @@ enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_p
         .directory = directory, .params = params, .progress = progress, .context = context
     };
     HRF_TRY(write_slides(&job, err));
-    return write_reference(directory, params, err); /* last: its presence says that all is there */
+    return write_reference(directory, params,
+                           err); /* written last: if it exists, the cohort is complete */
 }

@@ -83,7 +83,8 @@ static double deepest(const struct hrf_blob *blobs, int n, double x, double y)
     return depth;
 }
 
-/* What stands at (x, y): tissue with a rim roughened by noise, lesion, lymphoid share. */
+/* What is at (x, y): tissue, with a rim that noise makes rough; lesion; the share of lymphoid
+ * tissue. */
 struct ground {
     bool is_tissue, is_lesion;
     double lymphoid; /* 0 stroma .. 1 lymphoid */
@@ -106,7 +107,8 @@ static struct ground ground_at(const struct canvas *c, double x, double y)
     return g;
 }
 
-/* Ground on a coarse lattice, then each pixel takes its nearest lattice point: 16 px are 4 um. */
+/* Computes the ground on a coarse lattice; each pixel takes its nearest lattice point (16 px are 4
+ * um). */
 enum { LATTICE = 8 };
 
 static void paint_ground(const struct canvas *c, int64_t y0, int64_t y1, struct ground *line)

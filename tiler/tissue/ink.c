@@ -41,7 +41,7 @@ static bool is_ink(const unsigned char *p)
     return green || blue || red;
 }
 
-/* The same hues, paler, and grays: only beside ink. */
+/* Paler versions of the same hues, and grays. They count only next to ink. */
 static bool is_faint_ink(const unsigned char *p)
 {
     int r = p[0], g = p[1], b = p[2], high = largest(p);
@@ -53,7 +53,7 @@ static bool is_faint_ink(const unsigned char *p)
     return green || blue || red;
 }
 
-/* Spots of ink smaller than a stroke go. */
+/* Removes spots of ink that are smaller than a stroke. */
 static enum hrf_status keep_strokes(const struct hrf_tissue_image *image, unsigned char *ink,
                                     struct hrf_error *err)
 {
@@ -103,7 +103,7 @@ static enum hrf_status follow_edges(const struct hrf_tissue_image *image, unsign
     for (int step = 0; step < steps; step++)
         for (int64_t end = growth.n; done < end; done++)
             grow_around(&growth, queue[done]);
-    /* What is left is the rim where ink and glass or tissue share a pixel. */
+    /* In the rim, ink shares a pixel with glass or tissue; it counts as ink, too. */
     return hrf_mask_spread(ink, image->width, image->height, 1, 1, 255, err);
 }
 

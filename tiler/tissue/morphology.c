@@ -25,7 +25,7 @@ static unsigned char median_of_3(unsigned char a, unsigned char b, unsigned char
     return max2(min2(a, b), min2(max2(a, b), c));
 }
 
-/* Three rows' columns sorted: low, middle and high, each of n + 2 with the ends repeated. */
+/* The columns of three rows, sorted: low, middle and high, each of n + 2 with the ends repeated. */
 static void sort_columns(const unsigned char *a, const unsigned char *b, const unsigned char *c,
                          int64_t n, unsigned char *low, unsigned char *middle, unsigned char *high)
 {
@@ -98,7 +98,8 @@ enum hrf_status hrf_mask_majority(unsigned char *mask, int64_t width, int64_t he
     return HRF_OK;
 }
 
-/* Sets what lies within `before` after, or `after` before, a pixel of `value` on one row. */
+/* Sets each pixel that has a pixel of `value` at most `before` to its left or `after` to its right,
+ * on one row. */
 static void spread_row(const unsigned char *in, unsigned char *out, int64_t n, int before,
                        int after, unsigned char value)
 {
@@ -116,7 +117,7 @@ static void spread_row(const unsigned char *in, unsigned char *out, int64_t n, i
     }
 }
 
-/* One row of the same downwards or upwards: since[x] counts the rows from the last `value`. */
+/* The same for one row, downwards or upwards: since[x] counts the rows since the last `value`. */
 static void spread_step(const unsigned char *in, unsigned char *out, int64_t n, int reach,
                         unsigned char value, int32_t *since)
 {
@@ -167,7 +168,7 @@ void hrf_regions_release(struct hrf_regions *regions)
  * are joined (union-find; a root is the first run of its region in reading order). */
 struct run {
     int32_t begin, end; /* [begin, end), indices of pixels */
-    int32_t parent;     /* index of a run; its own = root */
+    int32_t parent;     /* index of a run in the same region; its own index: root */
 };
 
 struct runs {
@@ -210,8 +211,8 @@ static enum hrf_status add_row_runs(struct runs *runs, const unsigned char *row,
     return HRF_OK;
 }
 
-/* Joins the runs [above, middle) of one row with the runs [middle, end) of the next. `reach`: 1
- * when touching at a corner is enough. */
+/* Joins the runs [above, middle) of one row with those of the next, [middle, end), that they touch.
+ * `reach` 1: touching at a corner counts. */
 static void join_rows(struct run *items, size_t above, size_t middle, size_t end, int64_t width,
                       int reach)
 {
@@ -238,7 +239,7 @@ static enum hrf_status find_runs(const unsigned char *mask, int64_t width, int64
     return HRF_OK;
 }
 
-/* Numbers the roots in reading order and gives every pixel its region's number. */
+/* Numbers the roots in reading order and labels every pixel with its region's number. */
 static enum hrf_status number_runs(struct runs *runs, int64_t width, int64_t height,
                                    struct hrf_regions *out, struct hrf_error *err)
 {

@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The project's own method, on S. Glass is where light pixels crowd; its noise on 8-bit JPEG is
- * within +-10 after the median, pale eosin begins 15 above it. */
+/* The method `otsu`, on the saturation S. Glass is the peak of the light pixels; on 8-bit JPEG its
+ * noise is within +-10 after the median filter, and pale eosin begins 15 above it. */
 enum {
-    LIGHT = 170,       /* glass has no channel under this */
-    GLASS_MAX = 40,    /* nor more saturation than this, however yellow the mounting */
-    ABOVE_GLASS = 15,  /* the least that counts as tissue */
-    ABOVE_MOST = 45,   /* a slide full of tissue must not lose its paler half */
-    ABOVE_EMPTY = 27,  /* where Otsu finds no two classes */
-    ABOVE_RELAXED = 7, /* second look at a faint slide */
-    CONTRAST = 14      /* the means of two classes differ by this much, else there is one */
+    LIGHT = 170,      /* a pixel of glass has no channel below this */
+    GLASS_MAX = 40,   /* and no more saturation than this, however yellow the mounting medium */
+    ABOVE_GLASS = 15, /* smallest saturation that counts as tissue */
+    ABOVE_MOST = 45,  /* upper limit, so that a slide full of tissue does not lose its paler half */
+    ABOVE_EMPTY = 27, /* if Otsu's method finds no two classes */
+    ABOVE_RELAXED = 7, /* relaxed threshold for a faint slide */
+    CONTRAST = 14      /* if the means of two classes differ by less, there is only one class */
 };
 
 enum overview { OVERVIEW_UM, OVERVIEW_LONGEST, OVERVIEW_REDUCTION };
@@ -28,14 +28,14 @@ struct preset {
     enum overview overview;
     double overview_size; /* um/px, px, or level-0 px per px */
     int threshold;        /* on S; 0 = found */
-    int median;           /* window on S before a given threshold, px */
+    int median;           /* window of the median filter on S before a given threshold, px */
     int close;            /* px of the overview; 0 = none */
-    double close_um;      /* the same in um, at least `close` px; 0 = as it is */
+    double close_um;      /* the same in um, but at least `close` px; 0: only `close` */
     double min_object;    /* um2 */
     double max_hole;      /* um2 */
     double reference;     /* the two above in units of (this many level-0 px)^2; 0 = um2 */
-    int max_holes;        /* of one object; 0 = any number */
-    bool diagonal;        /* objects connect at corners, holes at the border stay */
+    int max_holes;        /* most holes of one object; 0: any number */
+    bool diagonal;        /* objects connect at corners; holes at the image border are not filled */
 };
 
 static const struct preset presets[] = {
@@ -68,7 +68,7 @@ enum hrf_status hrf_tissue_reduction(const char *method, int64_t width, int64_t 
     double wanted = preset->overview_size, least_side = 512;
     if (preset->overview == OVERVIEW_UM) {
         wanted = preset->overview_size / mpp;
-        least_side = 1024; /* the report shows it at that size */
+        least_side = 1024; /* the report shows the thumbnail at that size */
     } else if (preset->overview == OVERVIEW_LONGEST) {
         wanted = longest / preset->overview_size;
     }
@@ -119,7 +119,7 @@ static void fill_saturation(const struct hrf_tissue_image *image, unsigned char 
     }
 }
 
-/* S where light pixels crowd; 0 when hardly any are light. */
+/* The saturation at the peak of the light pixels; 0: hardly any pixel is light. */
 static int glass_saturation(const struct hrf_tissue_image *image, const unsigned char *plane)
 {
     int64_t histogram[GLASS_MAX + 1] = { 0 }, n_light = 0, n = image->width * image->height;
@@ -170,7 +170,7 @@ static enum hrf_status own_mask(const struct hrf_tissue_image *image, unsigned c
     return HRF_OK;
 }
 
-/* The threshold on the median, as a majority vote on the threshold. */
+/* Thresholds the median filter's output, computed as a majority vote on the threshold. */
 static enum hrf_status fixed_mask(const struct preset *preset, const struct hrf_tissue_image *image,
                                   const unsigned char *plane, int threshold, unsigned char *mask,
                                   struct hrf_error *err)
@@ -203,7 +203,7 @@ static void ncrf_mask(const struct hrf_tissue_image *image, const unsigned char 
     *threshold = s;
 }
 
-/* Objects of fewer px than `least` go. */
+/* Removes objects of fewer than `least` px. */
 static enum hrf_status drop_objects(const struct hrf_tissue_image *image, bool diagonal,
                                     double least, unsigned char *mask, struct hrf_error *err)
 {
@@ -231,7 +231,7 @@ static int by_object_then_largest(const void *a, const void *b)
     return p->index < q->index ? -1 : p->index > q->index;
 }
 
-/* Marks all holes of an object after its `max_holes` largest for filling. */
+/* Marks all but the `max_holes` largest holes of an object for filling. */
 static enum hrf_status mark_surplus(const unsigned char *mask, const struct hrf_tissue_image *image,
                                     const struct hrf_regions *holes, int max_holes, bool *fill,
                                     struct hrf_error *err)
@@ -255,7 +255,7 @@ static enum hrf_status mark_surplus(const unsigned char *mask, const struct hrf_
     return HRF_OK;
 }
 
-/* Holes of fewer px than `least` are filled, and so are the surplus ones. */
+/* Fills holes of fewer than `least` px, and surplus ones. */
 static enum hrf_status fill_holes(const struct hrf_tissue_image *image, const struct preset *preset,
                                   double least, unsigned char *mask, struct hrf_error *err)
 {

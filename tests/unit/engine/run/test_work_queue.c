@@ -65,7 +65,7 @@ static void sink(void *context, const struct hrf_work_queue_result *r)
                   r->spent.device_bytes != wanted.device_bytes;
 }
 
-static enum hrf_status give(struct hrf_work_queue *share, int64_t batch, struct hrf_error *err)
+static enum hrf_status give(struct hrf_work_queue *queue, int64_t batch, struct hrf_error *err)
 {
     int64_t patches[BATCH];
     float values[BATCH * CLASSES];
@@ -80,18 +80,18 @@ static enum hrf_status give(struct hrf_work_queue *share, int64_t batch, struct 
                                                   .values = values,
                                                   .seconds = 0.001,
                                                   .spent = spent_by(batch) };
-    return hrf_work_queue_give(share, &result, err);
+    return hrf_work_queue_give(queue, &result, err);
 }
 
-static enum hrf_status do_task(struct member *m, struct hrf_work_queue *share,
+static enum hrf_status do_task(struct member *m, struct hrf_work_queue *queue,
                                struct hrf_error *err)
 {
     struct cohort *c = m->cohort;
     int64_t batch;
-    for (int64_t k = 0; (batch = hrf_work_queue_next(share)) >= 0; k++) {
+    for (int64_t k = 0; (batch = hrf_work_queue_next(queue)) >= 0; k++) {
         const int64_t ms = c->work != NULL ? c->work(m->rank, k) : 0;
         if (ms == FAIL) {
-            hrf_work_queue_fail(share, HRF_E_USER, "the slide cannot be read");
+            hrf_work_queue_fail(queue, HRF_E_USER, "the slide cannot be read");
             return hrf_error_set(err, HRF_E_USER, "the slide cannot be read");
         }
         if (ms == LEAVE)
@@ -106,7 +106,7 @@ static enum hrf_status do_task(struct member *m, struct hrf_work_queue *share,
                 ->ops->receive(hrf_loop_comm(c->loop, m->rank), m->rank, 99, &byte, 1, err);
         }
         hrf_clock_sleep_ms(ms);
-        HRF_TRY(give(share, batch, err));
+        HRF_TRY(give(queue, batch, err));
         c->by_rank[m->rank]++;
     }
     atomic_fetch_add(&c->n_through, 1);
@@ -124,13 +124,13 @@ static void *rank_main(void *context)
     struct member *m = context;
     struct cohort *c = m->cohort;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_work_queue *share = NULL;
+    struct hrf_work_queue *queue = NULL;
     const struct hrf_work_queue_config config = { .comm = c->n_ranks > 1
                                                               ? hrf_loop_comm(c->loop, m->rank)
                                                               : NULL,
                                                   .waiting = hrf_loop_waiting,
                                                   .stuck_ms = c->stuck_ms };
-    enum hrf_status status = hrf_work_queue_create(&config, &share, &err);
+    enum hrf_status status = hrf_work_queue_create(&config, &queue, &err);
     for (int64_t t = 0; t < c->n_tasks && status == HRF_OK; t++) {
         const struct hrf_work_queue_task task = { .n_batches = c->n_batches,
                                                   .batch = BATCH,
@@ -138,21 +138,21 @@ static void *rank_main(void *context)
                                                   .done = c->done,
                                                   .sink = sink,
                                                   .context = c };
-        status = hrf_work_queue_begin(share, &task, &err);
+        status = hrf_work_queue_begin(queue, &task, &err);
         if (status == HRF_OK)
-            status = do_task(m, share, &err);
+            status = do_task(m, queue, &err);
         if (status == HRF_OK)
-            status = hrf_work_queue_end(share, idle, &err);
+            status = hrf_work_queue_end(queue, idle, &err);
         c->ends[m->rank] = status;
         snprintf(c->text[m->rank], sizeof c->text[0], "%.199s", err.text);
         if (status == HRF_E_USER) /* the task's fault: on to the next */
             status = HRF_OK;
     }
-    if (status == HRF_E_AGAIN && hrf_work_queue_is_root(share)) {
-        hrf_work_queue_stop(share);
-        hrf_work_queue_gather(share);
+    if (status == HRF_E_AGAIN && hrf_work_queue_is_root(queue)) {
+        hrf_work_queue_stop(queue);
+        hrf_work_queue_gather(queue);
     }
-    hrf_work_queue_destroy(share);
+    hrf_work_queue_destroy(queue);
     return NULL;
 }
 
