@@ -242,8 +242,10 @@ static void precision_notes(struct hrf_out *out, const struct hrf_cohort *cohort
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         if (p->notes[0] == '\0')
             continue;
-        hrf_out_markup(out, "<dt>notes on %s</dt><dd style=\"white-space:pre-line\">%s</dd>\n",
-                       p->name, p->notes);
+        hrf_out_markup(out, "<dt>notes on %s</dt>", p->name);
+        const char *at = p->notes;
+        for (char line[HRF_SCORES_NOTES]; hrf_scores_next_note(&at, line);)
+            hrf_out_markup(out, "<dd>%s</dd>\n", line);
     }
 }
 

@@ -293,17 +293,11 @@ static void put_traffic(json_t *object, const struct hrf_traffics *traffic)
     put(object, "communication", communication);
 }
 
-/* A line each. */
 static json_t *notes_json(const char *notes)
 {
     json_t *list = json_array();
-    char line[HRF_SCORES_NOTES];
-    for (size_t n; *notes != '\0'; notes += n + (notes[n] == '\n')) {
-        n = strcspn(notes, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, notes);
-        if (n > 0)
-            json_array_append_new(list, hrf_json_string(line));
-    }
+    for (char line[HRF_SCORES_NOTES]; hrf_scores_next_note(&notes, line);)
+        json_array_append_new(list, hrf_json_string(line));
     return list;
 }
 

@@ -9,6 +9,15 @@
 
 enum { VERSION = 2 };
 
+bool hrf_scores_next_note(const char **at, char line[HRF_SCORES_NOTES])
+{
+    *at += strspn(*at, "\n");
+    const int n = (int)strcspn(*at, "\n");
+    snprintf(line, HRF_SCORES_NOTES, "%.*s", n, *at);
+    *at += n;
+    return n > 0;
+}
+
 void hrf_scores_destroy(struct hrf_scores *scores)
 {
     if (scores == NULL)

@@ -87,6 +87,9 @@ struct hrf_scores {
     int32_t n_threads, n_readers;
 };
 
+/* Copies the next note from *at into `line` and moves *at behind it. False: there is none left. */
+bool hrf_scores_next_note(const char **at, char line[HRF_SCORES_NOTES]);
+
 void hrf_scores_destroy(struct hrf_scores *scores);
 HRF_DEFINE_AUTO(hrf_scores)
 HRF_CHECKED enum hrf_status hrf_scores_encode(const struct hrf_scores *scores,

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = { "asymmetric", "trained" };
+static const char *const names[] = { "asymmetric", "trained", "shifted" };
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 static struct hrf_graph *load(const char *name, struct hrf_shape *shape, float **x, float **want)
@@ -101,7 +101,12 @@ static void int8_has_the_bits_of_the_integer_reference(void **state)
         HRF_AUTO_FREE float *truth = run(graph, &shape, x, "ref", "int8", &n_ref, NULL);
         assert_int_equal(n, n_ref);
         assert_memory_equal(got, truth, (size_t)n * sizeof *got);
-        assert_string_equal(notes, ""); /* nothing stays in float32 */
+        /* One node's weights, stored with zero point 60, need more than 8 bits; those with zero
+         * point 128 do not. */
+        assert_string_equal(notes, strcmp(names[i], "shifted") != 0
+                                       ? "" /* nothing stays in float32 */
+                                       : "node 'conv_23_node' (Conv) stays in float32: the model "
+                                         "gives its weights no scales that 8 bits can use\n");
     }
 }
 
@@ -126,11 +131,12 @@ static int count(const struct hrf_graph *graph, enum hrf_op op)
     return n;
 }
 
-/* All that is left of the pairs are the ones at the ends; weights are the file's integers. */
+/* In the first two models all that is left of the pairs are the ones at the ends; weights are the
+ * file's integers. */
 static void pairs_are_taken_into_the_operators_beside_them(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_NAMES; i++) {
+    for (int i = 0; i < 2; i++) {
         HRF_AUTO(hrf_graph) graph = lowered(names[i], &(struct hrf_lowering){ .type = HRF_S8 });
         assert_int_equal(count(graph, HRF_OP_QUANTIZE), 1);
         assert_int_equal(count(graph, HRF_OP_DEQUANTIZE), i == 0 ? 1 : 0);

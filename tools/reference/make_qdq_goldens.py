@@ -6,7 +6,8 @@
 Each NAME.onnx computes between pairs of QuantizeLinear and DequantizeLinear; NAME.x.npy is an input
 and NAME.y.npy what the ONNX operators, each on its own and in double precision, make of it.
 "asymmetric" is what ONNX Runtime writes (uint8 with zero points, int8 weights for each channel,
-int32 bias), "trained" what quantisation-aware training writes (int8, float weights behind a pair).
+int32 bias), "trained" what quantisation-aware training writes (int8, float weights behind a pair),
+"shifted" has uint8 weights with zero points, of which one node's need more than 8 bits.
 Needs Python and numpy; the files are the same in every run.
 """
 import os
@@ -177,12 +178,30 @@ def trained(directory):
     net.save(directory, "trained", "x", y, 13)
 
 
+def shifted(directory):
+    """uint8 weights: one node's zero point leaves them within 8 bits, the other node's does not."""
+    net = start(9)
+    u8 = np.uint8
+    x = net.pair("x", 0.03, u8(114))
+    a = net.conv(x, net.stored((net.integers(16, 3, 3, 3).astype(np.int32) + 128).astype(u8),
+                               np.float32(2e-3), u8(128)), pad=1)
+    a = net.pair(net.relu(a), 0.0117, u8(0))
+    weights = net.random.integers(0, 256, (8, 16, 3, 3)).astype(u8)
+    b = net.pair(net.conv(a, net.stored(weights, np.float32(1e-3), u8(60)), pad=1), 0.06, u8(100))
+    b = net.pair(net.global_pool(b), 0.02, u8(100))
+    b = net.add("Flatten", [b], net.values[b].reshape(2, -1))
+    bias = net.stored(np.zeros(2, np.int32), np.float32(0.02) * np.float32(0.011))
+    y = net.gemm(b, net.stored(net.integers(2, 8), np.float32(0.011)), bias)
+    net.save(directory, "shifted", "x", net.pair(y, 0.021, u8(97)), 13)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     os.makedirs(sys.argv[1], exist_ok=True)
     asymmetric(sys.argv[1])
     trained(sys.argv[1])
+    shifted(sys.argv[1])
 
 
 if __name__ == "__main__":
