@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE /* madvise */
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -118,6 +119,7 @@ void hrf_free(void *memory)
 enum hrf_status hrf_array_reserve(void **items, size_t *capacity, size_t need, size_t size,
                                   struct hrf_error *err)
 {
+    assert(size > 0 && (*items != NULL || *capacity == 0));
     if (need <= *capacity)
         return HRF_OK;
     size_t grown = *capacity < 8 ? 8 : *capacity;

@@ -46,12 +46,6 @@ bool hrf_log_enabled(enum hrf_log_level level, const char *subsystem)
     return strstr(subsystems, word) != NULL;
 }
 
-void hrf_log_set_level(enum hrf_log_level level)
-{
-    pthread_once(&once, read_environment);
-    max_level = level;
-}
-
 void hrf_log_set_identity(const char *identity)
 {
     pthread_mutex_lock(&lock);

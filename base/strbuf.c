@@ -1,6 +1,7 @@
 /* strbuf.c - a text that grows (strbuf.h). */
 #include "base/strbuf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ void hrf_strbuf_add(struct hrf_strbuf *buf, const void *bytes, size_t n_bytes)
         return;
     memcpy(buf->text + buf->length, bytes, n_bytes);
     buf->length += n_bytes;
+    assert(buf->length < buf->capacity);
     buf->text[buf->length] = '\0';
 }
 

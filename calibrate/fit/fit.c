@@ -3,6 +3,7 @@
 
 #include "base/strbuf.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@ enum hrf_fit_kind hrf_fit_kind_find(const char *name)
 
 static double width_of(const struct hrf_observation *o)
 {
+    assert(o->n > 0);
     return ldexp(1, o->exponent);
 }
 

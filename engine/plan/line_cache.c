@@ -4,6 +4,7 @@
 
 #include "base/min_max.h"
 
+#include <assert.h>
 #include <string.h>
 
 static enum hrf_status no_memory(struct hrf_error *err)
@@ -228,6 +229,7 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     int64_t first = v->shape.dims[2]; /* first row that is read after the band */
     for (int32_t band = p->n_ranks - 1; band >= 0; band--) {
         const int64_t front = *front_at(p, f->value, band);
+        assert(band + 1 == p->n_ranks || front <= kept.hi[band + 1]); /* fronts never go back */
         kept.lo[band] = hrf_min(first, front);
         kept.hi[band] = front;
         kept.n_rows = hrf_max(kept.n_rows, front - kept.lo[band]);
@@ -290,6 +292,7 @@ struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, 
                                                  int32_t band)
 {
     const struct hrf_exchange *x = &p->exchanges[exchange];
+    assert(x->kept >= 0 && x->kept < p->n_kept);
     const struct hrf_cached_rows *kept = &p->kept[x->kept];
     const struct hrf_box whole = hrf_box_whole(&p->graph->values[x->value].shape);
     const int64_t before[2] = { band > 0 ? kept->lo[band - 1] : 0,

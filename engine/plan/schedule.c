@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
+
 /* done[m]: stages that micro-batch m has passed. The second half runs mirrored. */
 static bool runs_mirrored(const struct hrf_layout_plan *l, int32_t microbatch)
 {
@@ -29,6 +31,7 @@ static int32_t choose(const struct hrf_layout_plan *l, const int32_t *done, int3
 enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
                              struct hrf_pipeline_slot *slots, struct hrf_error *err)
 {
+    assert(position >= 0 && position < l->stages);
     HRF_AUTO_FREE int32_t *done = hrf_calloc((size_t)l->microbatches, sizeof *done);
     HRF_AUTO_FREE int32_t *chosen = hrf_calloc((size_t)l->stages, sizeof *chosen);
     HRF_CHECK_MEMORY(done != NULL && chosen != NULL, err, "no memory to schedule %d micro-batches",
@@ -111,6 +114,7 @@ enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_s
     HRF_CHECK_MEMORY(slots != NULL && steps != NULL, err, "no memory to plan a batch");
     HRF_TRY(hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), slots, err));
     add_slots(&b, rank, slots);
+    assert((size_t)b.n_steps <= most);
     *out = steps;
     *n_steps = b.n_steps;
     steps = NULL;

@@ -1,6 +1,7 @@
 /* simulate.c - plays the programs of ranks by events in the order of time (simulate.h). */
 #include "engine/plan/simulate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ static enum hrf_status spend(struct game *g, int32_t rank, const struct hrf_sim_
 {
     struct hrf_sim_rank *r = &g->simulation->ranks[rank];
     struct player *player = &g->players[rank];
+    assert(rank >= 0 && rank < g->n_ranks);
     const struct hrf_sim_span span = {
         .kind = kind, .label = step->label, .peer = step->peer, .start = player->now, .end = until
     };

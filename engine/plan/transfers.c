@@ -3,6 +3,8 @@
 #include "engine/plan/line_cache.h"
 #include "engine/plan/plan.h"
 
+#include <assert.h>
+
 struct hrf_area hrf_area_packed(const struct hrf_area *of)
 {
     return (struct hrf_area){ .memory = HRF_MEMORY_MESSAGE,
@@ -18,6 +20,9 @@ enum hrf_status hrf_transfers_append(struct hrf_plan *plan, const struct hrf_tra
 {
     const bool is_message = t->kind == HRF_TRANSFER_SEND || t->kind == HRF_TRANSFER_RECEIVE;
     const int64_t n_bytes = hrf_area_bytes(t->kind == HRF_TRANSFER_SEND ? &t->from : &t->to);
+    assert(t->tag >= 0 && n_bytes >= 0);
+    assert(is_message || hrf_area_bytes(&t->from) == hrf_area_bytes(&t->to) ||
+           t->kind == HRF_TRANSFER_EXPECT);
     HRF_TRY(hrf_array_reserve((void **)&plan->transfers, &plan->transfers_capacity,
                               (size_t)plan->n_transfers + 1, sizeof *t, err));
     plan->transfers[plan->n_transfers++] = *t;
@@ -58,6 +63,7 @@ static struct hrf_area area_of(const struct hrf_exchange *x, const struct holdin
 {
     const int64_t pixel = x->channels * (int64_t)x->element_bytes;
     const int64_t row = (held->box.hi[1] - held->box.lo[1]) * pixel;
+    assert(hrf_box_contains(&held->box, part));
     return (struct hrf_area){ .memory = held->memory,
                               .offset = held->offset + (part->lo[0] - held->box.lo[0]) * row +
                                         (part->lo[1] - held->box.lo[1]) * pixel,

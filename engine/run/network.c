@@ -280,8 +280,3 @@ const struct hrf_banded *hrf_network_banded(const struct hrf_network *n)
 {
     return n->banded;
 }
-
-const struct hrf_parallel *hrf_network_parallel(const struct hrf_network *n)
-{
-    return n->parallel;
-}

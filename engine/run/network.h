@@ -63,6 +63,5 @@ int32_t hrf_network_n_ranks(const struct hrf_network *network);         /* ranks
 /* The object that runs the network; the others are NULL. */
 struct hrf_session *hrf_network_session(struct hrf_network *network);
 const struct hrf_banded *hrf_network_banded(const struct hrf_network *network);
-const struct hrf_parallel *hrf_network_parallel(const struct hrf_network *network);
 
 #endif

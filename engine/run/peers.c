@@ -4,10 +4,12 @@
 #include "base/crash.h"
 #include "engine/ir/number.h"
 
+#include <assert.h>
 #include <string.h>
 
 int32_t hrf_peers_comm_rank(const struct hrf_peers *peers, int32_t rank)
 {
+    assert(rank >= 0 && rank < peers->partition->n_ranks);
     return peers->base +
            (peers->is_mirrored ? hrf_layout_mirror(&peers->partition->layout, rank) : rank);
 }
@@ -64,6 +66,8 @@ enum hrf_status hrf_peers_receive(const struct hrf_peers *peers, int32_t from, i
 static void copy(const struct hrf_peers *peers, const struct hrf_transfer *t)
 {
     const struct hrf_area *from = &t->from, *to = &t->to;
+    assert(from->n_images == to->n_images && from->n_rows == to->n_rows &&
+           from->row_bytes == to->row_bytes);
     for (int64_t image = 0; image < to->n_images; image++)
         for (int64_t row = 0; row < to->n_rows; row++)
             memcpy(hrf_peers_at(peers, to) + image * to->image_stride + row * to->row_stride,

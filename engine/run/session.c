@@ -501,16 +501,6 @@ const char *hrf_session_device(const struct hrf_session *session)
                                        : session->ops->name;
 }
 
-const char *hrf_session_device_name(const struct hrf_session *session)
-{
-    return session->ops->name;
-}
-
-int32_t hrf_session_n_outputs(const struct hrf_session *session)
-{
-    return session->graph->n_outputs;
-}
-
 const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i)
 {
     return &session->graph->values[session->graph->inputs[i]].shape;

@@ -118,7 +118,6 @@ int32_t hrf_session_depth(const struct hrf_session *session);
 /* Graph output i, dense float32; N, H, W, C order for rank 4. Valid until the next run or
  * finish. */
 const float *hrf_session_output(const struct hrf_session *session, int32_t i);
-int32_t hrf_session_n_outputs(const struct hrf_session *session);
 const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i);
 const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i);
 struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);
@@ -134,8 +133,6 @@ typedef enum hrf_status hrf_session_observer(void *context, const char *value,
 void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context);
 /* A description of the device ("NVIDIA H200, compute capability 9.0 ..."), or "cpu" or "ref". */
 const char *hrf_session_device(const struct hrf_session *session);
-/* The name of the device as in config.device: the choice of "auto". */
-const char *hrf_session_device_name(const struct hrf_session *session);
 /* The device of a session, and times by the device's clock over all finished batches. */
 struct hrf_device_use {
     const char *address; /* on its node; valid as long as the session; NULL: the host */

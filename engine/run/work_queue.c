@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -99,6 +100,7 @@ static int64_t hand_out(struct hrf_work_queue *queue, int32_t rank)
     if (queue->first_free == queue->task.n_batches)
         return NO_MORE;
     struct rank_state *state = &queue->ranks[rank];
+    assert(state->n_out >= 0 && !state->left);
     if (state->n_out++ == 0)
         state->last_heard_ns = hrf_clock_ns();
     queue->places[queue->first_free] = rank;
@@ -116,6 +118,7 @@ static void take_result(struct hrf_work_queue *queue, int32_t rank,
     const double took = (double)(now - state->last_heard_ns) * 1e-9;
     queue->longest_s = took > queue->longest_s ? took : queue->longest_s;
     state->last_heard_ns = now;
+    assert(state->n_out > 0 && queue->n_done < queue->task.n_batches);
     state->n_out--;
     queue->places[result->batch] = DONE;
     queue->n_done++;

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static const struct hrf_end_rule rules[HRF_N_ENDS] = {
 
 const struct hrf_end_rule *hrf_state_rule(enum hrf_end end)
 {
+    assert(end >= 0 && end < HRF_N_ENDS);
     return &rules[end];
 }
 
@@ -121,6 +123,7 @@ struct hrf_retry hrf_state_retry(const struct hrf_retry_policy *policy, enum hrf
     const struct hrf_end_rule *rule = &rules[end];
     const bool takes_a_try = rule->cost == HRF_COST_TRY && !(progress && rule->free_if_further);
     struct hrf_retry retry = { .n_tries = n_tries + (takes_a_try || rule->cost == HRF_COST_ALL) };
+    assert(n_tries >= 0 && policy->retries >= 0);
     if (progress)
         *counts = (struct hrf_end_counts){ { 0 } };
     int64_t n = n_tries; /* earlier ends of this kind in the same task; they determine the delay */

@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "schema/store/columns.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -271,6 +272,7 @@ enum hrf_status hrf_store_check_place(struct hrf_store *store, struct hrf_error 
 
 enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err)
 {
+    assert(!store->in_transaction);
     if (store->has_lease)
         HRF_TRY(hrf_store_check_place(store, err));
     HRF_TRY(
@@ -286,6 +288,7 @@ enum hrf_status hrf_store_begin(struct hrf_store *store, struct hrf_error *err)
 
 enum hrf_status hrf_store_commit(struct hrf_store *store, struct hrf_error *err)
 {
+    assert(store->in_transaction);
     hrf_crash_point("store.commit.before");
     enum hrf_status status = hrf_store_exec(store, "COMMIT", err);
     if (status != HRF_OK)

@@ -5,6 +5,7 @@
 #include "schema/store/owner.h"
 #include "schema/store/tasks.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Clocks of machines differ. Therefore an owner whose last beat is old (owner.h) is watched for
@@ -118,6 +119,7 @@ enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error 
 {
     struct hrf_owner owner, me = hrf_owner_self();
     bool there;
+    assert(store->in_transaction);
     HRF_TRY(read_owner(store, &owner, &there, err));
     if (there && hrf_owner_is_same(&owner, &me))
         return HRF_OK;
@@ -129,8 +131,17 @@ enum hrf_status hrf_store_check_lease(struct hrf_store *store, struct hrf_error 
 enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err)
 {
     struct hrf_owner me = hrf_owner_self();
-    HRF_TRY(hrf_store_check_lease(store, err));
-    return write_owner(store, &me, err);
+    const bool begins = !store->in_transaction; /* between check and write nobody takes it over */
+    if (begins)
+        HRF_TRY(hrf_store_begin(store, err));
+    enum hrf_status status = hrf_store_check_lease(store, err);
+    if (status == HRF_OK)
+        status = write_owner(store, &me, err);
+    if (begins && status == HRF_OK)
+        return hrf_store_commit(store, err);
+    if (begins)
+        hrf_store_rollback(store);
+    return status;
 }
 
 enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_error *err)

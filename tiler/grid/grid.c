@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -73,19 +74,10 @@ int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row)
     return llround((double)row * grid->stride_y);
 }
 
-int32_t hrf_grid_column(const struct hrf_grid *grid, int64_t x)
-{
-    return (int32_t)llround((double)x / grid->stride_x);
-}
-
-int32_t hrf_grid_row(const struct hrf_grid *grid, int64_t y)
-{
-    return (int32_t)llround((double)y / grid->stride_y);
-}
-
 enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_t width, int64_t height,
                                    struct hrf_mask_sums *out, struct hrf_error *err)
 {
+    assert(width >= 1 && height >= 1);
     int64_t pitch = width + 1;
     int64_t *sums = hrf_calloc((size_t)(pitch * (height + 1)), sizeof *sums);
     HRF_CHECK_MEMORY(sums != NULL, err, "no memory for the sums of a mask");

@@ -26,9 +26,6 @@ HRF_CHECKED enum hrf_status hrf_grid_make(int64_t width, int64_t height, double 
                                           struct hrf_grid *out, struct hrf_error *err);
 int64_t hrf_grid_x(const struct hrf_grid *grid, int32_t column);
 int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row);
-/* The inverse: column and row of a patch that begins at (x, y). */
-int32_t hrf_grid_column(const struct hrf_grid *grid, int64_t x);
-int32_t hrf_grid_row(const struct hrf_grid *grid, int64_t y);
 
 /* Summed-area table of a mask (0 and not 0): the tissue under a rectangle costs four reads. */
 struct hrf_mask_sums {

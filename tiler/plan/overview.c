@@ -1,6 +1,7 @@
 /* overview.c - reads a whole slide as one small image, from the coarsest level that suffices. */
 #include "tiler/plan/overview.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ static enum hrf_status shrinker_init(struct shrinker *s, int64_t in_width, int64
                                      int n_channels, int64_t width, int64_t height,
                                      struct hrf_error *err)
 {
+    assert(width >= 1 && width <= in_width && height >= 1 && height <= in_height);
     s->in_width = in_width;
     s->width = width;
     s->n_channels = n_channels;
