@@ -143,6 +143,18 @@ static void metric_cards(struct hrf_out *out, const struct hrf_cohort_precision 
     hrf_out_adds(out, "</div>\n");
 }
 
+static void embedding_card(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    hrf_out_adds(out, "<div class=\"card\"><h3>Embeddings</h3>");
+    if (p->drift.width == 0)
+        hrf_out_adds(out, "<b>–</b><p>no patch has one</p></div>\n");
+    else
+        hrf_out_markup(out,
+                       "<b>%lld</b><p>numbers for each of %s patches, in results/%s/features/"
+                       "</p></div>\n",
+                       (long long)p->drift.width, hrf_page_count(p->n_patches).text, p->name);
+}
+
 static void speed_card(struct hrf_out *out, const struct hrf_cohort_precision *p)
 {
     hrf_out_adds(out, "<div class=\"card\"><h3>Patches per second</h3>");
@@ -282,13 +294,17 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
 {
     hrf_out_adds(out, "<div class=\"cards\">\n");
     state_card(out, &cohort->counts);
-    metric_cards(out, &cohort->precisions[0]);
+    if (cohort->is_embedding)
+        embedding_card(out, &cohort->precisions[0]);
+    else
+        metric_cards(out, &cohort->precisions[0]);
     speed_card(out, &cohort->precisions[0]);
     hrf_out_adds(out, "</div>\n<div class=\"grid\">\n");
     bool labelled = cohort->precisions[0].n_labelled > 0; /* the cards say it when not */
     if (labelled)
         HRF_TRY(hrf_page_roc(out, cohort, err));
-    hrf_page_histogram(out, cohort);
+    if (!cohort->is_embedding)
+        hrf_page_histogram(out, cohort);
     if (labelled)
         hrf_page_confusion(out, cohort);
     hrf_out_adds(out, "</div>\n");

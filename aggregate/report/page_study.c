@@ -159,6 +159,31 @@ static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     hrf_out_adds(out, "</td></tr>\n");
 }
 
+/* How far embeddings moved; a run of one precision has nothing to compare. */
+static void drift_table(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    if (cohort->n_precisions < 2)
+        return;
+    hrf_out_markup(out,
+                   "<section><h2>Embeddings <small>cosine of each patch's with that of %s</small>"
+                   "</h2><table><thead><tr><th></th><th class=\"n\">patches</th>"
+                   "<th class=\"n\">mean</th><th class=\"n\">median</th>"
+                   "<th class=\"n\">1st percentile</th><th class=\"n\">least</th></tr></thead>"
+                   "<tbody>\n",
+                   cohort->precisions[0].name);
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        row_head(out, p, false);
+        hrf_out_markup(out, "<td class=\"n\">%s", hrf_page_count((int64_t)p->drift.n_patches).text);
+        next_cell(out, &p->cosine_mean, 6);
+        next_cell(out, &p->cosine_median, 6);
+        next_cell(out, &p->cosine_percentile1, 6);
+        next_cell(out, &p->cosine_least, 6);
+        hrf_out_adds(out, "</td></tr>\n");
+    }
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
 static void cost_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_markup(
@@ -444,6 +469,10 @@ void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
     const bool compares = cohort->n_precisions > 1;
     gain_table(out, cohort);
     traffic_table(out, cohort);
+    if (cohort->is_embedding) {
+        drift_table(out, cohort);
+        return;
+    }
     cost_table(out, cohort);
     if (compares || cohort->precisions[0].n_labelled > 0) {
         hrf_out_adds(out, "<div class=\"grid\">\n");

@@ -19,10 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, N_FORMS };
+enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, FORM_HDF5, FORM_NPY, N_FORMS };
 static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
                                                       { "model-outputs-geojson", ".geojson.gz" },
-                                                      { "heatmaps", ".png" } };
+                                                      { "heatmaps", ".png" },
+                                                      { "features", ".h5" },
+                                                      { "features", ".npy" } };
 
 struct writer {
     struct hrf_cohort *cohort;
@@ -211,6 +213,22 @@ static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t
     return HRF_OK;
 }
 
+static enum hrf_status write_features(const struct writer *w, size_t slide, size_t precision,
+                                      enum form form, const struct hrf_tile_plan *plan,
+                                      const struct hrf_scores *scores, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = slide_path(w, slide, precision, form);
+    if (path == NULL)
+        return no_memory(err);
+    const struct hrf_features features = { .plan = plan,
+                                           .slide = w->cohort->slides[slide].file_name,
+                                           .encoder = w->options->encoder,
+                                           .values = scores->probabilities,
+                                           .width = scores->n_classes };
+    return hrf_features_write(w->options->features, w->options->half_features, &features, path,
+                              err);
+}
+
 static enum hrf_status write_precision(const struct writer *w, size_t slide, size_t precision,
                                        const struct hrf_tile_plan *plan,
                                        const struct hrf_outlines *outlines, struct hrf_error *err)
@@ -219,6 +237,9 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
     HRF_TRY(w->source->scores(w->source->context, slide, precision, &scores, err));
     HRF_TRY(hrf_report_check_scores(w->cohort, plan, scores, err));
     HRF_TRY(write_tables(w, slide, precision, plan, scores, err));
+    for (enum form f = FORM_HDF5; f <= FORM_NPY; f++)
+        if (w->wanted[f])
+            HRF_TRY(write_features(w, slide, precision, f, plan, scores, err));
     if (w->wanted[FORM_HEATMAP])
         HRF_TRY(write_heatmap(w, slide, precision, plan, scores, outlines, err));
     return HRF_OK;
@@ -273,7 +294,10 @@ static enum hrf_status write_scored(const struct writer *w, size_t index, size_t
                                     struct hrf_tile_plan **plan, struct hrf_outlines **outlines,
                                     struct hrf_error *err)
 {
-    if (!(w->wanted[FORM_CSV] || w->wanted[FORM_GEOJSON] || w->wanted[FORM_HEATMAP]))
+    bool any = false;
+    for (size_t f = 0; f < N_FORMS; f++)
+        any |= w->wanted[f];
+    if (!any)
         return HRF_OK;
     if (*plan == NULL) {
         HRF_TRY(w->source->tile_plan(w->source->context, index, plan, err));
@@ -290,7 +314,7 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
     HRF_AUTO(hrf_outlines) outlines = NULL;
     bool has_failed = false;
     for (size_t p = 0; p < w->cohort->n_precisions; p++) {
-        const bool scored = slide->scores[p].known;
+        const bool scored = slide->scores[p].known || slide->scores[p].has_features;
         struct hrf_error why = { .status = HRF_OK };
         enum hrf_status status = remove_stale(w, index, p, scored, &why);
         if (status == HRF_OK && scored)
@@ -365,11 +389,16 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                  const struct hrf_report_options *options, const char *directory,
                                  size_t *n_failed, struct hrf_error *err)
 {
+    const bool is_npy = options->features == HRF_FEATURES_NPY;
     struct writer w = { .cohort = cohort,
                         .source = source,
                         .options = options,
                         .directory = directory,
-                        .wanted = { options->csv, options->geojson, options->heatmaps },
+                        .wanted = { [FORM_CSV] = options->csv,
+                                    [FORM_GEOJSON] = options->geojson && !cohort->is_embedding,
+                                    [FORM_HEATMAP] = options->heatmaps && !cohort->is_embedding,
+                                    [FORM_HDF5] = cohort->is_embedding && !is_npy,
+                                    [FORM_NPY] = cohort->is_embedding && is_npy },
                         .extras = hrf_calloc(cohort->n_slides + 1, sizeof *w.extras),
                         .thumbnail_side = thumbnail_side(cohort->n_slides) };
     if (w.extras == NULL)

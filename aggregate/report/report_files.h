@@ -1,16 +1,17 @@
 /* report_files.h - everything below results/ and report/ of a run directory, from a cohort.
  *
  * results/labels.csv, results/patch-flips.csv,
- * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps}/, report/report.json,
- * report/study.csv, report/index.html (these three tell times too, results/ is the same bytes from
- * every run). Files appear whole (temporary name, sync, rename); made again from the same cohort
- * they are the same bytes, but for the time on the page. One slide's records are in memory at a
- * time, plus a bounded thumbnail of each. A slide whose files cannot be made or written keeps no
- * other slide from its own.
+ * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features}/,
+ * report/report.json, report/study.csv, report/index.html (these three tell times too, results/ is
+ * the same bytes from every run). Files appear whole (temporary name, sync, rename); made again
+ * from the same cohort they are the same bytes, but for the time on the page. One slide's records
+ * are in memory at a time, plus a bounded thumbnail of each. A slide whose files cannot be made or
+ * written keeps no other slide from its own.
  */
 #ifndef HRF_AGGREGATE_REPORT_REPORT_FILES_H
 #define HRF_AGGREGATE_REPORT_REPORT_FILES_H
 
+#include "aggregate/features/features.h"
 #include "aggregate/study/cohort.h"
 #include "base/error.h"
 
@@ -28,6 +29,11 @@ struct hrf_report_source {
 
 struct hrf_report_options {
     bool heatmaps, geojson, csv, html;
+    /* How embeddings are written, and what made them (hrf_features.encoder; borrowed). A cohort of
+     * embeddings gets no heatmap and no GeoJSON: patches have no score. */
+    enum hrf_features_form features;
+    bool half_features;
+    const char *encoder;
     const char *made_at; /* shown on the page; NULL = now, UTC */
     /* Called after each slide; may be NULL. */
     void (*on_slide)(void *context, size_t done, size_t total);

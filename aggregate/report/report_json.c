@@ -216,6 +216,25 @@ static void put_differences(json_t *object, const struct hrf_cohort *cohort,
     put(object, "difference_histogram", bins);
 }
 
+/* Null for a run of scores. */
+static void put_embedding(json_t *object, const struct hrf_cohort *cohort,
+                          const struct hrf_cohort_precision *p)
+{
+    if (!cohort->is_embedding) {
+        put(object, "embedding", json_null());
+        put_reason(object, "embedding", p->cosine_mean.reason);
+        return;
+    }
+    json_t *embedding = json_object();
+    put(embedding, "width", json_integer(p->drift.width));
+    put(embedding, "patches_compared", json_integer((json_int_t)p->drift.n_patches));
+    put_figure(embedding, "cosine_mean", &p->cosine_mean);
+    put_figure(embedding, "cosine_median", &p->cosine_median);
+    put_figure(embedding, "cosine_percentile1", &p->cosine_percentile1);
+    put_figure(embedding, "cosine_least", &p->cosine_least);
+    put(object, "embedding", embedding);
+}
+
 static void put_gains(json_t *object, const struct hrf_cohort_precision *p)
 {
     const bool scored = p->n_patches > 0;
@@ -315,6 +334,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put_figure(object, "patches_per_second", &p->patches_per_second);
     put_gains(object, p);
     put_differences(object, cohort, p);
+    put_embedding(object, cohort, p);
     put(object, "timing", timing_json(&p->timing));
     put_traffic(object, &p->traffic);
     put_slide_figures(object, p);

@@ -18,6 +18,8 @@ enum hrf_status hrf_report_check_scores(const struct hrf_cohort *cohort,
                              "has %lld",
                              (long long)scores->n_patches, (long long)scores->first_patch,
                              (long long)plan->n_patches);
+    if (cohort->is_embedding) /* of any width */
+        return HRF_OK;
     if (scores->n_classes < 1 || (size_t)scores->n_classes != cohort->n_classes)
         return hrf_error_set(err, HRF_E_USER, "the scores have %d classes, the workflow names %zu",
                              scores->n_classes, cohort->n_classes);
@@ -69,7 +71,7 @@ static const char study_columns[] =
     "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
     "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
     "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
-    "patch\n";
+    "patch,embedding_width,cosine_mean,cosine_percentile1,cosine_least\n";
 
 static void next_count(struct hrf_out *out, int64_t value, bool known)
 {
@@ -126,6 +128,10 @@ static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
     study_times(out, p);
     next_count(out, p->device_memory_bytes, p->device_memory_bytes > 0);
     next_number(out, p->gpu_energy.value);
+    next_count(out, p->drift.width, p->drift.width > 0);
+    next_number(out, p->cosine_mean.value);
+    next_number(out, p->cosine_percentile1.value);
+    next_number(out, p->cosine_least.value);
     hrf_out_adds(out, "\n");
 }
 
@@ -171,11 +177,17 @@ enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort, const ch
     return hrf_out_commit(out, err);
 }
 
+/* Of probabilities; embeddings are in files of their own, a row each in the same order. */
+static size_t n_columns(const struct hrf_cohort *cohort)
+{
+    return cohort->is_embedding ? 0 : cohort->n_classes;
+}
+
 static enum hrf_status csv_header(const struct hrf_cohort *cohort, struct hrf_out *out,
                                   struct hrf_error *err)
 {
     hrf_out_adds(out, "minx,miny,width,height");
-    for (size_t k = 0; k < cohort->n_classes; k++) {
+    for (size_t k = 0; k < n_columns(cohort); k++) {
         HRF_AUTO_FREE char *column = hrf_format("prob_%s", cohort->classes[k]);
         HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
@@ -198,7 +210,7 @@ enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
     for (int64_t i = 0; i < plan->n_patches; i++) {
         hrf_out_addf(out, "%d,%d,%lld,%lld", plan->patches[i].x, plan->patches[i].y,
                      (long long)plan->patch_width0, (long long)plan->patch_height0);
-        for (size_t k = 0; k < cohort->n_classes; k++) {
+        for (size_t k = 0; k < n_columns(cohort); k++) {
             hrf_out_adds(out, ",");
             hrf_out_number(out, (double)*p++);
         }

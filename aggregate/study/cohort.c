@@ -34,6 +34,7 @@ static void release_precision(struct hrf_cohort_precision *precision)
     hrf_free(precision->device);
     hrf_free(precision->flips);
     hrf_difference_release(&precision->difference);
+    hrf_drift_release(&precision->drift);
     struct hrf_figure *figures[] = {
         &precision->patches_per_second,
         &precision->speedup,
@@ -49,6 +50,10 @@ static void release_precision(struct hrf_cohort_precision *precision)
         &precision->slide_auc,
         &precision->calibration_error,
         &precision->slide_accuracy,
+        &precision->cosine_mean,
+        &precision->cosine_median,
+        &precision->cosine_percentile1,
+        &precision->cosine_least,
     };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         hrf_free(figures[i]->reason);
@@ -177,6 +182,7 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
     if (cohort != NULL) {
         cohort->n_classes = params->n_classes;
         cohort->positive = params->positive;
+        cohort->is_embedding = params->is_embedding;
         cohort->rule = params->rule;
         cohort->threshold = params->threshold;
         cohort->seed = params->seed;
@@ -260,6 +266,9 @@ enum hrf_status hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t prec
             err, HRF_E_USER, "%s has %lld patches of %d classes, the reference %s %lld of %d",
             scores->precision, (long long)scores->n_patches, scores->n_classes,
             reference->precision, (long long)reference->n_patches, reference->n_classes);
+    if (cohort->is_embedding && scores->n_patches == plan->n_patches)
+        return hrf_drift_add(&cohort->precisions[precision].drift, reference->probabilities,
+                             scores->probabilities, scores->n_patches, scores->n_classes, err);
     if (scores->n_patches != plan->n_patches || cohort->positive >= (size_t)scores->n_classes)
         return hrf_error_set(err, HRF_E_USER,
                              "%s has %lld patches of %d classes; the tile plan has %lld patches, "
@@ -282,7 +291,7 @@ enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, si
     *reason = score->failure;
     if (score->failure != NULL)
         return HRF_SLIDE_FAILED;
-    if (score->known)
+    if (score->known || score->has_features)
         return HRF_SLIDE_DONE;
     *reason = slide->reason;
     return slide->state == HRF_SLIDE_DONE ? HRF_SLIDE_PENDING : slide->state;

@@ -11,6 +11,7 @@
 #include "aggregate/camelyon16/metrics.h"
 #include "aggregate/slide/score.h"
 #include "aggregate/study/difference.h"
+#include "aggregate/study/drift.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "schema/record/calibration.h"
@@ -42,6 +43,7 @@ struct hrf_calibration_facts {
 struct hrf_aggregate_params {
     const char *name;           /* of the run */
     const char *const *classes; /* one per output of the model's head */
+    bool is_embedding;          /* the model gives embeddings: slides have features and no score */
     size_t n_classes;
     size_t positive;               /* index into classes */
     const char *const *precisions; /* the first is the reference */
@@ -70,7 +72,8 @@ struct hrf_reliability_bin {
 
 /* A slide at one precision. */
 struct hrf_cohort_score {
-    bool known; /* it has a score: */
+    bool has_features; /* all its patches have embeddings */
+    bool known;        /* it has a score: */
     double value;
     bool positive;
     char *failure; /* why there is no score, or why its files could not be written; NULL = none */
@@ -111,7 +114,9 @@ struct hrf_cohort_precision {
     /* Of processors and of devices; NaN: not measured. */
     double energy_joules, gpu_energy_joules;
     int32_t n_threads, n_readers;
-    struct hrf_difference difference; /* against the reference, over patches that both scored */
+    /* Against the reference, over patches that both scored: of probabilities, of embeddings. */
+    struct hrf_difference difference;
+    struct hrf_drift drift;
 
     /* Filled by finish. */
     struct hrf_figure patches_per_second; /* of one job */
@@ -122,6 +127,8 @@ struct hrf_cohort_precision {
     struct hrf_figure patch_agreement;    /* fraction of patches with the same most likely class */
     struct hrf_figure max_abs_difference; /* of any class probability */
     struct hrf_figure mean_abs_difference;
+    /* The cosine of a patch's embedding and the reference's: over patches. */
+    struct hrf_figure cosine_mean, cosine_median, cosine_percentile1, cosine_least;
     struct hrf_figure auc_difference; /* this less the reference, over slides that both scored */
     struct hrf_interval auc_difference_interval; /* valid when auc_difference is; 95 %, DeLong */
     struct hrf_figure delong_p;                  /* of it; see delong.h */
@@ -150,6 +157,7 @@ struct hrf_cohort {
     char *name;
     char **classes;
     size_t n_classes, positive;
+    bool is_embedding;
     struct hrf_slide_rule rule;
     double threshold;
     uint64_t seed;

@@ -6,6 +6,9 @@
 
 #define HRF_NORMAL_95 1.959963984540054 /* 97.5 % of a normal distribution lies below */
 
+/* Why a run of embeddings has no figure of scores. */
+static const char *const no_scores = "the model gives embeddings, not scores (model.output)";
+
 static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
                                   struct hrf_error *err)
 {
@@ -45,9 +48,12 @@ static void find_top_flips(struct hrf_cohort_precision *p)
     }
 }
 
-static enum hrf_status finish_difference(struct hrf_cohort_precision *p, struct hrf_error *err)
+static enum hrf_status finish_difference(const struct hrf_cohort *cohort,
+                                         struct hrf_cohort_precision *p, struct hrf_error *err)
 {
-    static const char *const none = "no patch was scored at both this precision and the reference";
+    const char *const none = cohort->is_embedding
+                                 ? no_scores
+                                 : "no patch was scored at both this precision and the reference";
     const struct hrf_difference *d = &p->difference;
     if (d->n_patches == 0) {
         HRF_TRY(set_reason(&p->patch_agreement, none, err));
@@ -59,6 +65,25 @@ static enum hrf_status finish_difference(struct hrf_cohort_precision *p, struct 
     p->mean_abs_difference.value = d->sum / (double)d->n_probabilities;
     find_top_flips(p);
     return HRF_OK;
+}
+
+static enum hrf_status finish_drift(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p,
+                                    struct hrf_error *err)
+{
+    const struct hrf_drift_summary s = hrf_drift_summarise(&p->drift);
+    const char *why = cohort->is_embedding
+                          ? "no patch has an embedding at both this precision and the reference"
+                          : "the model gives no embeddings (model.output)";
+    p->cosine_mean.value = s.mean;
+    p->cosine_median.value = s.median;
+    p->cosine_percentile1.value = s.percentile1;
+    p->cosine_least.value = s.least;
+    if (p->drift.n_patches > 0)
+        return HRF_OK;
+    HRF_TRY(set_reason(&p->cosine_mean, why, err));
+    HRF_TRY(set_reason(&p->cosine_median, why, err));
+    HRF_TRY(set_reason(&p->cosine_percentile1, why, err));
+    return set_reason(&p->cosine_least, why, err);
 }
 
 static enum hrf_status set_ratio(struct hrf_figure *figure, double above, double below,
@@ -135,6 +160,16 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
     if (status == HRF_E_USER)
         return set_reason(&p->slide_auc, why.text, err);
     return hrf_error_set(err, status, "%s", why.text);
+}
+
+/* Of a run whose slides have features and no scores. */
+static enum hrf_status leave_out_slides(struct hrf_cohort_precision *p, struct hrf_error *err)
+{
+    struct hrf_figure *const figures[] = { &p->slide_auc, &p->slide_accuracy, &p->auc_difference,
+                                           &p->delong_p, &p->calibration_error };
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        HRF_TRY(set_reason(figures[i], no_scores, err));
+    return HRF_OK;
 }
 
 static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
@@ -224,8 +259,13 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
 {
     count_states(cohort);
     for (size_t i = 0; i < cohort->n_precisions; i++) {
-        HRF_TRY(finish_difference(&cohort->precisions[i], err));
+        HRF_TRY(finish_difference(cohort, &cohort->precisions[i], err));
+        HRF_TRY(finish_drift(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));
+        if (cohort->is_embedding) {
+            HRF_TRY(leave_out_slides(&cohort->precisions[i], err));
+            continue;
+        }
         HRF_TRY(finish_slides(cohort, i, err));
         HRF_TRY(finish_flips(cohort, i, err));
         HRF_TRY(finish_delong(cohort, i, err));

@@ -74,6 +74,7 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
                                                i == 0 ? scores : reference, &why);
         if (status != HRF_OK)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
+        cohort->slides[index].scores[i].has_features = cohort->is_embedding;
         if (i == 0) {
             reference = scores;
             scores = NULL;
@@ -107,7 +108,7 @@ static enum hrf_status load_failure(struct hrf_store *store, const struct hrf_co
 {
     enum hrf_slide_state state;
     struct hrf_cohort_score *score = &slide->scores[index];
-    if (slide->state != HRF_SLIDE_FAILED || score->known)
+    if (slide->state != HRF_SLIDE_FAILED || score->known || score->has_features)
         return HRF_OK;
     HRF_TRY(hrf_store_slide_outcome(store, slide->id, cohort->precisions[index].name, &state,
                                     &score->failure, err));

@@ -137,13 +137,16 @@ static enum hrf_status check(const char *file, const struct request *request, st
     hrf_engine_set_bounds(graph, request->max_memory, request->max_operations);
     HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    HRF_TRY(hrf_engine_finish_with_probabilities(graph, request->classes, err));
+    int64_t width = request->classes;
+    HRF_TRY(width == 0 ? hrf_engine_check_embedding(graph, &width, err)
+                       : hrf_engine_finish_with_probabilities(graph, width, err));
     HRF_TRY(check_keep(graph, &request->keep, err));
     HRF_TRY(check_layout(graph, request, err));
     if (!request->shapes)
         HRF_TRY(hrf_session_create(graph, &config, &session, err));
-    printf("%lld images of %lldx%lld px give %lld probabilities each\n", (long long)request->batch,
-           (long long)request->size, (long long)request->size, (long long)request->classes);
+    printf("%lld images of %lldx%lld px give %lld %s each\n", (long long)request->batch,
+           (long long)request->size, (long long)request->size, (long long)width,
+           request->classes == 0 ? "numbers of an embedding" : "probabilities");
     return HRF_OK;
 }
 
@@ -152,8 +155,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request request = { .classes = 2, .batch = 1, .seed = 1 };
     const struct hrf_option options[] = {
         { "output", "FILE", "make: the ONNX file to write", HRF_OPTION_TEXT, &request.output },
-        { "classes", "N", "make, check: outputs of the head (default 2)", HRF_OPTION_INT,
-          &request.classes },
+        { "classes", "N",
+          "make, check: outputs of the head (default 2); check with 0: an embedding, of any width",
+          HRF_OPTION_INT, &request.classes },
         { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
         { "batch", "N", "inspect, check: images in a batch (default 1)", HRF_OPTION_INT,
           &request.batch },
@@ -184,14 +188,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status;
-    if (request.classes < 1 || request.size < 0 || request.batch < 1)
+    const bool is_check = strcmp(args.operands[0], "check") == 0;
+    if (request.classes < !is_check || request.size < 0 || request.batch < 1)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--classes and --batch must be at least 1; --size is in pixels");
     else if (strcmp(args.operands[0], "make") == 0)
         status = make(args.operands[1], &request, &err);
     else if (strcmp(args.operands[0], "inspect") == 0)
         status = inspect(args.operands[1], &request, &err);
-    else if (strcmp(args.operands[0], "check") == 0)
+    else if (is_check)
         status = check(args.operands[1], &request, &err);
     else
         status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make, inspect nor check",

@@ -1,51 +1,13 @@
 #include "engine/ir/number.h"
 
+#include "base/float16.h"
+
 #include <math.h>
 #include <string.h>
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Uses selects in place of branches, so that loops over it vectorise. Subnormals are rounded by
- * adding a float whose last bit has the weight of the last bit of the result. */
-static inline uint16_t f16_from(float value)
-{
-    const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u;
-    const uint32_t magnitude = bits & 0x7fffffffu;
-    const uint32_t odd = magnitude >> 13 & 1u;
-    const uint32_t normal = (magnitude + 0xc8000fffu + odd) >> 13;
-    const float magic = 0.5f; /* exponent of 2^-24 * 2^23 */
-    const uint32_t small = bits_of(float_of(magnitude) + magic) - bits_of(magic);
-    uint32_t half = magnitude < 0x38800000u ? small : normal;
-    half = magnitude >= 0x477ff000u ? 0x7c00u : half; /* rounds to 65536 or more */
-    half = magnitude > 0x7f800000u ? 0x7e00u : half;  /* NaN */
-    return (uint16_t)(sign | half);
-}
-
-static inline float f16_to(uint16_t bits)
-{
-    const uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
-    const uint32_t shifted = rest << 13;
-    const float scaled = float_of(shifted) * 0x1p112f; /* the exponents' difference */
-    uint32_t value = bits_of(scaled);
-    value = rest >= 0x7c00u ? shifted | 0x7f800000u : value; /* infinity, NaN */
-    return float_of(value | sign);
-}
-
 static inline uint16_t b16_from(float value)
 {
-    const uint32_t bits = bits_of(value);
+    const uint32_t bits = hrf_float_bits(value);
     const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     const uint32_t quiet = bits >> 16 | 0x40u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
@@ -53,17 +15,17 @@ static inline uint16_t b16_from(float value)
 
 static inline float b16_to(uint16_t bits)
 {
-    return float_of((uint32_t)bits << 16);
+    return hrf_float_of_bits((uint32_t)bits << 16);
 }
 
 uint16_t hrf_f16_from_float(float value)
 {
-    return f16_from(value);
+    return hrf_half_from_float(value);
 }
 
 float hrf_f16_to_float(uint16_t bits)
 {
-    return f16_to(bits);
+    return hrf_half_to_float(bits);
 }
 
 uint16_t hrf_b16_from_float(float value)
@@ -81,7 +43,7 @@ void hrf_floats_from(enum hrf_dtype dtype, const void *from, float *to, int64_t 
     const uint16_t *narrow = from;
     if (dtype == HRF_F16) {
         for (int64_t i = 0; i < n; i++)
-            to[i] = f16_to(narrow[i]);
+            to[i] = hrf_half_to_float(narrow[i]);
     } else if (dtype == HRF_B16) {
         for (int64_t i = 0; i < n; i++)
             to[i] = b16_to(narrow[i]);
@@ -95,7 +57,7 @@ void hrf_floats_to(enum hrf_dtype dtype, const float *from, void *to, int64_t n)
     uint16_t *narrow = to;
     if (dtype == HRF_F16) {
         for (int64_t i = 0; i < n; i++)
-            narrow[i] = f16_from(from[i]);
+            narrow[i] = hrf_half_from_float(from[i]);
     } else if (dtype == HRF_B16) {
         for (int64_t i = 0; i < n; i++)
             narrow[i] = b16_from(from[i]);
@@ -107,7 +69,7 @@ void hrf_floats_to(enum hrf_dtype dtype, const float *from, void *to, int64_t n)
 float hrf_round_to(enum hrf_dtype dtype, float value)
 {
     if (dtype == HRF_F16)
-        return f16_to(f16_from(value));
+        return hrf_half_to_float(hrf_half_from_float(value));
     return dtype == HRF_B16 ? b16_to(b16_from(value)) : value;
 }
 

@@ -130,25 +130,57 @@ static bool ends_in_probabilities(const struct hrf_graph *graph, int32_t value)
     return false;
 }
 
+/* That the model has one output, in float32. `wanted`: what it should be. */
+static enum hrf_status check_output(const struct hrf_graph *graph, const char *wanted,
+                                    struct hrf_error *err)
+{
+    if (graph->n_outputs != 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model has %d outputs ('%s', '%s' ...) where one is scored: "
+                             "export it with the %s alone",
+                             graph->n_outputs, graph->values[graph->outputs[0]].name,
+                             graph->values[graph->outputs[1]].name, wanted);
+    const struct hrf_value *output = &graph->values[graph->outputs[0]];
+    if (output->dtype != HRF_F32)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' is %s where float32 is scored: end the model "
+                             "in a DequantizeLinear or export it without the last QuantizeLinear",
+                             output->name, hrf_dtype_name(output->dtype));
+    return HRF_OK;
+}
+
+enum { MOST_FEATURES = 1 << 16 }; /* what a scores record holds for a patch */
+
+enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_t *width,
+                                           struct hrf_error *err)
+{
+    HRF_TRY(check_output(graph, "embedding", err));
+    const struct hrf_value *output = &graph->values[graph->outputs[0]];
+    const struct hrf_shape *shape = &output->shape;
+    const int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
+    bool is_vector = shape->rank >= 2 && shape->dims[0] == batch && shape->dims[1] > 0 &&
+                     shape->dims[1] <= MOST_FEATURES;
+    for (int32_t i = 2; i < shape->rank; i++)
+        is_vector &= shape->dims[i] == 1;
+    char text[128];
+    hrf_shape_text(shape, text);
+    if (!is_vector)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' is %s for a batch of %lld where an embedding "
+                             "is one vector of at most %d numbers for each image: export the model "
+                             "with its class token or pooled features as output",
+                             output->name, text, (long long)batch, MOST_FEATURES);
+    *width = shape->dims[1];
+    return HRF_OK;
+}
+
 enum { MOST_CLASSES = 1000 }; /* more are a map or a feature, not labels */
 
 enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, int64_t n_classes,
                                                      struct hrf_error *err)
 {
-    if (graph->n_outputs != 1)
-        return hrf_error_set(
-            err, HRF_E_USER,
-            "the model has %d outputs ('%s', '%s' ...) where one is scored: export "
-            "it with the probabilities or logits alone",
-            graph->n_outputs, graph->values[graph->outputs[0]].name,
-            graph->values[graph->outputs[1]].name);
-    int32_t output = graph->outputs[0];
-    if (graph->values[output].dtype != HRF_F32)
-        return hrf_error_set(err, HRF_E_USER,
-                             "the model's output '%s' is %s where float32 is scored: end the model "
-                             "in a DequantizeLinear or export it without the last QuantizeLinear",
-                             graph->values[output].name,
-                             hrf_dtype_name(graph->values[output].dtype));
+    HRF_TRY(check_output(graph, "probabilities or logits", err));
+    const int32_t output = graph->outputs[0];
     struct hrf_shape shape = graph->values[output].shape;
     int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
     char text[128];

@@ -34,6 +34,12 @@ HRF_CHECKED enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_grap
                                                                  int64_t n_classes,
                                                                  struct hrf_error *err);
 
+/* Checks that the graph's only output is one vector per image, [batch][width] or
+ * [batch][width][1][1], and gives its width. HRF_E_USER, with what it is and the way out, when it
+ * is not. */
+HRF_CHECKED enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph,
+                                                       int64_t *width, struct hrf_error *err);
+
 /* Writes a calibration, with what is not said of its origin yet filled in. */
 HRF_CHECKED enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
                                                         const struct hrf_graph *graph,

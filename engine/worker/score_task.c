@@ -1,4 +1,4 @@
-/* score_task.c - a task's patches, or its slide as one image, to class probabilities.
+/* score_task.c - a task's patches, or its slide as one image, to class probabilities or embeddings.
  *
  * Ranks share a task's batches; rank 0 gathers the results and keeps them now and then, so that a
  * job that is killed costs a minute of work at most.
@@ -41,8 +41,8 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
                  hrf_network_transport(job->network));
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;
-    scores->n_classes = (int32_t)engine->n_classes;
-    scores->probabilities = hrf_calloc((size_t)(task->n_patches * engine->n_classes),
+    scores->n_classes = (int32_t)job->n_values;
+    scores->probabilities = hrf_calloc((size_t)(task->n_patches * job->n_values),
                                        sizeof scores->probabilities[0]);
     HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
                          scores->probabilities != NULL,
@@ -387,7 +387,7 @@ static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_ta
         HRF_TRY(take_part(source, batch, n_batches, g, done, err));
     const struct hrf_work_queue_task task = { .n_batches = n_batches,
                                               .batch = batch,
-                                              .n_values = job->spec->engine.n_classes,
+                                              .n_values = job->n_values,
                                               .done = *done,
                                               .sink = take_result,
                                               .context = g };
@@ -462,31 +462,37 @@ static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
     struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
     const struct hrf_work_queue_task nothing = { .n_batches = 0,
                                                  .batch = job->spec->engine.batch,
-                                                 .n_values = job->spec->engine.n_classes };
+                                                 .n_values = job->n_values };
     struct hrf_error why;
     if (work_queue != NULL && hrf_work_queue_begin(work_queue, &nothing, &why) != HRF_OK)
         return hrf_error_set(err, why.status, "%s", why.text);
     return status;
 }
 
-/* A number that is no probability would make every figure of the cohort one that is none; the slide
- * fails by name instead. */
+/* A number that is no probability would make every figure of the cohort one that is none, and a
+ * feature that is not finite every slide head's output; the slide fails by name instead. */
 static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
-                                    struct hrf_error *err)
+                                    bool is_embedding, struct hrf_error *err)
 {
     for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
         const double p = (double)s->probabilities[i];
-        if (p >= 0.0 && p <= 1.0)
+        if (is_embedding ? isfinite(p) : p >= 0.0 && p <= 1.0)
             continue;
         char text[32] = "NaN"; /* printf knows -nan too */
         if (!isnan(p))
             snprintf(text, sizeof text, "%g", p);
+        const long long patch = (long long)(task->first_patch + i / s->n_classes);
+        const long long at = (long long)(i % s->n_classes);
+        if (is_embedding)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "number %lld of the embedding that the model gives patch %lld is "
+                                 "%s in %s; is %s wide enough for this model?",
+                                 at, patch, text, s->precision, s->precision);
         return hrf_error_set(err, HRF_E_USER,
                              "the model gives patch %lld the probability %s of class %lld in "
                              "%s; does it end in softmax or sigmoid, and is %s precise enough "
                              "for it?",
-                             (long long)(task->first_patch + i / s->n_classes), text,
-                             (long long)(i % s->n_classes), s->precision, s->precision);
+                             patch, text, at, s->precision, s->precision);
     }
     return HRF_OK;
 }
@@ -516,6 +522,6 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_ta
     HRF_TRY(status);
     if (!is_root)
         return HRF_OK;
-    HRF_TRY(check_scores(task, scores, err));
+    HRF_TRY(check_scores(task, scores, job->spec->engine.embedding, err));
     return hrf_scores_encode(scores, record, err);
 }

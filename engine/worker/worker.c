@@ -92,7 +92,10 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     hrf_engine_set_bounds(graph, engine->max_memory_bytes, engine->max_operations);
     HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    HRF_TRY(hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
+    job->n_values = engine->n_classes;
+    HRF_TRY(engine->embedding
+                ? hrf_engine_check_embedding(graph, &job->n_values, err)
+                : hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
     if (engine->class_map)
         HRF_TRY(add_class_map(graph, err));
     HRF_MOVE(*out, graph);

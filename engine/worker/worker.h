@@ -27,6 +27,7 @@ struct hrf_worker {
     struct hrf_calibration *calibration; /* int8 only */
     struct hrf_network *network; /* made for the first task, used by all of one patch size */
     int64_t size;
+    int64_t n_values; /* that the model gives for a patch; 0: no model is made ready yet */
     double build_seconds;
     struct hrf_device_identity identity; /* of this rank's device */
     struct hrf_meters meters;

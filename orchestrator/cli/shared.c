@@ -119,7 +119,8 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     snprintf(size, sizeof size, "%lld",
              (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
     snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
-    snprintf(classes, sizeof classes, "%zu", w->model.classes.n_items);
+    const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
+    snprintf(classes, sizeof classes, "%zu", is_embedding ? 0 : w->model.classes.n_items);
     snprintf(memory, sizeof memory, "%lld", (long long)w->engine.memory_bytes);
     snprintf(max_memory, sizeof max_memory, "%lld", (long long)w->model.max_memory_bytes);
     snprintf(max_operations, sizeof max_operations, "%.17g", w->model.max_operations);
@@ -230,6 +231,17 @@ void hrf_cli_printf(const char *format, ...)
     hrf_strbuf_release(&line);
 }
 
+/* ", embeddings of 1024 numbers, cosine 0.9991 (least 0.9950)" */
+static void print_embedding(const json_t *embedding, bool is_reference)
+{
+    const json_t *mean = json_object_get(embedding, "cosine_mean");
+    printf(", embeddings of %lld numbers",
+           (long long)json_integer_value(json_object_get(embedding, "width")));
+    if (!is_reference && json_is_number(mean))
+        printf(", cosine to the first precision's %.6f (least %.6f)", json_number_value(mean),
+               json_number_value(json_object_get(embedding, "cosine_least")));
+}
+
 void hrf_cli_print_figures(const json_t *report)
 {
     const json_t *list = json_object_get(report, "precisions");
@@ -240,7 +252,10 @@ void hrf_cli_print_figures(const json_t *report)
         const char *why = json_string_value(json_object_get(p, "slide_auc_reason"));
         printf("%s: %lld patches", name != NULL ? name : "?",
                (long long)json_integer_value(json_object_get(p, "patches")));
-        if (json_is_number(auc))
+        const json_t *embedding = json_object_get(p, "embedding");
+        if (json_is_object(embedding))
+            print_embedding(embedding, i == 0);
+        else if (json_is_number(auc))
             printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
                    json_number_value(json_array_get(ci, 0)),
                    json_number_value(json_array_get(ci, 1)));

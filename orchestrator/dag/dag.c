@@ -56,6 +56,8 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
     hrf_hash_int(hash, inputs->n_patches);
     if (inputs->class_map) /* without a class map the key is that of earlier versions */
         hrf_hash_text(hash, "class map");
+    if (inputs->embedding)
+        hrf_hash_text(hash, "embedding");
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

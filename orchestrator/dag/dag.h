@@ -36,6 +36,7 @@ struct hrf_infer_inputs {
     const double *mean, *std; /* [3] */
     int64_t first_patch, n_patches;
     bool class_map; /* slide mode */
+    bool embedding; /* n_classes is 0 */
 };
 
 HRF_CHECKED enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs,

@@ -28,6 +28,7 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->name = w->name;
     out->classes = (const char *const *)w->model.classes.items;
     out->n_classes = w->model.classes.n_items;
+    out->is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
     for (size_t i = 0; i < out->n_classes; i++)
         if (strcmp(out->classes[i], w->model.positive) == 0)
             out->positive = i;

@@ -192,6 +192,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                 const struct hrf_tile_plan *plan, struct hrf_task_row **out,
                                 size_t *n, struct hrf_error *err)
 {
+    const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
     int64_t n_shards = hrf_dag_shard_count(plan->n_patches, w->executor.patches_per_job);
     size_t n_rows = (size_t)n_shards * w->n_precisions, at = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
@@ -201,7 +202,10 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                        .model_sha256 = model_sha256,
                                        .class_map = w->tiler.mode == HRF_TILER_SLIDE,
                                        .device = "cpu",
-                                       .n_classes = (int64_t)w->model.classes.n_items,
+                                       .embedding = is_embedding,
+                                       .n_classes = is_embedding
+                                                        ? 0
+                                                        : (int64_t)w->model.classes.n_items,
                                        .mean = w->model.input.mean,
                                        .std = w->model.input.std };
     for (size_t p = 0; p < w->n_precisions; p++) {

@@ -66,7 +66,7 @@ static enum hrf_status aggregate_precision(struct hrf_store *store, const struct
     enum hrf_slide_state state;
     HRF_AUTO_FREE char *reason = NULL;
     HRF_TRY(hrf_store_slide_outcome(store, slide->id, precision, &state, &reason, err));
-    if (state != HRF_SLIDE_DONE)
+    if (state != HRF_SLIDE_DONE || p->aggregate.is_embedding)
         return HRF_OK;
     const enum hrf_status status = hrf_aggregate_slide(store, &p->aggregate, slide->id, precision,
                                                        &score, &why);
@@ -171,6 +171,18 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
     return status;
 }
 
+static enum hrf_features_form features_form(enum hrf_features_choice choice)
+{
+    static const enum hrf_features_form forms[] = {
+        [HRF_FEATURES_AS_TRIDENT] = HRF_FEATURES_TRIDENT,
+        [HRF_FEATURES_AS_CLAM] = HRF_FEATURES_CLAM,
+        [HRF_FEATURES_AS_STAMP] = HRF_FEATURES_STAMP,
+        [HRF_FEATURES_AS_ATLASPATCH] = HRF_FEATURES_ATLASPATCH,
+        [HRF_FEATURES_AS_NPY] = HRF_FEATURES_NPY
+    };
+    return forms[choice];
+}
+
 static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
                                     const char *directory, bool aggregate_again,
                                     struct params *params, size_t *n_failed, struct hrf_error *err)
@@ -185,9 +197,15 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
         hrf_crash_point("run.aggregate.before_commit");
         HRF_TRY(hrf_store_commit(store, err));
     }
+    HRF_AUTO_FREE char *encoder = hrf_path_stem(workflow->model.file);
+    HRF_CHECK_MEMORY(encoder != NULL, err, "no memory for a name");
+    const bool is_half = workflow->features.type == HRF_FEATURES_FP16;
     struct hrf_report_options options = { .heatmaps = workflow->report.heatmaps,
                                           .geojson = workflow->report.geojson,
                                           .csv = workflow->report.csv,
-                                          .html = workflow->report.html };
+                                          .html = workflow->report.html,
+                                          .features = features_form(workflow->features.form),
+                                          .half_features = is_half,
+                                          .encoder = encoder };
     return hrf_report_from_store(store, &params->aggregate, &options, directory, n_failed, err);
 }

@@ -114,7 +114,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     t->min_patches = w->tiler.tissue.min_patches;
     e->model_file = hrf_strdup(w->model.file);
     e->model_sha256 = hrf_strdup(run->model_sha256);
-    e->n_classes = (int64_t)w->model.classes.n_items;
+    e->embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
+    e->n_classes = e->embedding ? 0 : (int64_t)w->model.classes.n_items;
     memcpy(e->mean, w->model.input.mean, sizeof e->mean);
     memcpy(e->std, w->model.input.std, sizeof e->std);
     const enum hrf_task_kind kind = run->tasks.items[batch->tasks[0]].kind;

@@ -46,7 +46,7 @@ static const struct hrf_field engine_fields[] = {
     FIELD(precision, NEEDED),  FIELD(device, NEEDED),       FIELD(batch, INT),
     FIELD(memory_bytes, INT),  FIELD(n_threads, INT),       FIELD(class_map, BOOL),
     FIELD(layout, TEXT),       NEW(n_ranks, INT),           NEW(max_memory_bytes, INT),
-    NEW(max_operations, REAL),
+    NEW(max_operations, REAL), NEW(embedding, BOOL),
 #undef NEW
 #undef FIELD
 };
@@ -123,7 +123,8 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     json_t *o;
     HRF_TRY(hrf_json_get_object(root, "engine", where, &o, err));
     HRF_TRY(hrf_fields_read(HRF_FIELDS(engine_fields), o, where, engine, err));
-    if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) || engine->n_classes < 1 ||
+    if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) ||
+        engine->n_classes < !engine->embedding || (engine->embedding && engine->class_map) ||
         engine->n_classes > 1 << 16 || engine->batch < 1 || engine->batch > 1 << 16 ||
         engine->n_threads < 0 || engine->n_threads > 4096 || engine->n_ranks < 0 ||
         engine->n_ranks > 1 << 20)

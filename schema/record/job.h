@@ -45,6 +45,8 @@ struct hrf_job_engine {
     int64_t n_ranks;          /* that share the patches: processes of one MPI job; 0 and 1 = one */
     char *layout;   /* of threads of each rank's process: "spatial=2", "auto"; NULL: single */
     bool class_map; /* slide mode: the record gets a map of the predicted class */
+    /* The model's output is a vector that describes a patch, of any width; n_classes is 0. */
+    bool embedding;
 };
 
 struct hrf_job_task {

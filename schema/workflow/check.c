@@ -171,6 +171,14 @@ void hrf_reader_check(struct hrf_reader *r)
     if (w->tiler.mode == HRF_TILER_SLIDE && w->engine.parallel.microbatches > 1)
         find_at(r, "engine.parallel.microbatches",
                 "a slide is one image, so there are no micro-batches; leave it out");
+    if (w->tiler.mode == HRF_TILER_SLIDE && w->model.output == HRF_OUTPUT_EMBEDDING)
+        find_at(r, "model.output",
+                "'embedding' describes patches, and with tiler.mode 'slide' there are none; use "
+                "tiler.mode 'patch'");
+    if (w->features.type == HRF_FEATURES_FP16 && (w->features.form == HRF_FEATURES_AS_CLAM ||
+                                                  w->features.form == HRF_FEATURES_AS_ATLASPATCH))
+        find_at(r, "features.type",
+                "CLAM and AtlasPatch read fp32; use it, or features.form 'trident' or 'stamp'");
     if (w->engine.parallel.microbatches > w->engine.batch)
         find_at(r, "engine.parallel.microbatches",
                 "'microbatches' is more than 'engine.batch'; every micro-batch needs a patch");

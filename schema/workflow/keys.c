@@ -12,6 +12,9 @@ const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
 const char *const hrf_words_bands[] = { "auto", "keep", "recompute", NULL };
 const char *const hrf_words_executor[] = { "local", "slurm", NULL };
+const char *const hrf_words_output[] = { "probabilities", "embedding", NULL };
+const char *const hrf_words_features[] = { "trident", "clam", "stamp", "atlaspatch", "npy", NULL };
+const char *const hrf_words_features_type[] = { "fp32", "fp16", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
                                         "percentile", "max_smoothed", NULL };
 
@@ -61,6 +64,8 @@ const struct hrf_key hrf_keys[] = {
     ANY(model.classes, TEXTS, "[normal, tumor]", "class names, one for each output of the model"),
     ANY(model.positive, TEXT, NULL,
         "the class that makes a slide positive; default: the last class"),
+    ONE_OF(model.output, WORD, "probabilities", hrf_words_output,
+           "what the model gives for a patch: class probabilities or logits, or an embedding"),
     IN_RANGE(model.input.mean, TRIPLE, "[0.485, 0.456, 0.406]", -10, 10,
              "mean of each channel, R, G and B, scaled to 0..1"),
     IN_RANGE(model.input.std, TRIPLE, "[0.229, 0.224, 0.225]", 1e-6, 1000,
@@ -154,6 +159,10 @@ const struct hrf_key hrf_keys[] = {
     IN_RANGE(aggregate.percentile, REAL, "99", 0, 100, "percentile for percentile"),
     IN_RANGE(aggregate.threshold, REAL, "0.5", 0, 1,
              "a slide with at least this score is positive"),
+    ONE_OF(features.form, WORD, "trident", hrf_words_features,
+           "with model.output embedding: whose file format the embeddings are written in"),
+    ONE_OF(features.type, WORD, "fp32", hrf_words_features_type,
+           "number type of the embeddings in the files; form stamp always has fp16"),
     ANY(report.heatmaps, BOOL, "true", "write a heatmap (PNG) for each slide"),
     ANY(report.geojson, BOOL, "true", "write each slide's patches as GeoJSON for QuPath"),
     ANY(report.csv, BOOL, "true", "write each slide's patches as a table"),

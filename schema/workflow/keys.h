@@ -43,6 +43,9 @@ extern const char *const hrf_words_halos[];
 extern const char *const hrf_words_bands[];
 extern const char *const hrf_words_executor[];
 extern const char *const hrf_words_score[];
+extern const char *const hrf_words_output[];
+extern const char *const hrf_words_features[];
+extern const char *const hrf_words_features_type[];
 
 /* Where a workflow's own place for a key is. */
 void *hrf_key_place(struct hrf_workflow *workflow, const struct hrf_key *key);

@@ -31,6 +31,18 @@ enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
 enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };
 enum hrf_bands_choice { HRF_BANDS_OF_AUTO, HRF_BANDS_OF_KEPT, HRF_BANDS_OF_RECOMPUTED };
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
+/* What the model gives for a patch: class probabilities (Softmax or Sigmoid is added where the
+ * model ends in logits), or a vector that describes it. */
+enum hrf_model_output { HRF_OUTPUT_PROBABILITIES, HRF_OUTPUT_EMBEDDING };
+/* Whose HDF5 files embeddings are written as (aggregate/features/features.h). */
+enum hrf_features_choice {
+    HRF_FEATURES_AS_TRIDENT,
+    HRF_FEATURES_AS_CLAM,
+    HRF_FEATURES_AS_STAMP,
+    HRF_FEATURES_AS_ATLASPATCH,
+    HRF_FEATURES_AS_NPY
+};
+enum hrf_features_type { HRF_FEATURES_FP32, HRF_FEATURES_FP16 };
 enum hrf_score_method {
     HRF_SCORE_MAX,
     HRF_SCORE_MEAN,
@@ -78,6 +90,7 @@ struct hrf_workflow_model {
     char *file;
     struct hrf_text_list classes; /* one per output of the head */
     char *positive;               /* one of classes */
+    enum hrf_model_output output;
     struct {
         double mean[3], std[3]; /* of RGB scaled to 0..1 */
     } input;
@@ -140,6 +153,11 @@ struct hrf_workflow_report {
     bool heatmaps, geojson, csv, html;
 };
 
+struct hrf_workflow_features { /* with model.output embedding */
+    enum hrf_features_choice form;
+    enum hrf_features_type type;
+};
+
 struct hrf_workflow {
     char *path; /* of the file it came from, absolute */
     char *name;
@@ -152,6 +170,7 @@ struct hrf_workflow {
     struct hrf_workflow_engine engine;
     struct hrf_workflow_executor executor;
     struct hrf_workflow_aggregate aggregate;
+    struct hrf_workflow_features features;
     struct hrf_workflow_report report;
     char *cache; /* directory shared between runs; NULL = $XDG_CACHE_HOME/hires-flow */
 };

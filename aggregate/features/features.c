@@ -1,0 +1,228 @@
+/* features.c - the embeddings of a slide in the forms of other tools. */
+#include "aggregate/features/features.h"
+
+#include "aggregate/features/hdf5_file.h"
+#include "base/file.h"
+#include "base/float16.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const float half_most = 65504; /* the largest finite float16 */
+
+const char *hrf_features_suffix(enum hrf_features_form form)
+{
+    return form == HRF_FEATURES_NPY ? ".npy" : ".h5";
+}
+
+/* ---- numbers ---- */
+
+/* Every value as float16, *out is heap. What does not fit is an error: infinity would spoil every
+ * head that reads it. */
+static enum hrf_status make_half(const struct hrf_features *f, uint16_t **out,
+                                 struct hrf_error *err)
+{
+    const int64_t n = f->plan->n_patches * f->width;
+    HRF_AUTO_FREE uint16_t *half = hrf_alloc_array((size_t)n + 1, sizeof *half);
+    HRF_CHECK_MEMORY(half != NULL, err, "no memory for %lld features", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabsf(f->values[i]) <= half_most))
+            return hrf_error_set(err, HRF_E_USER,
+                                 "number %lld of the embedding of patch %lld is %g, and float16 "
+                                 "ends at 65504: set features.type to fp32, and features.form to "
+                                 "another one than stamp",
+                                 (long long)(i % f->width), (long long)(i / f->width),
+                                 (double)f->values[i]);
+        half[i] = hrf_half_from_float(f->values[i]);
+    }
+    *out = half;
+    half = NULL;
+    return HRF_OK;
+}
+
+/* One number of a patch's coordinates. */
+typedef double coordinate(const struct hrf_tile_plan *plan, int64_t patch, int column);
+
+static double level0(const struct hrf_tile_plan *plan, int64_t patch, int column)
+{
+    return column == 0 ? plan->patches[patch].x : plan->patches[patch].y;
+}
+
+static double micrometres(const struct hrf_tile_plan *plan, int64_t patch, int column)
+{
+    return level0(plan, patch, column) * (column == 0 ? plan->mpp_x : plan->mpp_y);
+}
+
+/* x, y, width, height, level */
+static double rectangle(const struct hrf_tile_plan *plan, int64_t patch, int column)
+{
+    if (column < 2)
+        return level0(plan, patch, column);
+    return column == 2 ? (double)plan->patch_width0 : column == 3 ? (double)plan->patch_height0 : 0;
+}
+
+static enum hrf_status add_coordinates(struct hrf_hdf5_file *file, const struct hrf_tile_plan *plan,
+                                       enum hrf_hdf5_type type, int width, coordinate *value,
+                                       struct hrf_error *err)
+{
+    const size_t size = hrf_hdf5_type_size(type);
+    HRF_AUTO_FREE char *rows = hrf_alloc_array((size_t)(plan->n_patches * width) + 1, size);
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the places of %lld patches",
+                     (long long)plan->n_patches);
+    for (int64_t i = 0; i < plan->n_patches * width; i++) {
+        const double v = value(plan, i / width, (int)(i % width));
+        const int32_t narrow = (int32_t)v;
+        const int64_t wide = (int64_t)v;
+        const float real = (float)v;
+        memcpy(rows + (size_t)i * size,
+               type == HRF_HDF5_INT32   ? (const void *)&narrow
+               : type == HRF_HDF5_INT64 ? (const void *)&wide
+                                        : (const void *)&real,
+               size);
+    }
+    hrf_hdf5_add_rows(file, "coords", type, plan->n_patches, width, rows);
+    return HRF_OK;
+}
+
+static void add_features(struct hrf_hdf5_file *file, const struct hrf_features *f, const char *name,
+                         const uint16_t *half)
+{
+    hrf_hdf5_add_rows(file, name, half != NULL ? HRF_HDF5_FLOAT16 : HRF_HDF5_FLOAT32,
+                      f->plan->n_patches, f->width,
+                      half != NULL ? (const void *)half : (const void *)f->values);
+}
+
+/* ---- forms ---- */
+
+/* Of an objective, as tools count it: 0.25 um/px is 40x. */
+static int64_t magnification(double mpp)
+{
+    return mpp > 0 ? llround(10 / mpp) : 0;
+}
+
+static enum hrf_status fill_trident(struct hrf_hdf5_file *file, const struct hrf_features *f,
+                                    const uint16_t *half, struct hrf_error *err)
+{
+    const struct hrf_tile_plan *plan = f->plan;
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = { { "patch_size", plan->patch_size },
+                    { "patch_size_level0", plan->patch_width0 },
+                    { "level0_magnification", magnification((plan->mpp_x + plan->mpp_y) / 2) },
+                    { "target_magnification", magnification(plan->patch_mpp) },
+                    { "overlap", plan->patch_size - plan->patch_stride },
+                    { "level0_width", plan->width },
+                    { "level0_height", plan->height } };
+    add_features(file, f, "features", half);
+    hrf_hdf5_set_text(file, "features", "name", f->slide);
+    hrf_hdf5_set_text(file, "features", "savetodir", ".");
+    hrf_hdf5_set_text(file, "features", "encoder", f->encoder);
+    HRF_TRY(add_coordinates(file, plan, HRF_HDF5_INT64, 2, level0, err));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        hrf_hdf5_set_int(file, "coords", numbers[i].key, numbers[i].value);
+    hrf_hdf5_set_text(file, "coords", "name", f->slide);
+    hrf_hdf5_set_text(file, "coords", "savetodir", ".");
+    return HRF_OK;
+}
+
+static enum hrf_status fill_clam(struct hrf_hdf5_file *file, const struct hrf_features *f,
+                                 struct hrf_error *err)
+{
+    add_features(file, f, "features", NULL);
+    return add_coordinates(file, f->plan, HRF_HDF5_INT32, 2, level0, err);
+}
+
+static enum hrf_status fill_stamp(struct hrf_hdf5_file *file, const struct hrf_features *f,
+                                  const uint16_t *half, struct hrf_error *err)
+{
+    const struct hrf_tile_plan *plan = f->plan;
+    add_features(file, f, "feats", half);
+    HRF_TRY(add_coordinates(file, plan, HRF_HDF5_FLOAT32, 2, micrometres, err));
+    hrf_hdf5_set_text(file, "/", "stamp_version", "2.3.0"); /* whose form this is */
+    hrf_hdf5_set_text(file, "/", "extractor", f->encoder);
+    hrf_hdf5_set_text(file, "/", "unit", "um");
+    hrf_hdf5_set_real(file, "/", "tile_size_um", (double)plan->patch_size * plan->patch_mpp);
+    hrf_hdf5_set_int(file, "/", "tile_size_px", plan->patch_size);
+    hrf_hdf5_set_text(file, "/", "code_hash", plan->hash);
+    hrf_hdf5_set_text(file, "/", "feat_type", "tile");
+    return HRF_OK;
+}
+
+static enum hrf_status fill_atlaspatch(struct hrf_hdf5_file *file, const struct hrf_features *f,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *name = hrf_format("features/%s", f->encoder);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a name");
+    add_features(file, f, name, NULL);
+    HRF_TRY(add_coordinates(file, f->plan, HRF_HDF5_INT32, 5, rectangle, err));
+    hrf_hdf5_set_int(file, "/", "patch_size", f->plan->patch_size);
+    hrf_hdf5_set_int(file, "/", "patch_size_level0", f->plan->patch_width0);
+    return HRF_OK;
+}
+
+/* The header is padded so that the numbers begin at a multiple of 64 bytes. Source: NumPy's
+ * numpy.lib.format, version 1.0. */
+static enum hrf_status write_npy(const struct hrf_features *f, const uint16_t *half,
+                                 const char *path, struct hrf_error *err)
+{
+    enum { START = 128 };
+    const size_t size = half != NULL ? sizeof *half : sizeof *f->values;
+    const size_t n_bytes = START + (size_t)(f->plan->n_patches * f->width) * size;
+    HRF_AUTO_FREE char *bytes = hrf_alloc(n_bytes);
+    HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for '%s'", path);
+    memset(bytes, ' ', START);
+    memcpy(bytes, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes of header follow */
+    char header[START];
+    const int n = snprintf(header, sizeof header,
+                           "{'descr': '<f%zu', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                           size, (long long)f->plan->n_patches, (long long)f->width);
+    assert(n > 0 && n < START - 11);
+    memcpy(bytes + 10, header, (size_t)n);
+    bytes[START - 1] = '\n';
+    memcpy(bytes + START, half != NULL ? (const void *)half : (const void *)f->values,
+           n_bytes - START);
+    return hrf_file_write_atomic(path, bytes, n_bytes, err);
+}
+
+static enum hrf_status write_hdf5(enum hrf_features_form form, const struct hrf_features *f,
+                                  const uint16_t *half, const char *path, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hdf5_file) file = NULL;
+    HRF_TRY(hrf_hdf5_file_create(&file, err));
+    switch (form) {
+    case HRF_FEATURES_TRIDENT:
+        HRF_TRY(fill_trident(file, f, half, err));
+        break;
+    case HRF_FEATURES_CLAM:
+        HRF_TRY(fill_clam(file, f, err));
+        break;
+    case HRF_FEATURES_STAMP:
+        HRF_TRY(fill_stamp(file, f, half, err));
+        break;
+    case HRF_FEATURES_ATLASPATCH:
+        HRF_TRY(fill_atlaspatch(file, f, err));
+        break;
+    case HRF_FEATURES_NPY:
+        return hrf_error_set(err, HRF_E_BUG, "form npy is no HDF5 file");
+    }
+    return hrf_hdf5_file_write(file, path, err);
+}
+
+enum hrf_status hrf_features_write(enum hrf_features_form form, bool is_half,
+                                   const struct hrf_features *features, const char *path,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO_FREE uint16_t *half = NULL;
+    if (is_half && (form == HRF_FEATURES_CLAM || form == HRF_FEATURES_ATLASPATCH))
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s reads float32: set features.type to fp32, or features.form to "
+                             "trident",
+                             form == HRF_FEATURES_CLAM ? "CLAM" : "AtlasPatch");
+    if (is_half || form == HRF_FEATURES_STAMP)
+        HRF_TRY(make_half(features, &half, err));
+    return form == HRF_FEATURES_NPY ? write_npy(features, half, path, err)
+                                    : write_hdf5(form, features, half, path, err);
+}

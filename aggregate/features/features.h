@@ -1,0 +1,52 @@
+/* features.h - the embeddings of one slide as a file that other tools read.
+ *
+ * Row i is patch i of the tile plan. The forms are those of the tools that give them their names,
+ * with the data sets, number types and attributes that their readers look for:
+ *
+ *   trident     /features [n][width], attributes name, savetodir, encoder; /coords int64 [n][2],
+ *               level-0 px, with the attributes of TRIDENT's coordinates
+ *   clam        /features float32 [n][width], /coords int32 [n][2], level-0 px
+ *   stamp       /feats float16 [n][width], /coords float32 [n][2] in um; attributes of the file
+ *   atlaspatch  /features/ENCODER float32 [n][width], /coords int32 [n][5]: x, y, width, height in
+ *               level-0 px, and the level, which is 0
+ *   npy         NumPy's file format, [n][width] alone: the coordinates are in the table of patches
+ *
+ * HDF5 files are compressed (shuffle and deflate) and hold no time, so that equal embeddings give
+ * equal bytes.
+ */
+#ifndef HRF_AGGREGATE_FEATURES_FEATURES_H
+#define HRF_AGGREGATE_FEATURES_FEATURES_H
+
+#include "base/error.h"
+#include "schema/record/tile_plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum hrf_features_form {
+    HRF_FEATURES_TRIDENT,
+    HRF_FEATURES_CLAM,
+    HRF_FEATURES_STAMP,
+    HRF_FEATURES_ATLASPATCH,
+    HRF_FEATURES_NPY
+};
+/* ".h5" or ".npy" */
+const char *hrf_features_suffix(enum hrf_features_form form);
+
+/* All borrowed. */
+struct hrf_features {
+    const struct hrf_tile_plan *plan;
+    const char *slide;   /* its name */
+    const char *encoder; /* the model's file name without its suffix */
+    const float *values; /* [plan->n_patches][width] */
+    int64_t width;
+};
+
+/* Writes the file at `path`; it appears only when it is complete. `is_half`: in float16, as form
+ * stamp always is; clam and atlaspatch are float32 and refuse it. HRF_E_USER: a number that is too
+ * large for float16. */
+HRF_CHECKED enum hrf_status hrf_features_write(enum hrf_features_form form, bool is_half,
+                                               const struct hrf_features *features,
+                                               const char *path, struct hrf_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* drift.h - how far the embeddings of one precision lie from the reference's, patch by patch. Pure.
+ *
+ * The measure is the cosine of the two vectors of a patch: 1 is the same direction. It is 1 for two
+ * vectors of zeros and 0 where only one of them is.
+ */
+#ifndef HRF_AGGREGATE_STUDY_DRIFT_H
+#define HRF_AGGREGATE_STUDY_DRIFT_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hrf_drift {
+    float *cosines; /* [n_patches] of all slides; heap */
+    size_t n_patches, capacity;
+    int64_t width; /* numbers of an embedding; 0: none was added */
+};
+void hrf_drift_release(struct hrf_drift *drift);
+
+/* Adds n patches, [n][width] each. HRF_E_USER: another width than before. */
+HRF_CHECKED enum hrf_status hrf_drift_add(struct hrf_drift *drift, const float *reference,
+                                          const float *values, int64_t n, int64_t width,
+                                          struct hrf_error *err);
+
+/* NaN where there is no patch. */
+struct hrf_drift_summary {
+    double mean, median, percentile1, least;
+};
+/* Sorts the cosines. */
+struct hrf_drift_summary hrf_drift_summarise(struct hrf_drift *drift);
+
+#endif

@@ -1,0 +1,91 @@
+#!/bin/sh
+# model.output: embedding. The features of every form as h5py reads them for the tool that gives the
+# form its name, against an ordinary run of the same model; a job that is killed; bad requests.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+python=/usr/bin/python3 # Debian's, which has python3-h5py
+"$python" -c 'import h5py' 2>/dev/null || { echo "python3-h5py is missing"; exit 77; }
+make_cohort
+make_workflow "$scratch/w.yaml"
+embed() { # wanted exit code, run, further options...
+    code_wanted=$1 to=$scratch/$2
+    shift 2
+    expect_code "$code_wanted" "$flow" run "$scratch/w.yaml" --out "$to" --set model.output=embedding "$@"
+}
+# The demo model ends in Softmax: its embedding is what an ordinary run calls probabilities.
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/scored"
+embed 3 trident --set 'precision=[fp32,int8]'
+expect_text "fp32: 77 patches, embeddings of 2 numbers"
+expect_text "int8: 77 patches, embeddings of 2 numbers, cosine to the first precision's "
+"$flow" check "$scratch/w.yaml" --set model.output=embedding >"$scratch/out" 2>&1 || fail "check"
+for form in clam stamp atlaspatch npy; do
+    embed 3 trident --set 'precision=[fp32,int8]' --set features.form=$form # nothing is scored again
+    cp -r "$scratch/trident/results" "$scratch/$form"
+done
+embed 3 trident --set 'precision=[fp32,int8]' --set features.type=fp16
+cp -r "$scratch/trident/results" "$scratch/half"
+embed 3 trident --set 'precision=[fp32,int8]'
+"$python" - "$scratch" <<'END' || fail "the features are not those of the run"
+import csv, glob, h5py, json, numpy, os, sys
+top = sys.argv[1]
+def table(run, slide):
+    return list(csv.DictReader(open(f"{run}/model-outputs-csv/{slide}.csv")))
+slides = [os.path.basename(f)[:-3] for f in sorted(glob.glob(top + "/trident/results/fp32/features/*.h5"))]
+assert len(slides) == 3, slides
+for slide in slides:
+    scored = table(top + "/scored/results/fp32", slide)
+    at = numpy.array([[int(r["minx"]), int(r["miny"])] for r in scored])
+    want = numpy.array([[r["prob_normal"], r["prob_tumor"]] for r in scored], dtype=numpy.float32)
+    assert [list(r) for r in table(top + "/trident/results/fp32", slide)][0] == ["minx", "miny", "width", "height"]
+    size = int(scored[0]["width"])
+    with h5py.File(f"{top}/trident/results/fp32/features/{slide}.h5") as f: # as TRIDENT does
+        assert f["features"].dtype == numpy.float32 and (f["features"][:] == want).all()
+        assert f["coords"].dtype == numpy.int64 and (f["coords"][:] == at).all()
+        a = f["coords"].attrs
+        assert a["patch_size"] == 64 and a["patch_size_level0"] == size and a["overlap"] == 0
+        assert a["level0_magnification"] == 40 and a["target_magnification"] == 20
+        assert a["name"] == slide and f["features"].attrs["encoder"] == "demo"
+        assert a["level0_width"] > 0 and a["level0_height"] > 0
+    with h5py.File(f"{top}/half/fp32/features/{slide}.h5") as f:
+        assert f["features"].dtype == numpy.float16 and (f["features"][:] == want.astype(numpy.float16)).all()
+    with h5py.File(f"{top}/clam/fp32/features/{slide}.h5") as f:
+        assert f["features"].dtype == numpy.float32 and (f["features"][:] == want).all()
+        assert f["coords"].dtype == numpy.int32 and (f["coords"][:] == at).all()
+    with h5py.File(f"{top}/stamp/fp32/features/{slide}.h5") as f:
+        assert f["feats"].dtype == numpy.float16 and (f["feats"][:] == want.astype(numpy.float16)).all()
+        assert f["coords"].dtype == numpy.float32 and numpy.allclose(f["coords"][:], at * 0.25, rtol=1e-2)
+        assert f.attrs["unit"] == "um" and f.attrs["tile_size_px"] == 64 and f.attrs["tile_size_um"] == 32
+        assert f.attrs["extractor"] == "demo" and f.attrs["feat_type"] == "tile" and f.attrs["stamp_version"]
+    with h5py.File(f"{top}/atlaspatch/fp32/features/{slide}.h5") as f:
+        assert (f["features/demo"][:] == want).all() and f["features/demo"].dtype == numpy.float32
+        assert f["coords"].dtype == numpy.int32 and (f["coords"][:, :2] == at).all()
+        assert (f["coords"][:, 2:] == [size, size, 0]).all() and f.attrs["patch_size"] == 64
+    assert (numpy.load(f"{top}/npy/fp32/features/{slide}.npy") == want).all()
+assert not glob.glob(top + "/npy/fp32/features/*.h5") and not glob.glob(top + "/trident/results/fp32/features/*.npy")
+rows = list(csv.DictReader(open(top + "/trident/results/labels.csv")))
+assert all(r["label"] == r["score"] == "" for r in rows) and sum(r["state"] == "done" for r in rows) == 6
+report = json.load(open(top + "/trident/report/report.json"))
+fp32, int8 = report["precisions"]
+assert fp32["embedding"]["width"] == 2 and fp32["embedding"]["cosine_least"] == 1 and fp32["slide_auc"] is None
+pairs = [(numpy.asarray(h5py.File(f"{top}/trident/results/{p}/features/{s}.h5")["features"], dtype=float))
+         for p in ("fp32", "int8") for s in slides]
+a, b = numpy.concatenate(pairs[:3]), numpy.concatenate(pairs[3:])
+cosine = (a * b).sum(1) / numpy.sqrt((a * a).sum(1) * (b * b).sum(1))
+assert abs(int8["embedding"]["cosine_mean"] - cosine.mean()) < 1e-6, (int8["embedding"], cosine.mean())
+assert abs(int8["embedding"]["cosine_least"] - cosine.min()) < 1e-6
+END
+
+# A worker that dies is tried again, and the report that dies is made again: the same bytes.
+expect_code 3 env HRF_CRASH_AT=engine.batch HRF_CRASH_SIGNAL=SEGV "$flow" run "$scratch/w.yaml" --out "$scratch/killed" --set model.output=embedding
+expect_text "0 done, 4 failed"
+expect_code 137 env HRF_CRASH_AT=report.slide "$flow" run "$scratch/w.yaml" --out "$scratch/killed" --set model.output=embedding
+embed 3 killed
+diff -r "$scratch/trident/results/fp32" "$scratch/killed/results/fp32" || fail "after a crash"
+
+# Bad requests, each a sentence.
+expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set tiler.mode=slide
+expect_text "'embedding' describes patches"
+expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set features.form=clam --set features.type=fp16
+expect_text "CLAM and AtlasPatch read fp32"
+"$engine" model make unet:2,4 --size 64 --output "$scratch/unet.onnx" >/dev/null 2>&1
+expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set model.file="$scratch/unet.onnx"
+expect_text "where an embedding is one vector"
