@@ -28,7 +28,8 @@
     F(CELU, x < 0 ? alpha * expm1(x / alpha) : x)                                                  \
     F(THRESHOLDED_RELU, x > alpha ? x : 0)                                                         \
     F(SIN, sin(x))                                                                                 \
-    F(COS, cos(x))
+    F(COS, cos(x))                                                                                 \
+    F(ATAN, atan(x))
 /* clang-format on */
 
 #define HRF_COUNT_FORMULA(OP, FORMULA) +1

@@ -60,7 +60,8 @@ enum hrf_attribute_use {
     ROW(CELU, "Celu", HRF_USE_ALPHA, 1, 0)                                                         \
     ROW(THRESHOLDED_RELU, "ThresholdedRelu", HRF_USE_ALPHA, 1, 0)                                  \
     ROW(SIN, "Sin", 0, 0, 0)                                                                       \
-    ROW(COS, "Cos", 0, 0, 0)
+    ROW(COS, "Cos", 0, 0, 0)                                                                       \
+    ROW(ATAN, "Atan", 0, 0, 0)
 /* clang-format on */
 
 #endif

@@ -301,12 +301,12 @@ static int32_t make_functions(struct build *b)
                                        HRF_OP_ERF,          HRF_OP_ELU,        HRF_OP_SELU,
                                        HRF_OP_HARD_SIGMOID, HRF_OP_HARD_SWISH, HRF_OP_SOFTPLUS,
                                        HRF_OP_SOFTSIGN,     HRF_OP_CELU,       HRF_OP_SIN,
-                                       HRF_OP_COS };
+                                       HRF_OP_COS,          HRF_OP_ATAN };
     struct hrf_attributes a = hrf_attributes_default();
     a.alpha = 0.3f;
     a.beta = 0.6f;
     const int32_t x = build_input(b, pick_any(b));
-    return build_node(b, ops[build_pick(b, 0, 12)], &x, 1, &a);
+    return build_node(b, ops[build_pick(b, 0, sizeof ops / sizeof ops[0] - 1)], &x, 1, &a);
 }
 
 static int32_t make_steps(struct build *b)

@@ -61,6 +61,8 @@ static double unary(enum hrf_op op, const struct hrf_attributes *a, double x)
         return sin(x);
     case HRF_OP_COS:
         return cos(x);
+    case HRF_OP_ATAN:
+        return atan(x);
     default:
         return NAN;
     }
