@@ -124,21 +124,12 @@ static json_t *body_json(const struct hrf_calibration *c)
     return body;
 }
 
-static enum hrf_status checksum(json_t *body, char out[HRF_HASH_HEX], struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *text = hrf_json_text(body);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a calibration");
-    return hrf_hash_buffer(text, strlen(text), out, err);
-}
-
 enum hrf_status hrf_calibration_encode(const struct hrf_calibration *c, char **out,
                                        struct hrf_error *err)
 {
-    char sum[HRF_HASH_HEX];
     HRF_AUTO_JSON body = body_json(c);
     HRF_CHECK_MEMORY(body != NULL, err, "no memory for a calibration");
-    HRF_TRY(checksum(body, sum, err));
-    json_object_set_new(body, "sha256", json_string(sum));
+    HRF_TRY(hrf_fields_seal(body, "a calibration", err));
     *out = hrf_json_text(body);
     return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
 }
@@ -260,8 +251,7 @@ static enum hrf_status read_lists(const json_t *body, const char *where, struct 
 
 static enum hrf_status check_sum(json_t *body, const char *where, struct hrf_error *err)
 {
-    const char *kind, *stored;
-    char sum[HRF_HASH_HEX], told[HRF_HASH_HEX];
+    const char *kind;
     int64_t version;
     HRF_TRY(hrf_json_get_text(body, "kind", where, &kind, err));
     HRF_TRY(hrf_json_get_int(body, "version", where, &version, err));
@@ -269,17 +259,7 @@ static enum hrf_status check_sum(json_t *body, const char *where, struct hrf_err
         return hrf_error_set(err, HRF_E_USER,
                              "%s is a '%s' of version %lld; a calibration of version %d is needed",
                              where, kind, (long long)version, VERSION);
-    HRF_TRY(hrf_json_get_text(body, "sha256", where, &stored, err));
-    if (strlen(stored) != HRF_HASH_HEX - 1)
-        return hrf_error_set(err, HRF_E_USER, "%s: its checksum is not one", where);
-    memcpy(told, stored, sizeof told);
-    json_object_del(body, "sha256");
-    HRF_TRY(checksum(body, sum, err));
-    if (strcmp(sum, told) != 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%s is damaged: its checksum is %.12s... and should be %.12s...",
-                             where, sum, told);
-    return HRF_OK;
+    return hrf_fields_unseal(body, where, err);
 }
 
 enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes, const char *where,

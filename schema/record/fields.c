@@ -202,6 +202,38 @@ enum hrf_status hrf_fields_check_version(const json_t *object, int64_t version, 
     return HRF_OK;
 }
 
+static enum hrf_status checksum(const json_t *object, const char *where, char sha256[HRF_HASH_HEX],
+                                struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = hrf_json_text(object);
+    HRF_CHECK_MEMORY(text != NULL, err, "%s: no memory for a checksum", where);
+    return hrf_hash_buffer(text, strlen(text), sha256, err);
+}
+
+enum hrf_status hrf_fields_seal(json_t *object, const char *where, struct hrf_error *err)
+{
+    char sha256[HRF_HASH_HEX];
+    HRF_TRY(checksum(object, where, sha256, err));
+    const bool is_set = json_object_set_new(object, "sha256", json_string(sha256)) == 0;
+    HRF_CHECK_MEMORY(is_set, err, "%s: no memory for a checksum", where);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_fields_unseal(json_t *object, const char *where, struct hrf_error *err)
+{
+    const char *text;
+    char told[HRF_HASH_HEX], sum[HRF_HASH_HEX];
+    HRF_TRY(hrf_json_get_text(object, "sha256", where, &text, err));
+    snprintf(told, sizeof told, "%s", text);
+    json_object_del(object, "sha256");
+    HRF_TRY(checksum(object, where, sum, err));
+    if (strcmp(sum, told) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is damaged: its checksum is %.12s... and should be %.12s...",
+                             where, sum, told);
+    return HRF_OK;
+}
+
 void hrf_fields_release(const struct hrf_field *fields, size_t n_fields, void *record)
 {
     for (size_t i = 0; i < n_fields; i++) {

@@ -71,6 +71,12 @@ HRF_CHECKED enum hrf_status hrf_fields_read(const struct hrf_field *fields, size
 HRF_CHECKED enum hrf_status hrf_fields_check_version(const json_t *object, int64_t version,
                                                      const char *what, const char *where,
                                                      struct hrf_error *err);
+/* Adds the key "sha256", the checksum of all other keys. */
+HRF_CHECKED enum hrf_status hrf_fields_seal(json_t *object, const char *where,
+                                            struct hrf_error *err);
+/* Removes that key. HRF_E_USER: the object does not fit it, or has none. */
+HRF_CHECKED enum hrf_status hrf_fields_unseal(json_t *object, const char *where,
+                                              struct hrf_error *err);
 /* Frees the heap texts of `record`. */
 void hrf_fields_release(const struct hrf_field *fields, size_t n_fields, void *record);
 

@@ -106,6 +106,7 @@ enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *
                          hrf_fields_json(HRF_FIELDS(engine_fields), &spec->engine, 0))) != 0;
     if (failed)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", path);
+    HRF_TRY(hrf_fields_seal(root, path, err));
     return hrf_json_write_file(path, root, err);
 }
 
@@ -206,13 +207,32 @@ static enum hrf_status read_spec(const json_t *root, const char *where, struct h
     return read_tasks(root, where, spec, err);
 }
 
+/* Earlier versions wrote no checksum. */
+static enum hrf_status read_sealed(const char *path, json_t **out, struct hrf_error *err)
+{
+    HRF_AUTO_JSON root = NULL;
+    HRF_TRY(hrf_json_read_file(path, &root, err));
+    if (json_object_get(root, "sha256") != NULL)
+        HRF_TRY(hrf_fields_unseal(root, path, err));
+    HRF_MOVE(*out, root);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_job_spec_read(const char *path, struct hrf_job_spec **out,
                                   struct hrf_error *err)
 {
     HRF_AUTO_JSON root = NULL;
     HRF_AUTO(hrf_job_spec) spec = hrf_calloc(1, sizeof *spec);
     HRF_CHECK_MEMORY(spec != NULL, err, "no memory for the spec '%s'", path);
-    HRF_TRY(hrf_json_read_file(path, &root, err));
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = read_sealed(path, &root, &why);
+    if (status == HRF_E_NOMEM)
+        return hrf_error_set(err, status, "%s", why.text);
+    if (status != HRF_OK) /* it was whole when the job was submitted */
+        return hrf_error_set(err, HRF_E_AGAIN,
+                             "the job's file was damaged after it was written (%s); the job is "
+                             "submitted again with a new one",
+                             why.text);
     HRF_TRY(read_spec(root, path, spec, err));
     HRF_MOVE(*out, spec);
     return HRF_OK;

@@ -82,6 +82,8 @@ void hrf_job_spec_destroy(struct hrf_job_spec *spec);
 HRF_DEFINE_AUTO(hrf_job_spec)
 HRF_CHECKED enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *path,
                                                struct hrf_error *err);
+/* HRF_E_AGAIN: the file is damaged or gone, so the job has to be submitted again. HRF_E_USER: it
+ * says what this build does not understand. */
 HRF_CHECKED enum hrf_status hrf_job_spec_read(const char *path, struct hrf_job_spec **out,
                                               struct hrf_error *err);
 

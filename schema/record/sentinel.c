@@ -78,25 +78,14 @@ static const struct hrf_field fields[] = {
 #undef FIELD
 };
 
-/* The hash of an object without its checksum. */
-static enum hrf_status hash_object(const json_t *object, char sha256[HRF_HASH_HEX],
-                                   struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *body = hrf_json_text(object);
-    HRF_CHECK_MEMORY(body != NULL, err, "no memory for a sentinel");
-    return hrf_hash_buffer(body, strlen(body), sha256, err);
-}
-
 /* *out is a heap line. */
 static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
                               struct hrf_error *err)
 {
     HRF_AUTO_JSON object = hrf_fields_json(HRF_FIELDS(fields), sentinel, VERSION);
-    char sha256[HRF_HASH_HEX];
     HRF_CHECK_MEMORY(object != NULL, err, "no memory for a sentinel");
-    HRF_TRY(hash_object(object, sha256, err));
-    const bool failed = json_object_set_new(object, "sha256", json_string(sha256)) != 0;
-    HRF_AUTO_FREE char *text = failed ? NULL : hrf_json_text(object);
+    HRF_TRY(hrf_fields_seal(object, "sentinel", err));
+    HRF_AUTO_FREE char *text = hrf_json_text(object);
     char *line = text != NULL ? hrf_format("%s\n", text) : NULL;
     HRF_CHECK_MEMORY(line != NULL, err, "no memory for a sentinel");
     *out = line;
@@ -132,22 +121,13 @@ enum hrf_status hrf_sentinel_write(const char *directory, const char *name,
 static enum hrf_status check_object(json_t *object, const char *path, struct hrf_error *err)
 {
     int64_t version;
-    const char *claimed;
-    char expected[HRF_HASH_HEX], found[HRF_HASH_HEX];
     HRF_TRY(hrf_json_get_int(object, "version", path, &version, err));
     if (version > VERSION)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' was written by a newer hires-flow (sentinel version %lld, this "
                              "one reads up to %d)",
                              path, (long long)version, VERSION);
-    HRF_TRY(hrf_json_get_text(object, "sha256", path, &claimed, err));
-    snprintf(expected, sizeof expected, "%s", claimed);
-    json_object_del(object, "sha256");
-    HRF_TRY(hash_object(object, found, err));
-    if (strcmp(expected, found) != 0)
-        return hrf_error_set(err, HRF_E_USER, "'%s' is damaged: it does not fit its checksum",
-                             path);
-    return HRF_OK;
+    return hrf_fields_unseal(object, path, err);
 }
 
 enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struct hrf_sentinel *out,

@@ -15,10 +15,13 @@ chmod +x "$scratch/gate"
 touch "$scratch/hold"
 HRF_ENGINE=$scratch/gate "$flow" run "$scratch/w.yaml" --out "$scratch/run" >"$scratch/first" 2>&1 &
 pid=$!
-until ls "$scratch/run/jobs/"infer* >"$scratch/out" 2>&1; do
+until ls "$scratch/run/jobs/"infer*/start.json >"$scratch/out" 2>&1; do
     kill -0 $pid || fail "it ended before any inference"
     sleep 0.02
 done
+# Meanwhile a job's file changes in one digit, which nothing but its checksum tells.
+damaged=$(dirname "$(ls "$scratch/run/jobs/"infer*/start.json | head -n 1)")/spec.json
+sed -i 's/"batch": 8/"batch": 9/' "$damaged"
 expect_code 1 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
 expect_text "is being driven by process"
 kill -TERM $pid
@@ -29,6 +32,8 @@ grep -q "to continue:" "$scratch/first" || fail "no way to go on"
 rm "$scratch/hold"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
 expect_text "3 done, 1 failed"
+sqlite3 "$scratch/run/run.db" "SELECT text FROM event" >"$scratch/out"
+expect_text "the job's file was damaged after it was written ('$damaged'"
 expect_code 0 "$flow" cancel "$scratch/run"
 
 # A model that does not fit is one fault, told before anything starts.

@@ -168,6 +168,34 @@ static void a_spec_that_cannot_be_used_is_refused_by_name(void **state)
     }
 }
 
+/* The one digit that changes keeps it a good spec but for its checksum. */
+static void a_spec_that_changed_or_is_gone_is_to_be_written_again(void **state)
+{
+    (void)state;
+    struct hrf_job_task tasks[N_ODD];
+    char ids[N_ODD][16];
+    struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    char *text = NULL;
+    size_t n_bytes;
+    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_file_read(file("spec.json"), 1 << 20, &text, &n_bytes, NULL), HRF_OK);
+    char *digit = strstr(text, "\"n_patches\": ");
+    assert_non_null(digit);
+    digit += strlen("\"n_patches\": ");
+    *digit = *digit == '9' ? '8' : (char)(*digit + 1);
+    write_text("spec.json", text);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, &err), HRF_E_AGAIN);
+    assert_non_null(strstr(err.text, "spec.json' is damaged: its checksum is"));
+    assert_non_null(strstr(err.text, "the job is submitted again with a new one"));
+    text[n_bytes / 2] = '\0';
+    write_text("spec.json", text);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, &err), HRF_E_AGAIN);
+    assert_int_equal(unlink(file("spec.json")), 0);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, &err), HRF_E_AGAIN);
+    hrf_free(text);
+}
+
 static void reading_a_spec_survives_every_failed_allocation(void **state)
 {
     (void)state;
@@ -307,6 +335,7 @@ int main(void)
         cmocka_unit_test(an_infer_spec_comes_back_with_any_names),
         cmocka_unit_test(a_tile_spec_comes_back),
         cmocka_unit_test(a_spec_that_cannot_be_used_is_refused_by_name),
+        cmocka_unit_test(a_spec_that_changed_or_is_gone_is_to_be_written_again),
         cmocka_unit_test(reading_a_spec_survives_every_failed_allocation),
         cmocka_unit_test(the_longest_reason_of_a_rank_is_read_whatever_it_holds),
         cmocka_unit_test(a_committed_task_is_collected),
