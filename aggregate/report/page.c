@@ -112,33 +112,44 @@ static void why(struct hrf_out *out, const struct hrf_figure *figure)
 }
 
 /* The slides that the figure leaves out although their truth is known. */
-static void left_out(struct hrf_out *out, const struct hrf_cohort_precision *p)
+static void left_out(struct hrf_out *out, const struct hrf_cohort *cohort,
+                     const struct hrf_cohort_precision *p)
 {
     if (p->n_unscored > 0)
         hrf_out_addf(out, "; %zu more have no score", p->n_unscored);
+    if (cohort->counts.excluded > 0)
+        hrf_out_addf(out, "; %zu excluded", cohort->counts.excluded);
     hrf_out_adds(out, "</p>");
 }
 
-static void metric_cards(struct hrf_out *out, const struct hrf_cohort_precision *p)
+static void metric_cards(struct hrf_out *out, const struct hrf_cohort *cohort,
+                         const struct hrf_cohort_precision *p)
 {
+    size_t n_right = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++)
+        n_right += hrf_cohort_is_right(cohort, &cohort->slides[i],
+                                       (size_t)(p - cohort->precisions));
     hrf_out_adds(out, "<div class=\"card\"><h3>Slide AUC</h3>");
     if (isnan(p->slide_auc.value)) {
         why(out, &p->slide_auc);
     } else {
-        hrf_out_addf(out, "<b>%.3f</b><p>95 %% interval %.3f to %.3f, %zu labelled slides",
+        hrf_out_addf(out,
+                     "<b>%.3f</b><p>95 %% interval %.3f to %.3f (Newcombe), %zu labelled slides",
                      p->slide_auc.value, p->slide_auc_interval.low, p->slide_auc_interval.high,
                      p->n_labelled);
-        left_out(out, p);
+        if (p->slide_auc_bootstrap.low == p->slide_auc_bootstrap.high)
+            hrf_out_adds(out, "; a bootstrap has no width here");
+        left_out(out, cohort, p);
     }
     hrf_out_adds(out, "</div>\n<div class=\"card\"><h3>Slide accuracy</h3>");
     if (isnan(p->slide_accuracy.value)) {
         why(out, &p->slide_accuracy);
     } else {
         hrf_out_addf(out, "<b>%.1f <small>%%</small></b><p>%lld of %zu labels as the truth",
-                     100.0 * p->slide_accuracy.value,
-                     (long long)(p->confusion.true_positive + p->confusion.true_negative),
-                     p->n_labelled);
-        left_out(out, p);
+                     100.0 * p->slide_accuracy.value, (long long)n_right, p->n_labelled);
+        if (!isnan(p->balanced_accuracy.value))
+            hrf_out_addf(out, "; balanced %.1f %%", 100.0 * p->balanced_accuracy.value);
+        left_out(out, cohort, p);
     }
     hrf_out_adds(out, "</div>\n");
 }
@@ -297,7 +308,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     if (cohort->is_embedding)
         embedding_card(out, &cohort->precisions[0]);
     else
-        metric_cards(out, &cohort->precisions[0]);
+        metric_cards(out, cohort, &cohort->precisions[0]);
     speed_card(out, &cohort->precisions[0]);
     hrf_out_adds(out, "</div>\n<div class=\"grid\">\n");
     bool labelled = cohort->precisions[0].n_labelled > 0; /* the cards say it when not */

@@ -3,17 +3,10 @@
 
 #include <math.h>
 
-static bool wrong(const struct hrf_cohort_slide *slide, size_t p)
-{
-    return slide->scores[p].known && slide->truth != HRF_TRUTH_UNKNOWN &&
-           slide->scores[p].positive != (slide->truth == HRF_TRUTH_POSITIVE);
-}
-
 static bool flipped(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide)
 {
     for (size_t p = 1; p < cohort->n_precisions; p++)
-        if (slide->scores[0].known && slide->scores[p].known &&
-            slide->scores[0].positive != slide->scores[p].positive)
+        if (hrf_cohort_differs(cohort, &slide->scores[0], &slide->scores[p]))
             return true;
     return false;
 }
@@ -111,17 +104,18 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
 {
     hrf_out_adds(out, "<td>");
     if (slide->truth != HRF_TRUTH_UNKNOWN)
-        hrf_out_html(out, hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE));
+        hrf_out_html(out, hrf_cohort_truth_label(cohort, slide));
     else
         hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
     hrf_out_adds(out, "</td><td class=\"label\">");
     if (slide->scores[0].known) {
         hrf_out_markup(out, "<span class=\"tag %s\">%s", slide->scores[0].positive ? "pos" : "neg",
-                       hrf_cohort_label(cohort, slide->scores[0].positive));
+                       hrf_cohort_slide_label(cohort, &slide->scores[0]));
         hrf_out_addf(out, "</span>%s",
-                     wrong(slide, 0) ? " <span class=\"warn\" title=\"differs from the truth\">≠"
-                                       "</span>"
-                                     : "");
+                     hrf_cohort_is_wrong(cohort, slide, 0)
+                         ? " <span class=\"warn\" title=\"differs from the truth\">≠"
+                           "</span>"
+                         : "");
     }
     hrf_out_adds(out, "</td>");
 }
@@ -177,8 +171,8 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_markup(out, "<tr data-n=\"%s\" data-s=\"%s%s%s%s%s\">", slide->name,
                    hrf_slide_state_word(slide->state),
                    slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
-                   wrong(slide, 0) ? " wrong" : "", flipped(cohort, slide) ? " flip" : "",
-                   noted ? " note" : "");
+                   hrf_cohort_is_wrong(cohort, slide, 0) ? " wrong" : "",
+                   flipped(cohort, slide) ? " flip" : "", noted ? " note" : "");
     thumbnail(out, cohort, slide, extra);
     name_cell(out, slide, extra);
     state_cell(out, slide);

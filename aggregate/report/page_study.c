@@ -399,11 +399,9 @@ static void flip_row(struct hrf_out *out, const struct hrf_cohort *cohort, size_
                    "<tr><td>%s</td><td class=\"name\">%s</td><td class=\"n\">%.6f</td><td>%s</td>"
                    "<td class=\"n\">%.6f</td><td>%s</td><td>%s</td></tr>\n",
                    cohort->precisions[index].name, s->name, s->scores[0].value,
-                   hrf_cohort_label(cohort, s->scores[0].positive), s->scores[index].value,
-                   hrf_cohort_label(cohort, s->scores[index].positive),
-                   s->truth == HRF_TRUTH_UNKNOWN
-                       ? "–"
-                       : hrf_cohort_label(cohort, s->truth == HRF_TRUTH_POSITIVE));
+                   hrf_cohort_slide_label(cohort, &s->scores[0]), s->scores[index].value,
+                   hrf_cohort_slide_label(cohort, &s->scores[index]),
+                   s->truth == HRF_TRUTH_UNKNOWN ? "–" : hrf_cohort_truth_label(cohort, s));
 }
 
 static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)

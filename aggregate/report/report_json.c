@@ -114,9 +114,9 @@ static json_t *flips_json(const struct hrf_cohort *cohort, size_t index)
         json_t *object = json_object();
         put_text(object, "slide", slide->name);
         put(object, "score", hrf_json_number(slide->scores[index].value));
-        put_text(object, "label", hrf_cohort_label(cohort, slide->scores[index].positive));
+        put_text(object, "label", hrf_cohort_slide_label(cohort, &slide->scores[index]));
         put(object, "reference_score", hrf_json_number(slide->scores[0].value));
-        put_text(object, "reference_label", hrf_cohort_label(cohort, slide->scores[0].positive));
+        put_text(object, "reference_label", hrf_cohort_slide_label(cohort, &slide->scores[0]));
         json_array_append_new(array, object);
     }
     return array;
@@ -154,10 +154,44 @@ static void put_interval(json_t *object, const char *key, const struct hrf_figur
     put(object, key, ends);
 }
 
-static void put_slide_figures(json_t *object, const struct hrf_cohort_precision *p)
+/* Of three or more classes; null for fewer, where one AUC says it all. */
+static void put_classes(json_t *object, const struct hrf_cohort *cohort,
+                        const struct hrf_cohort_precision *p)
+{
+    if (p->by_class == NULL) {
+        put(object, "classes", json_null());
+        put_reason(object, "classes", "the model has fewer than three classes");
+        return;
+    }
+    json_t *classes = json_array();
+    for (size_t i = 0; i < cohort->n_classes; i++) {
+        const struct hrf_class_figures *c = &p->by_class[i];
+        json_t *item = json_object(), *row = json_object();
+        put_text(item, "class", cohort->classes[i]);
+        put(item, "slides", json_integer((json_int_t)c->n_slides));
+        put_figure(item, "auc", &c->auc);
+        put_interval(item, "auc_ci", &c->auc, &c->auc_interval);
+        put_figure(item, "recall", &c->recall);
+        for (size_t k = 0; k < cohort->n_classes; k++)
+            put(row, cohort->classes[k],
+                json_integer((json_int_t)p->class_confusion[i * cohort->n_classes + k]));
+        put(item, "labelled_as", row);
+        json_array_append_new(classes, item);
+    }
+    put(object, "classes", classes);
+    put_figure(object, "macro_auc", &p->macro_auc);
+}
+
+static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
+                              const struct hrf_cohort_precision *p)
 {
     put_figure(object, "slide_auc", &p->slide_auc);
     put_interval(object, "slide_auc_ci", &p->slide_auc, &p->slide_auc_interval);
+    put_text(object, "slide_auc_ci_method", HRF_AUC_INTERVAL_METHOD);
+    put_interval(object, "slide_auc_bootstrap_ci", &p->slide_auc, &p->slide_auc_bootstrap);
+    if (!isnan(p->slide_auc.value))
+        put(object, "slide_auc_bootstrap_is_degenerate",
+            json_boolean(p->slide_auc_bootstrap.low == p->slide_auc_bootstrap.high));
     put_figure(object, "auc_difference", &p->auc_difference);
     put_interval(object, "auc_difference_ci", &p->auc_difference, &p->auc_difference_interval);
     put_figure(object, "delong_p", &p->delong_p);
@@ -166,6 +200,8 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort_precision 
     if (p->n_labelled == 0)
         put_reason(object, "calibration_curve", p->calibration_error.reason);
     put_figure(object, "slide_accuracy", &p->slide_accuracy);
+    put_figure(object, "balanced_accuracy", &p->balanced_accuracy);
+    put_classes(object, cohort, p);
     put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
     put(object, "labelled_slides_without_score", json_integer((json_int_t)p->n_unscored));
     put(object, "confusion", p->n_labelled > 0 ? confusion_json(&p->confusion) : json_null());
@@ -337,7 +373,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put_embedding(object, cohort, p);
     put(object, "timing", timing_json(&p->timing));
     put_traffic(object, &p->traffic);
-    put_slide_figures(object, p);
+    put_slide_figures(object, cohort, p);
     put(object, "slide_flips", flips_json(cohort, index));
     return object;
 }

@@ -34,22 +34,43 @@ static void next_number(struct hrf_out *out, double value)
         hrf_out_number(out, value);
 }
 
+/* Of probabilities; embeddings are in files of their own, a row each in the same order. */
+static size_t n_columns(const struct hrf_cohort *cohort)
+{
+    return cohort->is_embedding ? 0 : cohort->n_classes;
+}
+
 static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
                       const struct hrf_cohort_slide *slide, size_t precision)
 {
     const struct hrf_cohort_score *score = &slide->scores[precision];
     const char *reason = NULL;
     const enum hrf_slide_state state = hrf_cohort_outcome(slide, precision, &reason);
-    const bool has_truth = slide->truth != HRF_TRUTH_UNKNOWN;
     hrf_out_csv(out, slide->name);
     hrf_out_adds(out, ",");
-    hrf_out_csv(out, score->known ? hrf_cohort_label(cohort, score->positive) : "");
+    hrf_out_csv(out, hrf_cohort_slide_label(cohort, score));
     next_number(out, score->known ? score->value : (double)NAN);
     hrf_out_addf(out, ",%s,", cohort->precisions[precision].name);
-    hrf_out_csv(out, has_truth ? hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE) : "");
+    hrf_out_csv(out, hrf_cohort_truth_label(cohort, slide));
     hrf_out_addf(out, ",%s,", hrf_slide_state_word(state));
     hrf_out_csv(out, reason != NULL ? reason : "");
+    for (size_t i = 0; i < n_columns(cohort); i++)
+        next_number(out, score->known && score->classes != NULL ? score->classes[i] : (double)NAN);
     hrf_out_adds(out, "\n");
+}
+
+/* A column for each class, e.g. "prob_tumor" or "score_tumor". */
+static enum hrf_status class_columns(const struct hrf_cohort *cohort, const char *start,
+                                     struct hrf_out *out, struct hrf_error *err)
+{
+    for (size_t k = 0; k < n_columns(cohort); k++) {
+        HRF_AUTO_FREE char *column = hrf_format("%s_%s", start, cohort->classes[k]);
+        HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
+        hrf_out_adds(out, ",");
+        hrf_out_csv(out, column);
+    }
+    hrf_out_adds(out, "\n");
+    return HRF_OK;
 }
 
 enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
@@ -57,7 +78,8 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
 {
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    hrf_out_adds(out, "slide,label,score,precision,truth,state,reason\n");
+    hrf_out_adds(out, "slide,label,score,precision,truth,state,reason");
+    HRF_TRY(class_columns(cohort, "score", out, err));
     for (size_t p = 0; p < cohort->n_precisions; p++)
         for (size_t i = 0; i < cohort->n_slides; i++)
             label_row(out, cohort, &cohort->slides[i], p);
@@ -177,24 +199,11 @@ enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort, const ch
     return hrf_out_commit(out, err);
 }
 
-/* Of probabilities; embeddings are in files of their own, a row each in the same order. */
-static size_t n_columns(const struct hrf_cohort *cohort)
-{
-    return cohort->is_embedding ? 0 : cohort->n_classes;
-}
-
 static enum hrf_status csv_header(const struct hrf_cohort *cohort, struct hrf_out *out,
                                   struct hrf_error *err)
 {
     hrf_out_adds(out, "minx,miny,width,height");
-    for (size_t k = 0; k < n_columns(cohort); k++) {
-        HRF_AUTO_FREE char *column = hrf_format("prob_%s", cohort->classes[k]);
-        HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
-        hrf_out_adds(out, ",");
-        hrf_out_csv(out, column);
-    }
-    hrf_out_adds(out, "\n");
-    return HRF_OK;
+    return class_columns(cohort, "prob", out, err);
 }
 
 enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,

@@ -15,8 +15,10 @@ static void free_text(const char *text)
 
 static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
 {
-    for (size_t i = 0; slide->scores != NULL && i < n_precisions; i++)
+    for (size_t i = 0; slide->scores != NULL && i < n_precisions; i++) {
         hrf_free(slide->scores[i].failure);
+        hrf_free(slide->scores[i].classes);
+    }
     hrf_free(slide->name);
     hrf_free(slide->path);
     hrf_free(slide->file_name);
@@ -28,8 +30,14 @@ static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
     hrf_free(slide->scores);
 }
 
-static void release_precision(struct hrf_cohort_precision *precision)
+static void release_precision(struct hrf_cohort_precision *precision, size_t n_classes)
 {
+    for (size_t i = 0; precision->by_class != NULL && i < n_classes; i++) {
+        hrf_free(precision->by_class[i].auc.reason);
+        hrf_free(precision->by_class[i].recall.reason);
+    }
+    hrf_free(precision->by_class);
+    hrf_free(precision->class_confusion);
     hrf_free(precision->name);
     hrf_free(precision->device);
     hrf_free(precision->flips);
@@ -54,6 +62,8 @@ static void release_precision(struct hrf_cohort_precision *precision)
         &precision->cosine_median,
         &precision->cosine_percentile1,
         &precision->cosine_least,
+        &precision->balanced_accuracy,
+        &precision->macro_auc,
     };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         hrf_free(figures[i]->reason);
@@ -79,7 +89,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
     for (size_t i = 0; cohort->slides != NULL && i < cohort->n_slides; i++)
         release_slide(&cohort->slides[i], cohort->n_precisions);
     for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++)
-        release_precision(&cohort->precisions[i]);
+        release_precision(&cohort->precisions[i], cohort->n_classes);
     for (size_t i = 0; cohort->provenance != NULL && i < cohort->n_provenance; i++) {
         free_text(cohort->provenance[i].name);
         free_text(cohort->provenance[i].text);
@@ -166,6 +176,7 @@ static bool reserve(struct hrf_cohort *cohort)
     for (size_t i = 0; i < cohort->n_slides; i++) {
         cohort->slides[i].n_patches = -1;
         cohort->slides[i].truth = HRF_TRUTH_UNKNOWN;
+        cohort->slides[i].truth_class = -1;
         cohort->slides[i].scores = hrf_calloc(cohort->n_precisions,
                                               sizeof *cohort->slides[i].scores);
         if (cohort->slides[i].scores == NULL)
@@ -295,16 +306,4 @@ enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, si
         return HRF_SLIDE_DONE;
     *reason = slide->reason;
     return slide->state == HRF_SLIDE_DONE ? HRF_SLIDE_PENDING : slide->state;
-}
-
-const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive)
-{
-    if (positive)
-        return cohort->classes[cohort->positive];
-    return cohort->n_classes == 2 ? cohort->classes[1 - cohort->positive] : "negative";
-}
-
-const char *hrf_cohort_class(const struct hrf_cohort *cohort, int32_t index)
-{
-    return cohort->n_classes == 1 ? hrf_cohort_label(cohort, index == 1) : cohort->classes[index];
 }

@@ -74,9 +74,10 @@ struct hrf_reliability_bin {
 struct hrf_cohort_score {
     bool has_features; /* all its patches have embeddings */
     bool known;        /* it has a score: */
-    double value;
+    double value;      /* of the positive class */
     bool positive;
-    char *failure; /* why there is no score, or why its files could not be written; NULL = none */
+    double *classes; /* [n_classes]: the slide's score of every class; NULL = not computed */
+    char *failure;   /* why there is no score, or why its files could not be written; NULL = none */
 };
 
 struct hrf_cohort_slide {
@@ -84,6 +85,7 @@ struct hrf_cohort_slide {
     char *name, *path;
     char *file_name; /* hrf_text_file_name(name): its stem below results/ */
     enum hrf_truth truth;
+    int32_t truth_class;           /* index into classes; -1 = unknown, or named otherwise */
     char *label_text, *annotation; /* NULL = none */
     enum hrf_slide_state state;
     char *reason;                    /* NULL = none */
@@ -97,6 +99,14 @@ struct hrf_cohort_slide {
 };
 
 enum { HRF_COHORT_HARDWARE = 8 };
+
+/* One class of a model with three or more, against all others. */
+struct hrf_class_figures {
+    size_t n_slides; /* labelled slides that are of it */
+    struct hrf_figure auc;
+    struct hrf_interval auc_interval; /* valid when auc is; 95 % */
+    struct hrf_figure recall;         /* of its slides, the fraction that got its label */
+};
 
 struct hrf_cohort_precision {
     char *name;
@@ -137,10 +147,16 @@ struct hrf_cohort_precision {
      * slides. Source: Naeini, Cooper and Hauskrecht, AAAI 2015. */
     struct hrf_figure calibration_error;
     struct hrf_figure slide_auc;
-    struct hrf_interval slide_auc_interval; /* valid when slide_auc is; 95 % */
-    struct hrf_figure slide_accuracy;
-    struct hrf_confusion confusion; /* over the n_labelled slides */
-    size_t n_labelled;              /* scored slides with a truth */
+    /* Valid when slide_auc is; 95 %: hrf_auc_newcombe(), and the percentile bootstrap. */
+    struct hrf_interval slide_auc_interval, slide_auc_bootstrap;
+    struct hrf_figure slide_accuracy;    /* labels that are the truth's */
+    struct hrf_figure balanced_accuracy; /* mean over the classes of their recall */
+    struct hrf_confusion confusion;      /* over the n_labelled slides: positive or not */
+    /* Of three or more classes; else NULL. Rows of the matrix are truths, columns labels. */
+    struct hrf_class_figures *by_class; /* [n_classes] */
+    size_t *class_confusion;            /* [n_classes][n_classes] */
+    struct hrf_figure macro_auc;        /* mean of the classes' */
+    size_t n_labelled;                  /* scored slides with a truth */
     size_t n_unscored; /* slides with a truth that have no score, those that are excluded apart */
     size_t *flips;     /* indices of slides labelled otherwise than the reference */
     size_t n_flips;
@@ -195,6 +211,23 @@ hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t precision, size_t sl
 /* Counts, rates, agreement, AUC and its interval, accuracy, confusion, flips. Call once. */
 HRF_CHECKED enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err);
 
+/* Fills score->classes from all patches of a slide, by the cohort's rule; NaN for a class whose
+ * patch scores are no probabilities. */
+HRF_CHECKED enum hrf_status hrf_cohort_score_classes(const struct hrf_cohort *cohort,
+                                                     const struct hrf_tile_plan *plan,
+                                                     const struct hrf_scores *scores,
+                                                     struct hrf_cohort_score *score,
+                                                     struct hrf_error *err);
+/* The same from the store. */
+HRF_CHECKED enum hrf_status hrf_cohort_load_classes(struct hrf_store *store,
+                                                    const struct hrf_cohort *cohort,
+                                                    int64_t slide_id, const char *precision,
+                                                    struct hrf_cohort_score *score,
+                                                    struct hrf_error *err);
+/* The figures of three or more classes; does nothing for fewer. Part of finish. */
+HRF_CHECKED enum hrf_status hrf_cohort_finish_classes(struct hrf_cohort *cohort, size_t precision,
+                                                      struct hrf_error *err);
+
 /* The whole cohort from the store; one slide's records in memory at a time. Slides without
  * recorded scores (still pending) have none. */
 HRF_CHECKED enum hrf_status hrf_cohort_load(struct hrf_store *store,
@@ -211,9 +244,28 @@ HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
 /* Where a slide stands at one precision, and why (borrowed; NULL = nothing to say). */
 enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,
                                         const char **reason);
-/* The word for a label in labels.csv and on the page: the positive class; the other class when
- * there are just two; else "negative". Borrowed from the cohort. */
+/* The word for positive or not: the positive class; the other class when there are just two; else
+ * "negative". Borrowed from the cohort. */
 const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive);
+/* The class that a slide is called: of three or more the one with the highest score (of equal ones
+ * the first), of two by the threshold. -1: it has no label, or the label is no class: what a model
+ * with one class does not call positive. */
+int32_t hrf_cohort_called(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score);
+/* The words in labels.csv and on the page. "": no label, or no truth. */
+const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
+                                   const struct hrf_cohort_score *score);
+const char *hrf_cohort_truth_label(const struct hrf_cohort *cohort,
+                                   const struct hrf_cohort_slide *slide);
+/* Whether label and truth are both known and are the same, and whether they are not. */
+bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                         size_t precision);
+bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                         size_t precision);
+/* Whether two scores of a slide give it different labels. */
+bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort_score *a,
+                        const struct hrf_cohort_score *b);
+/* truth_class from the label's text ("Tumor,Micro" is Tumor), else from the truth. */
+void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_cohort_slide *slide);
 /* The word for the most likely class of a patch: `index` of the model's outputs; of a model with
  * one output 1 for the class, 0 for not the class. */
 const char *hrf_cohort_class(const struct hrf_cohort *cohort, int32_t index);

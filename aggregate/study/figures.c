@@ -142,7 +142,7 @@ static enum hrf_status finish_flips(struct hrf_cohort *cohort, size_t index, str
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_score *scores = cohort->slides[i].scores;
-        if (scores[0].known && scores[index].known && scores[0].positive != scores[index].positive)
+        if (hrf_cohort_differs(cohort, &scores[0], &scores[index]))
             p->flips[p->n_flips++] = i;
     }
     return HRF_OK;
@@ -154,9 +154,15 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
 {
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = hrf_auc(items, p->n_labelled, &p->slide_auc.value, &why);
-    if (status == HRF_OK)
+    if (status == HRF_OK) {
+        size_t n_positive = 0;
+        for (size_t i = 0; i < p->n_labelled; i++)
+            n_positive += items[i].positive;
+        p->slide_auc_interval = hrf_auc_newcombe(p->slide_auc.value, (int64_t)n_positive,
+                                                 (int64_t)(p->n_labelled - n_positive));
         return hrf_auc_interval(items, p->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed,
-                                &p->slide_auc_interval, err);
+                                &p->slide_auc_bootstrap, err);
+    }
     if (status == HRF_E_USER)
         return set_reason(&p->slide_auc, why.text, err);
     return hrf_error_set(err, status, "%s", why.text);
@@ -165,10 +171,40 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
 /* Of a run whose slides have features and no scores. */
 static enum hrf_status leave_out_slides(struct hrf_cohort_precision *p, struct hrf_error *err)
 {
-    struct hrf_figure *const figures[] = { &p->slide_auc, &p->slide_accuracy, &p->auc_difference,
-                                           &p->delong_p, &p->calibration_error };
+    struct hrf_figure *const figures[] = { &p->slide_auc,         &p->slide_accuracy,
+                                           &p->auc_difference,    &p->delong_p,
+                                           &p->calibration_error, &p->balanced_accuracy };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         HRF_TRY(set_reason(figures[i], no_scores, err));
+    return HRF_OK;
+}
+
+/* Labels that are right; of three or more classes each with its own recall. */
+static enum hrf_status finish_accuracy(struct hrf_cohort *cohort, size_t index,
+                                       struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    double sum = 0.0;
+    size_t n_right = 0, n = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++)
+        n_right += hrf_cohort_is_right(cohort, &cohort->slides[i], index);
+    if (p->n_labelled == 0) {
+        HRF_TRY(set_reason(&p->balanced_accuracy, "no slide with a label was scored", err));
+        return set_reason(&p->slide_accuracy, "no slide with a label was scored", err);
+    }
+    p->slide_accuracy.value = (double)n_right / (double)p->n_labelled;
+    const double binary[] = { hrf_confusion_sensitivity(&p->confusion),
+                              hrf_confusion_specificity(&p->confusion) };
+    for (size_t i = 0; i < (p->by_class != NULL ? cohort->n_classes : 2); i++) {
+        const double recall = p->by_class != NULL ? p->by_class[i].recall.value : binary[i];
+        if (isnan(recall))
+            continue;
+        sum += recall;
+        n++;
+    }
+    if (n < 2)
+        return set_reason(&p->balanced_accuracy, "labelled slides of one class only", err);
+    p->balanced_accuracy.value = sum / (double)n;
     return HRF_OK;
 }
 
@@ -191,10 +227,8 @@ static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, st
     }
     HRF_TRY(finish_auc(p, items, cohort->seed, err));
     p->confusion = hrf_confusion_count(items, p->n_labelled, cohort->threshold);
-    p->slide_accuracy.value = hrf_confusion_accuracy(&p->confusion);
-    if (p->n_labelled == 0)
-        return set_reason(&p->slide_accuracy, "no slide with a label was scored", err);
-    return HRF_OK;
+    HRF_TRY(hrf_cohort_finish_classes(cohort, index, err));
+    return finish_accuracy(cohort, index, err);
 }
 
 /* Labelled slides that both this precision and the reference scored. */
@@ -222,6 +256,12 @@ static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, st
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s", why.text);
     p->auc_difference.value = test.difference;
+    if (test.variance <= 0.0) /* the interval is the point 0: nothing is known of its width */
+        return set_reason(&p->delong_p,
+                          index == 0 ? "this is the reference"
+                                     : "degenerate: both precisions order every pair of slides "
+                                       "alike, so that the difference has no spread to test",
+                          err);
     p->delong_p.value = test.p;
     const double reach = HRF_NORMAL_95 * sqrt(test.variance);
     p->auc_difference_interval = (struct hrf_interval){ test.difference - reach,

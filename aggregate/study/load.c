@@ -54,7 +54,7 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
 
 /* Patch scores of one slide at every precision. */
 static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *cohort,
-                                    const struct hrf_cohort_slide *slide,
+                                    struct hrf_cohort_slide *slide,
                                     const struct hrf_tile_plan *plan, struct hrf_error *err)
 {
     const size_t index = (size_t)(slide - cohort->slides);
@@ -69,6 +69,8 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
             continue;
         if (status == HRF_OK)
             status = hrf_cohort_add_scores(precision, scores, &why);
+        if (status == HRF_OK && plan->n_patches > 0 && !cohort->is_embedding)
+            status = hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[i], &why);
         if (status == HRF_OK && (i == 0 || reference != NULL))
             status = hrf_cohort_add_difference(cohort, i, index, plan, scores,
                                                i == 0 ? scores : reference, &why);
@@ -94,6 +96,7 @@ static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *co
                                   struct hrf_error *err)
 {
     HRF_TRY(copy_row(row, slide, err));
+    hrf_cohort_set_truth_class(cohort, slide);
     if (row->tile_plan_hash == NULL || row->state == HRF_SLIDE_EXCLUDED)
         return HRF_OK;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
@@ -130,9 +133,12 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
         while (at < n && scores[at].slide_id < slide->id)
             at++;
         if (has_ended(slide->state) && at < n && scores[at].slide_id == slide->id)
-            slide->scores[index] = (struct hrf_cohort_score){ .known = true,
-                                                              .value = scores[at].score,
-                                                              .positive = scores[at].positive };
+            slide->scores[index] = (struct hrf_cohort_score){
+                .known = true,
+                .value = scores[at].score,
+                .positive = scores[at].positive,
+                .classes = slide->scores[index].classes
+            };
         HRF_TRY(load_failure(store, cohort, index, slide, err));
     }
     return HRF_OK;
@@ -201,4 +207,15 @@ enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
     score.positive = score.score >= params->threshold;
     *out = score;
     return HRF_OK;
+}
+
+enum hrf_status hrf_cohort_load_classes(struct hrf_store *store, const struct hrf_cohort *cohort,
+                                        int64_t slide_id, const char *precision,
+                                        struct hrf_cohort_score *score, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
+    HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
+    return hrf_cohort_score_classes(cohort, plan, scores, score, err);
 }

@@ -274,12 +274,17 @@ static enum hrf_status score_slide(struct hrf_run_pair *pair,
         enum hrf_status status = hrf_aggregate_slide(
             runs[side].store, runs[0].params, match->rows[side]->id,
             runs[side].params->precisions[i - side * n_first], &score, &why);
-        if (status == HRF_OK)
-            pair->cohort->slides[slide].scores[i] = (struct hrf_cohort_score){
-                .known = true, .value = score.score, .positive = score.positive
-            };
-        else if (status != HRF_E_USER && status != HRF_E_AGAIN)
+        if (status == HRF_OK) {
+            struct hrf_cohort_score *to = &pair->cohort->slides[slide].scores[i];
+            *to = (struct hrf_cohort_score){ .known = true,
+                                             .value = score.score,
+                                             .positive = score.positive };
+            HRF_TRY(hrf_cohort_load_classes(runs[side].store, pair->cohort, match->rows[side]->id,
+                                            runs[side].params->precisions[i - side * n_first], to,
+                                            err));
+        } else if (status != HRF_E_USER && status != HRF_E_AGAIN) {
             return hrf_error_set(err, status, "%s", why.text);
+        }
     }
     return HRF_OK;
 }
@@ -343,8 +348,10 @@ static enum hrf_status describe_slide(struct hrf_run_pair *pair, const struct ma
     slide->name = hrf_strdup(a->name);
     slide->path = hrf_strdup(a->path);
     slide->file_name = hrf_text_file_name(a->name);
+    slide->label_text = hrf_strdup(a->truth != HRF_TRUTH_UNKNOWN ? a->label_text : b->label_text);
     if (slide->name == NULL || slide->path == NULL || slide->file_name == NULL)
         return no_memory(err);
+    hrf_cohort_set_truth_class(pair->cohort, slide);
     if (b->truth != HRF_TRUTH_UNKNOWN && b->truth != slide->truth)
         return note(pair, a->name, hrf_strdup("the runs have different truths; A's was taken"),
                     err);

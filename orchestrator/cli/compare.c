@@ -75,8 +75,8 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
         const struct hrf_cohort_slide *s = &cohort->slides[p->flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_printable(s->name);
         printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name, name != NULL ? name : "?",
-               hrf_cohort_label(cohort, s->scores[0].positive), s->scores[0].value,
-               hrf_cohort_label(cohort, s->scores[index].positive), s->scores[index].value);
+               hrf_cohort_slide_label(cohort, &s->scores[0]), s->scores[0].value,
+               hrf_cohort_slide_label(cohort, &s->scores[index]), s->scores[index].value);
     }
     for (size_t k = 0; k < p->n_top_flips; k++) {
         const struct hrf_patch_flip *f = &p->difference.flips[p->top_flips[k]];

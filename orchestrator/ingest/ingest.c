@@ -38,6 +38,17 @@ enum hrf_truth ingest_truth(const char *word, bool *known)
     return HRF_TRUTH_UNKNOWN;
 }
 
+enum hrf_truth ingest_label(const struct ingest *ingest, const char *word, bool *known)
+{
+    const struct hrf_workflow_model *model = ingest->model;
+    *known = true;
+    for (size_t i = 0; model != NULL && i < model->classes.n_items; i++)
+        if (strcasecmp(word, model->classes.items[i]) == 0)
+            return strcmp(model->classes.items[i], model->positive) == 0 ? HRF_TRUTH_POSITIVE
+                                                                         : HRF_TRUTH_NEGATIVE;
+    return ingest_truth(word, known);
+}
+
 enum hrf_status ingest_add(struct ingest *ingest, const char *path, struct hrf_slide_row **out,
                            struct hrf_error *err)
 {
@@ -213,6 +224,7 @@ static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workf
                                    struct hrf_error *err)
 {
     struct ingest sample = { .dataset = &workflow->calibrate.slides,
+                             .model = &workflow->model,
                              .section = "calibrate.slides",
                              .warnings = cohort->warnings };
     HRF_TRY(read_dataset(cohort, err));
@@ -230,6 +242,7 @@ enum hrf_status hrf_ingest(const struct hrf_workflow *workflow, struct hrf_slide
                            struct hrf_strbuf *warnings, struct hrf_error *err)
 {
     struct ingest ingest = { .dataset = &workflow->dataset,
+                             .model = &workflow->model,
                              .section = "dataset",
                              .warnings = warnings };
     enum hrf_status status = ingest_both(&ingest, workflow, err);

@@ -12,7 +12,8 @@ struct ingest_file {
 
 struct ingest {
     const struct hrf_workflow_dataset *dataset;
-    const char *section; /* the workflow's section that names the dataset */
+    const struct hrf_workflow_model *model; /* whose classes labels may name; NULL: no labels */
+    const char *section;                    /* the workflow's section that names the dataset */
     struct hrf_slide_rows rows;
     size_t capacity;
     struct ingest_file *files;   /* [rows.n_items], heap; NULL until they were looked at */
@@ -26,6 +27,8 @@ HRF_CHECKED enum hrf_status ingest_add(struct ingest *ingest, const char *path,
 void ingest_warn(struct ingest *ingest, const char *format, ...) HRF_PRINTF(2, 3);
 /* Parses "tumor", "1", "positive" and so on; *known is false for any other word. */
 enum hrf_truth ingest_truth(const char *word, bool *known);
+/* The same, but a word that is one of the model's classes means that class. */
+enum hrf_truth ingest_label(const struct ingest *ingest, const char *word, bool *known);
 
 HRF_CHECKED enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err);
 HRF_CHECKED enum hrf_status ingest_csv(struct ingest *ingest, struct hrf_error *err);

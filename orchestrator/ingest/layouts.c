@@ -124,6 +124,16 @@ static void read_mpp(const char *text, const struct hrf_csv_row *line, struct hr
         note(wrong, line, "mpp '%s' is not a number of um/px", text);
 }
 
+static void note_label(const struct ingest *ingest, const char *label,
+                       const struct hrf_csv_row *line, struct wrong *wrong)
+{
+    struct hrf_strbuf classes = HRF_STRBUF_INIT;
+    for (size_t i = 0; ingest->model != NULL && i < ingest->model->classes.n_items; i++)
+        hrf_strbuf_addf(&classes, "%s, ", ingest->model->classes.items[i]);
+    note(wrong, line, "label '%s' is not known; use %s1, 0 or leave it empty", label, classes.text);
+    hrf_strbuf_release(&classes);
+}
+
 /* Notes a problem of a line; its slide is still added. */
 static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t n_columns,
                                 const struct columns *columns, const struct hrf_csv_row *line,
@@ -144,12 +154,11 @@ static enum hrf_status add_line(struct ingest *ingest, const char *path, size_t 
     HRF_AUTO_FREE char *full = beside(path, slide);
     HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
     HRF_TRY(ingest_add(ingest, full, &row, err));
-    row->truth = ingest_truth(label, &known);
+    row->truth = ingest_label(ingest, label, &known);
     if (label[0] != '\0' && (row->label_text = hrf_strdup(label)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
     if (!known)
-        note(wrong, line, "label '%s' is not known; use tumor, normal, 1, 0 or leave it empty",
-             label);
+        note_label(ingest, label, line, wrong);
     read_mpp(field(line, columns->mpp), line, row, wrong);
     if (annotation[0] != '\0' && (row->annotation = beside(path, annotation)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");

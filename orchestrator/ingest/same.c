@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 struct entry {
@@ -113,6 +114,14 @@ static enum hrf_status describe(const struct ingest *ingest, const struct hrf_sl
     return *text != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory to compare slides");
 }
 
+/* Of three or more classes two may both be "not positive" and yet differ. */
+static bool are_other_classes(const struct ingest *ingest, const struct hrf_slide_row *a,
+                              const struct hrf_slide_row *b)
+{
+    return ingest->model != NULL && ingest->model->classes.n_items > 2 && a->label_text != NULL &&
+           b->label_text != NULL && strcasecmp(a->label_text, b->label_text) != 0;
+}
+
 /* how: what is equal, as text for users */
 static enum hrf_status merge(struct ingest *ingest, struct entries *e, const struct entry *first,
                              const struct entry *second, const char *how, struct hrf_error *err)
@@ -122,7 +131,7 @@ static enum hrf_status merge(struct ingest *ingest, struct entries *e, const str
     HRF_AUTO_FREE char *text = NULL;
     HRF_TRY(describe(ingest, kept, again, how, &text, err));
     const bool has_labels = kept->truth != HRF_TRUTH_UNKNOWN && again->truth != HRF_TRUTH_UNKNOWN;
-    if (has_labels && kept->truth != again->truth)
+    if (has_labels && (kept->truth != again->truth || are_other_classes(ingest, kept, again)))
         return hrf_error_set(err, HRF_E_USER,
                              "%s, with two labels, %s and %s; keep the right one, or exclude the "
                              "other",

@@ -28,7 +28,7 @@ open(sys.argv[1] + "/reference.csv", "a").write("test_009,Normal,,None\n")
 END
 one=$(head -n 1 "$scratch/cohort/testing/reference.csv" | cut -d, -f1)
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/states" --set "dataset.exclude=[$one]" --set dataset.mpp=0.5
-head -n 1 "$scratch/states/results/labels.csv" | grep -qx 'slide,label,score,precision,truth,state,reason' || fail "another header"
+head -n 1 "$scratch/states/results/labels.csv" | grep -qx 'slide,label,score,precision,truth,state,reason,score_normal,score_tumor' || fail "another header"
 labels states '{r["state"] for r in rows.values()} == {"done", "failed", "no_tissue", "excluded"}'
 labels states 'all(bool(r["label"]) == bool(r["score"]) == (r["state"] == "done") == (r["reason"] == "") for r in rows.values())'
 labels states 'rows["test_009", "fp32"]["state"] == "no_tissue" and rows["test_009", "fp32"]["truth"] == "normal"'

@@ -87,6 +87,74 @@ static void figures_by_value(void **state)
     hrf_cohort_destroy(cohort);
 }
 
+/* Four classes: the label is the class with the highest score, a word of the user's; "b" is the
+ * positive one. Truths b, a, c, c, d; the last is only known not to be b. */
+static void many_classes_by_value(void **state)
+{
+    (void)state;
+    static const char *const four[] = { "a", "b", "c", "d" };
+    static const double scores[6][4] = { { 0.1, 0.6, 0.2, 0.1 }, { 0.5, 0.3, 0.1, 0.1 },
+                                         { 0.2, 0.1, 0.6, 0.1 }, { 0.4, 0.1, 0.3, 0.2 },
+                                         { 0.1, 0.2, 0.2, 0.5 }, { 0.3, 0.1, 0.35, 0.25 } };
+    static const char *const truths[] = { "B", "a", "c", "c", "d", "normal" };
+    struct hrf_aggregate_params many = params;
+    many.classes = four;
+    many.n_classes = 4;
+    many.n_precisions = 1;
+    struct hrf_cohort *cohort = NULL;
+    MUST(hrf_cohort_create(&many, 6, &cohort, err));
+    for (size_t i = 0; i < 6; i++) {
+        struct hrf_cohort_slide *slide = &cohort->slides[i];
+        struct hrf_cohort_score *score = &slide->scores[0];
+        slide->state = HRF_SLIDE_DONE;
+        slide->truth = i == 0 ? HRF_TRUTH_POSITIVE : HRF_TRUTH_NEGATIVE;
+        slide->label_text = hrf_strdup(truths[i]);
+        hrf_cohort_set_truth_class(cohort, slide);
+        score->known = true;
+        score->value = scores[i][1];
+        score->positive = score->value >= 0.5;
+        score->classes = hrf_alloc_array(4, sizeof *score->classes);
+        memcpy(score->classes, scores[i], sizeof scores[i]);
+    }
+    MUST(hrf_cohort_finish(cohort, err));
+    const struct hrf_cohort_precision *p = &cohort->precisions[0];
+    static const char *const labels[] = { "b", "a", "c", "a", "d", "c" };
+    for (size_t i = 0; i < 6; i++)
+        assert_string_equal(hrf_cohort_slide_label(cohort, &cohort->slides[i].scores[0]),
+                            labels[i]);
+    assert_string_equal(hrf_cohort_truth_label(cohort, &cohort->slides[0]), "b");
+    assert_string_equal(hrf_cohort_truth_label(cohort, &cohort->slides[5]), "negative");
+    assert_true(hrf_cohort_is_wrong(cohort, &cohort->slides[3], 0));
+    assert_true(hrf_cohort_is_right(cohort, &cohort->slides[5], 0)); /* it is not called b */
+    assert_true(fabs(p->slide_accuracy.value - 5.0 / 6.0) < 1e-12);
+    assert_true(fabs(p->balanced_accuracy.value - (1 + 1 + 0.5 + 1) / 4) < 1e-12);
+    assert_int_equal(p->class_confusion[2 * 4 + 0], 1); /* a slide of c, called a */
+    assert_int_equal(p->by_class[2].n_slides, 2);
+    /* c: 0.6 and 0.3 against 0.2, 0.1, 0.2: all six pairs. a: 0.5 beats all. */
+    assert_true(p->by_class[2].auc.value == 1.0 && p->by_class[0].auc.value == 1.0);
+    assert_true(p->macro_auc.value == 1.0);
+    assert_true(p->by_class[2].auc_interval.low > 0.1 && p->by_class[2].auc_interval.low < 0.9);
+    hrf_cohort_destroy(cohort);
+}
+
+static void a_degenerate_comparison_has_no_p(void **state)
+{
+    (void)state;
+    static const struct by_hand slides[] = { { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.9, 0.8 },
+                                             { HRF_TRUTH_POSITIVE, HRF_SLIDE_DONE, 0.7, 0.6 },
+                                             { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.3, 0.2 },
+                                             { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.1, 0.1 } };
+    struct hrf_cohort *cohort = cohort_by_hand(slides, 4);
+    const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
+    assert_true(int8->auc_difference.value == 0.0);
+    assert_true(isnan(int8->delong_p.value));
+    assert_non_null(strstr(int8->delong_p.reason, "degenerate: both precisions order every pair"));
+    /* An AUC of 1 has an interval, and says that its bootstrap has none. */
+    assert_true(int8->slide_auc.value == 1.0 && int8->slide_auc_interval.low < 0.5);
+    assert_true(int8->slide_auc_bootstrap.low == 1.0);
+    hrf_cohort_destroy(cohort);
+}
+
 /* Tenths of the score: 0.9 twice (one positive), 0.1 once (negative): |1.8 - 1| + |0.1 - 0| over 3.
  */
 static void calibration_error_by_hand(void **state)
@@ -312,6 +380,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_by_value),
+        cmocka_unit_test(many_classes_by_value),
+        cmocka_unit_test(a_degenerate_comparison_has_no_p),
         cmocka_unit_test(calibration_error_by_hand),
         cmocka_unit_test(what_is_gained_is_told_against_the_reference),
         cmocka_unit_test(what_cannot_be_computed_has_a_reason),

@@ -65,7 +65,8 @@ static struct cohort ingest(const char *dataset)
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     HRF_AUTO_FREE char *where = hrf_path_join(directory, "w.yaml");
     put("model.onnx", "");
-    hrf_strbuf_addf(&text, "version: 1\nmodel: {file: model.onnx}\ndataset: %s\n", dataset);
+    const char *model = strstr(dataset, "\nmodel:") == NULL ? "model: {file: model.onnx}\n" : "";
+    hrf_strbuf_addf(&text, "version: 1\n%sdataset: %s\n", model, dataset);
     if (hrf_workflow_parse(text.text, text.length, where, NULL, 0, &w, &findings, &c.err) != HRF_OK)
         fail_msg("%s", findings.text.text);
     hrf_findings_release(&findings);
@@ -213,6 +214,24 @@ static void a_slide_that_is_there_twice_is_one(void **state)
     /* Without labels, by globs; MIRAX has its pixels beside the file. */
     gives("{layout: files, files: ['d/*.svs', 'd/*.mrxs']}", "a ?\nb ?\none ?\ntwo ?\n",
           "copy.svs' are one slide (the same content): it is taken once");
+}
+
+/* The words are the user's: positive is the class that model.positive names. */
+static void labels_of_a_csv_may_be_the_models_classes(void **state)
+{
+    (void)state;
+    const char *model =
+        "{layout: csv, csv: k/s.csv}\nmodel: {file: model.onnx, classes: [benign, in "
+        "situ, invasive], positive: invasive}";
+    put("k/a.svs", "a");
+    put("k/b.svs", "b");
+    put("k/c.svs", "c");
+    put("k/s.csv", "slide,label\na.svs,In situ\nb.svs,invasive\nc.svs,benign\n");
+    gives(model, "a - In situ\nb + invasive\nc - benign\n", NULL);
+    put("k/s.csv", "slide,label\na.svs,atypia\n");
+    refused(model, "s.csv:2: label 'atypia' is not known; use benign, in situ, invasive, 1, 0 or");
+    put("k/s.csv", "slide,label\na.svs,benign\na.svs,in situ\n");
+    refused(model, "with two labels, benign and in situ");
 }
 
 static void wrong_lines_of_a_csv_are_named_by_number(void **state)
@@ -378,6 +397,7 @@ int main(void)
         cmocka_unit_test(names_differ_by_their_folders),
         cmocka_unit_test(a_name_that_fits_no_file_is_told),
         cmocka_unit_test(a_slide_that_is_there_twice_is_one),
+        cmocka_unit_test(labels_of_a_csv_may_be_the_models_classes),
         cmocka_unit_test(wrong_lines_of_a_csv_are_named_by_number),
         cmocka_unit_test(camelyon16_as_released),
         cmocka_unit_test(camelyon16_by_its_old_names_and_flat_on_a_mirror),

@@ -1,0 +1,214 @@
+/* labels.c - the words for what slides are and are called, and the figures of many classes. */
+#include "aggregate/study/cohort.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+const char *hrf_cohort_label(const struct hrf_cohort *cohort, bool positive)
+{
+    if (positive)
+        return cohort->classes[cohort->positive];
+    return cohort->n_classes == 2 ? cohort->classes[1 - cohort->positive] : "negative";
+}
+
+const char *hrf_cohort_class(const struct hrf_cohort *cohort, int32_t index)
+{
+    return cohort->n_classes == 1 ? hrf_cohort_label(cohort, index == 1) : cohort->classes[index];
+}
+
+int32_t hrf_cohort_called(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score)
+{
+    int32_t best = -1;
+    if (!score->known)
+        return -1;
+    if (cohort->n_classes < 3 || score->classes == NULL)
+        return score->positive          ? (int32_t)cohort->positive
+               : cohort->n_classes == 2 ? (int32_t)(1 - cohort->positive)
+                                        : -1;
+    for (size_t i = 0; i < cohort->n_classes; i++)
+        if (!isnan(score->classes[i]) && (best < 0 || score->classes[i] > score->classes[best]))
+            best = (int32_t)i;
+    return best;
+}
+
+const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
+                                   const struct hrf_cohort_score *score)
+{
+    const int32_t called = hrf_cohort_called(cohort, score);
+    return called >= 0    ? cohort->classes[called]
+           : score->known ? hrf_cohort_label(cohort, score->positive)
+                          : "";
+}
+
+const char *hrf_cohort_truth_label(const struct hrf_cohort *cohort,
+                                   const struct hrf_cohort_slide *slide)
+{
+    return slide->truth_class >= 0 ? cohort->classes[slide->truth_class]
+           : slide->truth != HRF_TRUTH_UNKNOWN
+               ? hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE)
+               : "";
+}
+
+/* A truth that is only known not to be the positive class is met by any other label. */
+bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                         size_t precision)
+{
+    const struct hrf_cohort_score *score = &slide->scores[precision];
+    const int32_t called = hrf_cohort_called(cohort, score);
+    if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
+        return false;
+    if (slide->truth_class >= 0 && called >= 0)
+        return slide->truth_class == called;
+    const bool is_positive = called >= 0 ? called == (int32_t)cohort->positive : score->positive;
+    return is_positive == (slide->truth == HRF_TRUTH_POSITIVE);
+}
+
+bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                         size_t precision)
+{
+    return slide->scores[precision].known && slide->truth != HRF_TRUTH_UNKNOWN &&
+           !hrf_cohort_is_right(cohort, slide, precision);
+}
+
+bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort_score *a,
+                        const struct hrf_cohort_score *b)
+{
+    const int32_t x = hrf_cohort_called(cohort, a), y = hrf_cohort_called(cohort, b);
+    return a->known && b->known && (x >= 0 && y >= 0 ? x != y : a->positive != b->positive);
+}
+
+void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_cohort_slide *slide)
+{
+    const size_t n = slide->label_text != NULL ? strcspn(slide->label_text, ",") : 0;
+    slide->truth_class = -1;
+    for (size_t i = 0; n > 0 && i < cohort->n_classes; i++)
+        if (strlen(cohort->classes[i]) == n &&
+            strncasecmp(cohort->classes[i], slide->label_text, n) == 0)
+            slide->truth_class = (int32_t)i;
+    if (slide->truth_class >= 0 || slide->truth == HRF_TRUTH_UNKNOWN)
+        return;
+    if (slide->truth == HRF_TRUTH_POSITIVE)
+        slide->truth_class = (int32_t)cohort->positive;
+    else if (cohort->n_classes == 2)
+        slide->truth_class = (int32_t)(1 - cohort->positive);
+}
+
+enum hrf_status hrf_cohort_score_classes(const struct hrf_cohort *cohort,
+                                         const struct hrf_tile_plan *plan,
+                                         const struct hrf_scores *scores,
+                                         struct hrf_cohort_score *score, struct hrf_error *err)
+{
+    const size_t n = cohort->n_classes;
+    if ((size_t)scores->n_classes != n || scores->n_patches != plan->n_patches)
+        return HRF_OK; /* the slide's score has its own, louder error */
+    double *classes = hrf_alloc_array(n, sizeof *classes);
+    HRF_CHECK_MEMORY(classes != NULL, err, "no memory for the scores of %zu classes", n);
+    enum hrf_status status = HRF_OK;
+    for (size_t i = 0; i < n && status == HRF_OK; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        status = hrf_slide_score_compute(plan, scores->probabilities + i, n, &cohort->rule,
+                                         &classes[i], &why);
+        if (status == HRF_E_USER) {
+            classes[i] = NAN;
+            status = HRF_OK;
+        }
+    }
+    if (status != HRF_OK) {
+        hrf_free(classes);
+        return hrf_error_set(err, status, "no memory to score a slide");
+    }
+    hrf_free(score->classes);
+    score->classes = classes;
+    return HRF_OK;
+}
+
+/* ---- figures of three or more classes ---- */
+
+static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
+                                  struct hrf_error *err)
+{
+    figure->value = NAN;
+    figure->reason = hrf_strdup(reason);
+    return figure->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
+}
+
+/* The slides with the score of one class, and whether they are of it. */
+static size_t one_against_all(const struct hrf_cohort *cohort, size_t precision, size_t class,
+                              struct hrf_labelled *items)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const struct hrf_cohort_score *score = &slide->scores[precision];
+        if (score->known && score->classes != NULL && slide->truth_class >= 0 &&
+            !isnan(score->classes[class]))
+            items[n++] = (struct hrf_labelled){ score->classes[class],
+                                                slide->truth_class == (int32_t) class };
+    }
+    return n;
+}
+
+static enum hrf_status finish_class(const struct hrf_cohort *cohort, size_t precision, size_t class,
+                                    struct hrf_labelled *items, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[precision];
+    struct hrf_class_figures *figures = &p->by_class[class];
+    struct hrf_error why = { .status = HRF_OK };
+    const size_t n = one_against_all(cohort, precision, class, items);
+    const size_t n_called = p->class_confusion[class * cohort->n_classes + class];
+    for (size_t i = 0; i < n; i++)
+        figures->n_slides += items[i].positive;
+    const enum hrf_status status = hrf_auc(items, n, &figures->auc.value, &why);
+    if (status == HRF_OK)
+        figures->auc_interval = hrf_auc_newcombe(figures->auc.value, (int64_t)figures->n_slides,
+                                                 (int64_t)(n - figures->n_slides));
+    else if (status == HRF_E_USER)
+        HRF_TRY(set_reason(&figures->auc, why.text, err));
+    else
+        return hrf_error_set(err, status, "%s", why.text);
+    if (figures->n_slides == 0)
+        return set_reason(&figures->recall, "no slide of this class was scored", err);
+    figures->recall.value = (double)n_called / (double)figures->n_slides;
+    return HRF_OK;
+}
+
+static enum hrf_status finish_macro(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p,
+                                    struct hrf_error *err)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < cohort->n_classes; i++) {
+        if (p->by_class[i].auc.reason != NULL) {
+            HRF_AUTO_FREE char *reason = hrf_format("class %s: %s", cohort->classes[i],
+                                                    p->by_class[i].auc.reason);
+            HRF_CHECK_MEMORY(reason != NULL, err, "no memory for a reason");
+            return set_reason(&p->macro_auc, reason, err);
+        }
+        sum += p->by_class[i].auc.value;
+    }
+    p->macro_auc.value = sum / (double)cohort->n_classes;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cohort_finish_classes(struct hrf_cohort *cohort, size_t precision,
+                                          struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[precision];
+    const size_t n = cohort->n_classes;
+    if (n < 3)
+        return HRF_OK;
+    p->by_class = hrf_calloc(n, sizeof *p->by_class);
+    p->class_confusion = hrf_calloc(n * n, sizeof *p->class_confusion);
+    HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
+    HRF_CHECK_MEMORY(p->by_class != NULL && p->class_confusion != NULL && items != NULL, err,
+                     "no memory for %zu classes", n);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        const int32_t called = hrf_cohort_called(cohort, &slide->scores[precision]);
+        if (called >= 0 && slide->truth_class >= 0)
+            p->class_confusion[(size_t)slide->truth_class * n + (size_t)called]++;
+    }
+    for (size_t i = 0; i < n; i++)
+        HRF_TRY(finish_class(cohort, precision, i, items, err));
+    return finish_macro(cohort, p, err);
+}
