@@ -45,10 +45,7 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
     enum hrf_status status = hrf_workflow_load_of_run(file, NULL, 0, workflow, &findings, err);
     hrf_findings_release(&findings);
     HRF_TRY(status);
-    const struct hrf_workflow_executor *settings = &(*workflow)->executor;
-    return settings->type == HRF_EXECUTOR_SLURM
-               ? hrf_executor_slurm_create(settings, run_id != NULL ? run_id : "", out, err)
-               : hrf_executor_local_create(settings, out, err);
+    return hrf_executor_create(&(*workflow)->executor, run_id != NULL ? run_id : "", out, err);
 }
 
 /* Asks, and looks until all have ended; at most a minute. Returns how many were seen to. */

@@ -75,6 +75,7 @@ struct hrf_executor {
     int64_t full_ms;   /* first wait after HRF_SUBMIT_FULL */
     int64_t tick_ms;   /* how long the run loop sleeps if nothing happened */
     int64_t submit_ms; /* average time between two submissions; 0 = no limit */
+    bool can_grow;     /* a job can get more time and memory than the one before */
 };
 
 struct hrf_executor_ops {
@@ -123,9 +124,13 @@ struct hrf_executor_ops {
     const char *(*trouble)(const struct hrf_executor *executor);
 };
 
-/* `settings` is borrowed and must outlive the executor. */
+/* Creates the executor that the settings name. `settings` is borrowed and must outlive it. */
+HRF_CHECKED enum hrf_status hrf_executor_create(const struct hrf_workflow_executor *settings,
+                                                const char *run_id, struct hrf_executor **out,
+                                                struct hrf_error *err);
+/* For the table in executor.c. */
 HRF_CHECKED enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *settings,
-                                                      struct hrf_executor **out,
+                                                      const char *run_id, struct hrf_executor **out,
                                                       struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *settings,
                                                       const char *run_id, struct hrf_executor **out,

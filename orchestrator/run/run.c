@@ -123,16 +123,12 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
         status = hrf_file_write_atomic(file, text.text, text.length, err);
     hrf_strbuf_release(&text);
     HRF_TRY(status);
-    run->policy = (struct hrf_retry_policy){
-        .retries = run->workflow->executor.retries,
-        .base_ms = hrf_clock_setting_ms("HRF_RETRY_MS", 0, 2000),
-        .max_ms = 600000,
-        .can_grow = run->workflow->executor.type == HRF_EXECUTOR_SLURM
-    };
-    HRF_TRY(
-        run->workflow->executor.type == HRF_EXECUTOR_SLURM
-            ? hrf_executor_slurm_create(&run->workflow->executor, run->run_id, &run->executor, err)
-            : hrf_executor_local_create(&run->workflow->executor, &run->executor, err));
+    run->policy = (struct hrf_retry_policy){ .retries = run->workflow->executor.retries,
+                                             .base_ms = hrf_clock_setting_ms("HRF_RETRY_MS", 0,
+                                                                             2000),
+                                             .max_ms = 600000 };
+    HRF_TRY(hrf_executor_create(&run->workflow->executor, run->run_id, &run->executor, err));
+    run->policy.can_grow = run->executor->can_grow;
     bool is_shared;
     hrf_file_system_of(run->directory, &is_shared);
     if (is_shared) /* files of another machine may become visible up to a minute late */

@@ -146,8 +146,10 @@ static const struct hrf_executor_ops ops = {
 };
 
 enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *settings,
-                                          struct hrf_executor **out, struct hrf_error *err)
+                                          const char *run_id, struct hrf_executor **out,
+                                          struct hrf_error *err)
 {
+    (void)run_id;
     struct local *local = hrf_calloc(1, sizeof *local);
     HRF_CHECK_MEMORY(local != NULL, err, "no memory for the local executor");
     local->base = (struct hrf_executor){ .ops = &ops, .tick_ms = 25 };

@@ -334,7 +334,8 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
                                      .grace_ms = hrf_slurm_wait_ms(GRACE_MS),
                                      .full_ms = hrf_slurm_wait_ms(FULL_MS),
                                      .tick_ms = TICK_MS,
-                                     .submit_ms = hrf_slurm_wait_ms(SUBMIT_MS) };
+                                     .submit_ms = hrf_slurm_wait_ms(SUBMIT_MS),
+                                     .can_grow = true };
     s->settings = settings;
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
     enum hrf_status status = hrf_process_self(&s->program, err);
