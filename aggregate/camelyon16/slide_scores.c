@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,7 +23,8 @@ void hrf_slide_scores_destroy(struct hrf_slide_scores *scores)
 }
 
 struct columns {
-    size_t name, score;
+    size_t name, score, precision, state; /* the last two: the number of fields if there is none */
+    const char *wanted;                   /* precision; NULL = all */
     bool has_header;
 };
 
@@ -49,7 +51,9 @@ static enum hrf_status find_columns(const struct hrf_csv *csv, const char *where
     static const char *const names[] = { "slide", "slide_name", "name", "image", "case", NULL };
     static const char *const scores[] = { "score", "probability", "p", NULL };
     const char *const wanted[] = { column, NULL };
-    *out = (struct columns){ .name = 0, .score = 1 };
+    static const char *const precisions[] = { "precision", NULL };
+    static const char *const states[] = { "state", NULL };
+    *out = (struct columns){ .name = 0, .score = 1, .precision = SIZE_MAX, .state = SIZE_MAX };
     if (csv->n_rows == 0)
         return hrf_error_set(err, HRF_E_USER, "%s: no slide", where);
     const struct hrf_csv_row *row = &csv->rows[0];
@@ -62,6 +66,8 @@ static enum hrf_status find_columns(const struct hrf_csv *csv, const char *where
     if (column != NULL && score == row->n_fields)
         return hrf_error_set(err, HRF_E_USER, "%s:%d: no column '%.100s'", where, row->line,
                              column);
+    out->precision = find_title(row, precisions);
+    out->state = find_title(row, states);
     out->name = name < row->n_fields ? name : 0;
     out->score = score < row->n_fields ? score : 1;
     return HRF_OK;
@@ -74,6 +80,11 @@ static enum hrf_status take_row(struct hrf_slide_scores *scores, const struct hr
     char name[HRF_CAMELYON16_NAME];
     struct hrf_named_score item = { .line = row->line };
     const char *text = columns->score < row->n_fields ? row->fields[columns->score] : "";
+    if (columns->wanted != NULL && columns->precision < row->n_fields &&
+        strcmp(row->fields[columns->precision], columns->wanted) != 0)
+        return HRF_OK;
+    if (text[0] == '\0' && columns->state < row->n_fields)
+        return HRF_OK; /* a run's slide without a score */
     if (columns->name >= row->n_fields || row->fields[columns->name][0] == '\0')
         return hrf_error_set(err, HRF_E_USER, "%s:%d: no slide's name", where, row->line);
     if (!take_number(text, &item.score))
@@ -121,10 +132,16 @@ static enum hrf_status merge_equal(struct hrf_slide_scores *scores, const char *
 }
 
 static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where, const char *column,
-                                 struct hrf_slide_scores **out, struct hrf_error *err)
+                                 const char *precision, struct hrf_slide_scores **out,
+                                 struct hrf_error *err)
 {
     struct columns columns;
     HRF_TRY(find_columns(csv, where, column, &columns, err));
+    columns.wanted = precision;
+    if (precision == NULL && csv->n_rows > 1 && columns.precision < csv->rows[1].n_fields)
+        columns.wanted = csv->rows[1].fields[columns.precision];
+    if (precision != NULL && (!columns.has_header || columns.precision >= csv->rows[0].n_fields))
+        return hrf_error_set(err, HRF_E_USER, "%s: no column 'precision'", where);
     HRF_AUTO(hrf_slide_scores) scores = hrf_calloc(1, sizeof *scores);
     if (scores != NULL)
         scores->items = hrf_calloc(csv->n_rows + 1, sizeof *scores->items);
@@ -140,18 +157,18 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where, c
 }
 
 enum hrf_status hrf_slide_scores_parse(const char *text, size_t n_bytes, const char *where,
-                                       const char *column, struct hrf_slide_scores **out,
-                                       struct hrf_error *err)
+                                       const char *column, const char *precision,
+                                       struct hrf_slide_scores **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_TRY(hrf_csv_parse(text, n_bytes, where, &csv, err));
-    return take_rows(csv, where, column, out, err);
+    return take_rows(csv, where, column, precision, out, err);
 }
 
-enum hrf_status hrf_slide_scores_read(const char *path, const char *column,
+enum hrf_status hrf_slide_scores_read(const char *path, const char *column, const char *precision,
                                       struct hrf_slide_scores **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_TRY(hrf_csv_read(path, &csv, err));
-    return take_rows(csv, path, column, out, err);
+    return take_rows(csv, path, column, precision, out, err);
 }

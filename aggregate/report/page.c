@@ -166,6 +166,31 @@ static void embedding_card(struct hrf_out *out, const struct hrf_cohort_precisio
                        (long long)p->drift.width, hrf_page_count(p->n_patches).text, p->name);
 }
 
+/* Shown if lesions were asked for. */
+static void lesion_card(struct hrf_out *out, const struct hrf_cohort *cohort,
+                        const struct hrf_cohort_precision *p)
+{
+    const struct hrf_froc *froc = &p->froc;
+    if (cohort->lesion_rule.method == HRF_LESIONS_NONE)
+        return;
+    hrf_out_adds(out, "<div class=\"card\"><h3>Lesion FROC</h3>");
+    if (isnan(p->froc_score.value)) {
+        why(out, &p->froc_score);
+    } else {
+        hrf_out_addf(
+            out,
+            "<b>%.3f</b><p>95 %% interval %.3f to %.3f; %zu of %zu lesions hit, %zu ITC do "
+            "not count, %zu false positives on %zu slides",
+            p->froc_score.value, froc->interval.low, froc->interval.high, froc->n_hits,
+            froc->n_lesions, froc->n_itc, froc->n_false_positives, froc->n_slides);
+        for (size_t i = 0; i < cohort->n_lesion_gaps; i++)
+            hrf_out_markup(out, "; not %s: %s", cohort->lesion_gaps[i].slide,
+                           cohort->lesion_gaps[i].reason);
+        hrf_out_adds(out, "</p>");
+    }
+    hrf_out_adds(out, "</div>\n");
+}
+
 static void speed_card(struct hrf_out *out, const struct hrf_cohort_precision *p)
 {
     hrf_out_adds(out, "<div class=\"card\"><h3>Patches per second</h3>");
@@ -309,6 +334,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
         embedding_card(out, &cohort->precisions[0]);
     else
         metric_cards(out, cohort, &cohort->precisions[0]);
+    lesion_card(out, cohort, &cohort->precisions[0]);
     speed_card(out, &cohort->precisions[0]);
     hrf_out_adds(out, "</div>\n<div class=\"grid\">\n");
     bool labelled = cohort->precisions[0].n_labelled > 0; /* the cards say it when not */

@@ -19,12 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, FORM_HDF5, FORM_NPY, N_FORMS };
-static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
-                                                      { "model-outputs-geojson", ".geojson.gz" },
-                                                      { "heatmaps", ".png" },
-                                                      { "features", ".h5" },
-                                                      { "features", ".npy" } };
+enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, FORM_HDF5, FORM_NPY, FORM_LESIONS, N_FORMS };
+static const struct hrf_stale_form forms[N_FORMS] = {
+    { "model-outputs-csv", ".csv" }, { "model-outputs-geojson", ".geojson.gz" },
+    { "heatmaps", ".png" },          { "features", ".h5" },
+    { "features", ".npy" },          { "lesions", ".csv" }
+};
 
 struct writer {
     struct hrf_cohort *cohort;
@@ -240,6 +240,12 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
     for (enum form f = FORM_HDF5; f <= FORM_NPY; f++)
         if (w->wanted[f])
             HRF_TRY(write_features(w, slide, precision, f, plan, scores, err));
+    if (w->wanted[FORM_LESIONS]) {
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_LESIONS);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(hrf_report_lesions(w->cohort, plan, scores, path, err));
+    }
     if (w->wanted[FORM_HEATMAP])
         HRF_TRY(write_heatmap(w, slide, precision, plan, scores, outlines, err));
     return HRF_OK;
@@ -398,7 +404,10 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                     [FORM_GEOJSON] = options->geojson && !cohort->is_embedding,
                                     [FORM_HEATMAP] = options->heatmaps && !cohort->is_embedding,
                                     [FORM_HDF5] = cohort->is_embedding && !is_npy,
-                                    [FORM_NPY] = cohort->is_embedding && is_npy },
+                                    [FORM_NPY] = cohort->is_embedding && is_npy,
+                                    [FORM_LESIONS] = !cohort->is_embedding &&
+                                                     cohort->lesion_rule.method !=
+                                                         HRF_LESIONS_NONE },
                         .extras = hrf_calloc(cohort->n_slides + 1, sizeof *w.extras),
                         .thumbnail_side = thumbnail_side(cohort->n_slides) };
     if (w.extras == NULL)

@@ -1,7 +1,7 @@
 /* report_files.h - everything below results/ and report/ of a run directory, from a cohort.
  *
  * results/labels.csv, results/patch-flips.csv,
- * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features}/,
+ * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features,lesions}/,
  * report/report.json, report/study.csv, report/index.html (these three tell times too, results/ is
  * the same bytes from every run). Files appear whole (temporary name, sync, rename); made again
  * from the same cohort they are the same bytes, but for the time on the page. One slide's records

@@ -182,6 +182,41 @@ static void put_classes(json_t *object, const struct hrf_cohort *cohort,
     put_figure(object, "macro_auc", &p->macro_auc);
 }
 
+/* The lesion task by the official arithmetic; which slides are not part of it stands in "excluded".
+ */
+static void put_froc(json_t *object, const struct hrf_cohort *cohort,
+                     const struct hrf_cohort_precision *p)
+{
+    json_t *excluded = json_array();
+    if (isnan(p->froc_score.value)) {
+        put(object, "froc", json_null());
+        put_reason(object, "froc", p->froc_score.reason);
+        json_decref(excluded);
+        return;
+    }
+    json_t *froc = json_object(), *rates = json_array(), *sensitivities = json_array();
+    for (int i = 0; i < HRF_FROC_RATES; i++) {
+        json_array_append_new(rates, json_real(hrf_froc_rates[i]));
+        json_array_append_new(sensitivities, json_real(p->froc.sensitivity[i]));
+    }
+    for (size_t i = 0; i < cohort->n_lesion_gaps; i++)
+        json_array_append_new(
+            excluded, json_pack("{soso}", "slide", hrf_json_string(cohort->lesion_gaps[i].slide),
+                                "reason", hrf_json_string(cohort->lesion_gaps[i].reason)));
+    put_figure(froc, "score", &p->froc_score);
+    put_interval(froc, "score_ci", &p->froc_score, &p->froc.interval);
+    put_text(froc, "evaluation", hrf_froc_rule_name(HRF_FROC_OFFICIAL));
+    put(froc, "false_positives_per_slide", rates);
+    put(froc, "sensitivities", sensitivities);
+    put(froc, "lesions", json_integer((json_int_t)p->froc.n_lesions));
+    put(froc, "itc", json_integer((json_int_t)p->froc.n_itc));
+    put(froc, "lesions_hit", json_integer((json_int_t)p->froc.n_hits));
+    put(froc, "false_positives", json_integer((json_int_t)p->froc.n_false_positives));
+    put(froc, "slides", json_integer((json_int_t)p->froc.n_slides));
+    put(froc, "excluded", excluded);
+    put(object, "froc", froc);
+}
+
 static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
                               const struct hrf_cohort_precision *p)
 {
@@ -202,6 +237,7 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
     put_figure(object, "slide_accuracy", &p->slide_accuracy);
     put_figure(object, "balanced_accuracy", &p->balanced_accuracy);
     put_classes(object, cohort, p);
+    put_froc(object, cohort, p);
     put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
     put(object, "labelled_slides_without_score", json_integer((json_int_t)p->n_unscored));
     put(object, "confusion", p->n_labelled > 0 ? confusion_json(&p->confusion) : json_null());

@@ -296,3 +296,23 @@ enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *cohort, const 
     hrf_out_adds(out, "]}");
     return hrf_out_commit(out, err);
 }
+
+enum hrf_status hrf_report_lesions(const struct hrf_cohort *cohort,
+                                   const struct hrf_tile_plan *plan,
+                                   const struct hrf_scores *scores, const char *path,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_AUTO_FREE struct hrf_detection *lesions = NULL;
+    size_t n = 0;
+    HRF_TRY(hrf_report_check_scores(cohort, plan, scores, err));
+    HRF_TRY(hrf_lesions_of_patches(plan, scores->probabilities + cohort->positive,
+                                   (size_t)scores->n_classes, &cohort->lesion_rule, &lesions, &n,
+                                   err));
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    for (size_t i = 0; i < n; i++) {
+        hrf_out_number(out, lesions[i].confidence);
+        hrf_out_addf(out, ",%lld,%lld\n", (long long)lesions[i].x, (long long)lesions[i].y);
+    }
+    return hrf_out_commit(out, err);
+}

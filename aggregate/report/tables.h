@@ -46,4 +46,10 @@ HRF_CHECKED enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *co
                                                      const struct hrf_scores *scores,
                                                      const char *path, struct hrf_error *err);
 
+/* The lesions of one slide in the form of CAMELYON16's lesion task: confidence,x,y, no header. */
+HRF_CHECKED enum hrf_status hrf_report_lesions(const struct hrf_cohort *cohort,
+                                               const struct hrf_tile_plan *plan,
+                                               const struct hrf_scores *scores, const char *path,
+                                               struct hrf_error *err);
+
 #endif

@@ -1,6 +1,7 @@
 /* cohort.c - the cohort as data, and its figures: no store, no files. */
 #include "aggregate/study/cohort.h"
 
+#include "aggregate/study/lesion_task.h"
 #include "base/strbuf.h"
 
 #include <math.h>
@@ -86,6 +87,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
         return;
     for (size_t i = 0; cohort->classes != NULL && i < cohort->n_classes; i++)
         hrf_free(cohort->classes[i]);
+    hrf_lesion_task_release(cohort);
     for (size_t i = 0; cohort->slides != NULL && i < cohort->n_slides; i++)
         release_slide(&cohort->slides[i], cohort->n_precisions);
     for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++)
@@ -195,6 +197,8 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->positive = params->positive;
         cohort->is_embedding = params->is_embedding;
         cohort->rule = params->rule;
+        cohort->lesion_rule = params->lesion_rule;
+        cohort->is_camelyon16 = params->is_camelyon16;
         cohort->threshold = params->threshold;
         cohort->seed = params->seed;
         cohort->n_slides = n_slides;

@@ -8,7 +8,9 @@
 #define HRF_AGGREGATE_STUDY_COHORT_H
 
 #include "aggregate/camelyon16/delong.h"
+#include "aggregate/camelyon16/froc.h"
 #include "aggregate/camelyon16/metrics.h"
+#include "aggregate/slide/find_lesions.h"
 #include "aggregate/slide/score.h"
 #include "aggregate/study/difference.h"
 #include "aggregate/study/drift.h"
@@ -49,8 +51,10 @@ struct hrf_aggregate_params {
     const char *const *precisions; /* the first is the reference */
     size_t n_precisions;
     struct hrf_slide_rule rule;
-    double threshold; /* score >= threshold is positive */
-    uint64_t seed;    /* of the bootstrap */
+    struct hrf_lesion_rule lesion_rule; /* method HRF_LESIONS_NONE: no lesion task */
+    bool is_camelyon16;                 /* slides that are known to be wrong have its names */
+    double threshold;                   /* score >= threshold is positive */
+    uint64_t seed;                      /* of the bootstrap */
     struct hrf_calibration_facts calibration;
     const struct hrf_named_text *provenance;
     size_t n_provenance;
@@ -156,13 +160,22 @@ struct hrf_cohort_precision {
     struct hrf_class_figures *by_class; /* [n_classes] */
     size_t *class_confusion;            /* [n_classes][n_classes] */
     struct hrf_figure macro_auc;        /* mean of the classes' */
-    size_t n_labelled;                  /* scored slides with a truth */
+    struct hrf_froc_slide *froc_slides; /* the slides of the lesion task; see lesion_task.h */
+    size_t n_froc_slides;
+    struct hrf_figure froc_score;
+    struct hrf_froc froc; /* valid when froc_score is */
+    size_t n_labelled;    /* scored slides with a truth */
     size_t n_unscored; /* slides with a truth that have no score, those that are excluded apart */
     size_t *flips;     /* indices of slides labelled otherwise than the reference */
     size_t n_flips;
     /* Indices into difference.flips, the largest difference first. */
     size_t top_flips[HRF_TOP_FLIPS];
     size_t n_top_flips;
+};
+
+/* A slide with a truth that is not part of the lesion task. */
+struct hrf_lesion_gap {
+    char *slide, *reason;
 };
 
 struct hrf_cohort_counts {
@@ -175,6 +188,10 @@ struct hrf_cohort {
     size_t n_classes, positive;
     bool is_embedding;
     struct hrf_slide_rule rule;
+    struct hrf_lesion_rule lesion_rule;
+    bool is_camelyon16;
+    struct hrf_lesion_gap *lesion_gaps;
+    size_t n_lesion_gaps;
     double threshold;
     uint64_t seed;
     struct hrf_cohort_slide *slides; /* in cohort order */

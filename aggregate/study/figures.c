@@ -1,5 +1,5 @@
 /* figures.c - what a cohort's truths, scores and times come to. Pure. */
-#include "aggregate/study/cohort.h"
+#include "aggregate/study/lesion_task.h"
 
 #include <math.h>
 #include <string.h>
@@ -299,6 +299,7 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
 {
     count_states(cohort);
     for (size_t i = 0; i < cohort->n_precisions; i++) {
+        HRF_TRY(hrf_lesion_task_finish(cohort, i, err));
         HRF_TRY(finish_difference(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_drift(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));

@@ -1,6 +1,7 @@
 /* load.c - the run store into a cohort, and one slide's score from its stored patches. */
 #include "aggregate/study/cohort.h"
 
+#include "aggregate/study/lesion_task.h"
 #include "base/text.h"
 #include "schema/store/tasks.h"
 
@@ -59,6 +60,9 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
 {
     const size_t index = (size_t)(slide - cohort->slides);
     HRF_AUTO(hrf_scores) reference = NULL;
+    HRF_AUTO(hrf_lesions) lesions = NULL;
+    bool is_judged = false;
+    HRF_TRY(hrf_lesion_truth_load(cohort, slide, &lesions, &is_judged, err));
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         struct hrf_cohort_precision *precision = &cohort->precisions[i];
         HRF_AUTO(hrf_scores) scores = NULL;
@@ -71,6 +75,8 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
             status = hrf_cohort_add_scores(precision, scores, &why);
         if (status == HRF_OK && plan->n_patches > 0 && !cohort->is_embedding)
             status = hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[i], &why);
+        if (status == HRF_OK && is_judged)
+            status = hrf_lesion_task_add(cohort, i, slide, plan, scores, lesions, &why);
         if (status == HRF_OK && (i == 0 || reference != NULL))
             status = hrf_cohort_add_difference(cohort, i, index, plan, scores,
                                                i == 0 ? scores : reference, &why);

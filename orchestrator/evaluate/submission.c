@@ -360,7 +360,8 @@ static enum hrf_status slide_task(struct hrf_evaluation *e, const struct hrf_tru
                                   struct selection *s, struct hrf_error *err)
 {
     HRF_AUTO(hrf_slide_scores) scores = NULL;
-    HRF_TRY(hrf_slide_scores_read(e->params.slides, e->params.column, &scores, err));
+    HRF_TRY(hrf_slide_scores_read(e->params.slides, e->params.column, e->params.precision, &scores,
+                                  err));
     HRF_AUTO_FREE const char **names = hrf_calloc(scores->n_items + 1, sizeof *names);
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_calloc(truth->n_slides + 1, sizeof *items);
     HRF_AUTO_FREE enum hrf_metastasis_size *sizes = hrf_calloc(truth->n_slides + 1, sizeof *sizes);

@@ -9,10 +9,10 @@
 #include "base/strbuf.h"
 
 struct hrf_evaluation_params {
-    const char *truth;   /* folder; see truth.h */
-    const char *lesions; /* folder of a csv per slide; NULL = no lesion task */
-    const char *slides;  /* csv of scores; NULL = no slide task */
-    const char *column;  /* of the scores; NULL = see slide_scores.h */
+    const char *truth;              /* folder; see truth.h */
+    const char *lesions;            /* folder of a csv per slide; NULL = no lesion task */
+    const char *slides;             /* csv of scores; NULL = no slide task */
+    const char *column, *precision; /* of the scores; NULL = see slide_scores.h */
     enum hrf_froc_rule rule;
     bool prefer_xml;             /* where a slide has outlines and a mask */
     bool no_exclusions;          /* keep the slides that are known to be wrong */

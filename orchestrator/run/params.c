@@ -20,6 +20,13 @@ static enum hrf_slide_rule_kind rule_kind(enum hrf_score_method method)
     return HRF_SLIDE_RULE_MAX_SMOOTHED;
 }
 
+static enum hrf_lesion_method lesion_method(enum hrf_lesions_choice choice)
+{
+    return choice == HRF_FIND_COMPONENTS ? HRF_LESIONS_COMPONENTS
+           : choice == HRF_FIND_MAXIMA   ? HRF_LESIONS_NMS
+                                         : HRF_LESIONS_NONE;
+}
+
 void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HRF_N_PRECISIONS],
                          struct hrf_aggregate_params *out)
 {
@@ -37,6 +44,11 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->rule = (struct hrf_slide_rule){ .kind = rule_kind(w->aggregate.slide_score),
                                          .top_k = w->aggregate.top_k,
                                          .percentile = w->aggregate.percentile };
+    out->lesion_rule = (struct hrf_lesion_rule){ .method = lesion_method(
+                                                     w->aggregate.lesions.method),
+                                                 .threshold = w->aggregate.lesions.threshold,
+                                                 .radius = w->aggregate.lesions.radius };
+    out->is_camelyon16 = w->dataset.layout == HRF_LAYOUT_CAMELYON16;
     out->threshold = w->aggregate.threshold;
     out->seed = 1;
 }

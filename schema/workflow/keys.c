@@ -15,6 +15,7 @@ const char *const hrf_words_executor[] = { "local", "slurm", NULL };
 const char *const hrf_words_output[] = { "probabilities", "embedding", NULL };
 const char *const hrf_words_features[] = { "trident", "clam", "stamp", "atlaspatch", "npy", NULL };
 const char *const hrf_words_features_type[] = { "fp32", "fp16", NULL };
+const char *const hrf_words_lesions[] = { "none", "components", "nms", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
                                         "percentile", "max_smoothed", NULL };
 
@@ -159,6 +160,13 @@ const struct hrf_key hrf_keys[] = {
     IN_RANGE(aggregate.percentile, REAL, "99", 0, 100, "percentile for percentile"),
     IN_RANGE(aggregate.threshold, REAL, "0.5", 0, 1,
              "a slide with at least this score is positive"),
+    ONE_OF(aggregate.lesions.method, WORD, "none", hrf_words_lesions,
+           "how lesions are found in patch scores: connected patches, or non-maximum suppression; "
+           "they are written as CAMELYON16's csv files and judged by FROC"),
+    IN_RANGE(aggregate.lesions.threshold, REAL, "0.5", 0, 1,
+             "smallest probability of a patch that belongs to a lesion"),
+    IN_RANGE(aggregate.lesions.radius, REAL, "187", 0, 1e6,
+             "nms: no second lesion is nearer than this, in um along x and y"),
     ONE_OF(features.form, WORD, "trident", hrf_words_features,
            "with model.output embedding: whose file format the embeddings are written in"),
     ONE_OF(features.type, WORD, "fp32", hrf_words_features_type,

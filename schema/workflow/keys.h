@@ -43,6 +43,7 @@ extern const char *const hrf_words_halos[];
 extern const char *const hrf_words_bands[];
 extern const char *const hrf_words_executor[];
 extern const char *const hrf_words_score[];
+extern const char *const hrf_words_lesions[];
 extern const char *const hrf_words_output[];
 extern const char *const hrf_words_features[];
 extern const char *const hrf_words_features_type[];

@@ -142,11 +142,18 @@ struct hrf_workflow_executor {
     } slurm;
 };
 
+enum hrf_lesions_choice { HRF_FIND_NO_LESIONS, HRF_FIND_COMPONENTS, HRF_FIND_MAXIMA };
+
 struct hrf_workflow_aggregate {
     enum hrf_score_method slide_score;
     int64_t top_k;     /* top_k_mean */
     double percentile; /* percentile, 0..100 */
     double threshold;  /* score >= threshold is positive */
+    struct {
+        enum hrf_lesions_choice method;
+        double threshold; /* of a patch's probability */
+        double radius;    /* um; nms */
+    } lesions;
 };
 
 struct hrf_workflow_report {

@@ -93,6 +93,31 @@ wrong "declares the entity" --truth "$scratch/zipped" --lesions "$golden/plain"
 : >"$scratch/zipped/testing/lesion_annotations.zip"
 wrong "not a ZIP archive" --truth "$scratch/zipped" --lesions "$golden/plain"
 
+# A run's own lesions: its report says the same as judging its files.
+"$flow" demo-data "$scratch/cohort" --slides 4 --size 2600 >/dev/null 2>&1
+make_workflow "$scratch/w.yaml"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set tiler.patch.size=128
+expect_code 0 "$flow" aggregate "$scratch/run" --set aggregate.lesions.method=components --set aggregate.lesions.threshold=0.7
+expect_code 0 "$flow" evaluate --truth "$scratch/cohort" --lesions "$scratch/run/results/fp32/lesions" \
+    --slides "$scratch/run/results/labels.csv" --json
+cp "$scratch/out" "$scratch/judged.json"
+$python - "$scratch/run/report/report.json" "$scratch/judged.json" <<'END' || fail "the report differs from evaluate"
+import json, sys
+report, judged = (json.load(open(f)) for f in sys.argv[1:])
+own, other = report["precisions"][0]["froc"], judged["froc"]
+for key, value in own.items():
+    if key != "excluded":
+        assert other[key] == value, (key, value, other[key])
+assert own["lesions"] > 0 and own["lesions_hit"] > 0, own
+assert report["precisions"][0]["slide_auc"] == judged["slide_auc"]
+assert report["precisions"][0]["slide_auc_ci"] == judged["slide_auc_ci"]
+assert judged["slide_task"]["missing_slides"], "a slide that failed has no score"
+END
+[ -s "$scratch/run/results/fp32/lesions/test_001.csv" ] || [ -s "$scratch/run/results/fp32/lesions/test_002.csv" ] || fail "no lesions"
+grep -q "Lesion FROC" "$scratch/run/report/index.html" || fail "no FROC on the page"
+expect_code 0 "$flow" aggregate "$scratch/run"
+[ ! -e "$scratch/run/results/fp32/lesions/test_001.csv" ] || fail "stale lesions"
+
 # Real scores of the 129 test slides, where they are there: the published AUCs.
 real=$HRF_SHARED_DATA/camelyon16-scores/test_truth_and_scores.csv
 [ -e "$real" ] || { echo "no $real"; exit 0; }

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (hrf_detections_parse(text, size, "fuzz.csv", &detections, &n, &err) == HRF_OK)
         for (size_t i = 0; i < n; i++)
             require(isfinite(detections[i].confidence));
-    if (hrf_slide_scores_parse(text, size, "fuzz.csv", NULL, &scores, &err) == HRF_OK)
+    if (hrf_slide_scores_parse(text, size, "fuzz.csv", NULL, NULL, &scores, &err) == HRF_OK)
         for (size_t i = 0; i < scores->n_items; i++)
             require(isfinite(scores->items[i].score) &&
                     (i == 0 || strcmp(scores->items[i - 1].name, scores->items[i].name) < 0));

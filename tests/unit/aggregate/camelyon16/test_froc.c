@@ -191,12 +191,15 @@ static void slide_scores_are_read_or_refused_by_line(void **state)
         { "slide,score\ntest_001\n", NULL, "s.csv:2: the score '' of test_001", 0 },
         { "a,b\ntest_001,1\n", "z", "s.csv:1: no column 'z'", 0 },
         { "", NULL, "s.csv: no slide", 0 },
+        { "slide,score,precision,state\ntest_002,,fp32,failed\ntest_001,0.4,fp32,done\n"
+          "test_001,0.5,int8,done\n",
+          NULL, NULL, 0.4 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         HRF_AUTO(hrf_slide_scores) scores = NULL;
         struct hrf_error err = { .status = HRF_OK };
         const enum hrf_status status = hrf_slide_scores_parse(
-            cases[i].text, strlen(cases[i].text), "s.csv", cases[i].column, &scores, &err);
+            cases[i].text, strlen(cases[i].text), "s.csv", cases[i].column, NULL, &scores, &err);
         if (cases[i].wrong == NULL) {
             assert_int_equal(status, HRF_OK);
             assert_string_equal(scores->items[0].name, "test_001");

@@ -1,0 +1,119 @@
+/* lesion_task.c - the lesions that a run finds, against the outlines of its slides. */
+#include "aggregate/study/lesion_task.h"
+
+#include "aggregate/camelyon16/exclusions.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Slides are few: the list grows by one. */
+static enum hrf_status leave_out(struct hrf_cohort *cohort, const char *slide, const char *reason,
+                                 struct hrf_error *err)
+{
+    struct hrf_lesion_gap *grown = hrf_realloc_array(cohort->lesion_gaps, cohort->n_lesion_gaps + 1,
+                                                     sizeof *grown);
+    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the slide '%s'", slide);
+    cohort->lesion_gaps = grown;
+    struct hrf_lesion_gap gap = { hrf_strdup(slide), hrf_strdup(reason) };
+    grown[cohort->n_lesion_gaps++] = gap; /* released even if half of it is there */
+    HRF_CHECK_MEMORY(gap.slide != NULL && gap.reason != NULL, err, "no memory for the slide '%s'",
+                     slide);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
+                                      const struct hrf_cohort_slide *slide,
+                                      struct hrf_lesions **out, bool *is_judged,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO(hrf_outlines) outlines = NULL;
+    HRF_AUTO(hrf_lesion_mask) mask = NULL;
+    struct hrf_error why = { .status = HRF_OK };
+    const struct hrf_exclusion *known = cohort->is_camelyon16
+                                            ? hrf_camelyon16_exclusion(slide->name)
+                                            : NULL;
+    *is_judged = false;
+    if (cohort->lesion_rule.method == HRF_LESIONS_NONE || slide->truth == HRF_TRUTH_UNKNOWN)
+        return HRF_OK;
+    if (known != NULL)
+        return leave_out(cohort, slide->name, known->reason, err);
+    *is_judged = true;
+    if (slide->truth == HRF_TRUTH_NEGATIVE)
+        return HRF_OK;
+    *is_judged = false;
+    if (slide->annotation == NULL)
+        return leave_out(cohort, slide->name, "positive, and there are no outlines", err);
+    enum hrf_status status = hrf_outlines_read(slide->annotation, &outlines, &why);
+    if (status == HRF_OK)
+        status = hrf_lesion_mask_draw(outlines, slide->width, slide->height, &mask, NULL, &why);
+    if (status == HRF_OK)
+        status = hrf_lesions_find(mask, out, &why);
+    if (status == HRF_E_NOMEM)
+        return hrf_error_set(err, status, "%s", why.text);
+    if (status != HRF_OK)
+        return leave_out(cohort, slide->name, why.text, err);
+    *is_judged = true;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lesion_task_add(struct hrf_cohort *cohort, size_t precision,
+                                    const struct hrf_cohort_slide *slide,
+                                    const struct hrf_tile_plan *plan,
+                                    const struct hrf_scores *scores,
+                                    const struct hrf_lesions *lesions, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[precision];
+    HRF_AUTO_FREE struct hrf_detection *detections = NULL;
+    size_t n = 0;
+    if (scores->n_patches != plan->n_patches || cohort->positive >= (size_t)scores->n_classes)
+        return HRF_OK; /* the slide's score has its own, louder error */
+    HRF_TRY(hrf_lesions_of_patches(plan, scores->probabilities + cohort->positive,
+                                   (size_t)scores->n_classes, &cohort->lesion_rule, &detections, &n,
+                                   err));
+    struct hrf_froc_slide *grown = hrf_realloc_array(p->froc_slides, p->n_froc_slides + 1,
+                                                     sizeof *grown);
+    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the slide '%s'", slide->name);
+    p->froc_slides = grown;
+    HRF_TRY(hrf_froc_slide_judge(lesions, slide->truth == HRF_TRUTH_POSITIVE, detections, n,
+                                 &grown[p->n_froc_slides], err));
+    p->n_froc_slides++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lesion_task_finish(struct hrf_cohort *cohort, size_t precision,
+                                       struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[precision];
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = HRF_E_USER;
+    if (cohort->lesion_rule.method == HRF_LESIONS_NONE)
+        hrf_error_set(&why, HRF_E_USER, "lesions were not asked for: aggregate.lesions.method");
+    else
+        status = hrf_froc_compute(p->froc_slides, p->n_froc_slides, HRF_FROC_OFFICIAL,
+                                  HRF_BOOTSTRAP_RESAMPLES, cohort->seed, &p->froc, &why);
+    p->froc_score.value = status == HRF_OK ? p->froc.score : NAN;
+    if (status == HRF_OK)
+        return HRF_OK;
+    if (status != HRF_E_USER)
+        return hrf_error_set(err, status, "%s", why.text);
+    p->froc_score.reason = hrf_strdup(why.text);
+    HRF_CHECK_MEMORY(p->froc_score.reason != NULL, err, "no memory for a reason");
+    return HRF_OK;
+}
+
+void hrf_lesion_task_release(struct hrf_cohort *cohort)
+{
+    for (size_t i = 0; i < cohort->n_lesion_gaps; i++) {
+        hrf_free(cohort->lesion_gaps[i].slide);
+        hrf_free(cohort->lesion_gaps[i].reason);
+    }
+    hrf_free(cohort->lesion_gaps);
+    for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++) {
+        struct hrf_cohort_precision *p = &cohort->precisions[i];
+        for (size_t k = 0; k < p->n_froc_slides; k++)
+            hrf_froc_slide_release(&p->froc_slides[k]);
+        hrf_free(p->froc_slides);
+        hrf_free(p->froc_score.reason);
+        hrf_froc_release(&p->froc);
+    }
+}

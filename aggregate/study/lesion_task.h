@@ -1,0 +1,30 @@
+/* lesion_task.h - the lesion task of a run: what cohort.h's froc figures are made of.
+ *
+ * The truth is the outlines of slide.annotation; a positive slide without them, and with
+ * is_camelyon16 one that is known to be wrong, is left out and named. For masks and for the other
+ * rules of evaluation there is `hires-flow evaluate`.
+ */
+#ifndef HRF_AGGREGATE_STUDY_LESION_TASK_H
+#define HRF_AGGREGATE_STUDY_LESION_TASK_H
+
+#include "aggregate/study/cohort.h"
+
+/* *is_judged: the slide is part of the task; *out (NULL on entry) are its lesions, NULL of a
+ * negative one. A slide that is left out although it has a truth is noted in the cohort. */
+HRF_CHECKED enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
+                                                  const struct hrf_cohort_slide *slide,
+                                                  struct hrf_lesions **out, bool *is_judged,
+                                                  struct hrf_error *err);
+/* Adds what one precision finds on a slide that is judged. */
+HRF_CHECKED enum hrf_status hrf_lesion_task_add(struct hrf_cohort *cohort, size_t precision,
+                                                const struct hrf_cohort_slide *slide,
+                                                const struct hrf_tile_plan *plan,
+                                                const struct hrf_scores *scores,
+                                                const struct hrf_lesions *lesions,
+                                                struct hrf_error *err);
+/* Part of hrf_cohort_finish(). */
+HRF_CHECKED enum hrf_status hrf_lesion_task_finish(struct hrf_cohort *cohort, size_t precision,
+                                                   struct hrf_error *err);
+void hrf_lesion_task_release(struct hrf_cohort *cohort);
+
+#endif
