@@ -23,7 +23,7 @@ bool hrf_layout_is_onnx(const struct hrf_shape *shape);
 
 /* A walk over a box of up to HRF_MAX_RANK axes in output order, neighbouring axes merged where
  * all operands allow: strides in elements, the innermost axis last. */
-#define HRF_WALK_MAX_OPERANDS 3
+#define HRF_WALK_MAX_OPERANDS 4
 struct hrf_walk {
     int32_t rank; /* 1 at least */
     int64_t dims[HRF_MAX_RANK];

@@ -29,7 +29,13 @@
     F(THRESHOLDED_RELU, x > alpha ? x : 0)                                                         \
     F(SIN, sin(x))                                                                                 \
     F(COS, cos(x))                                                                                 \
-    F(ATAN, atan(x))
+    F(ATAN, atan(x))                                                                               \
+    F(GELU, 0.5f * x * (1 + erf(x * 0.70710678118654752f)))                                        \
+    F(GELU_TANH, 0.5f * x * (1 + tanh(0.79788456080286536f * (x + 0.044715f * x * x * x))))        \
+    F(SWISH, x / (1 + exp(-alpha * x)))                                                            \
+    F(MISH, x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))))                                  \
+    F(ROUND, rint(x))                                                                              \
+    F(SIGN, x > 0 ? 1 : x < 0 ? -1 : x)
 /* clang-format on */
 
 #define HRF_COUNT_FORMULA(OP, FORMULA) +1

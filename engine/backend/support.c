@@ -21,11 +21,6 @@ static bool needs_rank_4(enum hrf_op op)
     }
 }
 
-static bool is_foldable_only(enum hrf_op op)
-{
-    return op == HRF_OP_CONSTANT || op == HRF_OP_SHAPE || op == HRF_OP_CONSTANT_OF_SHAPE;
-}
-
 static bool is_run_time_type(enum hrf_op op, enum hrf_dtype dtype)
 {
     if (op == HRF_OP_PERFORMER_STATE || op == HRF_OP_PERFORMER_APPLY)
@@ -99,6 +94,10 @@ static enum hrf_status check_constants(const struct hrf_graph *graph, const stru
         first = HRF_CONV_WEIGHTS, last = HRF_CONV_BIAS;
     else if (node->op == HRF_OP_BATCH_NORM)
         first = 1, last = 4;
+    else if (node->op == HRF_OP_GROUP_NORM)
+        first = 1, last = 2;
+    else if (node->op == HRF_OP_WHERE)
+        first = last = 0;
     else if (node->op == HRF_OP_GATHER || node->op == HRF_OP_PERFORMER_MAX)
         first = last = 1;
     else if (node->op == HRF_OP_PERFORMER_STATE || node->op == HRF_OP_PERFORMER_APPLY)
@@ -122,7 +121,7 @@ static enum hrf_status check_constants(const struct hrf_graph *graph, const stru
 enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struct hrf_node *node,
                                       struct hrf_error *err)
 {
-    if (is_foldable_only(node->op))
+    if (hrf_op_is_foldable_only(node->op))
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "node '%s' (%s): its value is not constant for these input shapes",
                              node->name, hrf_op_name(node->op));

@@ -5,6 +5,7 @@
 #include "engine/ir/op.h"
 
 #include <float.h>
+#include <math.h>
 
 enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
                                    int64_t *out, int32_t max, int32_t *n)
@@ -28,12 +29,9 @@ static enum hrf_status read_float(struct hrf_inference *in, int32_t k, float *ou
     const struct hrf_value *value = hrf_infer_input(in, k);
     if (value == NULL)
         return HRF_OK;
-    if (value->dtype != HRF_F32)
-        return hrf_infer_refuse(in, "'%s' is %s; outside shapes only float32 is supported",
-                                value->name, hrf_dtype_name(value->dtype));
     if (hrf_shape_count(&value->shape) != 1)
         return hrf_infer_fail(in, "'%s' is not one number", value->name);
-    *out = *(const float *)value->data;
+    *out = (float)hrf_infer_number(value, 0);
     return HRF_OK;
 }
 
@@ -92,6 +90,50 @@ static enum hrf_status read_slice(struct hrf_inference *in)
     return HRF_OK;
 }
 
+/* Opset 18 may name the axes that scales or sizes belong to; the others stay. */
+static enum hrf_status read_resize_of_axes(struct hrf_inference *in, const struct hrf_value *given,
+                                           bool are_sizes)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    if (x->rank != 4 || hrf_shape_count(&given->shape) != a->n_axes)
+        return hrf_infer_refuse(in, "needs a scale or size for each of the axes of N, C, H, W");
+    HRF_TRY(hrf_infer_axes(in, 4));
+    for (int32_t i = 0; i < 4; i++) {
+        a->resize.scales[i] = are_sizes ? 0 : 1;
+        a->resize.sizes[i] = x->dims[i];
+    }
+    for (int32_t i = 0; i < a->n_axes; i++) {
+        const double number = hrf_infer_number(given, i);
+        if (are_sizes && number >= 0 && number < 0x1p48)
+            a->resize.sizes[a->axes[i]] = (int64_t)number;
+        else if (are_sizes)
+            return hrf_infer_fail(in, "the size %g makes no sense", number);
+        else
+            a->resize.scales[a->axes[i]] = (float)number;
+    }
+    return HRF_OK;
+}
+
+/* Sizes that keep the aspect ratio: one scale for all axes that are resized, the smallest or the
+ * largest of theirs. Source: ONNX Resize, keep_aspect_ratio_policy. */
+static void keep_aspect_ratio(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    struct hrf_resize *r = &a->resize;
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    const bool is_largest = r->policy == HRF_RESIZE_NOT_SMALLER;
+    double scale = 0;
+    if (r->policy == HRF_RESIZE_STRETCH || r->scales[0] > 0 || x->rank != 4)
+        return;
+    for (int32_t i = 2; i < 4; i++) {
+        const double own = (double)r->sizes[i] / (double)x->dims[i];
+        scale = i == 2 || (own > scale) == is_largest ? own : scale;
+    }
+    for (int32_t i = 2; i < 4; i++)
+        r->sizes[i] = (int64_t)floor(scale * (double)x->dims[i] + 0.5);
+}
+
 /* Input 1, the region of interest, only matters in a mode that the importer refuses. */
 static enum hrf_status read_resize(struct hrf_inference *in)
 {
@@ -102,9 +144,16 @@ static enum hrf_status read_resize(struct hrf_inference *in)
     int32_t n = 4;
     if (has_scales == has_sizes)
         return hrf_infer_fail(in, "needs either scales or sizes");
+    if (in->node->attributes.n_axes > 0) {
+        HRF_TRY(read_resize_of_axes(in, has_sizes ? sizes : scales, has_sizes));
+        keep_aspect_ratio(in);
+        return HRF_OK;
+    }
     if (has_sizes) {
         r->scales[0] = 0;
         HRF_TRY(hrf_infer_integers(in, sizes, r->sizes, 4, &n));
+        if (n == 4)
+            keep_aspect_ratio(in);
     } else if (scales->dtype != HRF_F32 || hrf_shape_count(&scales->shape) != 4) {
         n = 0;
     } else {

@@ -1,117 +1,84 @@
-/* evaluate.c - shape arithmetic: computes small integer tensors with known inputs during inference.
- *
- * Everything is done in int64_t on copies; the results are stored in the output's type. Wraps
- * around on overflow, as the ONNX operators do, without undefined behaviour.
- */
-#include "engine/ir/infer_shapes_private.h"
+/* evaluate.c - computes what is known when a model is loaded: arithmetic on shapes, and what
+ * exporters leave to be computed from constants. Moves are in evaluate_move.c, functions of numbers
+ * in evaluate_number.c. */
+#include "engine/ir/evaluate_private.h"
 
 #include "engine/ir/op.h"
 
-#include <string.h>
+#include <math.h>
 
-/* A larger tensor is not shape arithmetic and is not evaluated. */
-enum { MAX_ELEMENTS = 1 << 16 };
-
-static bool is_integer(enum hrf_dtype dtype)
+bool hrf_evaluate_is_integer(enum hrf_dtype dtype)
 {
-    return dtype == HRF_S64 || dtype == HRF_S32 || dtype == HRF_BOOL;
+    return dtype == HRF_S64 || dtype == HRF_S32 || dtype == HRF_S8 || dtype == HRF_U8 ||
+           dtype == HRF_BOOL;
 }
 
-static int64_t get(const struct hrf_value *value, int64_t i)
+int64_t hrf_evaluate_integer(const struct hrf_value *value, int64_t i)
 {
     switch (value->dtype) {
     case HRF_S64:
         return ((const int64_t *)value->data)[i];
     case HRF_S32:
         return ((const int32_t *)value->data)[i];
+    case HRF_S8:
+        return ((const int8_t *)value->data)[i];
+    case HRF_U8:
+        return ((const uint8_t *)value->data)[i];
     default:
         return ((const uint8_t *)value->data)[i] != 0;
     }
 }
 
-static void store(enum hrf_dtype dtype, void *data, int64_t i, int64_t x)
+double hrf_infer_number(const struct hrf_value *value, int64_t i)
 {
-    if (dtype == HRF_S64)
+    if (value->dtype == HRF_F32)
+        return (double)((const float *)value->data)[i];
+    if (value->dtype == HRF_F64)
+        return ((const double *)value->data)[i];
+    return (double)hrf_evaluate_integer(value, i);
+}
+
+void hrf_evaluate_put_integer(enum hrf_dtype dtype, void *data, int64_t i, int64_t x)
+{
+    switch (dtype) {
+    case HRF_S64:
         ((int64_t *)data)[i] = x;
-    else if (dtype == HRF_S32)
+        break;
+    case HRF_S32:
         ((int32_t *)data)[i] = (int32_t)(uint32_t)(uint64_t)x;
-    else
+        break;
+    case HRF_S8:
+    case HRF_U8:
+        ((uint8_t *)data)[i] = (uint8_t)(uint64_t)x;
+        break;
+    case HRF_BOOL:
         ((uint8_t *)data)[i] = x != 0;
-}
-
-/* The element of `value` that is broadcast to element `i` of `shape`. */
-static int64_t get_broadcast(const struct hrf_value *value, const struct hrf_shape *shape,
-                             int64_t i)
-{
-    int64_t at = 0, pitch = 1;
-    for (int32_t axis = 1; axis <= shape->rank; axis++) {
-        int64_t dim = shape->dims[shape->rank - axis];
-        if (axis <= value->shape.rank) {
-            int64_t own = value->shape.dims[value->shape.rank - axis];
-            at += (own == 1 ? 0 : i % dim) * pitch;
-            pitch *= own;
-        }
-        i /= dim;
+        break;
+    default:
+        hrf_evaluate_put_real(dtype, data, i, (double)x);
+        break;
     }
-    return get(value, at);
 }
 
-static enum hrf_status arithmetic(struct hrf_inference *in, int64_t *out, int64_t count)
+/* To an integer: towards zero; what it cannot hold becomes its nearest number, a NaN 0. */
+static int64_t truncate(double x)
 {
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t a = (uint64_t)get_broadcast(hrf_infer_input(in, 0), &in->shape, i);
-        uint64_t b = (uint64_t)get_broadcast(hrf_infer_input(in, 1), &in->shape, i);
-        switch (in->node->op) {
-        case HRF_OP_ADD:
-            out[i] = (int64_t)(a + b);
-            break;
-        case HRF_OP_SUB:
-            out[i] = (int64_t)(a - b);
-            break;
-        case HRF_OP_MUL:
-            out[i] = (int64_t)(a * b);
-            break;
-        default:
-            if (b == 0)
-                return hrf_infer_fail(in, "division by zero");
-            out[i] = b == UINT64_MAX ? (int64_t)(0 - a) : (int64_t)a / (int64_t)b;
-        }
-    }
-    return HRF_OK;
+    if (isnan(x))
+        return 0;
+    return x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x;
 }
 
-static void concat(const struct hrf_inference *in, int64_t *out)
+void hrf_evaluate_put_real(enum hrf_dtype dtype, void *data, int64_t i, double x)
 {
-    int64_t axis = in->node->attributes.axis, inner = 1, outer = 1, at = 0;
-    for (int32_t i = 0; i < in->shape.rank; i++)
-        *(i < axis ? &outer : &inner) *= i == axis ? 1 : in->shape.dims[i];
-    for (int64_t o = 0; o < outer; o++)
-        for (int32_t k = 0; k < in->node->n_inputs; k++) {
-            const struct hrf_value *value = hrf_infer_input(in, k);
-            int64_t run = value->shape.dims[axis] * inner;
-            for (int64_t i = 0; i < run; i++)
-                out[at++] = get(value, o * run + i);
-        }
+    if (dtype == HRF_F32)
+        ((float *)data)[i] = (float)x;
+    else if (dtype == HRF_F64)
+        ((double *)data)[i] = x;
+    else
+        hrf_evaluate_put_integer(dtype, data, i, dtype == HRF_BOOL ? x != 0 : truncate(x));
 }
 
-static void gather(const struct hrf_inference *in, int64_t *out)
-{
-    const struct hrf_value *x = hrf_infer_input(in, 0), *indices = hrf_infer_input(in, 1);
-    int64_t axis = in->node->attributes.axis, inner = 1, outer = 1, at = 0;
-    for (int32_t i = 0; i < x->shape.rank; i++)
-        *(i < axis ? &outer : &inner) *= i == axis ? 1 : x->shape.dims[i];
-    int64_t dim = x->shape.dims[axis], n = hrf_shape_count(&indices->shape);
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t k = 0; k < n; k++) {
-            int64_t index = get(indices, k);
-            index += index < 0 ? dim : 0;
-            for (int64_t i = 0; i < inner; i++)
-                out[at++] = get(x, (o * dim + index) * inner + i);
-        }
-}
-
-/* Position along each axis of element `i` of `shape`. */
-static void unravel(const struct hrf_shape *shape, int64_t i, int64_t position[HRF_MAX_RANK])
+void hrf_evaluate_unravel(const struct hrf_shape *shape, int64_t i, int64_t position[HRF_MAX_RANK])
 {
     for (int32_t axis = shape->rank - 1; axis >= 0; axis--) {
         position[axis] = i % shape->dims[axis];
@@ -119,7 +86,7 @@ static void unravel(const struct hrf_shape *shape, int64_t i, int64_t position[H
     }
 }
 
-static int64_t ravel(const struct hrf_shape *shape, const int64_t position[HRF_MAX_RANK])
+int64_t hrf_evaluate_ravel(const struct hrf_shape *shape, const int64_t position[HRF_MAX_RANK])
 {
     int64_t at = 0;
     for (int32_t axis = 0; axis < shape->rank; axis++)
@@ -127,95 +94,44 @@ static int64_t ravel(const struct hrf_shape *shape, const int64_t position[HRF_M
     return at;
 }
 
-static void slice_or_transpose(const struct hrf_inference *in, int64_t *out, int64_t count)
+int64_t hrf_evaluate_broadcast(const struct hrf_shape *shape, const struct hrf_shape *to, int64_t i)
 {
-    const struct hrf_attributes *a = &in->node->attributes;
-    const struct hrf_value *x = hrf_infer_input(in, 0);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t to[HRF_MAX_RANK] = { 0 }, from[HRF_MAX_RANK] = { 0 };
-        unravel(&in->shape, i, to);
-        memcpy(from, to, sizeof from);
-        for (int32_t k = 0; k < a->n_axes; k++) {
-            if (in->node->op == HRF_OP_TRANSPOSE)
-                from[a->axes[k]] = to[k];
-            else
-                from[a->axes[k]] = a->starts[k] + to[a->axes[k]] * a->steps[k];
-        }
-        out[i] = get(x, ravel(&x->shape, from));
+    int64_t at = 0, pitch = 1;
+    for (int32_t axis = 1; axis <= shape->rank; axis++) {
+        const int64_t dim = to->dims[to->rank - axis], own = shape->dims[shape->rank - axis];
+        at += (own == 1 ? 0 : i % dim) * pitch;
+        pitch *= own;
+        i /= dim;
     }
+    return at;
 }
 
-static enum hrf_status compute(struct hrf_inference *in, int64_t *out, int64_t count)
+static bool is_float_or_integer(enum hrf_dtype dtype)
 {
-    switch (in->node->op) {
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
-        return arithmetic(in, out, count);
-    case HRF_OP_CONCAT:
-        concat(in, out);
-        return HRF_OK;
-    case HRF_OP_GATHER:
-        gather(in, out);
-        return HRF_OK;
-    case HRF_OP_SLICE:
-    case HRF_OP_TRANSPOSE:
-        slice_or_transpose(in, out, count);
-        return HRF_OK;
-    case HRF_OP_CONSTANT_OF_SHAPE:
-        for (int64_t i = 0; i < count; i++)
-            out[i] = in->node->attributes.fill;
-        return HRF_OK;
-    case HRF_OP_SHAPE: {
-        const struct hrf_attributes *a = &in->node->attributes;
-        const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
-        int64_t begin = a->n_axes == 1 ? a->starts[0] : 0;
-        begin = begin < 0 ? begin + x->rank : begin;
-        begin = begin < 0 ? 0 : begin;
-        for (int64_t i = 0; i < count; i++)
-            out[i] = x->dims[begin + i];
-        return HRF_OK;
-    }
-    default: /* the others keep the elements and their order */
-        for (int64_t i = 0; i < count; i++)
-            out[i] = get(hrf_infer_input(in, 0), i);
-        return HRF_OK;
-    }
+    return dtype == HRF_F32 || dtype == HRF_F64 || hrf_evaluate_is_integer(dtype);
+}
+
+/* Operators whose result does not depend on the elements of their input. */
+static bool needs_shape_only(enum hrf_op op)
+{
+    return op == HRF_OP_SHAPE || op == HRF_OP_SIZE || op == HRF_OP_EYE_LIKE;
 }
 
 bool hrf_infer_can_evaluate(const struct hrf_inference *in)
 {
     const int64_t count = hrf_shape_count(&in->shape);
-    if (in->node->op == HRF_OP_QUANTIZE || in->node->op == HRF_OP_DEQUANTIZE)
+    const enum hrf_op op = in->node->op;
+    if (op == HRF_OP_QUANTIZE || op == HRF_OP_DEQUANTIZE)
         return hrf_infer_input(in, HRF_QUANTIZE_X)->data != NULL;
-    if (!is_integer(in->dtype) || count < 0 || count > MAX_ELEMENTS)
+    const bool is_move = hrf_evaluate_is_move(op);
+    if (count < 0 || (!is_move && !hrf_evaluate_is_number(op)) || !is_float_or_integer(in->dtype))
         return false;
-    switch (in->node->op) {
-    case HRF_OP_SHAPE:
-        return true;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_DIV:
-    case HRF_OP_CONCAT:
-    case HRF_OP_GATHER:
-    case HRF_OP_SLICE:
-    case HRF_OP_TRANSPOSE:
-    case HRF_OP_CONSTANT_OF_SHAPE:
-    case HRF_OP_CAST:
-    case HRF_OP_IDENTITY:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_FLATTEN:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-        break;
-    default:
+    /* Weights may be moved whatever their size; hrf_graph_infer_shapes() bounds the work. */
+    if (in->dtype != HRF_F32 && !is_move && count > HRF_INFER_MAX_KNOWN)
         return false;
-    }
-    for (int32_t k = 0; k < in->node->n_inputs; k++) {
+    for (int32_t k = 0; k < in->node->n_inputs && !needs_shape_only(op); k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
-        if (value != NULL && (value->data == NULL || !is_integer(value->dtype)))
+        if (value != NULL && (value->data == NULL || !is_float_or_integer(value->dtype)))
             return false;
     }
     return true;
@@ -228,13 +144,11 @@ enum hrf_status hrf_infer_evaluate(struct hrf_inference *in)
         return HRF_OK;
     if (in->node->op == HRF_OP_QUANTIZE || in->node->op == HRF_OP_DEQUANTIZE)
         return hrf_infer_convert_constant(in);
-    HRF_AUTO_FREE int64_t *wide = hrf_alloc_array((size_t)count, sizeof *wide);
     HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)count, hrf_dtype_size(in->dtype));
-    if (wide == NULL || data == NULL)
+    if (data == NULL)
         return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
-    HRF_TRY(compute(in, wide, count));
-    for (int64_t i = 0; i < count; i++)
-        store(in->dtype, data, i, wide[i]);
+    HRF_TRY(hrf_evaluate_is_move(in->node->op) ? hrf_evaluate_move(in, count, data)
+                                               : hrf_evaluate_numbers(in, count, data));
     in->graph->values[in->node->outputs[0]].data = data;
     data = NULL;
     return HRF_OK;

@@ -82,8 +82,10 @@ enum hrf_op {
     HRF_OP_UNSQUEEZE,
     HRF_OP_IDENTITY, /* Dropout becomes this */
     HRF_OP_PAD,
-    HRF_OP_GATHER, /* channels only, by a constant index, as torchvision's Inception exports it */
-    HRF_OP_SLICE,
+    HRF_OP_GATHER, /* by constant indices */
+    HRF_OP_SLICE,  /* the importer reads Split as several of these */
+    HRF_OP_EXPAND, /* numpy's broadcast to a shape */
+    HRF_OP_TILE,
     HRF_OP_DEPTH_TO_SPACE, /* output row y comes from input row y / size */
     HRF_OP_RESIZE,         /* rows and columns only; the importer reads Upsample as this */
     HRF_OP_SPACE_TO_DEPTH, /* output row y comes from input rows y * size .. (y + 1) * size - 1 */
@@ -97,6 +99,18 @@ enum hrf_op {
     HRF_OP_REDUCE_SUM_SQUARE,
     HRF_OP_REDUCE_LOG_SUM,
     HRF_OP_REDUCE_LOG_SUM_EXP,
+    /* x, scale, bias (the last two may be missing), over the axes from `axis` on:
+     *   y = (x - mean) / sqrt(variance + epsilon) * scale + bias */
+    HRF_OP_LAYER_NORM,
+    HRF_OP_RMS_NORM, /* x, scale: y = x / sqrt(mean of x^2 + epsilon) * scale, over the same axes */
+    /* x, scale, bias: as LAYER_NORM over the channels of a group and all pixels; scale and bias
+     * belong to the channels. `group` 0: each channel is a group (InstanceNormalization). */
+    HRF_OP_GROUP_NORM,
+    /* softmax(scale * q k' + mask) v over the last two axes, tokens and a head's channels. See
+     * HRF_ATTENTION_Q. */
+    HRF_OP_ATTENTION,
+    HRF_OP_SWIGLU, /* y = x / (1 + exp(-x)) of the first half of the last axis, times the second */
+    HRF_OP_WHERE,  /* condition (constant), x, y */
     HRF_OP_PERFORMER, /* linear attention; hrf_pass_split_attention() splits it into these three: */
     HRF_OP_PERFORMER_MAX,   /* k, projection -> [N][heads]: maximum over all pixels */
     HRF_OP_PERFORMER_STATE, /* k, v, projection, maximum or none -> F64 [N][heads][(d + 1) * m]: sum
@@ -106,7 +120,27 @@ enum hrf_op {
     HRF_OP_CONSTANT,        /* folded away by the importer's first pass */
     HRF_OP_SHAPE,           /* folded away once shapes are known */
     HRF_OP_CAST,
-    HRF_OP_CONSTANT_OF_SHAPE, /* integers in shape arithmetic only; always folded away */
+    /* EQUAL to NON_ZERO: arithmetic on shapes and constants; always folded away, as the two
+     * here. */
+    HRF_OP_CONSTANT_OF_SHAPE,
+    HRF_OP_EQUAL, /* EQUAL to MOD: with broadcasting */
+    HRF_OP_LESS,
+    HRF_OP_LESS_OR_EQUAL,
+    HRF_OP_GREATER,
+    HRF_OP_GREATER_OR_EQUAL,
+    HRF_OP_AND,
+    HRF_OP_OR,
+    HRF_OP_XOR,
+    HRF_OP_MOD,
+    HRF_OP_NOT,
+    HRF_OP_SIZE,
+    HRF_OP_RANGE,
+    HRF_OP_TRILU,
+    HRF_OP_CUM_SUM,
+    HRF_OP_SCATTER_ND,
+    HRF_OP_GATHER_ND,
+    HRF_OP_EYE_LIKE,
+    HRF_OP_NON_ZERO,
     /* Conversion between float32 and 8 bits. With one input (inserted by hrf_pass_lower()) the
      * quantization field of the 8-bit value gives scale and zero point. With constant scale and
      * zero point inputs the node comes from the model; shape inference copies them to that field if
@@ -137,6 +171,12 @@ static inline bool hrf_op_is_binary(enum hrf_op op)
 /* True if the operator only copies elements, so that an 8-bit result keeps the scale of its
  * input. */
 bool hrf_op_is_move(enum hrf_op op);
+/* True if the operator's value is known when the model is loaded, or the model is refused. */
+static inline bool hrf_op_is_foldable_only(enum hrf_op op)
+{
+    return op == HRF_OP_CONSTANT || op == HRF_OP_SHAPE ||
+           (op >= HRF_OP_CONSTANT_OF_SHAPE && op <= HRF_OP_NON_ZERO);
+}
 static inline bool hrf_op_is_reduction(enum hrf_op op)
 {
     return op >= HRF_OP_REDUCE_MEAN && op <= HRF_OP_REDUCE_LOG_SUM_EXP;
@@ -147,6 +187,9 @@ enum hrf_activation { HRF_ACT_NONE, HRF_ACT_RELU, HRF_ACT_CLIP, HRF_ACT_LEAKY_RE
 /* How the pads of a window are derived from the input size. Source: ONNX Conv, attribute
  * auto_pad. */
 enum hrf_auto_pad { HRF_PAD_EXPLICIT, HRF_PAD_SAME_UPPER, HRF_PAD_SAME_LOWER, HRF_PAD_VALID };
+
+/* What PAD puts around its input. Source: ONNX Pad, attribute mode. */
+enum hrf_pad_mode { HRF_PAD_CONSTANT, HRF_PAD_EDGE, HRF_PAD_REFLECT, HRF_PAD_WRAP };
 
 /* A window that slides over rows and columns: convolution and pooling. Pads are in px and may
  * differ on all four sides. */
@@ -174,6 +217,8 @@ enum hrf_resize_rounding {
     HRF_RESIZE_FLOOR,
     HRF_RESIZE_CEIL
 };
+/* What becomes of sizes that would change the aspect ratio. */
+enum hrf_resize_policy { HRF_RESIZE_STRETCH, HRF_RESIZE_NOT_LARGER, HRF_RESIZE_NOT_SMALLER };
 /* One axis of a RESIZE that computes only a part of the output. */
 struct hrf_resize_part {
     int64_t n_in, n_out;         /* sizes of the whole axis; n_in 0: not a part */
@@ -184,7 +229,8 @@ struct hrf_resize {
     enum hrf_resize_coordinates coordinates;
     enum hrf_resize_rounding rounding; /* NEAREST */
     float cubic_a;
-    bool exclude_outside;           /* CUBIC */
+    bool exclude_outside; /* CUBIC */
+    enum hrf_resize_policy policy;
     float scales[4];                /* for N, C, H, W; scales[0] == 0: `sizes` counts */
     int64_t sizes[4];               /* 0 for N and C: unchanged */
     struct hrf_resize_part part[2]; /* rows, columns */
@@ -229,6 +275,9 @@ struct hrf_attributes {
     bool column_row_depth;         /* DEPTH_TO_SPACE: ONNX mode CRD; false: DCR */
     bool transpose_a, transpose_b; /* GEMM */
     int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
+    /* SLICE by Split: part `part` of n_parts equal ones (the last may be shorter) along axes[0],
+     * from which shape inference computes starts and ends. 0: starts and ends are given. */
+    int64_t part, n_parts;
     /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_..., SLICE, PAD. After
      * shape inference none is negative, and TRANSPOSE, REDUCE_MEAN and PAD name every axis. */
     int64_t axes[HRF_MAX_RANK];
@@ -237,7 +286,13 @@ struct hrf_attributes {
      * element j of axis i is starts[i] + j * steps[i]. */
     int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
     int64_t pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; never negative */
-    float value;                    /* PAD's constant */
+    enum hrf_pad_mode pad_mode;     /* PAD */
+    float value;                    /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
+    float scale;                    /* ATTENTION; 0: 1 / sqrt(channels of a head) */
+    bool causal;                    /* ATTENTION: a token sees those up to its own position */
+    bool exclusive, reverse;        /* CUM_SUM */
+    bool upper;                     /* TRILU */
+    bool truncated;                 /* MOD: the result has the sign of the dividend */
     bool keep_dims;                 /* REDUCE_... */
     bool allow_zero;                /* RESHAPE */
     enum hrf_dtype to;              /* type of CAST's and CONSTANT_OF_SHAPE's output */
@@ -283,6 +338,12 @@ static inline bool hrf_node_has_prologue(const struct hrf_node *node)
 }
 /* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
 enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
+
+/* ATTENTION: q [..][T][d], k [..][S][d] (with transpose_b [..][d][S]), v [..][S][e], mask (may be
+ * missing) that broadcasts to [..][T][S] and is added to the scores; all of rank 3 or 4, y
+ * [..][T][e]. Of rank 4, k and v may have fewer heads (axis 1) than q: each then serves as many of
+ * q's. */
+enum { HRF_ATTENTION_Q, HRF_ATTENTION_K, HRF_ATTENTION_V, HRF_ATTENTION_MASK };
 
 /* PERFORMER: linear attention. The tokens are the pixels of images of C channels; the heads stand
  * one after the other in the channels:

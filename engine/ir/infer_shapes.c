@@ -117,8 +117,8 @@ static enum hrf_status infer_softmax(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* numpy's rule. Source: ONNX, "Broadcasting". */
-static bool broadcast(const struct hrf_shape *a, const struct hrf_shape *b, struct hrf_shape *out)
+bool hrf_infer_broadcast(const struct hrf_shape *a, const struct hrf_shape *b,
+                         struct hrf_shape *out)
 {
     out->rank = a->rank > b->rank ? a->rank : b->rank;
     for (int32_t i = 1; i <= out->rank; i++) {
@@ -134,12 +134,14 @@ static bool broadcast(const struct hrf_shape *a, const struct hrf_shape *b, stru
 static enum hrf_status infer_binary(struct hrf_inference *in)
 {
     const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
-    if (a->dtype != b->dtype && in->node->op == HRF_OP_POW)
+    /* The power's type is the base's, and a constant exponent may have any. */
+    const bool is_power = in->node->op == HRF_OP_POW && b->data != NULL;
+    if (a->dtype != b->dtype && in->node->op == HRF_OP_POW && !is_power)
         return hrf_infer_refuse(in, "numbers of one type to a power of another are not supported");
-    if (a->dtype != b->dtype)
+    if (a->dtype != b->dtype && !is_power)
         return hrf_infer_fail(in, "the inputs' types differ: %s and %s", hrf_dtype_name(a->dtype),
                               hrf_dtype_name(b->dtype));
-    if (!broadcast(&a->shape, &b->shape, &in->shape))
+    if (!hrf_infer_broadcast(&a->shape, &b->shape, &in->shape))
         return hrf_infer_fail(in, "the shapes do not broadcast");
     return HRF_OK;
 }
@@ -185,8 +187,8 @@ static enum hrf_status infer_gemm(struct hrf_inference *in)
     for (int32_t k = HRF_CONV_BIAS; k < in->node->n_inputs; k++) {
         const struct hrf_value *c = hrf_infer_input(in, k);
         struct hrf_shape sum;
-        if (c != NULL &&
-            (!broadcast(&in->shape, &c->shape, &sum) || !hrf_shape_equal(&sum, &in->shape)))
+        if (c != NULL && (!hrf_infer_broadcast(&in->shape, &c->shape, &sum) ||
+                          !hrf_shape_equal(&sum, &in->shape)))
             return hrf_infer_fail(in, "input %d does not broadcast to %lldx%lld", (int)k,
                                   (long long)m, (long long)n);
     }
@@ -208,7 +210,7 @@ static enum hrf_status infer_matmul(struct hrf_inference *in)
     int64_t kb = b.dims[b.rank - 2], n = b.dims[b.rank - 1];
     a.rank -= 2;
     b.rank -= 2;
-    if (ka != kb || !broadcast(&a, &b, &in->shape))
+    if (ka != kb || !hrf_infer_broadcast(&a, &b, &in->shape))
         return hrf_infer_fail(in, "the matrices do not fit: inner sizes %lld and %lld",
                               (long long)ka, (long long)kb);
     if (!row)
@@ -341,6 +343,14 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_REDUCE_SUM_SQUARE] = hrf_infer_reduction,
     [HRF_OP_REDUCE_LOG_SUM] = hrf_infer_reduction,
     [HRF_OP_REDUCE_LOG_SUM_EXP] = hrf_infer_reduction,
+    [HRF_OP_EXPAND] = hrf_infer_expand,
+    [HRF_OP_TILE] = hrf_infer_tile,
+    [HRF_OP_LAYER_NORM] = hrf_infer_layer_norm,
+    [HRF_OP_RMS_NORM] = hrf_infer_layer_norm,
+    [HRF_OP_GROUP_NORM] = hrf_infer_group_norm,
+    [HRF_OP_ATTENTION] = hrf_infer_attention,
+    [HRF_OP_SWIGLU] = hrf_infer_swiglu,
+    [HRF_OP_WHERE] = hrf_infer_where,
     [HRF_OP_PERFORMER] = infer_performer,
     [HRF_OP_PERFORMER_MAX] = infer_of_pass,
     [HRF_OP_PERFORMER_STATE] = infer_of_pass,
@@ -349,6 +359,24 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_SHAPE] = infer_shape,
     [HRF_OP_CAST] = infer_cast,
     [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
+    [HRF_OP_EQUAL] = hrf_infer_comparison,
+    [HRF_OP_LESS] = hrf_infer_comparison,
+    [HRF_OP_LESS_OR_EQUAL] = hrf_infer_comparison,
+    [HRF_OP_GREATER] = hrf_infer_comparison,
+    [HRF_OP_GREATER_OR_EQUAL] = hrf_infer_comparison,
+    [HRF_OP_AND] = hrf_infer_comparison,
+    [HRF_OP_OR] = hrf_infer_comparison,
+    [HRF_OP_XOR] = hrf_infer_comparison,
+    [HRF_OP_MOD] = hrf_infer_comparison,
+    [HRF_OP_NOT] = hrf_infer_not,
+    [HRF_OP_SIZE] = hrf_infer_size,
+    [HRF_OP_RANGE] = hrf_infer_range,
+    [HRF_OP_TRILU] = hrf_infer_trilu,
+    [HRF_OP_CUM_SUM] = hrf_infer_cum_sum,
+    [HRF_OP_SCATTER_ND] = hrf_infer_scatter_nd,
+    [HRF_OP_GATHER_ND] = hrf_infer_gather_nd,
+    [HRF_OP_EYE_LIKE] = hrf_infer_eye_like,
+    [HRF_OP_NON_ZERO] = hrf_infer_non_zero,
     [HRF_OP_QUANTIZE] = hrf_infer_quantize,
     [HRF_OP_DEQUANTIZE] = hrf_infer_dequantize,
     [HRF_OP_EXCHANGE] = infer_part,
@@ -365,7 +393,10 @@ static bool is_number_input(const struct hrf_node *node, int32_t k)
     int32_t first = hrf_op_info(node->op)->first_attribute_input;
     if (node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE)
         return false;
-    if (k > 0 && (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_GATHER))
+    if (k > 0 && (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_GATHER ||
+                  node->op == HRF_OP_EXPAND || node->op == HRF_OP_TILE))
+        return false;
+    if (k == 0 && node->op == HRF_OP_WHERE)
         return false;
     return first == 0 || k < first;
 }
@@ -383,12 +414,15 @@ static enum hrf_status check_result(struct hrf_inference *in)
     if (count == 0)
         return hrf_infer_refuse(in, "the result %s is empty", text);
     if (in->dtype != HRF_F32 && in->node->op != HRF_OP_QUANTIZE)
-        return hrf_infer_refuse(in, "the result is %s; outside shapes only float32 is supported",
+        return hrf_infer_refuse(in,
+                                "the result is %s, which depends on the input: only float32 is "
+                                "computed there",
                                 hrf_dtype_name(in->dtype));
     for (int32_t k = 0; k < in->node->n_inputs; k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
         if (value != NULL && is_number_input(in->node, k) && value->dtype != HRF_F32)
-            return hrf_infer_refuse(in, "'%s' is %s; outside shapes only float32 is supported",
+            return hrf_infer_refuse(in,
+                                    "'%s' is %s; what depends on the input is computed in float32",
                                     value->name, hrf_dtype_name(value->dtype));
     }
     return HRF_OK;
@@ -399,8 +433,8 @@ struct demand {
     double images, operations;
     double constant_bytes; /* counted for each node that reads them: each kernel has its own packed
                             * copy */
-    double folded; /* elements computed at load: dequantised weights; an element of a shape counts
-                    * as 64 */
+    double folded;         /* elements computed at load: dequantised weights; one that is copied or
+                            * computed one by one counts as 8, an element of a shape as 64 */
 };
 
 /* Twice as many weights as a file can hold; computing them takes some seconds. */
@@ -456,7 +490,7 @@ static enum hrf_status check_demand(const struct hrf_inference *in, struct deman
     const double work = hrf_node_work(graph, node);
     HRF_TRY(check_bytes(graph, node, is_folded, demand, err));
     const bool is_weights = node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE;
-    demand->folded += is_folded ? work * (is_weights ? 1 : 64) : 0;
+    demand->folded += is_folded ? work * (is_weights ? 1 : in->dtype == HRF_F32 ? 8 : 64) : 0;
     if (demand->folded > max_folded)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "node '%s' (%s): what is computed when the model is loaded (shapes, "

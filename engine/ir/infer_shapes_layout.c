@@ -155,6 +155,19 @@ static enum hrf_status complete_pads(struct hrf_inference *in, int32_t rank)
     return HRF_OK;
 }
 
+/* A copy of the input's own elements must find them. Source: numpy.pad. */
+static bool pad_is_in_reach(enum hrf_pad_mode mode, int64_t size, int64_t pad)
+{
+    switch (mode) {
+    case HRF_PAD_REFLECT:
+        return pad < size || pad == 0;
+    case HRF_PAD_WRAP:
+        return pad <= size;
+    default:
+        return mode == HRF_PAD_CONSTANT || size > 0;
+    }
+}
+
 enum hrf_status hrf_infer_pad(struct hrf_inference *in)
 {
     in->shape = hrf_infer_input(in, 0)->shape;
@@ -162,6 +175,11 @@ enum hrf_status hrf_infer_pad(struct hrf_inference *in)
     const int64_t *pads = in->node->attributes.pads;
     for (int32_t i = 0; i < in->shape.rank; i++) {
         int64_t begin = pads[i], end = pads[in->shape.rank + i];
+        const int64_t size = in->shape.dims[i];
+        const enum hrf_pad_mode mode = in->node->attributes.pad_mode;
+        if (!pad_is_in_reach(mode, size, begin) || !pad_is_in_reach(mode, size, end))
+            return hrf_infer_refuse(in, "pads of %lld and %lld reach beyond the %lld of axis %d",
+                                    (long long)begin, (long long)end, (long long)size, (int)i);
         if (begin < 0 || end < 0 || begin > HRF_MAX_ELEMENTS || end > HRF_MAX_ELEMENTS)
             return hrf_infer_refuse(in, "pads of %lld and %lld on axis %d are not supported",
                                     (long long)begin, (long long)end, (int)i);
@@ -223,11 +241,28 @@ static int64_t slice_axis(int64_t dim, int64_t *start, int64_t *end, int64_t ste
     return span == 0 ? 0 : (span - 1) / (step == INT64_MIN ? INT64_MAX : -step) + 1;
 }
 
+/* Equal parts, of which the last may be shorter. Source: ONNX Split, num_outputs. */
+static enum hrf_status cut_parts(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    if (a->n_axes != 1 || a->part < 0 || a->part >= a->n_parts)
+        return hrf_infer_fail(in, "part %lld of %lld makes no sense", (long long)a->part,
+                              (long long)a->n_parts);
+    const int64_t size = in->shape.dims[a->axes[0]];
+    const int64_t step = size / a->n_parts + (size % a->n_parts != 0);
+    a->starts[0] = clamp(a->part * step, 0, size); /* step is 1 where parts outnumber elements */
+    a->ends[0] = clamp(a->starts[0] + step, 0, size);
+    a->steps[0] = 1;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_infer_slice(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
     in->shape = hrf_infer_input(in, 0)->shape;
     HRF_TRY(hrf_infer_axes(in, in->shape.rank));
+    if (a->n_parts > 0)
+        HRF_TRY(cut_parts(in));
     for (int32_t i = 0; i < a->n_axes; i++) {
         int64_t *dim = &in->shape.dims[a->axes[i]];
         if (a->steps[i] == 0)

@@ -23,6 +23,11 @@ hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer
     hrf_infer_squeeze, hrf_infer_unsqueeze, hrf_infer_pad, hrf_infer_gather, hrf_infer_slice,
     hrf_infer_reduction, hrf_infer_resize, hrf_infer_depth_to_space, hrf_infer_space_to_depth;
 
+hrf_infer_rule hrf_infer_comparison, hrf_infer_not, hrf_infer_where, hrf_infer_expand,
+    hrf_infer_tile, hrf_infer_size, hrf_infer_range, hrf_infer_trilu, hrf_infer_cum_sum,
+    hrf_infer_scatter_nd, hrf_infer_gather_nd, hrf_infer_eye_like, hrf_infer_non_zero;
+hrf_infer_rule hrf_infer_layer_norm, hrf_infer_group_norm, hrf_infer_attention, hrf_infer_swiglu;
+
 hrf_infer_rule hrf_infer_quantize, hrf_infer_dequantize;
 /* Computes a QUANTIZE or DEQUANTIZE of a constant. */
 enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in);
@@ -39,6 +44,14 @@ enum hrf_status hrf_infer_axis(struct hrf_inference *in, int64_t *axis, int32_t 
 /* The same for all of attributes.axes; refuses repeated axes. */
 enum hrf_status hrf_infer_axes(struct hrf_inference *in, int32_t rank);
 
+/* numpy's rule. Source: ONNX, "Broadcasting". */
+bool hrf_infer_broadcast(const struct hrf_shape *a, const struct hrf_shape *b,
+                         struct hrf_shape *out);
+/* Element i of a constant of any type. */
+double hrf_infer_number(const struct hrf_value *value, int64_t i);
+/* The most elements that integer arithmetic and generators make when a model is loaded. */
+#define HRF_INFER_MAX_KNOWN (1 << 24)
+
 /* Refuses more rows (axis 0) or columns (1) than HRF_MAX_SIDE. */
 enum hrf_status hrf_infer_check_side(struct hrf_inference *in, int axis, int64_t size);
 
@@ -48,8 +61,9 @@ enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in);
 enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
                                    int64_t *out, int32_t max, int32_t *n);
 
-/* True if output 0, whose shape and type are set, can be computed when the model is loaded: integer
- * shape arithmetic over known values, and weights converted between float32 and 8 bits. */
+/* True if output 0, whose shape and type are set, can be computed when the model is loaded: shape
+ * arithmetic and what exporters compute from constants, and weights converted between float32 and 8
+ * bits. */
 bool hrf_infer_can_evaluate(const struct hrf_inference *in);
 /* Computes output 0 if that is possible; otherwise changes nothing. */
 enum hrf_status hrf_infer_evaluate(struct hrf_inference *in);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Multiply-adds to compute the features of n tokens and multiply them by the values and by ones. */
-static double attention_operations(const struct hrf_graph *graph, const struct hrf_node *node)
+static double performer_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const bool whole = node->op == HRF_OP_PERFORMER;
     const struct hrf_shape *x = &graph->values[node->inputs[0]].shape;
@@ -26,9 +26,23 @@ static double attention_operations(const struct hrf_graph *graph, const struct h
     return 2 * tokens / d * per_head; /* a token of one head is d channels */
 }
 
+/* Two products: of queries and keys, and of the scores and values. */
+static double attention_operations(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *q = &graph->values[node->inputs[HRF_ATTENTION_Q]].shape;
+    const struct hrf_shape *v = &graph->values[node->inputs[HRF_ATTENTION_V]].shape;
+    if (q->rank < 2 || v->rank < 2)
+        return 0;
+    const double d = (double)q->dims[q->rank - 1], e = (double)v->dims[v->rank - 1];
+    const double count = (double)hrf_shape_count(q);
+    return count > 0 && d > 0 ? 2 * count / d * (double)v->dims[v->rank - 2] * (d + e) : 0;
+}
+
 double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     if (hrf_op_info(node->op)->uses & HRF_USE_HEADS)
+        return performer_operations(graph, node);
+    if (node->op == HRF_OP_ATTENTION)
         return attention_operations(graph, node);
     if (node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE && node->op != HRF_OP_GEMM &&
         node->op != HRF_OP_MATMUL)
@@ -78,6 +92,8 @@ static double numbers_per_result(const struct hrf_node *node, const struct hrf_s
 double hrf_node_work(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     double work = positive_count(&graph->values[node->outputs[0]].shape);
+    if (node->op == HRF_OP_SHAPE || node->op == HRF_OP_SIZE || node->op == HRF_OP_EYE_LIKE)
+        return work; /* their input's elements are not read */
     if (node->n_inputs > 0 && node->inputs[0] >= 0)
         work *= numbers_per_result(node, &graph->values[node->inputs[0]].shape);
     for (int32_t k = 0; k < node->n_inputs; k++)
@@ -153,9 +169,15 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_bytes(hash, a->ends, (size_t)a->n_axes * sizeof a->ends[0]);
         hrf_hash_bytes(hash, a->steps, (size_t)a->n_axes * sizeof a->steps[0]);
     }
+    if ((uses & HRF_USE_SLICE) && a->n_parts > 0) {
+        hrf_hash_int(hash, a->part);
+        hrf_hash_int(hash, a->n_parts);
+    }
     if (uses & HRF_USE_PADS) {
         hrf_hash_bytes(hash, a->pads, 2 * (size_t)a->n_axes * sizeof a->pads[0]);
         hrf_hash_double(hash, (double)a->value);
+        if (a->pad_mode != HRF_PAD_CONSTANT)
+            hrf_hash_int(hash, a->pad_mode);
     }
     if (uses & HRF_USE_KEEP_DIMS)
         hrf_hash_int(hash, a->keep_dims);
@@ -165,16 +187,20 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_int(hash, a->to);
     if (uses & HRF_USE_FILL)
         hrf_hash_int(hash, a->fill);
+    if ((uses & HRF_USE_FILL) && a->to == HRF_F32)
+        hrf_hash_double(hash, (double)a->value);
     for (int i = 0; i < HRF_MAX_SPATIAL && (uses & HRF_USE_OUTPUT_SIZE); i++) {
         hrf_hash_int(hash, a->output_padding[i]);
         hrf_hash_int(hash, a->output_size[i]);
     }
     if (uses & HRF_USE_RESIZE) {
         const struct hrf_resize *r = &a->resize;
-        hrf_hash_int(hash,
-                     (int64_t)r->mode + 8 * (int64_t)r->coordinates + 64 * (int64_t)r->rounding);
+        hrf_hash_int(hash, (int64_t)r->mode + 8 * (int64_t)r->coordinates +
+                               64 * (int64_t)r->rounding + 512 * (int64_t)r->policy);
         hrf_hash_double(hash, (double)r->cubic_a);
         hrf_hash_int(hash, r->exclude_outside);
+        for (int32_t i = 0; i < a->n_axes && node->n_inputs > 1; i++)
+            hrf_hash_int(hash, a->axes[i]);
         for (int i = 0; i < 4 && node->n_inputs == 1; i++) {
             hrf_hash_double(hash, r->scales[0] > 0 ? (double)r->scales[i] : 0);
             hrf_hash_int(hash, r->scales[0] > 0 ? 0 : r->sizes[i]);
@@ -186,6 +212,12 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
     }
     if (uses & HRF_USE_COLUMN_ROW_DEPTH)
         hrf_hash_int(hash, a->column_row_depth);
+    if (uses & HRF_USE_SCALE) {
+        hrf_hash_double(hash, (double)a->scale);
+        hrf_hash_int(hash, a->causal);
+    }
+    if (uses & HRF_USE_FLAGS)
+        hrf_hash_int(hash, a->exclusive + 2 * a->reverse + 4 * a->upper + 8 * a->truncated);
 }
 
 static void hash_value(struct hrf_hash *hash, const struct hrf_graph *graph, int32_t index,

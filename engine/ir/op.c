@@ -47,6 +47,8 @@ static const struct hrf_op_info table[] = {
     ROW(PAD, "Pad", 1, 4, 1, HRF_USE_AXES | HRF_USE_PADS, 1),
     ROW(GATHER, "Gather", 2, 2, 1, HRF_USE_AXIS, 0),
     ROW(SLICE, "Slice", 1, 5, 1, HRF_USE_AXES | HRF_USE_SLICE, 1),
+    ROW(EXPAND, "Expand", 2, 2, 1, 0, 0),
+    ROW(TILE, "Tile", 2, 2, 1, 0, 0),
     ROW(DEPTH_TO_SPACE, "DepthToSpace", 1, 1, 1, HRF_USE_SIZE | HRF_USE_COLUMN_ROW_DEPTH, 0),
     ROW(RESIZE, "Resize", 1, 4, 1, HRF_USE_RESIZE, 1),
     ROW(SPACE_TO_DEPTH, "SpaceToDepth", 1, 1, 1, HRF_USE_SIZE, 0),
@@ -60,6 +62,12 @@ static const struct hrf_op_info table[] = {
     ROW(REDUCE_SUM_SQUARE, "ReduceSumSquare", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),
     ROW(REDUCE_LOG_SUM, "ReduceLogSum", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),
     ROW(REDUCE_LOG_SUM_EXP, "ReduceLogSumExp", 1, 2, 1, HRF_USE_AXES | HRF_USE_KEEP_DIMS, 1),
+    ROW(LAYER_NORM, "LayerNormalization", 1, 3, 1, HRF_USE_AXIS | HRF_USE_EPSILON, 0),
+    ROW(RMS_NORM, "RMSNormalization", 1, 2, 1, HRF_USE_AXIS | HRF_USE_EPSILON, 0),
+    ROW(GROUP_NORM, "GroupNormalization", 3, 3, 1, HRF_USE_GROUP | HRF_USE_EPSILON, 0),
+    ROW(ATTENTION, "Attention", 3, 4, 1, HRF_USE_SCALE | HRF_USE_TRANSPOSE, 0),
+    ROW(SWIGLU, "SwiGLU", 1, 1, 1, 0, 0),
+    ROW(WHERE, "Where", 3, 3, 1, 0, 0),
     ROW(PERFORMER, "PerformerAttention", 4, 4, 1, HRF_USE_HEADS, 0),
     ROW(PERFORMER_MAX, "PerformerMax", 2, 2, 1, HRF_USE_HEADS, 0),
     ROW(PERFORMER_STATE, "PerformerState", 3, 4, 1, HRF_USE_HEADS, 0),
@@ -68,6 +76,24 @@ static const struct hrf_op_info table[] = {
     ROW(SHAPE, "Shape", 1, 1, 1, HRF_USE_SLICE, 0),
     ROW(CAST, "Cast", 1, 1, 1, HRF_USE_TO, 0),
     ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", 1, 1, 1, HRF_USE_TO | HRF_USE_FILL, 0),
+    ROW(EQUAL, "Equal", 2, 2, 1, 0, 0),
+    ROW(LESS, "Less", 2, 2, 1, 0, 0),
+    ROW(LESS_OR_EQUAL, "LessOrEqual", 2, 2, 1, 0, 0),
+    ROW(GREATER, "Greater", 2, 2, 1, 0, 0),
+    ROW(GREATER_OR_EQUAL, "GreaterOrEqual", 2, 2, 1, 0, 0),
+    ROW(AND, "And", 2, 2, 1, 0, 0),
+    ROW(OR, "Or", 2, 2, 1, 0, 0),
+    ROW(XOR, "Xor", 2, 2, 1, 0, 0),
+    ROW(MOD, "Mod", 2, 2, 1, HRF_USE_FLAGS, 0),
+    ROW(NOT, "Not", 1, 1, 1, 0, 0),
+    ROW(SIZE, "Size", 1, 1, 1, 0, 0),
+    ROW(RANGE, "Range", 3, 3, 1, 0, 0),
+    ROW(TRILU, "Trilu", 1, 2, 1, HRF_USE_FLAGS, 0),
+    ROW(CUM_SUM, "CumSum", 2, 2, 1, HRF_USE_FLAGS, 0),
+    ROW(SCATTER_ND, "ScatterND", 3, 3, 1, 0, 0),
+    ROW(GATHER_ND, "GatherND", 2, 2, 1, 0, 0),
+    ROW(EYE_LIKE, "EyeLike", 1, 1, 1, HRF_USE_TO | HRF_USE_FILL, 0),
+    ROW(NON_ZERO, "NonZero", 1, 1, 1, 0, 0),
     /* Three inputs in a model (scale and zero point); one in the nodes that lowering inserts. */
     ROW(QUANTIZE, "QuantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
     ROW(DEQUANTIZE, "DequantizeLinear", 1, 3, 1, HRF_USE_AXIS, 0),
@@ -110,6 +136,8 @@ bool hrf_op_is_move(enum hrf_op op)
     case HRF_OP_PAD:
     case HRF_OP_GATHER:
     case HRF_OP_SLICE:
+    case HRF_OP_EXPAND:
+    case HRF_OP_TILE:
     case HRF_OP_DEPTH_TO_SPACE:
     case HRF_OP_SPACE_TO_DEPTH:
         return true;

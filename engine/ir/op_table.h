@@ -32,7 +32,9 @@ enum hrf_attribute_use {
     HRF_USE_OUTPUT_SIZE = 1 << 18, /* output_padding, output_size */
     HRF_USE_COLUMN_ROW_DEPTH = 1 << 19,
     HRF_USE_RESIZE = 1 << 21,
-    HRF_USE_HEADS = 1 << 20 /* group, exponential, epsilon */
+    HRF_USE_HEADS = 1 << 20, /* group, exponential, epsilon */
+    HRF_USE_SCALE = 1 << 22, /* scale, causal */
+    HRF_USE_FLAGS = 1 << 23  /* exclusive, reverse, upper, truncated */
 };
 
 /* clang-format off */
@@ -61,7 +63,13 @@ enum hrf_attribute_use {
     ROW(THRESHOLDED_RELU, "ThresholdedRelu", HRF_USE_ALPHA, 1, 0)                                  \
     ROW(SIN, "Sin", 0, 0, 0)                                                                       \
     ROW(COS, "Cos", 0, 0, 0)                                                                       \
-    ROW(ATAN, "Atan", 0, 0, 0)
+    ROW(ATAN, "Atan", 0, 0, 0)                                                                     \
+    ROW(GELU, "Gelu", 0, 0, 0)                                                                     \
+    ROW(GELU_TANH, "GeluTanh", 0, 0, 0) /* ONNX Gelu with approximate = "tanh" */                  \
+    ROW(SWISH, "Swish", HRF_USE_ALPHA, 1, 0)                                                       \
+    ROW(MISH, "Mish", 0, 0, 0)                                                                     \
+    ROW(ROUND, "Round", 0, 0, 0) /* half to even */                                                \
+    ROW(SIGN, "Sign", 0, 0, 0)
 /* clang-format on */
 
 #endif

@@ -136,12 +136,16 @@ enum hrf_status hrf_onnx_get_pair(struct hrf_onnx_conversion *c, const char *nam
     int32_t n;
     int64_t numbers[2];
     const Onnx__AttributeProto *a = hrf_onnx_attribute(c, name);
-    if (a != NULL && a->n_ints != 2)
+    if (a != NULL && a->n_ints != (c->is_1d ? 1 : 2))
         return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
                                "attribute '%s' has %zu numbers: only windows over rows and columns "
-                               "(2 numbers) are supported",
+                               "(2 numbers), or over one axis, are supported",
                                name, a->n_ints);
     HRF_TRY(hrf_onnx_get_ints(c, name, numbers, 2, &n));
+    if (n == 1) { /* one row of columns */
+        out[0] = strcmp(name, "output_padding") == 0 ? 0 : 1;
+        out[1] = numbers[0];
+    }
     if (n == 2) {
         out[0] = numbers[0];
         out[1] = numbers[1];

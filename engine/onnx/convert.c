@@ -5,63 +5,33 @@
 #include "engine/ir/op.h"
 
 #include <onnx.pb-c.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Operators that compute on 8-bit tensors, as ONNX had them before pairs of QuantizeLinear and
- * DequantizeLinear around ordinary operators became the way to say the same. */
-static bool is_integer_operator(const char *type)
-{
-    static const char *const names[] = { "QLinearConv", "QLinearMatMul", "ConvInteger",
-                                         "MatMulInteger", "DynamicQuantizeLinear" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], type) == 0)
-            return true;
-    return false;
-}
-
-/* What to do about operators that exporters of today write; NULL: nothing simple is known. */
+/* The way out where an operator cannot be read. */
 static const char *way_out(const char *type)
 {
     static const struct {
         const char *type, *way;
     } ways[] = {
-        { "LayerNormalization", "export with opset 13, which writes it as operators that are" },
-        { "Einsum", "write it as matmul and transpose in the model, and export again" },
+        { "Loop", "unroll it in the model, and export again" },
+        { "Scan", "unroll it in the model, and export again" },
+        { "NonMaxSuppression", "export the model without its post-processing" },
+        { "LSTM", "only image encoders, segmentation networks and slide heads are computed" },
+        { "GRU", "only image encoders, segmentation networks and slide heads are computed" },
+        { "DequantizeLinear", "quantise with a scale for each tensor or channel, in 8 bits" },
     };
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (strcmp(ways[i].type, type) == 0)
             return ways[i].way;
-    return NULL;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return "write it as other operators in the model and export again; docs/models.md lists those "
+           "that are computed";
 }
 
 static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char *type)
 {
-    if (is_integer_operator(type))
-        return hrf_onnx_refuse(
-            c, HRF_E_UNSUPPORTED,
-            "the operator '%s' is not supported; quantised models are read with pairs of "
-            "QuantizeLinear and DequantizeLinear around ordinary operators (ONNX "
-            "Runtime: quant_format=QDQ)",
-            type);
-    if (way_out(type) != NULL)
-        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s", type,
-                               way_out(type));
-    HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
-    const char *names[256];
-    size_t n = 0;
-    for (; n < sizeof names / sizeof names[0] && hrf_onnx_operator(n) != NULL; n++)
-        names[n] = hrf_onnx_operator(n);
-    qsort(names, n, sizeof names[0], by_name);
-    for (size_t i = 0; i < n; i++)
-        hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
-    return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
-                           "the operator '%s' is not supported; these are: %s", type, list.text);
+    return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s", type,
+                           way_out(type));
 }
 
 static enum hrf_status check_attributes(struct hrf_onnx_conversion *c, const char *const *known)
@@ -94,6 +64,16 @@ static enum hrf_status name_output(struct hrf_onnx_conversion *c, const char *na
     return hrf_names_set(&c->reader->values, name, index, c->reader->err);
 }
 
+enum hrf_status hrf_onnx_refuse_outputs(struct hrf_onnx_conversion *c, size_t first)
+{
+    for (size_t i = first; i < c->proto->n_output; i++) {
+        const char *further = hrf_onnx_text(c->proto->output[i]);
+        if (further[0] != '\0')
+            HRF_TRY(name_output(c, further, HRF_NAME_REFUSED));
+    }
+    return HRF_OK;
+}
+
 /* Output 0 as a new value; further ones are legal as long as nobody uses them. */
 static enum hrf_status add_output(struct hrf_onnx_conversion *c, int32_t *index)
 {
@@ -102,12 +82,7 @@ static enum hrf_status add_output(struct hrf_onnx_conversion *c, int32_t *index)
     HRF_TRY(hrf_graph_add_value(c->reader->graph, name, HRF_DTYPE_NONE, &unknown, NULL, index,
                                 c->reader->err));
     HRF_TRY(name_output(c, name, *index));
-    for (size_t i = 1; i < c->proto->n_output; i++) {
-        const char *further = hrf_onnx_text(c->proto->output[i]);
-        if (further[0] != '\0')
-            HRF_TRY(name_output(c, further, HRF_NAME_REFUSED));
-    }
-    return HRF_OK;
+    return hrf_onnx_refuse_outputs(c, 1);
 }
 
 static enum hrf_status read_inputs(struct hrf_onnx_conversion *c)
@@ -142,7 +117,7 @@ static enum hrf_status convert_constant(struct hrf_onnx_conversion *c)
     if (strcmp(kind, "value") == 0) {
         if (a->t == NULL)
             return hrf_onnx_wrong_type(c, kind, "a tensor");
-        HRF_TRY(hrf_onnx_tensor_data(a->t, name, &dtype, &shape, &data, c->reader->err));
+        HRF_TRY(hrf_onnx_constant(c->reader, a->t, name, &dtype, &shape, &data));
         HRF_TRY(hrf_graph_take_value(c->reader->graph, name, dtype, &shape, &data, &index,
                                      c->reader->err));
         return name_output(c, name, index);
@@ -182,6 +157,113 @@ static enum hrf_status convert_chain(struct hrf_onnx_conversion *c, enum hrf_op 
     bool one = c->n_inputs == 1;
     return hrf_graph_add_node(graph, one ? HRF_OP_IDENTITY : op, c->proto->name, last, one ? 1 : 2,
                               &output, 1, NULL, c->reader->err);
+}
+
+const struct hrf_value *hrf_onnx_input(const struct hrf_onnx_conversion *c, int32_t k)
+{
+    return hrf_onnx_has_input(c, k) ? &c->reader->graph->values[c->inputs[k]] : NULL;
+}
+
+bool hrf_onnx_has_output(const struct hrf_onnx_conversion *c, size_t k)
+{
+    return k < c->proto->n_output && hrf_onnx_text(c->proto->output[k])[0] != '\0';
+}
+
+/* "output.1", "output.2" ...: INT8 ranges and messages name values. */
+static char *make_name(struct hrf_onnx_conversion *c)
+{
+    return hrf_format("%s.%d", hrf_onnx_text(c->proto->output[0]), (int)++c->n_made);
+}
+
+enum hrf_status hrf_onnx_put(struct hrf_onnx_conversion *c, enum hrf_op op, const int32_t *inputs,
+                             int32_t n_inputs, const struct hrf_attributes *a, int32_t *output)
+{
+    const struct hrf_shape unknown = { .rank = -1 };
+    HRF_AUTO_FREE char *name = make_name(c);
+    int32_t index; /* *output may be one of the inputs */
+    if (name == NULL)
+        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
+    HRF_TRY(hrf_graph_add_value(c->reader->graph, name, HRF_DTYPE_NONE, &unknown, NULL, &index,
+                                c->reader->err));
+    HRF_TRY(hrf_graph_add_node(c->reader->graph, op, name, inputs, n_inputs, &index, 1, a,
+                               c->reader->err));
+    *output = index;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_onnx_put_output(struct hrf_onnx_conversion *c, size_t k, enum hrf_op op,
+                                    const int32_t *inputs, int32_t n_inputs,
+                                    const struct hrf_attributes *a)
+{
+    const struct hrf_shape unknown = { .rank = -1 };
+    const char *name = hrf_onnx_text(c->proto->output[k]);
+    const char *own = hrf_onnx_text(c->proto->name);
+    char numbered[24] = "";
+    int32_t output;
+    if (k > 0)
+        snprintf(numbered, sizeof numbered, ".%zu", k);
+    HRF_AUTO_FREE char *node = hrf_format("%s%s", own[0] != '\0' ? own : name, numbered);
+    if (node == NULL)
+        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
+    HRF_TRY(hrf_graph_add_value(c->reader->graph, name, HRF_DTYPE_NONE, &unknown, NULL, &output,
+                                c->reader->err));
+    HRF_TRY(name_output(c, name, output));
+    return hrf_graph_add_node(c->reader->graph, op, node, inputs, n_inputs, &output, 1, a,
+                              c->reader->err);
+}
+
+enum hrf_status hrf_onnx_put_constant(struct hrf_onnx_conversion *c, enum hrf_dtype dtype,
+                                      const struct hrf_shape *shape, void **data, int32_t *index)
+{
+    HRF_AUTO_FREE char *name = make_name(c);
+    if (name == NULL)
+        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
+    return hrf_graph_take_value(c->reader->graph, name, dtype, shape, data, index, c->reader->err);
+}
+
+enum hrf_status hrf_onnx_put_integers(struct hrf_onnx_conversion *c, const int64_t *values,
+                                      int32_t n, int32_t *index)
+{
+    const struct hrf_shape shape = { .rank = 1, .dims = { n } };
+    HRF_AUTO_FREE char *name = make_name(c);
+    if (name == NULL)
+        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
+    return hrf_graph_add_value(c->reader->graph, name, HRF_S64, &shape, values, index,
+                               c->reader->err);
+}
+
+enum hrf_status hrf_onnx_put_float(struct hrf_onnx_conversion *c, float value, int32_t *index)
+{
+    const struct hrf_shape scalar = { .rank = 0 };
+    HRF_AUTO_FREE char *name = make_name(c);
+    if (name == NULL)
+        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
+    return hrf_graph_add_value(c->reader->graph, name, HRF_F32, &scalar, &value, index,
+                               c->reader->err);
+}
+
+static enum hrf_status convert_compound(struct hrf_onnx_conversion *c,
+                                        const struct hrf_onnx_compound *compound)
+{
+    HRF_TRY(check_attributes(c, compound->attributes));
+    if (c->n_inputs > compound->max_inputs || c->n_inputs < compound->min_inputs)
+        return hrf_onnx_refuse(c, HRF_E_USER, "has %d inputs; it takes %d to %d", (int)c->n_inputs,
+                               (int)compound->min_inputs, (int)compound->max_inputs);
+    for (int32_t k = 0; k < compound->min_inputs; k++)
+        if (c->inputs[k] < 0)
+            return hrf_onnx_refuse(c, HRF_E_USER, "its input %d is missing", (int)k);
+    return compound->convert(c);
+}
+
+/* Windows over one axis: the length of kernel_shape says so, or the weights. */
+static bool is_1d(const struct hrf_onnx_conversion *c)
+{
+    const Onnx__AttributeProto *kernel = hrf_onnx_attribute(c, "kernel_shape");
+    const struct hrf_value *weights = hrf_onnx_input(c, 1);
+    if (c->row == NULL || (hrf_op_info(c->row->op)->uses & HRF_USE_WINDOW) == 0)
+        return false;
+    return kernel != NULL ? kernel->n_ints == 1
+                          : weights != NULL && weights->data != NULL && weights->shape.rank == 3;
 }
 
 static enum hrf_status convert_by_row(struct hrf_onnx_conversion *c)
@@ -228,7 +310,8 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
                               : strcmp(type, "Max") == 0 ? HRF_OP_MAX
                               : strcmp(type, "Min") == 0 ? HRF_OP_MIN
                                                          : HRF_N_OPS;
-    if (c.row == NULL && !constant && chain == HRF_N_OPS)
+    if (c.row == NULL && !constant && chain == HRF_N_OPS &&
+        hrf_onnx_find_compound(type, false) == NULL)
         return refuse_operator(&c, type);
     if (node->n_output == 0 || hrf_onnx_text(node->output[0])[0] == '\0')
         return hrf_onnx_refuse(&c, HRF_E_USER, "has no first output");
@@ -241,5 +324,9 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
     if (constant)
         return convert_constant(&c);
     HRF_TRY(read_inputs(&c));
+    c.is_1d = is_1d(&c);
+    const struct hrf_onnx_compound *compound = hrf_onnx_find_compound(type, c.is_1d);
+    if (compound != NULL)
+        return convert_compound(&c, compound);
     return chain != HRF_N_OPS ? convert_chain(&c, chain) : convert_by_row(&c);
 }

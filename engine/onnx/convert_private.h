@@ -16,11 +16,13 @@ struct hrf_onnx_conversion {
     int32_t *inputs; /* capacity: as many as the node has, and 4 more */
     int32_t n_inputs;
     enum hrf_op op;
+    bool is_1d;     /* its window slides along one axis */
+    int32_t n_made; /* values that the converter made, for their names */
 };
 
 typedef enum hrf_status hrf_onnx_converter(struct hrf_onnx_conversion *c);
 
-enum { HRF_ONNX_MAX_ATTRIBUTES = 8 };
+enum { HRF_ONNX_MAX_ATTRIBUTES = 10 };
 struct hrf_onnx_row {
     const char *name;
     enum hrf_op op;
@@ -30,6 +32,52 @@ struct hrf_onnx_row {
 };
 /* NULL: the table has no such operator. */
 const struct hrf_onnx_row *hrf_onnx_find_row(const char *name);
+
+/* An operator that becomes several nodes, or nodes for several outputs: the converter adds them. */
+struct hrf_onnx_compound {
+    const char *name;
+    int32_t min_inputs, max_inputs;
+    hrf_onnx_converter *convert;
+    const char *attributes[HRF_ONNX_MAX_ATTRIBUTES];
+};
+/* The compound form of a node; NULL: it has none. `is_1d`: its window slides along one axis. */
+const struct hrf_onnx_compound *hrf_onnx_find_compound(const char *name, bool is_1d);
+const char *hrf_onnx_compound_name(size_t i); /* NULL after the last */
+
+/* ---- for compounds ---- */
+
+/* A node between the ONNX node's inputs and outputs; *output is its new value. */
+enum hrf_status hrf_onnx_put(struct hrf_onnx_conversion *c, enum hrf_op op, const int32_t *inputs,
+                             int32_t n_inputs, const struct hrf_attributes *a, int32_t *output);
+/* The node that computes output k of the ONNX node. */
+enum hrf_status hrf_onnx_put_output(struct hrf_onnx_conversion *c, size_t k, enum hrf_op op,
+                                    const int32_t *inputs, int32_t n_inputs,
+                                    const struct hrf_attributes *a);
+/* A constant of `n` integers (rank 1), or of one float32 (rank 0). */
+enum hrf_status hrf_onnx_put_integers(struct hrf_onnx_conversion *c, const int64_t *values,
+                                      int32_t n, int32_t *index);
+enum hrf_status hrf_onnx_put_float(struct hrf_onnx_conversion *c, float value, int32_t *index);
+/* A constant with the elements of `shape`, taken over as hrf_graph_take_value() does. */
+enum hrf_status hrf_onnx_put_constant(struct hrf_onnx_conversion *c, enum hrf_dtype dtype,
+                                      const struct hrf_shape *shape, void **data, int32_t *index);
+static inline bool hrf_onnx_has_input(const struct hrf_onnx_conversion *c, int32_t k)
+{
+    return k < c->n_inputs && c->inputs[k] >= 0;
+}
+/* Input k; NULL if it is missing. */
+const struct hrf_value *hrf_onnx_input(const struct hrf_onnx_conversion *c, int32_t k);
+bool hrf_onnx_has_output(const struct hrf_onnx_conversion *c, size_t k);
+/* Outputs from `first` on may be named, but nobody may use them. */
+enum hrf_status hrf_onnx_refuse_outputs(struct hrf_onnx_conversion *c, size_t first);
+
+/* Of operators_quantize.c: operators that compute in 8-bit integers. */
+hrf_onnx_converter hrf_onnx_convert_qlinear_conv, hrf_onnx_convert_qlinear_matmul,
+    hrf_onnx_convert_dynamic_quantize, hrf_onnx_convert_conv_integer,
+    hrf_onnx_convert_matmul_integer;
+/* Of einsum.c and operators_attention.c. */
+hrf_onnx_converter hrf_onnx_convert_einsum, hrf_onnx_convert_attention, hrf_onnx_convert_rotary;
+/* Conv, ConvTranspose and the pools, whose windows the table's converters read. */
+hrf_onnx_converter hrf_onnx_read_window_attributes;
 
 /* An error that names the node; returns `status`. */
 enum hrf_status hrf_onnx_refuse(struct hrf_onnx_conversion *c, enum hrf_status status,

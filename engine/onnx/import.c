@@ -2,9 +2,11 @@
 #include "engine/onnx/reader_private.h"
 
 #include "base/file.h"
+#include "base/path.h"
 #include "engine/ir/op.h"
 
 #include <limits.h>
+#include <math.h>
 #include <onnx.pb-c.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +49,8 @@ static enum hrf_status find_opset(const Onnx__ModelProto *model, int64_t *opset,
                              "domain (opset 0)");
     if (*opset < HRF_ONNX_MIN_OPSET || *opset > HRF_ONNX_MAX_OPSET)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the model is of ONNX opset %lld; opsets %d to %d can be read: export "
-                             "it again, 13 is a good choice",
+                             "the model is of ONNX opset %lld; opsets %d to %d can be read: "
+                             "export it again, with PyTorch's default opset",
                              (long long)*opset, HRF_ONNX_MIN_OPSET, HRF_ONNX_MAX_OPSET);
     return HRF_OK;
 }
@@ -75,7 +77,7 @@ static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
         int32_t index;
         if (name[0] == '\0')
             return hrf_error_set(reader->err, HRF_E_USER, "weight tensor %zu has no name", i);
-        HRF_TRY(hrf_onnx_take_tensor_data(tensor, name, &dtype, &shape, &data, reader->err));
+        HRF_TRY(hrf_onnx_constant(reader, tensor, name, &dtype, &shape, &data));
         HRF_TRY(
             hrf_graph_take_value(reader->graph, name, dtype, &shape, &data, &index, reader->err));
         HRF_TRY(name_value(reader, name, index));
@@ -93,6 +95,7 @@ static enum hrf_status read_input_shape(const Onnx__ValueInfoProto *info, enum h
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "input '%s' is not a tensor", name);
     const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
     HRF_TRY(hrf_onnx_dtype(tensor->has_elem_type ? tensor->elem_type : 0, name, dtype, err));
+    *dtype = hrf_onnx_graph_dtype(*dtype);
     *shape = (struct hrf_shape){ .rank = -1 };
     if (tensor->shape == NULL)
         return HRF_OK;
@@ -104,12 +107,11 @@ static enum hrf_status read_input_shape(const Onnx__ValueInfoProto *info, enum h
     for (int32_t i = 0; i < shape->rank; i++) {
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
         bool known = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        shape->dims[i] = known ? dim->dim_value : -1;
-        if (known && dim->dim_value < 1)
-            return hrf_error_set(err, dim->dim_value == 0 ? HRF_E_UNSUPPORTED : HRF_E_USER,
-                                 "input '%s' has the dimension %lld: at least 1 is needed (leave "
-                                 "an open one without value)",
-                                 name, (long long)dim->dim_value);
+        /* Exporters write an open dimension as a name, as nothing, as 0 or as -1. */
+        shape->dims[i] = known && dim->dim_value > 0 ? dim->dim_value : -1;
+        if (known && dim->dim_value < -1)
+            return hrf_error_set(err, HRF_E_USER, "input '%s' has the dimension %lld", name,
+                                 (long long)dim->dim_value);
     }
     return HRF_OK;
 }
@@ -243,20 +245,54 @@ static enum hrf_status read_outputs(struct hrf_onnx_reader *reader, int32_t *out
     return HRF_OK;
 }
 
-/* Constant axes, pads and bounds become attributes. SLICE's stay inputs: its attributes are made
- * anew from them for every input shape. */
+/* True if the attributes are made anew from the inputs for every input shape. */
+static bool keeps_attribute_inputs(const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    return node->op == HRF_OP_SLICE ||
+           (node->op == HRF_OP_RESIZE && (a->n_axes > 0 || a->resize.policy != HRF_RESIZE_STRETCH));
+}
+
+/* Constant axes, pads and bounds become attributes. */
 static enum hrf_status absorb_attribute_inputs(struct hrf_graph *graph, struct hrf_error *err)
 {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         int32_t first = hrf_op_info(node->op)->first_attribute_input;
-        bool known = first > 0 && node->n_inputs > first && node->op != HRF_OP_SLICE;
+        bool known = first > 0 && node->n_inputs > first && !keeps_attribute_inputs(node);
         for (int32_t k = first; known && k < node->n_inputs; k++)
             known = node->inputs[k] == HRF_NO_VALUE || graph->values[node->inputs[k]].data != NULL;
         if (!known)
             continue;
         HRF_TRY(hrf_node_read_attribute_inputs(graph, i, err));
         node->n_inputs = first;
+    }
+    return HRF_OK;
+}
+
+/* A weight that is not a number makes every result one; it comes of a damaged file, or of a
+ * training that diverged. Masks, which are added, may be infinite. */
+static enum hrf_status check_weights(const struct hrf_graph *graph, const struct hrf_node *node,
+                                     struct hrf_error *err)
+{
+    const bool is_product = node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+                            node->op == HRF_OP_GEMM || node->op == HRF_OP_MATMUL ||
+                            node->op == HRF_OP_BATCH_NORM || node->op == HRF_OP_LAYER_NORM ||
+                            node->op == HRF_OP_RMS_NORM || node->op == HRF_OP_GROUP_NORM;
+    for (int32_t k = 1; is_product && k < node->n_inputs; k++) {
+        if (node->inputs[k] < 0)
+            continue;
+        const struct hrf_value *value = &graph->values[node->inputs[k]];
+        const float *w = value->dtype == HRF_F32 ? value->data : NULL;
+        const int64_t n = w != NULL ? hrf_shape_count(&value->shape) : 0;
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(w[i]))
+                return hrf_error_set(err, HRF_E_USER,
+                                     "node '%s' (%s): the weights '%s' hold %s (element %lld): "
+                                     "the file is damaged, or the training diverged: export the "
+                                     "model again from a checkpoint without it",
+                                     node->name, hrf_op_name(node->op), value->name,
+                                     isnan(w[i]) ? "a NaN" : "an infinite number", (long long)i);
     }
     return HRF_OK;
 }
@@ -278,11 +314,13 @@ static enum hrf_status read_graph(struct hrf_onnx_reader *reader)
     HRF_TRY(hrf_graph_set_io(reader->graph, inputs, n_inputs, outputs, (int32_t)proto->n_output,
                              reader->err));
     HRF_TRY(absorb_attribute_inputs(reader->graph, reader->err));
+    for (int32_t i = 0; i < reader->graph->n_nodes; i++)
+        HRF_TRY(check_weights(reader->graph, &reader->graph->nodes[i], reader->err));
     return hrf_graph_check(reader->graph, reader->err);
 }
 
 static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx_info *info,
-                                  struct hrf_graph **out, struct hrf_error *err)
+                                  const char *folder, struct hrf_graph **out, struct hrf_error *err)
 {
     info->ir_version = model->has_ir_version ? model->ir_version : 0;
     snprintf(info->producer, sizeof info->producer, "%s", hrf_onnx_text(model->producer_name));
@@ -293,10 +331,14 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
     HRF_TRY(find_opset(model, &info->opset, err));
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_TRY(hrf_graph_create(hrf_onnx_text(model->graph->name), &graph, err));
-    struct hrf_onnx_reader reader = {
-        .proto = model->graph, .graph = graph, .opset = info->opset, .err = err
-    };
+    struct hrf_onnx_reader reader = { .proto = model->graph,
+                                      .graph = graph,
+                                      .external = { .folder = folder,
+                                                    .max_bytes = graph->bounds.memory_bytes },
+                                      .opset = info->opset,
+                                      .err = err };
     enum hrf_status status = read_graph(&reader);
+    hrf_onnx_external_release(&reader.external);
     hrf_names_release(&reader.values);
     if (status != HRF_OK)
         return status;
@@ -306,15 +348,15 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
 }
 
 enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes, const char *where,
-                                    struct hrf_onnx_info *info, struct hrf_graph **out,
-                                    struct hrf_error *err)
+                                    const char *folder, struct hrf_onnx_info *info,
+                                    struct hrf_graph **out, struct hrf_error *err)
 {
     ProtobufCMessage *message = NULL;
     *info = (struct hrf_onnx_info){ 0 };
     enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, bytes, n_bytes,
                                              &message, err);
     if (status == HRF_OK)
-        status = read_model((const Onnx__ModelProto *)message, info, out, err);
+        status = read_model((const Onnx__ModelProto *)message, info, folder, out, err);
     hrf_onnx_free_message(message);
     return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "model '%s'", where);
 }
@@ -323,13 +365,17 @@ enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *wh
                                struct hrf_graph **out, struct hrf_error *err)
 {
     struct hrf_onnx_info info;
-    return hrf_onnx_parse_info(bytes, n_bytes, where, &info, out, err);
+    return hrf_onnx_parse_info(bytes, n_bytes, where, NULL, &info, out, err);
 }
 
 enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *bytes = NULL;
     size_t n_bytes = 0;
+    struct hrf_onnx_info info;
+    HRF_AUTO_FREE char *folder = hrf_path_directory(path);
+    if (folder == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for a path");
     HRF_TRY(hrf_file_read(path, max_file_bytes, &bytes, &n_bytes, err));
-    return hrf_onnx_parse(bytes, n_bytes, path, out, err);
+    return hrf_onnx_parse_info(bytes, n_bytes, path, folder, &info, out, err);
 }

@@ -1,13 +1,14 @@
 /* onnx.h - ONNX files to graphs and back.
  *
- * Reads opset 6 to 18 of the default domain, one file (no external data), no control flow.
+ * Reads opset 6 to 28 of the default domain; weights may be in files beside the model. Of control
+ * flow only If on a constant. float16, bfloat16 and float64 become float32.
  * Anything beyond is an error that names the node, the operator, the opset and the attribute;
  * nothing is ignored silently. Reading checks structure; shapes are checked by
  * hrf_graph_infer_shapes(). Files are not trusted. Stateless: any thread.
  *
  * Newer opsets' constant inputs (axes, pads, min ...) become attributes. Constant nodes and
  * Identity nodes of constants become values; Dropout becomes IDENTITY; Sum becomes ADDs. Nodes
- * out of order are sorted. Source: ONNX operator documentation, versions 6 to 18.
+ * out of order are sorted. Source: ONNX operator documentation, versions 6 to 28.
  */
 #ifndef HRF_ENGINE_ONNX_ONNX_H
 #define HRF_ENGINE_ONNX_ONNX_H
@@ -15,7 +16,7 @@
 #include "engine/ir/graph.h"
 
 #define HRF_ONNX_MIN_OPSET 6
-#define HRF_ONNX_MAX_OPSET 18
+#define HRF_ONNX_MAX_OPSET 28
 /* Of what ONNX does not have, version 1: PerformerAttention (graph.h says what it computes), inputs
  * q, k, v, projection, attributes heads, kernel ("relu" or "softmax"), epsilon. */
 #define HRF_ONNX_OWN_DOMAIN "hires-flow"
@@ -33,12 +34,14 @@ HRF_CHECKED enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **o
 /* `where` is the name of the bytes in messages. */
 HRF_CHECKED enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
                                            struct hrf_graph **out, struct hrf_error *err);
-/* The same; *info is filled as far as it was read, also when the rest fails. */
+/* The same; *info is filled as far as it was read, also when the rest fails. `folder` is where the
+ * model's external data lies; NULL: there is none, as for hrf_onnx_parse(). */
 HRF_CHECKED enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes,
-                                                const char *where, struct hrf_onnx_info *info,
-                                                struct hrf_graph **out, struct hrf_error *err);
+                                                const char *where, const char *folder,
+                                                struct hrf_onnx_info *info, struct hrf_graph **out,
+                                                struct hrf_error *err);
 
-/* Writes opset 13 (14 or 15 when a node needs it), float weights as raw data, atomically. Dims
+/* Writes opset 13 (a newer one when a node needs it), float weights as raw data, atomically. Dims
  * of -1 become symbolic. Reading it back gives a graph of the same hash, unless shapes have been
  * inferred in between. Graphs with fused nodes are refused: write before the passes. */
 HRF_CHECKED enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,

@@ -191,16 +191,19 @@ static void put_fill(struct writer *w, Onnx__NodeProto *b, const struct hrf_attr
 {
     struct hrf_shape one = { .rank = 1, .dims = { 1 } };
     int32_t narrow = (int32_t)a->fill;
-    float zero = 0;
+    uint8_t byte = (uint8_t)(uint64_t)a->fill;
     const void *data = a->to == HRF_S64   ? (const void *)&a->fill
                        : a->to == HRF_S32 ? (const void *)&narrow
-                                          : &zero;
+                       : a->to == HRF_F32 ? (const void *)&a->value
+                                          : &byte;
     const void *copy = keep(w, data, hrf_dtype_size(a->to));
     put_attribute(w, b, "value", ATTRIBUTE(TENSOR, .t = tensor(w, "", a->to, &one, copy)));
 }
 
-static void put_resize(struct writer *w, Onnx__NodeProto *b, const struct hrf_resize *r)
+static void put_resize(struct writer *w, Onnx__NodeProto *b, const struct hrf_node *node)
 {
+    static const char *const policies[] = { "stretch", "not_larger", "not_smaller" };
+    const struct hrf_resize *r = &node->attributes.resize;
     static const char *const modes[] = { "nearest", "linear", "cubic" };
     static const char *const coordinates[] = { "half_pixel", "pytorch_half_pixel", "align_corners",
                                                "asymmetric" };
@@ -211,6 +214,70 @@ static void put_resize(struct writer *w, Onnx__NodeProto *b, const struct hrf_re
     put_attribute_text(w, b, "nearest_mode", roundings[r->rounding]);
     put_attribute_float(w, b, "cubic_coeff_a", r->cubic_a);
     put_attribute_int(w, b, "exclude_outside", r->exclude_outside);
+    if (node->n_inputs > 1 && r->policy != HRF_RESIZE_STRETCH)
+        put_attribute_text(w, b, "keep_aspect_ratio_policy", policies[r->policy]);
+    if (node->n_inputs > 1 && node->attributes.n_axes > 0)
+        put_attribute_ints(w, b, "axes", node->attributes.axes, node->attributes.n_axes);
+}
+
+/* Those of the sum are an input since opset 13, the others' since opset 18. */
+static bool has_axes_attribute(const struct writer *w, const struct hrf_node *node)
+{
+    return hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && w->opset < 18;
+}
+
+static void put_pad_mode(struct writer *w, Onnx__NodeProto *b, enum hrf_pad_mode mode)
+{
+    static const char *const modes[] = { "constant", "edge", "reflect", "wrap" };
+    if (mode != HRF_PAD_CONSTANT)
+        put_attribute_text(w, b, "mode", modes[mode]);
+}
+
+static void put_flags(struct writer *w, Onnx__NodeProto *b, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    if (node->op == HRF_OP_MOD)
+        put_attribute_int(w, b, "fmod", a->truncated);
+    if (node->op == HRF_OP_TRILU)
+        put_attribute_int(w, b, "upper", a->upper);
+    if (node->op == HRF_OP_CUM_SUM) {
+        put_attribute_int(w, b, "exclusive", a->exclusive);
+        put_attribute_int(w, b, "reverse", a->reverse);
+    }
+}
+
+/* The newest opset that an operator of the graph needs; 13 else. */
+static int64_t opset_for(const struct hrf_node *node)
+{
+    switch (node->op) {
+    case HRF_OP_RESHAPE:
+        return node->attributes.allow_zero ? 14 : 13;
+    case HRF_OP_SHAPE:
+        return node->attributes.n_axes == 1 ? 15 : 13;
+    case HRF_OP_LAYER_NORM:
+        return 17;
+    case HRF_OP_MISH:
+        return 18;
+    case HRF_OP_RESIZE:
+        return node->n_inputs > 1 && (node->attributes.n_axes > 0 ||
+                                      node->attributes.resize.policy != HRF_RESIZE_STRETCH)
+                   ? 18
+                   : 13;
+    case HRF_OP_PAD:
+        return node->attributes.pad_mode == HRF_PAD_WRAP ? 19 : 13;
+    case HRF_OP_GELU:
+    case HRF_OP_GELU_TANH:
+        return 20;
+    case HRF_OP_GROUP_NORM:
+        return node->attributes.group > 0 ? 21 : 13;
+    case HRF_OP_RMS_NORM:
+    case HRF_OP_ATTENTION:
+        return 23;
+    case HRF_OP_SWISH:
+        return 24;
+    default:
+        return 13;
+    }
 }
 
 /* Attributes that stay attributes in opset 13. */
@@ -221,8 +288,26 @@ static enum hrf_status put_attributes(struct writer *w, Onnx__NodeProto *b,
     uint32_t uses = hrf_op_info(node->op)->uses;
     if (uses & HRF_USE_WINDOW)
         put_window(w, b, node);
-    if (uses & HRF_USE_GROUP)
+    if ((uses & HRF_USE_GROUP) && node->op != HRF_OP_GROUP_NORM)
         put_attribute_int(w, b, "group", a->group);
+    if (node->op == HRF_OP_GROUP_NORM && a->group > 0)
+        put_attribute_int(w, b, "num_groups", a->group);
+    if (node->op == HRF_OP_GELU_TANH)
+        put_attribute_text(w, b, "approximate", "tanh");
+    if (uses & HRF_USE_SCALE) {
+        put_attribute_int(w, b, "is_causal", a->causal);
+        if (a->scale > 0)
+            put_attribute_float(w, b, "scale", a->scale);
+    }
+    if (uses & HRF_USE_FLAGS)
+        put_flags(w, b, node);
+    if (uses & HRF_USE_PADS)
+        put_pad_mode(w, b, a->pad_mode);
+    if (node->op == HRF_OP_EYE_LIKE) {
+        put_attribute_int(w, b, "k", a->fill);
+        if (a->to != HRF_DTYPE_NONE)
+            put_attribute_int(w, b, "dtype", onnx_type(a->to));
+    }
     if (uses & HRF_USE_ALPHA)
         put_attribute_float(w, b, "alpha", a->alpha);
     if (uses & HRF_USE_BETA)
@@ -234,7 +319,7 @@ static enum hrf_status put_attributes(struct writer *w, Onnx__NodeProto *b,
     if (uses & HRF_USE_SIZE)
         put_attribute_int(w, b, node->op == HRF_OP_LRN ? "size" : "blocksize", a->size);
     if (uses & HRF_USE_RESIZE)
-        put_resize(w, b, &a->resize);
+        put_resize(w, b, node);
     if (uses & HRF_USE_HEADS) {
         put_attribute_int(w, b, "heads", a->group);
         put_attribute_text(w, b, "kernel", a->exponential ? "softmax" : "relu");
@@ -246,7 +331,7 @@ static enum hrf_status put_attributes(struct writer *w, Onnx__NodeProto *b,
         put_attribute_ints(w, b, "output_shape", a->output_size, HRF_MAX_SPATIAL);
     if (uses & HRF_USE_OUTPUT_SIZE)
         put_attribute_ints(w, b, "output_padding", a->output_padding, HRF_MAX_SPATIAL);
-    if (uses & HRF_USE_TRANSPOSE) {
+    if ((uses & HRF_USE_TRANSPOSE) && node->op != HRF_OP_ATTENTION) {
         put_attribute_int(w, b, "transA", a->transpose_a);
         put_attribute_int(w, b, "transB", a->transpose_b);
     }
@@ -257,8 +342,7 @@ static enum hrf_status put_attributes(struct writer *w, Onnx__NodeProto *b,
     }
     if (node->op == HRF_OP_TRANSPOSE && a->n_axes > 0)
         put_attribute_ints(w, b, "perm", a->axes, a->n_axes);
-    if (hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && node->n_inputs == 1 &&
-        a->n_axes > 0)
+    if (has_axes_attribute(w, node) && node->n_inputs == 1 && a->n_axes > 0)
         put_attribute_ints(w, b, "axes", a->axes, a->n_axes);
     if (uses & HRF_USE_KEEP_DIMS)
         put_attribute_int(w, b, "keepdims", a->keep_dims);
@@ -294,7 +378,6 @@ static enum hrf_status put_attribute_inputs(struct writer *w, Onnx__NodeProto *b
         if (a->activation_max < FLT_MAX)
             put_float_input(w, b, owner, "max", a->activation_max);
         return HRF_OK;
-    case HRF_OP_REDUCE_SUM:
     case HRF_OP_SQUEEZE:
     case HRF_OP_UNSQUEEZE:
         if (a->n_axes > 0)
@@ -319,12 +402,16 @@ static enum hrf_status put_attribute_inputs(struct writer *w, Onnx__NodeProto *b
         put_float_input(w, b, owner, "value", a->value);
         return HRF_OK;
     case HRF_OP_SLICE:
+        if (a->n_parts > 0 && a->steps[0] == 0)
+            return cannot_write(w, node, "infer shapes first, to settle where it is cut");
         put_integers_input(w, b, owner, "starts", a->starts, a->n_axes);
         put_integers_input(w, b, owner, "ends", a->ends, a->n_axes);
         put_integers_input(w, b, owner, "axes", a->axes, a->n_axes);
         put_integers_input(w, b, owner, "steps", a->steps, a->n_axes);
         return HRF_OK;
-    default: /* REDUCE_...: attributes until opset 18, but for the sum's */
+    default: /* REDUCE_... */
+        if (!has_axes_attribute(w, node) && a->n_axes > 0)
+            put_integers_input(w, b, owner, "axes", a->axes, a->n_axes);
         return HRF_OK;
     }
 }
@@ -336,8 +423,10 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
                     node->inputs[HRF_CONV_RESIDUAL] != HRF_NO_VALUE;
     if (node->attributes.activation != HRF_ACT_NONE || residual || hrf_node_has_prologue(node))
         return cannot_write(w, node, "the passes have fused it; write the graph before them");
-    if (hrf_op_is_reduction(node->op) && node->op != HRF_OP_REDUCE_SUM && node->n_inputs > 1)
+    if (has_axes_attribute(w, node) && node->n_inputs > 1)
         return cannot_write(w, node, "its axes are not constant");
+    if (node->op == HRF_OP_SWIGLU || (node->op == HRF_OP_ATTENTION && node->attributes.transpose_b))
+        return cannot_write(w, node, "the passes have made it; write the graph before them");
     /* A Constant's value is written as a weight. */
     if (node->op == HRF_OP_CONSTANT)
         return HRF_OK;
@@ -355,7 +444,10 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
     for (int32_t k = 0; k < node->n_outputs; k++)
         outputs[b->n_output++] = w->names[node->outputs[k]];
     b->name = node->name;
-    b->op_type = text(hrf_op_name(node->op));
+    b->op_type = text(node->op == HRF_OP_GELU_TANH ? "Gelu"
+                      : node->op == HRF_OP_GROUP_NORM && node->attributes.group == 0
+                          ? "InstanceNormalization"
+                          : hrf_op_name(node->op));
     if (node->op == HRF_OP_PERFORMER) {
         b->domain = text(HRF_ONNX_OWN_DOMAIN);
         w->uses_own_domain = true;
@@ -502,13 +594,11 @@ static enum hrf_status put_graph(struct writer *w)
     HRF_TRY(make_lists(w));
     w->opset = 13;
     for (int32_t i = 0; i < w->graph->n_nodes; i++) {
-        const struct hrf_node *node = &w->graph->nodes[i];
-        if (node->op == HRF_OP_RESHAPE && node->attributes.allow_zero && w->opset < 14)
-            w->opset = 14;
-        if (node->op == HRF_OP_SHAPE && node->attributes.n_axes == 1)
-            w->opset = 15;
-        HRF_TRY(put_node(w, node));
+        const int64_t needed = opset_for(&w->graph->nodes[i]);
+        w->opset = needed > w->opset ? needed : w->opset;
     }
+    for (int32_t i = 0; i < w->graph->n_nodes; i++)
+        HRF_TRY(put_node(w, &w->graph->nodes[i]));
     w->proto.name = text(w->graph->name[0] != '\0' ? w->graph->name : "graph");
     put_weights(w);
     for (int32_t i = 0; i < w->graph->n_inputs; i++) {
@@ -531,7 +621,7 @@ static enum hrf_status write_file(struct writer *w, const char *path)
     opset.version = w->opset;
     own.version = 1;
     model.has_ir_version = true;
-    model.ir_version = w->opset < 15 ? IR_VERSION : IR_VERSION + 1;
+    model.ir_version = w->opset < 15 ? IR_VERSION : w->opset < 19 ? IR_VERSION + 1 : IR_VERSION + 3;
     model.producer_name = text("hires-flow");
     model.opset_import = opsets;
     model.n_opset_import = w->uses_own_domain ? 2 : 1;

@@ -17,6 +17,12 @@ static enum hrf_status convert_window(struct hrf_onnx_conversion *c)
     HRF_TRY(hrf_onnx_get_pair(c, "dilations", w->dilation));
     HRF_TRY(hrf_onnx_get_auto_pad(c, &w->auto_pad));
     HRF_TRY(hrf_onnx_get_ints(c, "pads", pads, 4, &n));
+    if (c->is_1d && n == 2) {
+        pads[3] = pads[1];
+        pads[1] = pads[0];
+        pads[0] = 0;
+        n = 4;
+    }
     if (n >= 0 && n != 4)
         return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "attribute 'pads' has %d numbers, not 4",
                                (int)n);
@@ -32,7 +38,7 @@ static enum hrf_status convert_window(struct hrf_onnx_conversion *c)
     return HRF_OK;
 }
 
-static enum hrf_status convert_conv(struct hrf_onnx_conversion *c)
+enum hrf_status hrf_onnx_read_window_attributes(struct hrf_onnx_conversion *c)
 {
     HRF_TRY(hrf_onnx_get_int(c, "group", &c->a.group));
     return convert_window(c);
@@ -42,7 +48,7 @@ static enum hrf_status convert_conv_transpose(struct hrf_onnx_conversion *c)
 {
     HRF_TRY(hrf_onnx_get_pair(c, "output_padding", c->a.output_padding));
     HRF_TRY(hrf_onnx_get_pair(c, "output_shape", c->a.output_size));
-    return convert_conv(c);
+    return hrf_onnx_read_window_attributes(c);
 }
 
 static enum hrf_status convert_depth_to_space(struct hrf_onnx_conversion *c)
@@ -124,6 +130,12 @@ static enum hrf_status convert_unary(struct hrf_onnx_conversion *c)
         c->a.alpha = info->alpha;
         HRF_TRY(hrf_onnx_get_float(c, "alpha", &c->a.alpha));
     }
+    if (c->op == HRF_OP_GELU) {
+        static const char *const forms[] = { "none", "tanh", NULL };
+        int form = 0;
+        HRF_TRY(hrf_onnx_get_word(c, "approximate", forms, &form));
+        c->op = form == 1 ? HRF_OP_GELU_TANH : HRF_OP_GELU;
+    }
     if (info->uses & HRF_USE_BETA) {
         c->a.beta = info->beta;
         HRF_TRY(hrf_onnx_get_float(c, c->op == HRF_OP_SELU ? "gamma" : "beta", &c->a.beta));
@@ -170,6 +182,8 @@ static enum hrf_status convert_old_resize(struct hrf_onnx_conversion *c)
     return HRF_OK;
 }
 
+static enum hrf_status convert_axes(struct hrf_onnx_conversion *c);
+
 static enum hrf_status convert_resize(struct hrf_onnx_conversion *c)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic", NULL };
@@ -190,6 +204,16 @@ static enum hrf_status convert_resize(struct hrf_onnx_conversion *c)
     r->cubic_a = -0.75f;
     HRF_TRY(hrf_onnx_get_float(c, "cubic_coeff_a", &r->cubic_a));
     HRF_TRY(hrf_onnx_get_bool(c, "exclude_outside", &r->exclude_outside));
+    bool antialias = false;
+    HRF_TRY(hrf_onnx_get_bool(c, "antialias", &antialias));
+    if (antialias)
+        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
+                               "antialias is not supported: export with antialias=False");
+    static const char *const policies[] = { "stretch", "not_larger", "not_smaller", NULL };
+    int policy = 0;
+    HRF_TRY(hrf_onnx_get_word(c, "keep_aspect_ratio_policy", policies, &policy));
+    r->policy = (enum hrf_resize_policy)policy;
+    HRF_TRY(convert_axes(c));
     float extrapolation = 0; /* of the mode that is refused */
     return hrf_onnx_get_float(c, "extrapolation_value", &extrapolation);
 }
@@ -306,12 +330,10 @@ static enum hrf_status convert_dropout(struct hrf_onnx_conversion *c)
 
 static enum hrf_status convert_pad(struct hrf_onnx_conversion *c)
 {
-    const Onnx__AttributeProto *mode = hrf_onnx_attribute(c, "mode");
-    if (mode != NULL && !hrf_onnx_text_is(mode, "constant"))
-        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
-                               "mode '%.*s' is not supported, only 'constant' is",
-                               (int)(mode->s.len < 32 ? mode->s.len : 32),
-                               mode->s.len > 0 ? (const char *)mode->s.data : "");
+    static const char *const modes[] = { "constant", "edge", "reflect", "wrap", NULL };
+    int mode = HRF_PAD_CONSTANT;
+    HRF_TRY(hrf_onnx_get_word(c, "mode", modes, &mode));
+    c->a.pad_mode = (enum hrf_pad_mode)mode;
     if (c->reader->opset >= 11)
         return HRF_OK;
     int32_t n;
@@ -358,8 +380,10 @@ static enum hrf_status convert_cast(struct hrf_onnx_conversion *c)
     HRF_TRY(hrf_onnx_get_int(c, "to", &to));
     if (to < 0 || to > INT32_MAX)
         return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'to' is %lld", (long long)to);
-    return hrf_onnx_dtype((int32_t)to, hrf_onnx_text(c->proto->output[0]), &c->a.to,
-                          c->reader->err);
+    HRF_TRY(
+        hrf_onnx_dtype((int32_t)to, hrf_onnx_text(c->proto->output[0]), &c->a.to, c->reader->err));
+    c->a.to = hrf_onnx_graph_dtype(c->a.to);
+    return HRF_OK;
 }
 
 static enum hrf_status convert_constant_of_shape(struct hrf_onnx_conversion *c)
@@ -372,16 +396,19 @@ static enum hrf_status convert_constant_of_shape(struct hrf_onnx_conversion *c)
         return hrf_onnx_wrong_type(c, "value", "a tensor");
     HRF_AUTO_FREE void *data = NULL;
     struct hrf_shape shape;
-    HRF_TRY(hrf_onnx_tensor_data(value->t, "value", &c->a.to, &shape, &data, c->reader->err));
+    HRF_TRY(hrf_onnx_constant(c->reader, value->t, "value", &c->a.to, &shape, &data));
     if (hrf_shape_count(&shape) != 1)
         return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'value' does not hold one element");
-    if (c->a.to == HRF_S64)
+    if (c->a.to == HRF_F32)
+        c->a.value = *(const float *)data;
+    else if (c->a.to == HRF_BOOL || c->a.to == HRF_U8)
+        c->a.fill = *(const uint8_t *)data;
+    else if (c->a.to == HRF_S8)
+        c->a.fill = *(const int8_t *)data;
+    else if (c->a.to == HRF_S64)
         c->a.fill = *(const int64_t *)data;
     else if (c->a.to == HRF_S32)
         c->a.fill = *(const int32_t *)data;
-    else
-        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "only integers can be filled in, not %s",
-                               hrf_dtype_name(c->a.to));
     return HRF_OK;
 }
 
@@ -409,6 +436,90 @@ static enum hrf_status convert_quantize(struct hrf_onnx_conversion *c)
                                     c->reader->err);
 }
 
+static enum hrf_status convert_layer_norm(struct hrf_onnx_conversion *c)
+{
+    int64_t stash = 1; /* float32 at least, always */
+    c->a.axis = -1;
+    HRF_TRY(hrf_onnx_get_int(c, "axis", &c->a.axis));
+    HRF_TRY(hrf_onnx_get_int(c, "stash_type", &stash));
+    return hrf_onnx_get_float(c, "epsilon", &c->a.epsilon);
+}
+
+/* Before opset 21 scale and bias belonged to the groups, and PyTorch never wrote it. */
+static enum hrf_status convert_group_norm(struct hrf_onnx_conversion *c)
+{
+    int64_t stash = 1;
+    if (c->reader->opset < 21)
+        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
+                               "it is read from opset 21 on: export with opset 21 or newer");
+    if (hrf_onnx_attribute(c, "num_groups") == NULL)
+        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'num_groups' is missing");
+    HRF_TRY(hrf_onnx_get_int(c, "num_groups", &c->a.group));
+    HRF_TRY(hrf_onnx_get_int(c, "stash_type", &stash));
+    if (c->a.group < 1)
+        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'num_groups' is %lld",
+                               (long long)c->a.group);
+    return hrf_onnx_get_float(c, "epsilon", &c->a.epsilon);
+}
+
+static enum hrf_status convert_mod(struct hrf_onnx_conversion *c)
+{
+    return hrf_onnx_get_bool(c, "fmod", &c->a.truncated);
+}
+
+static enum hrf_status convert_trilu(struct hrf_onnx_conversion *c)
+{
+    c->a.upper = true;
+    return hrf_onnx_get_bool(c, "upper", &c->a.upper);
+}
+
+static enum hrf_status convert_cum_sum(struct hrf_onnx_conversion *c)
+{
+    HRF_TRY(hrf_onnx_get_bool(c, "exclusive", &c->a.exclusive));
+    return hrf_onnx_get_bool(c, "reverse", &c->a.reverse);
+}
+
+static enum hrf_status convert_eye_like(struct hrf_onnx_conversion *c)
+{
+    int64_t type = 0;
+    HRF_TRY(hrf_onnx_get_int(c, "k", &c->a.fill));
+    HRF_TRY(hrf_onnx_get_int(c, "dtype", &type));
+    if (type == 0)
+        return HRF_OK;
+    if (type < 0 || type > INT32_MAX)
+        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'dtype' is %lld", (long long)type);
+    HRF_TRY(hrf_onnx_dtype((int32_t)type, hrf_onnx_text(c->proto->output[0]), &c->a.to,
+                           c->reader->err));
+    c->a.to = hrf_onnx_graph_dtype(c->a.to);
+    return HRF_OK;
+}
+
+static enum hrf_status convert_gather_nd(struct hrf_onnx_conversion *c)
+{
+    int64_t batch = 0;
+    HRF_TRY(hrf_onnx_get_int(c, "batch_dims", &batch));
+    return batch == 0 ? HRF_OK
+                      : hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "batch_dims %lld is not supported",
+                                        (long long)batch);
+}
+
+static enum hrf_status convert_scatter_nd(struct hrf_onnx_conversion *c)
+{
+    static const char *const forms[] = { "none", NULL };
+    int form = 0;
+    return hrf_onnx_get_word(c, "reduction", forms, &form);
+}
+
+/* The type of another value, which must be a constant or an input: types of computed ones are not
+ * known yet, but they are float32. */
+static enum hrf_status convert_cast_like(struct hrf_onnx_conversion *c)
+{
+    const struct hrf_value *like = hrf_onnx_input(c, 1);
+    c->a.to = like != NULL && like->dtype != HRF_DTYPE_NONE ? like->dtype : HRF_F32;
+    c->n_inputs = 1;
+    return HRF_OK;
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define ANY INT32_MAX
@@ -417,7 +528,9 @@ static enum hrf_status convert_quantize(struct hrf_onnx_conversion *c)
       HRF_OP_##OP,                                                                                 \
       1,                                                                                           \
       convert_unary,                                                                               \
-      { (USES)&HRF_USE_ALPHA ? "alpha" : NULL,                                                     \
+      { (USES)&HRF_USE_ALPHA         ? "alpha"                                                     \
+        : HRF_OP_##OP == HRF_OP_GELU ? "approximate"                                               \
+                                     : NULL,                                                       \
         (USES)&HRF_USE_BETA ? (HRF_OP_##OP == HRF_OP_SELU ? "gamma" : "beta") : NULL } },
 static const struct hrf_onnx_row table[] = {
     HRF_UNARY_OPS(UNARY){ "Add", HRF_OP_ADD, 2, convert_binary, { "axis", "broadcast" } },
@@ -431,14 +544,16 @@ static const struct hrf_onnx_row table[] = {
       5,
       convert_batch_norm,
       { "epsilon", "is_test", "momentum", "spatial", "training_mode" } },
-    { "Cast", HRF_OP_CAST, 1, convert_cast, { "to" } },
+    { "Cast", HRF_OP_CAST, 1, convert_cast, { "round_mode", "saturate", "to" } },
     { "Clip", HRF_OP_CLIP, 3, convert_clip, { "min", "max" } },
     { "Concat", HRF_OP_CONCAT, ANY, convert_concat, { "axis" } },
+    { "And", HRF_OP_AND, 2, NULL, { NULL } },
+    { "CastLike", HRF_OP_CAST, 2, convert_cast_like, { "saturate", "round_mode" } },
     { "ConstantOfShape", HRF_OP_CONSTANT_OF_SHAPE, 1, convert_constant_of_shape, { "value" } },
     { "Conv",
       HRF_OP_CONV,
       3,
-      convert_conv,
+      hrf_onnx_read_window_attributes,
       { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides" } },
     { "ConvTranspose",
       HRF_OP_CONV_TRANSPOSE,
@@ -446,6 +561,7 @@ static const struct hrf_onnx_row table[] = {
       convert_conv_transpose,
       { "auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads",
         "strides" } },
+    { "CumSum", HRF_OP_CUM_SUM, 2, convert_cum_sum, { "exclusive", "reverse" } },
     { "DepthToSpace", HRF_OP_DEPTH_TO_SPACE, 1, convert_depth_to_space, { "blocksize", "mode" } },
     { "DequantizeLinear",
       HRF_OP_DEQUANTIZE,
@@ -454,13 +570,31 @@ static const struct hrf_onnx_row table[] = {
       { "axis", "block_size", "output_dtype" } },
     { "Div", HRF_OP_DIV, 2, convert_binary, { "axis", "broadcast" } },
     { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "is_test", "ratio", "seed" } },
+    { "Equal", HRF_OP_EQUAL, 2, convert_binary, { "axis", "broadcast" } },
+    { "Expand", HRF_OP_EXPAND, 2, NULL, { NULL } },
+    { "EyeLike", HRF_OP_EYE_LIKE, 1, convert_eye_like, { "dtype", "k" } },
     { "Flatten", HRF_OP_FLATTEN, 1, convert_flatten, { "axis" } },
     { "Gather", HRF_OP_GATHER, 2, convert_gather, { "axis" } },
+    { "GatherND", HRF_OP_GATHER_ND, 2, convert_gather_nd, { "batch_dims" } },
     { "Gemm", HRF_OP_GEMM, 3, convert_gemm, { "alpha", "beta", "broadcast", "transA", "transB" } },
     { "GlobalAveragePool", HRF_OP_GLOBAL_AVERAGE_POOL, 1, NULL, { NULL } },
     { "GlobalMaxPool", HRF_OP_GLOBAL_MAX_POOL, 1, NULL, { NULL } },
+    { "Greater", HRF_OP_GREATER, 2, convert_binary, { "axis", "broadcast" } },
+    { "GreaterOrEqual", HRF_OP_GREATER_OR_EQUAL, 2, NULL, { NULL } },
+    { "GroupNormalization",
+      HRF_OP_GROUP_NORM,
+      3,
+      convert_group_norm,
+      { "epsilon", "num_groups", "stash_type" } },
     { "Identity", HRF_OP_IDENTITY, 1, NULL, { NULL } },
     { "LRN", HRF_OP_LRN, 1, convert_lrn, { "alpha", "beta", "bias", "size" } },
+    { "LayerNormalization",
+      HRF_OP_LAYER_NORM,
+      3,
+      convert_layer_norm,
+      { "axis", "epsilon", "stash_type" } },
+    { "Less", HRF_OP_LESS, 2, convert_binary, { "axis", "broadcast" } },
+    { "LessOrEqual", HRF_OP_LESS_OR_EQUAL, 2, NULL, { NULL } },
     { "LogSoftmax", HRF_OP_LOG_SOFTMAX, 1, convert_softmax, { "axis" } },
     { "MatMul", HRF_OP_MATMUL, 2, NULL, { NULL } },
     { "MaxPool",
@@ -469,7 +603,11 @@ static const struct hrf_onnx_row table[] = {
       convert_pool,
       { "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order",
         "strides" } },
+    { "Mod", HRF_OP_MOD, 2, convert_mod, { "fmod" } },
     { "Mul", HRF_OP_MUL, 2, convert_binary, { "axis", "broadcast" } },
+    { "NonZero", HRF_OP_NON_ZERO, 1, NULL, { NULL } },
+    { "Not", HRF_OP_NOT, 1, NULL, { NULL } },
+    { "Or", HRF_OP_OR, 2, NULL, { NULL } },
     { "PRelu", HRF_OP_PRELU, 2, convert_prelu, { NULL } },
     { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
     { "PerformerAttention",
@@ -483,6 +621,12 @@ static const struct hrf_onnx_row table[] = {
       3,
       convert_quantize,
       { "axis", "block_size", "output_dtype", "saturate" } },
+    { "RMSNormalization",
+      HRF_OP_RMS_NORM,
+      2,
+      convert_layer_norm,
+      { "axis", "epsilon", "stash_type" } },
+    { "Range", HRF_OP_RANGE, 3, NULL, { "stash_type" } },
     { "ReduceL1",
       HRF_OP_REDUCE_L1,
       2,
@@ -538,17 +682,23 @@ static const struct hrf_onnx_row table[] = {
       HRF_OP_RESIZE,
       4,
       convert_resize,
-      { "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value",
-        "mode", "nearest_mode" } },
+      { "antialias", "axes", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside",
+        "extrapolation_value", "keep_aspect_ratio_policy", "mode", "nearest_mode" } },
+    { "ScatterND", HRF_OP_SCATTER_ND, 3, convert_scatter_nd, { "reduction" } },
     { "Shape", HRF_OP_SHAPE, 1, convert_shape, { "start", "end" } },
+    { "Size", HRF_OP_SIZE, 1, NULL, { NULL } },
     { "Slice", HRF_OP_SLICE, 5, convert_slice, { "starts", "ends", "axes" } },
     { "Softmax", HRF_OP_SOFTMAX, 1, convert_softmax, { "axis" } },
     { "SpaceToDepth", HRF_OP_SPACE_TO_DEPTH, 1, convert_depth_to_space, { "blocksize" } },
     { "Squeeze", HRF_OP_SQUEEZE, 2, convert_axes, { "axes" } },
     { "Sub", HRF_OP_SUB, 2, convert_binary, { "axis", "broadcast" } },
+    { "Tile", HRF_OP_TILE, 2, NULL, { NULL } },
     { "Transpose", HRF_OP_TRANSPOSE, 1, convert_transpose, { "perm" } },
+    { "Trilu", HRF_OP_TRILU, 2, convert_trilu, { "upper" } },
     { "Unsqueeze", HRF_OP_UNSQUEEZE, 2, convert_axes, { "axes" } },
     { "Upsample", HRF_OP_RESIZE, 2, convert_old_resize, { "mode", "scales" } },
+    { "Where", HRF_OP_WHERE, 3, NULL, { NULL } },
+    { "Xor", HRF_OP_XOR, 2, NULL, { NULL } },
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
 
@@ -560,13 +710,15 @@ const char *hrf_onnx_operator(size_t i)
 {
     if (i < N_ROWS)
         return table[i].name;
-    return i < N_ROWS + N_SPECIAL ? special[i - N_ROWS] : NULL;
+    return i < N_ROWS + N_SPECIAL ? special[i - N_ROWS]
+                                  : hrf_onnx_compound_name(i - N_ROWS - N_SPECIAL);
 }
 
+/* GeluTanh is no operator of ONNX but Gelu with an attribute. */
 const struct hrf_onnx_row *hrf_onnx_find_row(const char *name)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (strcmp(table[i].name, name) == 0)
+        if (strcmp(table[i].name, name) == 0 && table[i].op != HRF_OP_GELU_TANH)
             return &table[i];
     return NULL;
 }

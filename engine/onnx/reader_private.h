@@ -3,6 +3,7 @@
 #define HRF_ENGINE_ONNX_READER_PRIVATE_H
 
 #include "engine/ir/graph.h"
+#include "engine/onnx/external.h"
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/onnx_names.h"
 
@@ -21,6 +22,7 @@ struct hrf_onnx_reader {
     const struct Onnx__GraphProto *proto;
     struct hrf_graph *graph;
     struct hrf_names values; /* ONNX name -> value index */
+    struct hrf_onnx_external external;
     int64_t opset;
     struct hrf_error *err;
 };
@@ -40,16 +42,23 @@ static inline const char *hrf_onnx_text(const char *text)
 
 HRF_CHECKED enum hrf_status hrf_onnx_dtype(int32_t type, const char *what, enum hrf_dtype *out,
                                            struct hrf_error *err);
-/* The elements as a heap block in *data (never NULL on success). */
+/* The type that values of `dtype` have in a graph: float16, bfloat16 and float64 become float32,
+ * in which everything is computed. */
+static inline enum hrf_dtype hrf_onnx_graph_dtype(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F16 || dtype == HRF_B16 || dtype == HRF_F64 ? HRF_F32 : dtype;
+}
+/* The elements as a heap block in *data (never NULL on success), in the graph's type: weights and
+ * other constants of the reader's model. */
+HRF_CHECKED enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader,
+                                              struct Onnx__TensorProto *tensor, const char *name,
+                                              enum hrf_dtype *dtype, struct hrf_shape *shape,
+                                              void **data);
+/* The same in the tensor's own type, which keeps its data in itself. */
 HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const struct Onnx__TensorProto *tensor,
                                                  const char *name, enum hrf_dtype *dtype,
                                                  struct hrf_shape *shape, void **data,
                                                  struct hrf_error *err);
-/* The same of a tensor that is not looked at again: its bytes become the block, where they can. */
-HRF_CHECKED enum hrf_status hrf_onnx_take_tensor_data(struct Onnx__TensorProto *tensor,
-                                                      const char *name, enum hrf_dtype *dtype,
-                                                      struct hrf_shape *shape, void **data,
-                                                      struct hrf_error *err);
 
 /* Adds the graph's form of one node. Inputs must be in reader->values already. */
 HRF_CHECKED enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader,

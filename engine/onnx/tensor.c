@@ -2,6 +2,7 @@
 #include "engine/onnx/reader_private.h"
 
 #include "base/file.h"
+#include "engine/ir/number.h"
 
 #include <limits.h>
 #include <onnx.pb-c.h>
@@ -109,16 +110,16 @@ static size_t typed_count(const Onnx__TensorProto *tensor, enum hrf_dtype dtype,
     }
 }
 
+static bool is_external(const Onnx__TensorProto *tensor)
+{
+    return (tensor->has_data_location &&
+            tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) ||
+           tensor->n_external_data > 0;
+}
+
 static enum hrf_status check_storage(const Onnx__TensorProto *tensor, const char *name,
                                      struct hrf_error *err)
 {
-    if ((tensor->has_data_location &&
-         tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) ||
-        tensor->n_external_data > 0)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tensor '%s' keeps its data in another file, which is not supported: "
-                             "save the model as one file",
-                             name);
     if (tensor->segment != NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "tensor '%s' is stored in segments, which is not supported", name);
@@ -135,6 +136,8 @@ static enum hrf_status check_tensor(const Onnx__TensorProto *tensor, const char 
     HRF_TRY(read_shape(tensor, name, shape, err));
     const size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
     const void *elements = NULL;
+    if (is_external(tensor))
+        return HRF_OK; /* external.c holds it against the file */
     const size_t have = tensor->has_raw_data ? tensor->raw_data.len / size
                                              : typed_count(tensor, *dtype, &elements);
     if (have != count || (tensor->has_raw_data && tensor->raw_data.len % size != 0))
@@ -148,6 +151,9 @@ enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char
                                      enum hrf_dtype *dtype, struct hrf_shape *shape, void **data,
                                      struct hrf_error *err)
 {
+    if (is_external(tensor))
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tensor '%s' keeps its data in another file; only weights may", name);
     HRF_TRY(check_tensor(tensor, name, dtype, shape, err)); /* the file has as many bytes as we ask
                                                              * for below */
     const size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
@@ -169,15 +175,55 @@ enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char
     return HRF_OK;
 }
 
-enum hrf_status hrf_onnx_take_tensor_data(Onnx__TensorProto *tensor, const char *name,
-                                          enum hrf_dtype *dtype, struct hrf_shape *shape,
-                                          void **data, struct hrf_error *err)
+/* Of a tensor that is not looked at again: its bytes become the block, where they can. */
+static enum hrf_status take_data(struct hrf_onnx_reader *reader, Onnx__TensorProto *tensor,
+                                 const char *name, enum hrf_dtype *dtype, struct hrf_shape *shape,
+                                 void **data)
 {
+    if (is_external(tensor)) {
+        HRF_TRY(check_tensor(tensor, name, dtype, shape, reader->err));
+        const size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(*dtype);
+        HRF_TRY(hrf_onnx_external_check(&reader->external, tensor, name, n_bytes, reader->err));
+        HRF_AUTO_FREE void *memory = hrf_alloc(n_bytes);
+        if (memory == NULL)
+            return hrf_error_set(reader->err, HRF_E_NOMEM,
+                                 "out of memory for the %zu bytes of '%s'", n_bytes, name);
+        HRF_TRY(
+            hrf_onnx_external_read(&reader->external, tensor, name, memory, n_bytes, reader->err));
+        *data = memory;
+        memory = NULL;
+        return HRF_OK;
+    }
     if (!tensor->has_raw_data || tensor->raw_data.data == NULL)
-        return hrf_onnx_tensor_data(tensor, name, dtype, shape, data, err);
-    HRF_TRY(check_tensor(tensor, name, dtype, shape, err));
+        return hrf_onnx_tensor_data(tensor, name, dtype, shape, data, reader->err);
+    HRF_TRY(check_tensor(tensor, name, dtype, shape, reader->err));
     *data = tensor->raw_data.data; /* of hrf_alloc(): see wire.c */
     tensor->raw_data = (ProtobufCBinaryData){ .data = NULL };
+    return HRF_OK;
+}
+
+enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader, Onnx__TensorProto *tensor,
+                                  const char *name, enum hrf_dtype *dtype, struct hrf_shape *shape,
+                                  void **data)
+{
+    HRF_AUTO_FREE void *own = NULL;
+    enum hrf_dtype type;
+    HRF_TRY(take_data(reader, tensor, name, &type, shape, &own));
+    *dtype = hrf_onnx_graph_dtype(type);
+    if (*dtype == type) {
+        *data = own;
+        own = NULL;
+        return HRF_OK;
+    }
+    const int64_t count = hrf_shape_count(shape);
+    float *floats = hrf_alloc_array((size_t)count, sizeof *floats);
+    if (floats == NULL)
+        return hrf_error_set(reader->err, HRF_E_NOMEM, "out of memory for '%s'", name);
+    if (type != HRF_F64)
+        hrf_floats_from(type, own, floats, count);
+    for (int64_t i = 0; i < count && type == HRF_F64; i++)
+        floats[i] = (float)((const double *)own)[i];
+    *data = floats;
     return HRF_OK;
 }
 

@@ -24,6 +24,13 @@ enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
     return hrf_graph_check(graph, err);
 }
 
+/* As exporters write it around what other runtimes compute in fewer bits. */
+static bool is_cast_to_itself(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->op == HRF_OP_CAST &&
+           graph->values[node->inputs[0]].dtype == graph->values[node->outputs[0]].dtype;
+}
+
 enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
@@ -34,10 +41,12 @@ enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_erro
     for (int32_t v = 0; v < graph->n_values; v++)
         same_as[v] = v;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
-        const struct hrf_node *node = &graph->nodes[i];
+        struct hrf_node *node = &graph->nodes[i];
         for (int32_t k = 0; k < node->n_inputs; k++)
             if (node->inputs[k] >= 0)
                 node->inputs[k] = same_as[node->inputs[k]];
+        if (is_cast_to_itself(graph, node))
+            node->op = HRF_OP_IDENTITY;
         if (node->op == HRF_OP_IDENTITY && !readers.is_output[node->outputs[0]])
             same_as[node->outputs[0]] = node->inputs[0];
     }

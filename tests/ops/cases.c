@@ -301,7 +301,8 @@ static int32_t make_functions(struct build *b)
                                        HRF_OP_ERF,          HRF_OP_ELU,        HRF_OP_SELU,
                                        HRF_OP_HARD_SIGMOID, HRF_OP_HARD_SWISH, HRF_OP_SOFTPLUS,
                                        HRF_OP_SOFTSIGN,     HRF_OP_CELU,       HRF_OP_SIN,
-                                       HRF_OP_COS,          HRF_OP_ATAN };
+                                       HRF_OP_COS,          HRF_OP_GELU,       HRF_OP_GELU_TANH,
+                                       HRF_OP_SWISH,        HRF_OP_MISH,       HRF_OP_ATAN };
     struct hrf_attributes a = hrf_attributes_default();
     a.alpha = 0.3f;
     a.beta = 0.6f;
@@ -311,9 +312,10 @@ static int32_t make_functions(struct build *b)
 
 static int32_t make_steps(struct build *b)
 {
-    static const enum hrf_op ops[] = { HRF_OP_FLOOR, HRF_OP_CEIL, HRF_OP_THRESHOLDED_RELU };
+    static const enum hrf_op ops[] = { HRF_OP_FLOOR, HRF_OP_CEIL, HRF_OP_THRESHOLDED_RELU,
+                                       HRF_OP_ROUND, HRF_OP_SIGN };
     const int32_t x = build_input(b, pick_any(b));
-    return build_unary(b, ops[build_pick(b, 0, 2)], x);
+    return build_unary(b, ops[build_pick(b, 0, 4)], x);
 }
 
 static int32_t make_positive_functions(struct build *b)
@@ -522,12 +524,18 @@ static int32_t make_gather(struct build *b)
 static int32_t make_pad(struct build *b)
 {
     const struct hrf_shape shape = pick_image(b, pick_channels(b), 1);
+    struct hrf_attributes a = hrf_attributes_default();
     int64_t pads[8];
-    for (int i = 0; i < 8; i++)
-        pads[i] = build_pick(b, 0, 2);
+    a.pad_mode = (enum hrf_pad_mode)build_pick(b, 0, 3);
+    for (int i = 0; i < 8; i++) {
+        const int64_t reach = a.pad_mode == HRF_PAD_REFLECT ? shape.dims[i % 4] - 1
+                              : a.pad_mode == HRF_PAD_WRAP  ? shape.dims[i % 4]
+                                                            : 2;
+        pads[i] = build_pick(b, 0, reach < 2 ? reach : 2);
+    }
     const int32_t inputs[] = { build_input(b, shape), build_integers(b, 8, pads),
                                build_constant(b, SHAPE(1), -1, 1) };
-    return build_node(b, HRF_OP_PAD, inputs, 3, NULL);
+    return build_node(b, HRF_OP_PAD, inputs, 3, &a);
 }
 
 static int32_t make_blocks(struct build *b)
@@ -600,6 +608,107 @@ static int32_t make_reduction(struct build *b)
     return reduction_of(b, ops[build_pick(b, 0, 7)]);
 }
 
+static int32_t make_layer_norm(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape x = pick_any(b);
+    struct hrf_shape inner = { .rank = 0 };
+    const bool is_rms = build_pick(b, 0, 3) == 0;
+    int32_t inputs[3] = { build_input(b, x), HRF_NO_VALUE, HRF_NO_VALUE };
+    a.axis = build_pick(b, 0, x.rank - 1);
+    a.epsilon = 1e-3f;
+    for (int64_t i = a.axis; i < x.rank; i++)
+        inner.dims[inner.rank++] = x.dims[i];
+    if (build_pick(b, 0, 3) > 0)
+        inputs[1] = build_constant(b, inner, -1, 1);
+    if (build_pick(b, 0, 3) > 0 && !is_rms)
+        inputs[2] = build_constant(b, inner, -1, 1);
+    return build_node(b, is_rms ? HRF_OP_RMS_NORM : HRF_OP_LAYER_NORM, inputs, is_rms ? 2 : 3, &a);
+}
+
+static int32_t make_group_norm(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.group = build_pick(b, 0, 4);
+    const int64_t channels = (a.group > 0 ? a.group : 1) * build_pick(b, 1, 5);
+    const struct hrf_shape image = pick_image(b, channels, 1);
+    const struct hrf_shape line = SHAPE(2, channels, build_pick(b, 1, 9));
+    const int32_t inputs[] = { build_input(b, build_pick(b, 0, 2) > 0 ? image : line),
+                               build_constant(b, SHAPE(channels), -1, 1),
+                               build_constant(b, SHAPE(channels), -1, 1) };
+    return build_node(b, HRF_OP_GROUP_NORM, inputs, 3, &a);
+}
+
+/* Of rank 3 and 4, with and without masks of every shape that broadcasts, keys turned or not, fewer
+ * heads of keys. */
+static int32_t make_attention(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t n = build_pick(b, 1, 2), few = build_pick(b, 1, 2),
+                  heads = few * build_pick(b, 1, 2);
+    const int64_t t = build_pick(b, 1, 20), s = build_pick(b, 1, 20), d = build_pick(b, 1, 17);
+    const int64_t e = build_pick(b, 1, 17);
+    const bool has_heads = build_pick(b, 0, 2) > 0;
+    const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, s), SHAPE(n, 1, t, s),
+                                       SHAPE(1, heads, t, s), SHAPE(s) };
+    a.scale = build_pick(b, 0, 1) ? 0.25f : 0;
+    a.causal = build_pick(b, 0, 3) == 0;
+    a.transpose_b = build_pick(b, 0, 1);
+    const struct hrf_shape k4 = a.transpose_b ? SHAPE(n, few, d, s) : SHAPE(n, few, s, d);
+    const struct hrf_shape k3 = a.transpose_b ? SHAPE(n, d, s) : SHAPE(n, s, d);
+    int32_t inputs[4] = { build_input(b, has_heads ? SHAPE(n, heads, t, d) : SHAPE(n, t, d)) };
+    inputs[1] = build_input(b, has_heads ? k4 : k3);
+    inputs[2] = build_input(b, has_heads ? SHAPE(n, few, s, e) : SHAPE(n, s, e));
+    inputs[3] = HRF_NO_VALUE;
+    if (build_pick(b, 0, 1))
+        inputs[3] = build_constant(b, masks[has_heads ? build_pick(b, 0, 4) : build_pick(b, 0, 1)],
+                                   -1, 1);
+    return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
+}
+
+static int32_t make_swiglu(struct build *b)
+{
+    struct hrf_shape shape = pick_any(b);
+    shape.dims[shape.rank - 1] *= 2;
+    return build_unary(b, HRF_OP_SWIGLU, build_input(b, shape));
+}
+
+static int32_t make_where(struct build *b)
+{
+    struct hrf_shape shape = pick_any(b), one = shape, of_condition = shape;
+    struct hrf_error err = { .status = HRF_OK };
+    one.dims[build_pick(b, 0, shape.rank - 1)] = 1;
+    of_condition.dims[build_pick(b, 0, shape.rank - 1)] = 1;
+    const int64_t n = hrf_shape_count(&of_condition);
+    uint8_t *truth = hrf_alloc((size_t)n);
+    int32_t condition;
+    for (int64_t i = 0; i < n; i++)
+        truth[i] = (uint8_t)build_pick(b, 0, 1);
+    if (hrf_graph_add_value(b->graph, "condition", HRF_BOOL, &of_condition, truth, &condition,
+                            &err) != HRF_OK)
+        condition = HRF_NO_VALUE; /* the next line fails */
+    hrf_free(truth);
+    const int32_t inputs[] = { condition, build_input(b, one), build_constant(b, shape, -1, 1) };
+    return build_node(b, HRF_OP_WHERE, inputs, 3, NULL);
+}
+
+/* EXPAND and TILE to random sizes. */
+static int32_t make_repeats(struct build *b)
+{
+    struct hrf_shape shape = pick_any(b);
+    int64_t sizes[HRF_MAX_RANK];
+    const bool is_tile = build_pick(b, 0, 1);
+    for (int32_t i = 0; i < shape.rank; i++) {
+        sizes[i] = build_pick(b, 1, 3);
+        if (!is_tile && build_pick(b, 0, 1))
+            shape.dims[i] = 1;
+        else if (!is_tile)
+            sizes[i] = build_pick(b, 0, 1) ? 1 : shape.dims[i];
+    }
+    const int32_t inputs[] = { build_input(b, shape), build_integers(b, shape.rank, sizes) };
+    return build_node(b, is_tile ? HRF_OP_TILE : HRF_OP_EXPAND, inputs, 2, NULL);
+}
+
 const struct op_case op_cases[] = {
     /* Sums of up to some thousand products in float against double, relative to the largest
      * output; Winograd's transforms cost about two bits more. */
@@ -645,6 +754,14 @@ const struct op_case op_cases[] = {
     { "pad", HRF_OP_PAD, make_pad, 20, 0, true },
     { "depth and space", HRF_OP_DEPTH_TO_SPACE, make_blocks, 20, 0, true },
     { "reshape", HRF_OP_RESHAPE, make_reshape, 20, 0, true },
+    { "expand", HRF_OP_EXPAND, make_repeats, 20, 0, true },
+    { "tile", HRF_OP_TILE, make_repeats, 10, 0, true },
+    { "layer norm", HRF_OP_LAYER_NORM, make_layer_norm, 40, 1e-6, true },
+    { "rms norm", HRF_OP_RMS_NORM, make_layer_norm, 10, 1e-6, true },
+    { "group norm", HRF_OP_GROUP_NORM, make_group_norm, 20, 1e-6, true },
+    { "attention", HRF_OP_ATTENTION, make_attention, 40, 5e-6, false },
+    { "swiglu", HRF_OP_SWIGLU, make_swiglu, 10, 1e-6, true },
+    { "where", HRF_OP_WHERE, make_where, 10, 0, true },
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
 };
 const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);

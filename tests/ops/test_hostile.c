@@ -68,6 +68,17 @@ static int32_t add_other_inputs(struct build *b, enum hrf_op op, int32_t *inputs
         inputs[1] = inputs[2] = inputs[0];
         inputs[3] = build_constant(b, SHAPE(3, 4), -1, 1);
         return 4;
+    case HRF_OP_EXPAND:
+    case HRF_OP_TILE:
+        inputs[1] = build_integers(b, 4, (const int64_t[]){ 2, 1, 1, 1 });
+        return 2;
+    case HRF_OP_LAYER_NORM:
+    case HRF_OP_RMS_NORM:
+        inputs[1] = build_constant(b, SHAPE(4, 5, 6), -1, 1);
+        return 2;
+    case HRF_OP_GROUP_NORM:
+        inputs[1] = inputs[2] = build_constant(b, SHAPE(4), -1, 1);
+        return 3;
     case HRF_OP_QUANTIZE:
     case HRF_OP_DEQUANTIZE:
         inputs[1] = build_constant(b, SHAPE(4), 0.1, 0.2);
@@ -147,6 +158,9 @@ static const struct field fields[] = {
     FIELD(ends, 2, HRF_USE_SLICE),
     FIELD(steps, 2, HRF_USE_SLICE),
     FIELD(pads, 4, HRF_USE_PADS),
+    FIELD(part, 1, HRF_USE_SLICE),
+    FIELD(n_parts, 1, HRF_USE_SLICE),
+    FIELD(fill, 1, HRF_USE_FILL),
     FIELD(resize.sizes, 4, HRF_USE_RESIZE),
 };
 
@@ -261,7 +275,9 @@ static void sane_attributes_run(void **state)
                                op == HRF_OP_AVERAGE_POOL || op == HRF_OP_CONV_TRANSPOSE;
         attempt((enum hrf_op)op, &a, &tally);
         if (is_window || op == HRF_OP_RESIZE || op == HRF_OP_PAD || op == HRF_OP_SLICE ||
-            op == HRF_OP_LRN || op == HRF_OP_TRANSPOSE || op == HRF_OP_PERFORMER)
+            op == HRF_OP_LRN || op == HRF_OP_TRANSPOSE || op == HRF_OP_PERFORMER ||
+            op == HRF_OP_LAYER_NORM || op == HRF_OP_GROUP_NORM || op == HRF_OP_ATTENTION ||
+            op == HRF_OP_SWIGLU || op == HRF_OP_TILE)
             assert_int_equal(tally.ran, 2);
     }
 }

@@ -88,6 +88,17 @@ static hrf_cpu_function *find_function(enum hrf_op op)
         return hrf_cpu_global_pool;
     case HRF_OP_LRN:
         return hrf_cpu_lrn;
+    case HRF_OP_LAYER_NORM:
+    case HRF_OP_RMS_NORM:
+        return hrf_cpu_layer_norm;
+    case HRF_OP_GROUP_NORM:
+        return hrf_cpu_group_norm;
+    case HRF_OP_ATTENTION:
+        return hrf_cpu_softmax_attention;
+    case HRF_OP_SWIGLU:
+        return hrf_cpu_swiglu;
+    case HRF_OP_WHERE:
+        return hrf_cpu_where;
     case HRF_OP_PERFORMER_MAX:
         return hrf_cpu_performer_max;
     case HRF_OP_PERFORMER_STATE:
@@ -188,6 +199,13 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
     switch (spec->op) {
     case HRF_OP_MATMUL:
         kernel->base.workspace_bytes = hrf_cpu_matmul_workspace(spec);
+        break;
+    case HRF_OP_LAYER_NORM:
+    case HRF_OP_RMS_NORM:
+        kernel->base.workspace_bytes = hrf_cpu_layer_norm_workspace(spec);
+        break;
+    case HRF_OP_ATTENTION:
+        kernel->base.workspace_bytes = hrf_cpu_softmax_attention_workspace(spec);
         break;
     case HRF_OP_BATCH_NORM:
         hrf_cpu_prepare_batch_norm(spec);

@@ -88,12 +88,15 @@ typedef enum hrf_status hrf_cpu_function(const struct hrf_spec *spec,
 hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average_pool,
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
-    hrf_cpu_performer_apply;
+    hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_softmax_attention,
+    hrf_cpu_swiglu, hrf_cpu_where;
 
 /* PERFORMER's parts: turns the projection, once; the bytes they work in. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_attention(struct hrf_spec *spec, struct hrf_error *err);
 size_t hrf_cpu_matmul_workspace(const struct hrf_spec *spec);
 size_t hrf_cpu_attention_workspace(const struct hrf_spec *spec);
+size_t hrf_cpu_layer_norm_workspace(const struct hrf_spec *spec);
+size_t hrf_cpu_softmax_attention_workspace(const struct hrf_spec *spec);
 
 /* Turns BATCH_NORM's constants into a factor (input 1) and a shift (input 2), once. */
 void hrf_cpu_prepare_batch_norm(struct hrf_spec *spec);

@@ -217,6 +217,37 @@ static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call
     }
 }
 
+static void run_expand(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK];
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    copy_box(&spec->output.shape, element_size(spec), hrf_spec_data(spec, call, 0), in,
+             call->output, out);
+}
+
+/* A copy of the whole input for each place of the repeats. */
+static void run_tile(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], repeats[HRF_MAX_RANK], n = 1;
+    const struct hrf_shape *x = &spec->inputs[0].shape;
+    hrf_layout_strides(x, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    for (int32_t i = 0; i < x->rank; i++) {
+        repeats[i] = spec->output.shape.dims[i] / x->dims[i];
+        n *= repeats[i];
+    }
+    for (int64_t k = 0; k < n; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = x->rank - 1; i >= 0; i--) {
+            at += rest % repeats[i] * x->dims[i] * out[i];
+            rest /= repeats[i];
+        }
+        copy_box(x, element_size(spec), hrf_spec_data(spec, call, 0), in,
+                 (char *)call->output + at * (int64_t)element_size(spec), out);
+    }
+}
+
 static void fill(const struct hrf_spec *spec, float value, void *out)
 {
     const int64_t n = hrf_shape_count(&spec->output.shape);
@@ -241,6 +272,47 @@ static void fill(const struct hrf_spec *spec, float value, void *out)
     }
 }
 
+/* The place inside that place k before (or behind) axis `axis` of the output is a copy of, both in
+ * the output. */
+static int64_t copied_from(enum hrf_pad_mode mode, int64_t k, int64_t begin, int64_t size)
+{
+    const int64_t at = k - begin;
+    if (mode == HRF_PAD_EDGE)
+        return begin + (at < 0 ? 0 : size - 1);
+    if (mode == HRF_PAD_REFLECT)
+        return begin + (at < 0 ? -at : 2 * (size - 1) - at);
+    return begin + (at + size) % size; /* WRAP: pads are at most the size */
+}
+
+/* One axis after the other: what stands in the output already is copied outwards. Along the axes
+ * that come later only the inside is there yet. */
+static void copy_outwards(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t out[HRF_MAX_RANK];
+    const struct hrf_attributes *a = &spec->attributes;
+    const int64_t bytes = (int64_t)element_size(spec);
+    const int32_t rank = spec->output.shape.rank;
+    hrf_layout_strides(&spec->output.shape, out);
+    for (int32_t axis = 0; axis < rank; axis++) {
+        const int64_t size = spec->inputs[0].shape.dims[axis];
+        struct hrf_shape slab = spec->output.shape;
+        int64_t first = 0;
+        for (int32_t i = axis + 1; i < rank; i++) {
+            slab.dims[i] = spec->inputs[0].shape.dims[i];
+            first += a->pads[i] * out[i];
+        }
+        slab.dims[axis] = 1;
+        for (int64_t k = 0; k < spec->output.shape.dims[axis]; k++) {
+            if (k >= a->pads[axis] && k < a->pads[axis] + size)
+                continue;
+            const int64_t from = copied_from(a->pad_mode, k, a->pads[axis], size);
+            char *y = call->output;
+            copy_box(&slab, (size_t)bytes, y + (first + from * out[axis]) * bytes, out,
+                     y + (first + k * out[axis]) * bytes, out);
+        }
+    }
+}
+
 static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], first = 0;
@@ -248,12 +320,15 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     const int64_t bytes = (int64_t)element_size(spec);
     hrf_layout_strides(&spec->inputs[0].shape, in);
     hrf_layout_strides(&spec->output.shape, out);
-    fill(spec, attributes->value, call->output);
+    if (attributes->pad_mode == HRF_PAD_CONSTANT)
+        fill(spec, attributes->value, call->output);
     for (int32_t i = 0; i < attributes->n_axes; i++)
         first += attributes->pads[i] *
                  out[attributes->n_axes == spec->output.shape.rank ? i : attributes->axes[i]];
     copy_box(&spec->inputs[0].shape, (size_t)bytes, hrf_spec_data(spec, call, 0), in,
              (char *)call->output + first * bytes, out);
+    if (attributes->pad_mode != HRF_PAD_CONSTANT)
+        copy_outwards(spec, call);
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -276,6 +351,12 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
         return HRF_OK;
     case HRF_OP_GATHER:
         run_gather(spec, call);
+        return HRF_OK;
+    case HRF_OP_EXPAND:
+        run_expand(spec, call);
+        return HRF_OK;
+    case HRF_OP_TILE:
+        run_tile(spec, call);
         return HRF_OK;
     case HRF_OP_PAD:
         run_pad(spec, call);

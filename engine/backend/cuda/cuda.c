@@ -182,10 +182,13 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
-    if (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-        find_launch(node->op) != NULL)
+    const bool pads_otherwise = node->op == HRF_OP_PAD &&
+                                node->attributes.pad_mode != HRF_PAD_CONSTANT;
+    if (!pads_otherwise && (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+                            find_launch(node->op) != NULL))
         return true;
-    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CUDA kernel",
+    hrf_error_set(err, HRF_E_UNSUPPORTED,
+                  "node '%s': the operator %s has no CUDA kernel: run it with --device cpu",
                   node->name, hrf_op_name(node->op));
     return false;
 }

@@ -40,6 +40,16 @@ static void move_gather(const struct hrf_ref_node *node, const int64_t *at,
         from[i] = i < axis ? at[i] : i > axis ? at[i + n - 1] : k < 0 ? k + x->shape.dims[i] : k;
 }
 
+/* Where a place outside an axis of `size` is copied from: 3 2 | 0 1 2 3 ... */
+static int64_t fold_back(enum hrf_pad_mode mode, int64_t at, int64_t size)
+{
+    if (mode == HRF_PAD_EDGE)
+        return at < 0 ? 0 : at >= size ? size - 1 : at;
+    if (mode == HRF_PAD_REFLECT)
+        return at < 0 ? -at : at >= size ? 2 * (size - 1) - at : at;
+    return mode == HRF_PAD_WRAP ? ((at % size) + size) % size : at;
+}
+
 /* Where output position `at` comes from in input *input; false: PAD's constant. */
 static bool source_of(const struct hrf_ref_node *node, const int64_t *at, int32_t *input,
                       int64_t from[HRF_MAX_RANK])
@@ -63,9 +73,14 @@ static bool source_of(const struct hrf_ref_node *node, const int64_t *at, int32_
     case HRF_OP_PAD:
         for (int32_t i = 0; i < a->n_axes; i++) {
             const int64_t axis = a->n_axes == node->output.shape.rank ? i : a->axes[i];
-            from[axis] -= a->pads[i];
+            from[axis] = fold_back(a->pad_mode, from[axis] - a->pads[i],
+                                   node->inputs[0].shape.dims[axis]);
             inside &= from[axis] >= 0 && from[axis] < node->inputs[0].shape.dims[axis];
         }
+        break;
+    case HRF_OP_TILE:
+        for (int32_t i = 0; i < node->output.shape.rank; i++)
+            from[i] = at[i] % node->inputs[0].shape.dims[i];
         break;
     case HRF_OP_GATHER:
         move_gather(node, at, from);
@@ -75,6 +90,18 @@ static bool source_of(const struct hrf_ref_node *node, const int64_t *at, int32_
         break;
     }
     return inside;
+}
+
+void hrf_ref_where(const struct hrf_ref_node *node)
+{
+    for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
+        int64_t at[HRF_MAX_RANK], from[3];
+        hrf_ref_position(&node->output.shape, i, at);
+        for (int32_t k = 0; k < 3; k++)
+            from[k] = hrf_ref_broadcast(&node->inputs[k].shape, &node->output.shape, at);
+        const int32_t k = node->inputs[0].numbers[from[0]] != 0 ? 1 : 2;
+        hrf_ref_put(node, i, node->inputs[k].numbers[from[k]]);
+    }
 }
 
 /* Those that only change the shape keep the order of the elements. */
@@ -90,7 +117,12 @@ void hrf_ref_move(const struct hrf_ref_node *node)
         int64_t at[HRF_MAX_RANK] = { 0 }, from[HRF_MAX_RANK];
         int32_t k = 0;
         hrf_ref_position(&node->output.shape, i, at);
-        if (keeps_order(node->op))
+        if (node->op == HRF_OP_EXPAND)
+            hrf_ref_put(
+                node, i,
+                hrf_ref_real(node, 0,
+                             hrf_ref_broadcast(&node->inputs[0].shape, &node->output.shape, at)));
+        else if (keeps_order(node->op))
             hrf_ref_put(node, i, hrf_ref_real(node, 0, i));
         else if (source_of(node, at, &k, from))
             hrf_ref_put(node, i,

@@ -63,6 +63,18 @@ static double unary(enum hrf_op op, const struct hrf_attributes *a, double x)
         return cos(x);
     case HRF_OP_ATAN:
         return atan(x);
+    case HRF_OP_GELU:
+        return x * (1 + erf(x / sqrt(2))) / 2;
+    case HRF_OP_GELU_TANH:
+        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2;
+    case HRF_OP_SWISH:
+        return x / (1 + exp(-alpha * x));
+    case HRF_OP_MISH:
+        return x * tanh(fmax(x, 0) + log1p(exp(-fabs(x))));
+    case HRF_OP_ROUND:
+        return rint(x);
+    case HRF_OP_SIGN:
+        return (double)(x > 0) - (double)(x < 0);
     default:
         return NAN;
     }

@@ -1,0 +1,144 @@
+/* ref_norm.c - normalisations and attention. Source: ONNX, and Vaswani et al., "Attention is all
+ * you need" (2017). */
+#include "engine/backend/ref/ref_private.h"
+
+#include <math.h>
+
+/* Of n numbers, `stride` apart: mean and mean of the squared differences from it. */
+struct moments {
+    double mean, variance;
+};
+
+static struct moments moments_of(const double *x, int64_t n)
+{
+    struct moments m = { 0, 0 };
+    for (int64_t i = 0; i < n; i++)
+        m.mean += x[i] / (double)n;
+    for (int64_t i = 0; i < n; i++)
+        m.variance += (x[i] - m.mean) * (x[i] - m.mean) / (double)n;
+    return m;
+}
+
+/* LAYER_NORM and RMS_NORM: the axes from `axis` on lie one after the other. */
+void hrf_ref_layer_norm(const struct hrf_ref_node *node)
+{
+    const struct hrf_shape *shape = &node->output.shape;
+    const double *scale = hrf_ref_numbers(node, 1), *bias = hrf_ref_numbers(node, 2);
+    const double epsilon = (double)node->attributes.epsilon;
+    int64_t n = 1;
+    for (int32_t i = (int32_t)node->attributes.axis; i < shape->rank; i++)
+        n *= shape->dims[i];
+    for (int64_t first = 0; first < hrf_shape_count(shape); first += n) {
+        const double *x = node->inputs[0].numbers + first;
+        struct moments m = moments_of(x, n);
+        if (node->op == HRF_OP_RMS_NORM) {
+            m.variance += m.mean * m.mean; /* the mean of the squares */
+            m.mean = 0;
+        }
+        for (int64_t i = 0; i < n; i++)
+            hrf_ref_put(node, first + i,
+                        (x[i] - m.mean) / sqrt(m.variance + epsilon) *
+                                (scale != NULL ? scale[i] : 1) +
+                            (bias != NULL ? bias[i] : 0));
+    }
+}
+
+void hrf_ref_group_norm(const struct hrf_ref_node *node)
+{
+    const struct hrf_shape *shape = &node->output.shape;
+    const double *scale = hrf_ref_numbers(node, 1), *bias = hrf_ref_numbers(node, 2);
+    const int64_t channels = shape->dims[1];
+    const int64_t groups = node->attributes.group > 0 ? node->attributes.group : channels;
+    const int64_t pixels = hrf_shape_count(shape) / (shape->dims[0] * channels);
+    const int64_t n = channels / groups * pixels;
+    for (int64_t first = 0; first < hrf_shape_count(shape); first += n) {
+        const double *x = node->inputs[0].numbers + first;
+        const struct moments m = moments_of(x, n);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t c = (first + i) / pixels % channels;
+            hrf_ref_put(node, first + i,
+                        (x[i] - m.mean) / sqrt(m.variance + (double)node->attributes.epsilon) *
+                                scale[c] +
+                            bias[c]);
+        }
+    }
+}
+
+/* The score of query t and key s; `q` and `k` are the first numbers of their heads. */
+static double score(const struct hrf_ref_node *node, const double *q, const double *k, int64_t s,
+                    int64_t n_keys, int64_t channels)
+{
+    const bool is_turned = node->attributes.transpose_b;
+    double sum = 0;
+    for (int64_t i = 0; i < channels; i++)
+        sum += q[i] * k[is_turned ? i * n_keys + s : s * channels + i];
+    return sum * (double)node->attributes.scale;
+}
+
+/* Of a head of `x` that belongs to the head at position `at` of q: k and v may have fewer. */
+static const double *head_of(const struct hrf_ref_node *node, int32_t input, const int64_t *at)
+{
+    const struct hrf_shape *x = &node->inputs[input].shape, *y = &node->output.shape;
+    int64_t from[HRF_MAX_RANK] = { 0 };
+    for (int32_t i = 0; i + 2 < y->rank; i++)
+        from[i] = at[i] / (y->dims[i] / x->dims[i]);
+    return node->inputs[input].numbers + hrf_ref_index(x, from);
+}
+
+/* Number i of the output: query at[rank - 2], channel at[rank - 1] of v. */
+static double attend(const struct hrf_ref_node *node, const int64_t *at)
+{
+    const struct hrf_shape *q = &node->inputs[HRF_ATTENTION_Q].shape;
+    const struct hrf_ref_tensor *v = &node->inputs[HRF_ATTENTION_V];
+    const int32_t last = q->rank - 1;
+    const int64_t n_keys = v->shape.dims[last - 1], channels = q->dims[last];
+    const double *query = head_of(node, HRF_ATTENTION_Q, at) + at[last - 1] * channels;
+    const double *keys = head_of(node, HRF_ATTENTION_K, at);
+    const double *values = head_of(node, HRF_ATTENTION_V, at);
+    const double *mask = hrf_ref_numbers(node, HRF_ATTENTION_MASK);
+    struct hrf_shape scores = node->output.shape;
+    scores.dims[last] = n_keys;
+    double most = -INFINITY, sum = 0, y = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t s = 0; s < n_keys; s++) {
+            int64_t place[HRF_MAX_RANK];
+            for (int32_t i = 0; i < last; i++)
+                place[i] = at[i];
+            place[last] = s;
+            double x = score(node, query, keys, s, n_keys, channels);
+            if (mask != NULL)
+                x += mask[hrf_ref_broadcast(&node->inputs[HRF_ATTENTION_MASK].shape, &scores,
+                                            place)];
+            if (node->attributes.causal && s > at[last - 1])
+                x = -INFINITY;
+            if (pass == 0) {
+                most = fmax(most, x);
+                continue;
+            }
+            if (most == -INFINITY)
+                continue;
+            sum += exp(x - most);
+            y += exp(x - most) * values[s * v->shape.dims[last] + at[last]];
+        }
+    return most > -INFINITY ? y / sum : 0; /* 0: a query that sees no key */
+}
+
+void hrf_ref_attention(const struct hrf_ref_node *node)
+{
+    for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
+        int64_t at[HRF_MAX_RANK];
+        hrf_ref_position(&node->output.shape, i, at);
+        hrf_ref_put(node, i, attend(node, at));
+    }
+}
+
+void hrf_ref_swiglu(const struct hrf_ref_node *node)
+{
+    const struct hrf_shape *shape = &node->output.shape;
+    const int64_t n = shape->dims[shape->rank - 1];
+    for (int64_t i = 0; i < hrf_shape_count(shape); i++) {
+        const double *line = node->inputs[0].numbers + i / n * 2 * n;
+        const double gate = line[i % n];
+        hrf_ref_put(node, i, gate / (1 + exp(-gate)) * line[n + i % n]);
+    }
+}

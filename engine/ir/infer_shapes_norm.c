@@ -1,0 +1,117 @@
+/* infer_shapes_norm.c - shape inference for normalisations and attention. */
+#include "engine/ir/infer_shapes_private.h"
+
+#include <math.h>
+
+/* Input k holds a number for each element of the axes from `axis` on; leading axes of size 1 do not
+ * count. */
+static enum hrf_status check_inner(struct hrf_inference *in, int32_t k, int64_t axis)
+{
+    const struct hrf_value *value = hrf_infer_input(in, k);
+    if (value == NULL)
+        return HRF_OK;
+    struct hrf_shape s = value->shape;
+    const int32_t wanted = in->shape.rank - (int32_t)axis;
+    int32_t extra = s.rank - wanted;
+    bool fits = extra >= 0;
+    for (int32_t i = 0; fits && i < s.rank; i++)
+        fits = s.dims[i] == (i < extra ? 1 : in->shape.dims[axis + i - extra]);
+    if (!fits)
+        return hrf_infer_refuse(in,
+                                "input %d does not hold one number for each of the normalised "
+                                "elements",
+                                (int)k);
+    return HRF_OK;
+}
+
+static enum hrf_status check_epsilon(struct hrf_inference *in)
+{
+    const float epsilon = in->node->attributes.epsilon;
+    return isfinite(epsilon) && epsilon >= 0
+               ? HRF_OK
+               : hrf_infer_fail(in, "epsilon is %g: it must be a number from 0", (double)epsilon);
+}
+
+/* LAYER_NORM and RMS_NORM. */
+enum hrf_status hrf_infer_layer_norm(struct hrf_inference *in)
+{
+    in->shape = hrf_infer_input(in, 0)->shape;
+    if (in->shape.rank < 1)
+        return hrf_infer_fail(in, "a single number cannot be normalised");
+    HRF_TRY(hrf_infer_axis(in, &in->node->attributes.axis, in->shape.rank));
+    HRF_TRY(check_epsilon(in));
+    for (int32_t k = 1; k < in->node->n_inputs; k++)
+        HRF_TRY(check_inner(in, k, in->node->attributes.axis));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_group_norm(struct hrf_inference *in)
+{
+    const int64_t group = in->node->attributes.group;
+    in->shape = hrf_infer_input(in, 0)->shape;
+    if (in->shape.rank < 3)
+        return hrf_infer_fail(in, "needs channels and at least one axis behind them");
+    const int64_t channels = in->shape.dims[1];
+    HRF_TRY(check_epsilon(in));
+    if (group < 0 || (group > 0 && channels % group != 0))
+        return hrf_infer_fail(in, "%lld channels do not make %lld groups", (long long)channels,
+                              (long long)group);
+    for (int32_t k = 1; k < 3; k++) {
+        const struct hrf_shape *s = &hrf_infer_input(in, k)->shape;
+        if (s->rank != 1 || s->dims[0] != channels)
+            return hrf_infer_refuse(in,
+                                    "input %d does not hold one number for each of %lld channels",
+                                    (int)k, (long long)channels);
+    }
+    return HRF_OK;
+}
+
+/* All leading axes equal; axis 1 of rank 4 may have more heads in q than in k and v. */
+static bool leads_fit(const struct hrf_shape *q, const struct hrf_shape *k)
+{
+    for (int32_t i = 0; i + 2 < q->rank; i++) {
+        const bool is_heads = i == 1 && q->rank == 4;
+        if (k->dims[i] != q->dims[i] &&
+            !(is_heads && k->dims[i] > 0 && q->dims[i] % k->dims[i] == 0))
+            return false;
+    }
+    return true;
+}
+
+enum hrf_status hrf_infer_attention(struct hrf_inference *in)
+{
+    struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_shape *q = &hrf_infer_input(in, HRF_ATTENTION_Q)->shape;
+    const struct hrf_shape *k = &hrf_infer_input(in, HRF_ATTENTION_K)->shape;
+    const struct hrf_shape *v = &hrf_infer_input(in, HRF_ATTENTION_V)->shape;
+    const struct hrf_value *mask = hrf_infer_input(in, HRF_ATTENTION_MASK);
+    if ((q->rank != 3 && q->rank != 4) || k->rank != q->rank || v->rank != q->rank)
+        return hrf_infer_refuse(in, "q, k and v must have 3 or 4 axes each");
+    const int32_t last = q->rank - 1;
+    const int64_t channels = k->dims[a->transpose_b ? last - 1 : last];
+    const int64_t keys = k->dims[a->transpose_b ? last : last - 1];
+    if (channels != q->dims[last] || keys != v->dims[last - 1] || !leads_fit(q, k) ||
+        !leads_fit(q, v))
+        return hrf_infer_fail(in, "q, k and v do not fit together");
+    if (a->scale == 0) /* ONNX's default */
+        a->scale = (float)(1 / sqrt((double)channels));
+    if (!isfinite(a->scale))
+        return hrf_infer_fail(in, "the scale is %g", (double)a->scale);
+    in->shape = *q;
+    in->shape.dims[last] = keys;
+    struct hrf_shape scores = in->shape, sum;
+    if (mask != NULL &&
+        (!hrf_infer_broadcast(&scores, &mask->shape, &sum) || !hrf_shape_equal(&sum, &scores)))
+        return hrf_infer_fail(in, "the mask does not broadcast to the scores");
+    in->shape.dims[last] = v->dims[last];
+    return HRF_OK;
+}
+
+enum hrf_status hrf_infer_swiglu(struct hrf_inference *in)
+{
+    in->shape = hrf_infer_input(in, 0)->shape;
+    if (in->shape.rank < 1 || in->shape.dims[in->shape.rank - 1] % 2 != 0)
+        return hrf_infer_fail(in, "the last axis does not have two halves");
+    in->shape.dims[in->shape.rank - 1] /= 2;
+    return HRF_OK;
+}
