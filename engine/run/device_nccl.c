@@ -171,7 +171,7 @@ static enum hrf_status transfer(struct hrf_device_nccl *n, const struct hrf_devi
                                 struct hrf_error *err)
 {
     const struct hrf_nccl_module *m = n->module;
-    void *queue = n->config.ops->queue(n->config.backend);
+    void *queue = n->config.ops->peers->queue(n->config.backend);
     size_t out = 0, in = 0;
     for (int32_t i = 0; i < g->n_sent; i++) {
         const struct hrf_device_part *part = &g->sent[i];
@@ -225,13 +225,13 @@ static enum hrf_status exchange(struct hrf_device_nccl *n, const struct hrf_devi
 {
     const struct hrf_device_nccl_config *c = &n->config;
     bool has_packed = false;
-    c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
-    HRF_TRY(c->ops->follow(c->backend, err));
+    c->ops->peers->select_queue(c->backend, HRF_QUEUE_PEERS);
+    HRF_TRY(c->ops->peers->follow(c->backend, err));
     HRF_TRY(pack(n, g, &has_packed, err));
     if (has_packed && g->packs_all) { /* The tensor may be overwritten once it is packed. */
-        c->ops->select_queue(c->backend, HRF_QUEUE_KERNELS);
-        HRF_TRY(c->ops->follow(c->backend, err));
-        c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
+        c->ops->peers->select_queue(c->backend, HRF_QUEUE_KERNELS);
+        HRF_TRY(c->ops->peers->follow(c->backend, err));
+        c->ops->peers->select_queue(c->backend, HRF_QUEUE_PEERS);
     }
     HRF_TRY(play(n, g, err));
     return unpack(n, g, err);
@@ -242,7 +242,7 @@ enum hrf_status hrf_device_nccl_exchange(struct hrf_device_nccl *n,
                                          struct hrf_error *err)
 {
     const enum hrf_status status = exchange(n, group, err);
-    n->config.ops->select_queue(n->config.backend, HRF_QUEUE_KERNELS);
+    n->config.ops->peers->select_queue(n->config.backend, HRF_QUEUE_KERNELS);
     return status;
 }
 
@@ -262,8 +262,8 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
     const size_t words = (size_t)n_ranks * HRF_PART_ALIGNMENT;
     void *memory = NULL, *queue;
     HRF_TRY(c->ops->allocate(c->backend, 2 * words, &memory, err));
-    c->ops->select_queue(c->backend, HRF_QUEUE_PEERS);
-    queue = c->ops->queue(c->backend);
+    c->ops->peers->select_queue(c->backend, HRF_QUEUE_PEERS);
+    queue = c->ops->peers->queue(c->backend);
     enum hrf_status status = n->module->begin(n->nccl, err);
     for (int32_t q = 0; q < n_ranks; q++) {
         char *out = (char *)memory + (size_t)q * HRF_PART_ALIGNMENT, *in = out + words;
@@ -276,7 +276,7 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
     status = status == HRF_OK ? ended : status;
     if (status == HRF_OK)
         status = c->ops->mark(c->backend, 0, err);
-    c->ops->select_queue(c->backend, HRF_QUEUE_KERNELS);
+    c->ops->peers->select_queue(c->backend, HRF_QUEUE_KERNELS);
     if (status == HRF_OK)
         status = hrf_device_nccl_wait(n, 0, err);
     if (status != HRF_OK) /* The communicator cannot be released before its queued work is done. */

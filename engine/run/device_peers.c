@@ -257,12 +257,12 @@ static bool has_copies(const struct hrf_plan *plan, const struct hrf_step *step)
 static enum hrf_status send_overlapped(struct hrf_device_peers *d, int32_t n_sent, bool is_in_place,
                                        struct hrf_error *err)
 {
-    d->ops->select_queue(d->backend, HRF_QUEUE_PEERS);
-    enum hrf_status status = d->ops->follow(d->backend, err);
+    d->ops->peers->select_queue(d->backend, HRF_QUEUE_PEERS);
+    enum hrf_status status = d->ops->peers->follow(d->backend, err);
     if (status == HRF_OK)
         status = send_all(d, n_sent, err);
-    d->ops->select_queue(d->backend, HRF_QUEUE_KERNELS);
-    return status == HRF_OK && n_sent > 0 && !is_in_place ? d->ops->follow(d->backend, err)
+    d->ops->peers->select_queue(d->backend, HRF_QUEUE_KERNELS);
+    return status == HRF_OK && n_sent > 0 && !is_in_place ? d->ops->peers->follow(d->backend, err)
                                                           : status;
 }
 
@@ -292,11 +292,11 @@ static enum hrf_status end(struct hrf_device_peers *d, int32_t i, bool is_overla
     int32_t n_received = find_parts(d, &d->peers->plan->steps[i], HRF_TRANSFER_RECEIVE,
                                     d->received);
     const int32_t n_nccl = split_off(d, d->received, &n_received, d->nccl_received);
-    d->ops->select_queue(d->backend, is_overlapped ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
+    d->ops->peers->select_queue(d->backend, is_overlapped ? HRF_QUEUE_PEERS : HRF_QUEUE_KERNELS);
     const enum hrf_status status = receive_all(d, n_received, err);
-    d->ops->select_queue(d->backend, HRF_QUEUE_KERNELS);
+    d->ops->peers->select_queue(d->backend, HRF_QUEUE_KERNELS);
     HRF_TRY(status);
-    return is_overlapped || n_nccl > 0 ? d->ops->follow(d->backend, err) : HRF_OK;
+    return is_overlapped || n_nccl > 0 ? d->ops->peers->follow(d->backend, err) : HRF_OK;
 }
 
 /* NCCL's reduction adds in an order of its own and only over all ranks of a communicator. Here the
@@ -329,8 +329,9 @@ static enum hrf_status reduce(struct hrf_device_peers *d, const struct hrf_step 
     HRF_TRY(exchange_by_nccl(d, n_nccl_sent, n_nccl, n_nccl == 0, err));
     HRF_TRY(receive_all(d, n_received, err));
     if (n_nccl > 0)
-        HRF_TRY(d->ops->follow(d->backend, err));
-    return join.n_parts > 0 ? d->ops->join(d->backend, &join, out, d->gathered, err) : HRF_OK;
+        HRF_TRY(d->ops->peers->follow(d->backend, err));
+    return join.n_parts > 0 ? d->ops->peers->join(d->backend, &join, out, d->gathered, err)
+                            : HRF_OK;
 }
 
 static enum hrf_status run(struct hrf_device_peers *d, int32_t i, struct hrf_error *err)
@@ -383,7 +384,7 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
         return HRF_OK;
     if (begins) { /* Messages still under way must not overlap with what is replayed. */
         memcpy(d->counted, comm->counts, sizeof d->counted);
-        return d->ops->follow(d->backend, err);
+        return d->ops->peers->follow(d->backend, err);
     }
     for (int use = 0; use < HRF_N_COMM_USES; use++) {
         const struct hrf_comm_count *now = &comm->counts[use], *then = &d->counted[use];
@@ -393,7 +394,8 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
         comm->sent_bytes -= d->recorded[use].bytes;
     }
     memcpy(comm->counts, d->counted, sizeof d->counted);
-    return d->ops->follow(d->backend, err); /* The recording also covers the last messages sent. */
+    return d->ops->peers->follow(d->backend,
+                                 err); /* The recording also covers the last messages sent. */
 }
 
 void hrf_device_peers_replayed(struct hrf_device_peers *d)

@@ -218,7 +218,8 @@ void hrf_device_peers_ready(struct hrf_device_peers *d)
 /* Waits until both queues are empty; false: they were aborted. */
 static bool settle(struct hrf_device_peers *d)
 {
-    if (d->ops->follow(d->backend, NULL) != HRF_OK || d->ops->mark(d->backend, 0, NULL) != HRF_OK)
+    if (d->ops->peers->follow(d->backend, NULL) != HRF_OK ||
+        d->ops->mark(d->backend, 0, NULL) != HRF_OK)
         return false;
     return hrf_device_peers_wait(d, 0, NULL) == HRF_OK;
 }

@@ -111,7 +111,7 @@ static enum hrf_status add_block(struct hrf_shared *s, size_t n_bytes, struct hr
     HRF_TRY(c->ops->allocate(c->backend, n_bytes, &b->memory, err));
     s->n_blocks++;
     s->n_bytes += (int64_t)n_bytes;
-    return c->ops->share(c->backend, b->memory, s->is_far, &b->handle, err);
+    return c->ops->peers->share(c->backend, b->memory, s->is_far, &b->handle, err);
 }
 
 static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t block,
@@ -122,8 +122,8 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
     HRF_CHECK_MEMORY(slots != NULL, err, "no memory for messages between devices");
     lane->slots = slots;
     slots[lane->n_slots] = (struct slot){ .block = block, .offset = offset };
-    HRF_TRY(c->ops->signal_create(c->backend, s->is_far, &slots[lane->n_slots].ready,
-                                  &slots[lane->n_slots].ready_handle, err));
+    HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_far, &slots[lane->n_slots].ready,
+                                         &slots[lane->n_slots].ready_handle, err));
     lane->n_slots++;
     return HRF_OK;
 }
@@ -163,7 +163,7 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
                              peer, word.slot, word.tag);
     struct slot *slot = &lane_of(s, word.tag, peer)->slots[word.slot];
     if (slot->taken == NULL && !s->is_ending)
-        HRF_TRY(c->ops->signal_open(c->backend, &word.taken, s->is_far, &slot->taken, err));
+        HRF_TRY(c->ops->peers->signal_open(c->backend, &word.taken, s->is_far, &slot->taken, err));
     slot->is_full = false;
     return HRF_OK;
 }
@@ -223,10 +223,10 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_pa
     const struct block *block = &s->blocks[slot->block];
     const struct hrf_area packed = hrf_area_packed(&part->area);
     if (slot->taken != NULL)
-        HRF_TRY(c->ops->signal_wait(c->backend, slot->taken, err));
+        HRF_TRY(c->ops->peers->signal_wait(c->backend, slot->taken, err));
     HRF_TRY(hrf_device_copy(c->ops, c->backend, (char *)block->memory + slot->offset, &packed,
                             part->at, &part->area, err));
-    HRF_TRY(c->ops->signal_set(c->backend, slot->ready, err));
+    HRF_TRY(c->ops->peers->signal_set(c->backend, slot->ready, err));
     slot->is_full = true;
     const struct full_word word = { .slot = i,
                                     .block = slot->block,
@@ -257,7 +257,8 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
             blocks[n->n_blocks] = NULL;
     }
     if (n->blocks[block] == NULL)
-        HRF_TRY(c->ops->open(c->backend, handle, n->address, s->is_far, &n->blocks[block], err));
+        HRF_TRY(
+            c->ops->peers->open(c->backend, handle, n->address, s->is_far, &n->blocks[block], err));
     *out = n->blocks[block];
     return HRF_OK;
 }
@@ -279,9 +280,10 @@ static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *p
         struct seen *fresh = &seen[lane->n_seen++];
         *fresh = (struct seen){ .at = NULL };
         HRF_TRY(open_block(s, part->peer, word->block, &word->memory, &block, err));
-        HRF_TRY(c->ops->signal_open(c->backend, &word->ready, s->is_far, &fresh->ready, err));
         HRF_TRY(
-            c->ops->signal_create(c->backend, s->is_far, &fresh->taken, &fresh->taken_handle, err));
+            c->ops->peers->signal_open(c->backend, &word->ready, s->is_far, &fresh->ready, err));
+        HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_far, &fresh->taken,
+                                             &fresh->taken_handle, err));
         fresh->at = (char *)block + word->offset;
     }
     *out = &lane->seen[word->slot];
@@ -297,9 +299,9 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device
     HRF_TRY(hrf_peers_receive(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
     HRF_TRY(see(s, part, &word, &seen, err));
     const struct hrf_area packed = hrf_area_packed(&part->area);
-    HRF_TRY(c->ops->signal_wait(c->backend, seen->ready, err));
+    HRF_TRY(c->ops->peers->signal_wait(c->backend, seen->ready, err));
     HRF_TRY(hrf_device_copy(c->ops, c->backend, part->at, &part->area, seen->at, &packed, err));
-    HRF_TRY(c->ops->signal_set(c->backend, seen->taken, err));
+    HRF_TRY(c->ops->peers->signal_set(c->backend, seen->taken, err));
     const struct taken_word taken = { part->tag, word.slot, seen->taken_handle };
     return hrf_device_send_message(s->config.peers, part->peer, &taken, sizeof taken, err);
 }
@@ -429,13 +431,13 @@ static void close_all(struct hrf_shared *s)
     s->is_ending = true;
     for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
         for (int32_t i = 0; i < s->neighbours[q].n_blocks; i++)
-            c->ops->close(c->backend, s->neighbours[q].blocks[i], s->is_far);
+            c->ops->peers->close(c->backend, s->neighbours[q].blocks[i], s->is_far);
     for (int32_t i = 0; s->lanes != NULL && s->is_far && i < c->peers->plan->n_tags * s->n_ranks;
          i++) {
         for (int32_t k = 0; k < s->lanes[i].n_seen; k++)
-            c->ops->signal_destroy(c->backend, s->lanes[i].seen[k].ready);
+            c->ops->peers->signal_destroy(c->backend, s->lanes[i].seen[k].ready);
         for (int32_t k = 0; k < s->lanes[i].n_slots; k++)
-            c->ops->signal_destroy(c->backend, s->lanes[i].slots[k].taken);
+            c->ops->peers->signal_destroy(c->backend, s->lanes[i].slots[k].taken);
     }
 }
 
@@ -446,9 +448,9 @@ static void release_own(struct hrf_shared *s)
     for (int32_t i = 0; s->lanes != NULL && i < c->peers->plan->n_tags * s->n_ranks; i++) {
         struct lane *lane = &s->lanes[i];
         for (int32_t k = 0; k < lane->n_slots; k++)
-            c->ops->signal_destroy(c->backend, lane->slots[k].ready);
+            c->ops->peers->signal_destroy(c->backend, lane->slots[k].ready);
         for (int32_t k = 0; k < lane->n_seen; k++)
-            c->ops->signal_destroy(c->backend, lane->seen[k].taken);
+            c->ops->peers->signal_destroy(c->backend, lane->seen[k].taken);
         hrf_free(lane->slots);
         hrf_free(lane->seen);
         *lane = (struct lane){ .n_slots = 0 };

@@ -69,7 +69,7 @@ void hrf_session_device_stop(struct hrf_session *session)
 {
     struct hrf_session_device *d = &session->device;
     hrf_device_peers_leave(d->peers);
-    d->ops->record_destroy(session->backend, d->recording);
+    d->ops->recording->destroy(session->backend, d->recording);
     d->recording = NULL;
     hrf_device_peers_abandon(d->peers);
 }
@@ -115,15 +115,15 @@ static enum hrf_status record(struct hrf_session *session, struct hrf_error *err
     struct hrf_session_device *d = &session->device;
     if (d->peers != NULL)
         HRF_TRY(hrf_device_peers_record(d->peers, true, err));
-    HRF_TRY(d->ops->record_begin(session->backend, err));
+    HRF_TRY(d->ops->recording->begin(session->backend, err));
     enum hrf_status status = hrf_session_run_steps(session, err);
     if (status == HRF_OK && d->peers != NULL)
         status = hrf_device_peers_record(d->peers, false, err);
     if (status != HRF_OK) { /* the queue must leave the recording state even after an error */
-        (void)d->ops->record_end(session->backend, &d->recording, NULL);
+        (void)d->ops->recording->end(session->backend, &d->recording, NULL);
         return status;
     }
-    return d->ops->record_end(session->backend, &d->recording, err);
+    return d->ops->recording->end(session->backend, &d->recording, err);
 }
 
 static enum hrf_status queue_kernels(struct hrf_session *session, struct hrf_error *err)
@@ -137,7 +137,7 @@ static enum hrf_status queue_kernels(struct hrf_session *session, struct hrf_err
         HRF_TRY(record(session, err));
     if (d->peers != NULL)
         hrf_device_peers_replayed(d->peers);
-    return d->ops->replay(session->backend, d->recording, err);
+    return d->ops->recording->replay(session->backend, d->recording, err);
 }
 
 enum hrf_status hrf_session_device_start(struct hrf_session *session, struct hrf_error *err)

@@ -37,27 +37,8 @@ struct hrf_backend {
 /* device_share.c: what the queue (struct hrf_device_ops) has for ranks. */
 enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_device_box *box,
                                   struct hrf_error *err);
-enum hrf_status hrf_cuda_join(struct hrf_backend *backend, const struct hrf_device_join *join,
-                              void *out, const void *parts, struct hrf_error *err);
 const char *hrf_cuda_address(const struct hrf_backend *backend);
-void *hrf_cuda_stream(struct hrf_backend *backend);
-void hrf_cuda_select_queue(struct hrf_backend *backend, enum hrf_device_queue queue);
-enum hrf_status hrf_cuda_follow(struct hrf_backend *backend, struct hrf_error *err);
-enum hrf_status hrf_cuda_share(struct hrf_backend *backend, void *memory, bool is_far,
-                               struct hrf_device_handle *out, struct hrf_error *err);
-enum hrf_status hrf_cuda_open(struct hrf_backend *backend, const struct hrf_device_handle *handle,
-                              const char *address, bool is_far, void **out, struct hrf_error *err);
-void hrf_cuda_close(struct hrf_backend *backend, void *memory, bool is_far);
-enum hrf_status hrf_cuda_signal_create(struct hrf_backend *backend, bool is_far, void **out,
-                                       struct hrf_device_handle *handle, struct hrf_error *err);
-enum hrf_status hrf_cuda_signal_open(struct hrf_backend *backend,
-                                     const struct hrf_device_handle *handle, bool is_far,
-                                     void **out, struct hrf_error *err);
-void hrf_cuda_signal_destroy(struct hrf_backend *backend, void *signal);
-enum hrf_status hrf_cuda_signal_set(struct hrf_backend *backend, void *signal,
-                                    struct hrf_error *err);
-enum hrf_status hrf_cuda_signal_wait(struct hrf_backend *backend, void *signal,
-                                     struct hrf_error *err);
+extern const struct hrf_device_peer_ops hrf_cuda_peers;
 
 struct hrf_cuda_kernel;
 typedef cudaError_t hrf_cuda_launch(const struct hrf_cuda_kernel *kernel,

@@ -196,7 +196,16 @@ static bool is_first(const struct hrf_backend *backend)
     return hrf_binding_is_first(&backend->device->binding);
 }
 
+static const struct hrf_device_recording_ops recording = {
+    .begin = record_begin,
+    .end = record_end,
+    .replay = replay,
+    .destroy = record_destroy,
+};
+
 const struct hrf_device_ops hrf_cuda_queue = {
+    .recording = &recording,
+    .peers = &hrf_cuda_peers,
     .allocate = allocate,
     .release = release,
     .allocate_host = allocate_host,
@@ -210,25 +219,9 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .wait = wait,
     .is_done = is_done,
     .times = times,
-    .record_begin = record_begin,
-    .record_end = record_end,
-    .replay = replay,
-    .record_destroy = record_destroy,
     .notes = notes,
     .describe = describe,
     .copy_box = hrf_cuda_copy_box,
-    .join = hrf_cuda_join,
     .address = hrf_cuda_address,
     .is_first = is_first,
-    .queue = hrf_cuda_stream,
-    .select_queue = hrf_cuda_select_queue,
-    .follow = hrf_cuda_follow,
-    .share = hrf_cuda_share,
-    .open = hrf_cuda_open,
-    .close = hrf_cuda_close,
-    .signal_create = hrf_cuda_signal_create,
-    .signal_open = hrf_cuda_signal_open,
-    .signal_destroy = hrf_cuda_signal_destroy,
-    .signal_set = hrf_cuda_signal_set,
-    .signal_wait = hrf_cuda_signal_wait,
 };

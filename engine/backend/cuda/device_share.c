@@ -1,5 +1,5 @@
 /* device_share.c - what ranks do with each other's GPU memory: packing, joining, memory and signals
- * that another back end may use (struct hrf_device_ops).
+ * that another back end may use (struct hrf_device_peer_ops).
  *
  * Within a process a handle is the pointer itself and another GPU is reached by peer access;
  * between processes it is CUDA IPC's. A process cannot open what it shared itself. Signals are
@@ -41,8 +41,8 @@ static cudaError_t join(const struct hrf_device_join *j, void *out, const void *
     return hrf_k_largest(&y, &x, j->n_parts, j->count, stream);
 }
 
-enum hrf_status hrf_cuda_join(struct hrf_backend *backend, const struct hrf_device_join *j,
-                              void *out, const void *parts, struct hrf_error *err)
+static enum hrf_status join_parts(struct hrf_backend *backend, const struct hrf_device_join *j,
+                                  void *out, const void *parts, struct hrf_error *err)
 {
     HRF_TRY_CUDA(join(j, out, parts, backend->device->queue), "joining the ranks' sums");
     return HRF_OK;
@@ -53,18 +53,18 @@ const char *hrf_cuda_address(const struct hrf_backend *backend)
     return backend->device->address;
 }
 
-void *hrf_cuda_stream(struct hrf_backend *backend)
+static void *queue(struct hrf_backend *backend)
 {
     return backend->device->queue;
 }
 
-void hrf_cuda_select_queue(struct hrf_backend *backend, enum hrf_device_queue queue)
+static void select_queue(struct hrf_backend *backend, enum hrf_device_queue queue)
 {
     struct hrf_cuda_device *device = backend->device;
     device->queue = queue == HRF_QUEUE_PEERS ? device->peers : device->stream;
 }
 
-enum hrf_status hrf_cuda_follow(struct hrf_backend *backend, struct hrf_error *err)
+static enum hrf_status follow(struct hrf_backend *backend, struct hrf_error *err)
 {
     static const char what[] = "ordering kernels and exchanges";
     const struct hrf_cuda_device *device = backend->device;
@@ -77,8 +77,8 @@ enum hrf_status hrf_cuda_follow(struct hrf_backend *backend, struct hrf_error *e
 
 /* ---- memory ---- */
 
-enum hrf_status hrf_cuda_share(struct hrf_backend *backend, void *memory, bool is_far,
-                               struct hrf_device_handle *out, struct hrf_error *err)
+static enum hrf_status share(struct hrf_backend *backend, void *memory, bool is_far,
+                             struct hrf_device_handle *out, struct hrf_error *err)
 {
     struct hrf_device_handle handle = { { 0 } };
     cudaIpcMemHandle_t far;
@@ -129,8 +129,9 @@ static enum hrf_status reach(const struct hrf_cuda_device *device, const char *a
     return HRF_OK;
 }
 
-enum hrf_status hrf_cuda_open(struct hrf_backend *backend, const struct hrf_device_handle *handle,
-                              const char *address, bool is_far, void **out, struct hrf_error *err)
+static enum hrf_status open_memory(struct hrf_backend *backend,
+                                   const struct hrf_device_handle *handle, const char *address,
+                                   bool is_far, void **out, struct hrf_error *err)
 {
     void *memory = NULL;
     cudaIpcMemHandle_t far;
@@ -153,7 +154,7 @@ enum hrf_status hrf_cuda_open(struct hrf_backend *backend, const struct hrf_devi
     return HRF_OK;
 }
 
-void hrf_cuda_close(struct hrf_backend *backend, void *memory, bool is_far)
+static void close_memory(struct hrf_backend *backend, void *memory, bool is_far)
 {
     (void)backend;
     if (is_far && memory != NULL)
@@ -162,8 +163,8 @@ void hrf_cuda_close(struct hrf_backend *backend, void *memory, bool is_far)
 
 /* ---- signals ---- */
 
-enum hrf_status hrf_cuda_signal_create(struct hrf_backend *backend, bool is_far, void **out,
-                                       struct hrf_device_handle *handle, struct hrf_error *err)
+static enum hrf_status signal_create(struct hrf_backend *backend, bool is_far, void **out,
+                                     struct hrf_device_handle *handle, struct hrf_error *err)
 {
     static const char what[] = "making a signal between ranks";
     struct hrf_device_handle made = { { 0 } };
@@ -187,9 +188,9 @@ enum hrf_status hrf_cuda_signal_create(struct hrf_backend *backend, bool is_far,
     return HRF_OK;
 }
 
-enum hrf_status hrf_cuda_signal_open(struct hrf_backend *backend,
-                                     const struct hrf_device_handle *handle, bool is_far,
-                                     void **out, struct hrf_error *err)
+static enum hrf_status signal_open(struct hrf_backend *backend,
+                                   const struct hrf_device_handle *handle, bool is_far, void **out,
+                                   struct hrf_error *err)
 {
     cudaIpcEventHandle_t far;
     cudaEvent_t event = NULL;
@@ -204,24 +205,37 @@ enum hrf_status hrf_cuda_signal_open(struct hrf_backend *backend,
     return HRF_OK;
 }
 
-void hrf_cuda_signal_destroy(struct hrf_backend *backend, void *signal)
+static void signal_destroy(struct hrf_backend *backend, void *signal)
 {
     (void)backend;
     if (signal != NULL)
         (void)cudaEventDestroy(signal);
 }
 
-enum hrf_status hrf_cuda_signal_set(struct hrf_backend *backend, void *signal,
-                                    struct hrf_error *err)
+static enum hrf_status signal_set(struct hrf_backend *backend, void *signal, struct hrf_error *err)
 {
     HRF_TRY_CUDA(cudaEventRecord(signal, backend->device->queue), "signalling to another rank");
     return HRF_OK;
 }
 
-enum hrf_status hrf_cuda_signal_wait(struct hrf_backend *backend, void *signal,
-                                     struct hrf_error *err)
+static enum hrf_status signal_wait(struct hrf_backend *backend, void *signal, struct hrf_error *err)
 {
     HRF_TRY_CUDA(cudaStreamWaitEvent(backend->device->queue, signal, 0),
                  "waiting for another rank");
     return HRF_OK;
 }
+
+const struct hrf_device_peer_ops hrf_cuda_peers = {
+    .queue = queue,
+    .select_queue = select_queue,
+    .follow = follow,
+    .join = join_parts,
+    .share = share,
+    .open = open_memory,
+    .close = close_memory,
+    .signal_create = signal_create,
+    .signal_open = signal_open,
+    .signal_destroy = signal_destroy,
+    .signal_set = signal_set,
+    .signal_wait = signal_wait,
+};
