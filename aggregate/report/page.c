@@ -73,8 +73,10 @@ static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const cha
                    cohort->counts.total, cohort->counts.total == 1 ? "" : "s");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         hrf_out_addf(out, "%s%s", i > 0 ? ", " : "", cohort->precisions[i].name);
-    hrf_out_markup(out, " · slide score %s, positive from %g · %s</p></header>\n",
-                   hrf_slide_rule_name(cohort->rule.kind), cohort->threshold, made_at);
+    if (!cohort->is_embedding)
+        hrf_out_markup(out, " · slide score %s, positive from %g",
+                       hrf_slide_rule_name(cohort->rule.kind), cohort->threshold);
+    hrf_out_markup(out, " · %s</p></header>\n", made_at);
 }
 
 static void state_card(struct hrf_out *out, const struct hrf_cohort_counts *c)

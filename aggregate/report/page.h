@@ -15,10 +15,11 @@
 
 /* What was written for a slide, beside the cohort's own facts. */
 struct hrf_page_slide {
-    struct hrf_bytes thumbnail; /* PNG of the reference's heatmap; may be empty */
+    struct hrf_bytes thumbnail; /* PNG of the reference's heatmap, or of the slide; may be empty */
     char *note;                 /* e.g. an annotation that could not be read; NULL = none */
     bool has_csv, has_geojson, has_heatmap;
-    bool has_outlines; /* the heatmap shows lesions */
+    const char *features; /* suffix of the files with its embeddings (".h5"); NULL = none */
+    bool has_outlines;    /* the heatmap shows lesions */
 };
 
 /* extras[n_slides]; made_at: shown as it is ("2026-01-31T23:59:59Z"). */

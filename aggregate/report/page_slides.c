@@ -30,8 +30,10 @@ static void header(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_adds(out, "<table id=\"slides\"><thead><tr><th></th>"
                       "<th><button>slide</button></th><th><button>state</button></th>"
-                      "<th><button>truth</button></th><th><button>label</button></th>");
-    for (size_t p = 0; p < cohort->n_precisions; p++)
+                      "<th><button>truth</button></th>");
+    if (!cohort->is_embedding)
+        hrf_out_adds(out, "<th><button>label</button></th>");
+    for (size_t p = 0; !cohort->is_embedding && p < cohort->n_precisions; p++)
         hrf_out_addf(out, "<th class=\"n\"><button>score %s</button></th>",
                      cohort->precisions[p].name);
     hrf_out_adds(
@@ -62,9 +64,8 @@ static void thumbnail(struct hrf_out *out, const struct hrf_cohort *cohort,
             file_url(out, cohort, slide, 0, "heatmaps", ".png");
             hrf_out_adds(out, "\">");
         }
-        hrf_out_markup(out,
-                       "<img loading=\"lazy\" alt=\"heatmap of %s\" src=\"data:image/png;base64,",
-                       slide->name);
+        hrf_out_markup(out, "<img loading=\"lazy\" alt=\"%s of %s\" src=\"data:image/png;base64,",
+                       extra->has_heatmap ? "heatmap" : "thumbnail", slide->name);
         hrf_out_base64(out, extra->thumbnail.data, extra->thumbnail.n_bytes);
         hrf_out_addf(out, "\">%s", extra->has_heatmap ? "</a>" : "");
     }
@@ -107,7 +108,10 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
         hrf_out_html(out, hrf_cohort_truth_label(cohort, slide));
     else
         hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
-    hrf_out_adds(out, "</td><td class=\"label\">");
+    hrf_out_adds(out, "</td>");
+    if (cohort->is_embedding)
+        return;
+    hrf_out_adds(out, "<td class=\"label\">");
     if (slide->scores[0].known) {
         hrf_out_markup(out, "<span class=\"tag %s\">%s", slide->scores[0].positive ? "pos" : "neg",
                        hrf_cohort_slide_label(cohort, &slide->scores[0]));
@@ -145,14 +149,18 @@ static void file_link(struct hrf_out *out, const struct hrf_cohort *cohort,
 static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
                       const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
 {
-    bool any = extra->has_csv || extra->has_geojson || extra->has_heatmap;
+    bool any = extra->has_csv || extra->has_geojson || extra->has_heatmap ||
+               extra->features != NULL;
     hrf_out_adds(out, "<td class=\"files\">");
     for (size_t p = 0; any && p < cohort->n_precisions; p++) {
-        if (!slide->scores[p].known || slide->scores[p].failure != NULL)
+        if (!(slide->scores[p].known || slide->scores[p].has_features) ||
+            slide->scores[p].failure != NULL)
             continue;
         hrf_out_adds(out, "<div>");
         if (cohort->n_precisions > 1)
             hrf_out_addf(out, "<span>%s</span>", cohort->precisions[p].name);
+        if (extra->features != NULL)
+            file_link(out, cohort, slide, p, "features", extra->features, "embeddings");
         if (extra->has_csv)
             file_link(out, cohort, slide, p, "model-outputs-csv", ".csv", "csv");
         if (extra->has_geojson)
@@ -177,7 +185,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     name_cell(out, slide, extra);
     state_cell(out, slide);
     label_cells(out, cohort, slide);
-    for (size_t p = 0; p < cohort->n_precisions; p++)
+    for (size_t p = 0; !cohort->is_embedding && p < cohort->n_precisions; p++)
         score_cell(out, &slide->scores[p]);
     if (slide->n_patches >= 0) {
         hrf_out_markup(out,
@@ -195,9 +203,11 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras)
 {
-    hrf_out_adds(out, "<section><h2>Slides <small>heatmaps: ");
-    hrf_out_addf(out, "%s; dark outlines are annotated lesions</small></h2>\n",
-                 cohort->precisions[0].name);
+    hrf_out_adds(out, "<section><h2>Slides");
+    if (!cohort->is_embedding)
+        hrf_out_addf(out, " <small>heatmaps: %s; dark outlines are annotated lesions</small>",
+                     cohort->precisions[0].name);
+    hrf_out_adds(out, "</h2>\n");
     tools(out);
     header(out, cohort);
     for (size_t i = 0; i < cohort->n_slides; i++)

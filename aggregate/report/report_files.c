@@ -225,8 +225,10 @@ static enum hrf_status write_features(const struct writer *w, size_t slide, size
                                            .encoder = w->options->encoder,
                                            .values = scores->probabilities,
                                            .width = scores->n_classes };
-    return hrf_features_write(w->options->features, w->options->half_features, &features, path,
-                              err);
+    HRF_TRY(
+        hrf_features_write(w->options->features, w->options->half_features, &features, path, err));
+    w->extras[slide].features = forms[form].suffix;
+    return HRF_OK;
 }
 
 static enum hrf_status write_precision(const struct writer *w, size_t slide, size_t precision,
@@ -251,8 +253,9 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
     return HRF_OK;
 }
 
-/* A slide on which no tissue was found is shown as it is, so that one can see why. */
-static enum hrf_status show_empty_slide(const struct writer *w, size_t index, struct hrf_error *err)
+/* Shows a slide that has no heatmap as it is: one on which no tissue was found, so that one can see
+ * why, or one that has embeddings. */
+static enum hrf_status show_plain_slide(const struct writer *w, size_t index, struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     struct hrf_image image = { 0 };
@@ -331,8 +334,10 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
             HRF_TRY(fail_precision(w, index, p, &why, err));
         has_failed |= status != HRF_OK;
     }
-    if (slide->state == HRF_SLIDE_NO_TISSUE && slide->n_patches >= 0 && w->options->html)
-        HRF_TRY(show_empty_slide(w, index, err));
+    const bool is_plain = slide->state == HRF_SLIDE_NO_TISSUE ||
+                          (w->cohort->is_embedding && slide->state == HRF_SLIDE_DONE);
+    if (is_plain && slide->n_patches >= 0 && w->options->html)
+        HRF_TRY(show_plain_slide(w, index, err));
     if (has_failed && slide->state == HRF_SLIDE_DONE) {
         slide->state = HRF_SLIDE_FAILED;
         w->cohort->counts.done--;
