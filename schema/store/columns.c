@@ -175,3 +175,20 @@ void hrf_owner_bind(sqlite3_stmt *statement, int first, const struct hrf_owner *
     sqlite3_bind_int64(statement, first + 4, (int64_t)owner->start_time);
     sqlite3_bind_int64(statement, first + 5, owner->beat_ms);
 }
+
+void hrf_columns_hash(const struct hrf_columns *row, struct hrf_hash *hash)
+{
+    const int n = sqlite3_column_count(row->statement);
+    for (int i = 0; i < n; i++) {
+        const int type = sqlite3_column_type(row->statement, i);
+        hrf_hash_int(hash, type);
+        if (type == SQLITE_INTEGER) {
+            hrf_hash_int(hash, sqlite3_column_int64(row->statement, i));
+        } else if (type == SQLITE_FLOAT) {
+            hrf_hash_double(hash, sqlite3_column_double(row->statement, i));
+        } else if (type != SQLITE_NULL) {
+            const void *bytes = sqlite3_column_blob(row->statement, i);
+            hrf_hash_field(hash, bytes, (size_t)sqlite3_column_bytes(row->statement, i));
+        }
+    }
+}

@@ -11,6 +11,7 @@
 #ifndef HRF_SCHEMA_STORE_COLUMNS_H
 #define HRF_SCHEMA_STORE_COLUMNS_H
 
+#include "base/hash.h"
 #include "schema/store/owner.h"
 #include "schema/store/store_private.h"
 
@@ -47,6 +48,8 @@ char *hrf_column_text(struct hrf_columns *row, int i, bool is_needed);
 void hrf_column_copy(struct hrf_columns *row, int i, char *out, size_t size);
 /* Valid until the statement is stepped or reset; NULL for NULL. */
 const void *hrf_column_blob(struct hrf_columns *row, int i, size_t *n_bytes);
+/* Feeds all values of the row into a hash, unchecked. */
+void hrf_columns_hash(const struct hrf_columns *row, struct hrf_hash *hash);
 /* A process, from six columns: host, boot, pid_space, pid, start_time, beat_ms. */
 void hrf_owner_read(struct hrf_columns *row, struct hrf_owner *out);
 /* The same six, to the parameters from `first` on. */

@@ -228,6 +228,16 @@ enum hrf_status hrf_store_connect(const char *path, const char *what, enum hrf_s
     return HRF_OK;
 }
 
+/* All of one moment: a driver may begin meanwhile. A writer does the same when it takes the lease.
+ */
+static enum hrf_status check_sealed(struct hrf_store *store, struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_begin(store, err));
+    const enum hrf_status status = hrf_store_check_seal(store, err);
+    hrf_store_rollback(store);
+    return status;
+}
+
 enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struct hrf_store **out,
                                struct hrf_error *err)
 {
@@ -236,6 +246,8 @@ enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struc
         return hrf_error_set(err, HRF_E_USER, "'%s' does not exist: no run stands there", path);
     HRF_TRY(hrf_store_connect(path, "run store", mode, &store, err));
     HRF_TRY(hrf_store_migrate(store, err));
+    if (mode == HRF_STORE_READ)
+        HRF_TRY(check_sealed(store, err));
     HRF_MOVE(*out, store);
     return HRF_OK;
 }

@@ -106,6 +106,10 @@ enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *
         HRF_TRY(judge(store, &owner, &me, err));
     HRF_TRY(hrf_store_begin(store, err));
     enum hrf_status status = take(store, &owner, there, &me, err);
+    if (status == HRF_OK)
+        status = hrf_store_check_seal(store, err);
+    if (status == HRF_OK)
+        status = hrf_store_break_seal(store, err);
     if (status != HRF_OK) {
         hrf_store_rollback(store);
         return status;
@@ -144,7 +148,7 @@ enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *
     return status;
 }
 
-enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_error *err)
+static enum hrf_status delete_owner(struct hrf_store *store, struct hrf_error *err)
 {
     struct hrf_owner me = hrf_owner_self();
     sqlite3_stmt *s;
@@ -154,9 +158,24 @@ enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_erro
     sqlite3_bind_int64(s, 2, (int64_t)me.start_time);
     hrf_bind_text(s, 3, me.host);
     hrf_bind_text(s, 4, me.boot);
-    HRF_TRY(hrf_store_finish(store, s, err));
+    return hrf_store_finish(store, s, err);
+}
+
+enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_error *err)
+{
+    if (!store->has_lease)
+        return HRF_OK;
+    if (store->in_transaction) /* of a driver that gives up */
+        hrf_store_rollback(store);
     store->has_lease = false;
-    return HRF_OK;
+    HRF_TRY(hrf_store_begin(store, err));
+    enum hrf_status status = delete_owner(store, err);
+    if (status == HRF_OK && sqlite3_changes(store->db) == 1) /* else it is another's by now */
+        status = hrf_store_set_seal(store, err);
+    if (status == HRF_OK)
+        return hrf_store_commit(store, err);
+    hrf_store_rollback(store);
+    return status;
 }
 
 enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid, struct hrf_error *err)

@@ -44,6 +44,8 @@ static const char *const steps[HRF_STORE_VERSION] = {
     "ALTER TABLE task ADD COLUMN memory_level INTEGER DEFAULT 0;",
     /* 4: slides that are only used for calibration */
     "ALTER TABLE slide ADD COLUMN calibrates INTEGER DEFAULT 0;",
+    /* 5: seal.c */
+    "CREATE TABLE seal(id INTEGER PRIMARY KEY CHECK(id = 1), sha256 TEXT);",
 };
 
 /* A write-ahead log needs shared memory, which network file systems do not have. */
@@ -159,13 +161,14 @@ enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err
     return status;
 }
 
-enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error *err)
+enum hrf_status hrf_store_check_structure(struct hrf_store *store, const char *sql,
+                                          struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
     bool has_row;
-    HRF_TRY(hrf_store_prepare(store, "PRAGMA quick_check(1)", &s, err));
+    HRF_TRY(hrf_store_prepare(store, sql, &s, err));
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    struct hrf_columns row = { store, "quick_check", s, HRF_OK, err };
+    struct hrf_columns row = { store, "check", s, HRF_OK, err };
     HRF_AUTO_FREE char *found = has_row ? hrf_column_text(&row, 0, true) : NULL;
     HRF_TRY(row.status);
     if (found != NULL && strcmp(found, "ok") == 0)
@@ -176,4 +179,9 @@ enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error 
     return hrf_error_set_foreign(err, HRF_E_USER, "sqlite", SQLITE_CORRUPT,
                                  "'%s' is damaged (%.*s); " HRF_STORE_WAY_OUT, store->path,
                                  (int)strcspn(line, "\n"), line);
+}
+
+enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error *err)
+{
+    return hrf_store_check_structure(store, "PRAGMA quick_check(1)", err);
 }

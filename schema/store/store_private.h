@@ -9,7 +9,7 @@
 
 /* HRF_STORE_BUSY_MS: long enough for another process's commit to a slow disk, short enough to
  * report a process that is stuck. */
-enum { HRF_STORE_VERSION = 4, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
+enum { HRF_STORE_VERSION = 5, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
 
 /* What a user can do about a file that cannot be read, for the end of a message. */
 #define HRF_STORE_WAY_OUT "move it away to start afresh"
@@ -74,6 +74,13 @@ void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text); /* NULL bi
 HRF_CHECKED enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err);
 /* HRF_E_USER with what SQLite found when the file is damaged. */
 HRF_CHECKED enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error *err);
+/* `sql`: a pragma that answers "ok" or what is damaged. */
+HRF_CHECKED enum hrf_status hrf_store_check_structure(struct hrf_store *store, const char *sql,
+                                                      struct hrf_error *err);
+/* seal.c, each within a transaction. HRF_E_USER: there is a seal, and the tables do not fit it. */
+HRF_CHECKED enum hrf_status hrf_store_check_seal(struct hrf_store *store, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_break_seal(struct hrf_store *store, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_store_set_seal(struct hrf_store *store, struct hrf_error *err);
 /* reader.c: opens store->path so that a writer is never in the way, nor in its way. */
 HRF_CHECKED enum hrf_status hrf_store_open_reader(struct hrf_store *store, struct hrf_error *err);
 /* lease.c: HRF_E_AGAIN when it is another's by now. Within a transaction. */

@@ -44,7 +44,8 @@ same "a damaged record"
 
 # As a driver that was killed before it took the infer job's results leaves the store.
 forget() {
-    db "DELETE FROM record WHERE key IN (SELECT key FROM task WHERE kind=1);
+    db "DELETE FROM seal;
+        DELETE FROM record WHERE key IN (SELECT key FROM task WHERE kind=1);
         UPDATE task SET state=1 WHERE kind=1;
         DELETE FROM attempt WHERE kind=1 AND id<(SELECT max(id) FROM attempt WHERE kind=1);
         UPDATE attempt SET state=1, ended_ms=0, task_ids=(SELECT group_concat(id, ' ') FROM task WHERE kind=1)
@@ -52,7 +53,7 @@ forget() {
 }
 job=$(db "SELECT directory FROM attempt WHERE kind=1 AND instr(task_ids, ' ') ORDER BY id LIMIT 1")
 [ -e "$run/$job/t0002.rec" ] || fail "no job with three tasks"
-db "DELETE FROM attempt WHERE kind=1 AND directory<>'$job'"
+db "DELETE FROM seal; DELETE FROM attempt WHERE kind=1 AND directory<>'$job'"
 exchange() { mv "$1" "$scratch/x" && mv "$2" "$1" && mv "$scratch/x" "$2"; }
 forget
 expect_code 0 "$flow" run "$scratch/w.yaml" --out "$run"
@@ -61,7 +62,7 @@ same "results that were found"
 
 # Two tasks' files in the job's folder, statuses and all; then the records with the statuses redone.
 forget
-db "DELETE FROM attempt WHERE kind=1 AND directory<>'$job'"
+db "DELETE FROM seal; DELETE FROM attempt WHERE kind=1 AND directory<>'$job'"
 for suffix in rec json; do exchange "$run/$job/t0000.$suffix" "$run/$job/t0001.$suffix"; done
 expect_code 0 "$flow" run "$scratch/w.yaml" --out "$run"
 same "swapped files of two tasks"
