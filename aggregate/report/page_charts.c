@@ -6,35 +6,32 @@
 
 #include <math.h>
 
-/* ---- ROC ---- */
-
-enum { PLOT_LEFT = 40, PLOT_TOP = 8, PLOT_SIDE = 270, PLOT_BOTTOM = PLOT_TOP + PLOT_SIDE };
-
-static void roc_frame(struct hrf_out *out)
+void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title)
 {
-    hrf_out_addf(out, "<svg viewBox=\"0 0 330 318\" role=\"img\" aria-label=\"ROC curve\">"
-                      "<g class=\"axis\" fill=\"none\">");
+    hrf_out_markup(out,
+                   "<svg viewBox=\"0 0 330 %d\" role=\"img\" aria-label=\"%s\">"
+                   "<g class=\"axis\" fill=\"none\">",
+                   height, label);
     for (int i = 0; i <= 4; i++) {
-        int at = i * PLOT_SIDE / 4;
-        hrf_out_addf(out, "<path d=\"M%d %dv%dM%d %dh%d\"/>", PLOT_LEFT + at, PLOT_TOP, PLOT_SIDE,
-                     PLOT_LEFT, PLOT_BOTTOM - at, PLOT_SIDE);
+        const int at = i * HRF_PLOT_SIDE / 4;
+        hrf_out_addf(out, "<path d=\"M%d %dv%dM%d %dh%d\"/>", HRF_PLOT_LEFT + at, HRF_PLOT_TOP,
+                     HRF_PLOT_SIDE, HRF_PLOT_LEFT, HRF_PLOT_BOTTOM - at, HRF_PLOT_SIDE);
     }
     hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/></g>",
-                 PLOT_LEFT, PLOT_BOTTOM, PLOT_LEFT + PLOT_SIDE, PLOT_TOP);
+                 HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
     for (int i = 0; i <= 4; i += 2) {
-        int at = i * PLOT_SIDE / 4;
-        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>",
-                     PLOT_LEFT + at, PLOT_BOTTOM + 16, i / 4.0);
-        hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>", PLOT_LEFT - 7,
-                     PLOT_BOTTOM - at + 4, i / 4.0);
+        const int at = i * HRF_PLOT_SIDE / 4;
+        hrf_out_addf(out,
+                     "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>"
+                     "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>",
+                     HRF_PLOT_LEFT + at, HRF_PLOT_BOTTOM + 16, i / 4.0, HRF_PLOT_LEFT - 7,
+                     HRF_PLOT_BOTTOM - at + 4, i / 4.0);
     }
-    hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">1 − specificity</text>",
-                 PLOT_LEFT + PLOT_SIDE / 2, PLOT_BOTTOM + 33);
-    hrf_out_addf(out,
-                 "<text transform=\"translate(11 %d) rotate(-90)\" "
-                 "text-anchor=\"middle\">sensitivity</text>",
-                 PLOT_TOP + PLOT_SIDE / 2);
+    hrf_out_markup(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+                   HRF_PLOT_LEFT + HRF_PLOT_SIDE / 2, HRF_PLOT_BOTTOM + 33, x_title);
 }
+
+/* ---- ROC ---- */
 
 static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index,
                                 struct hrf_error *err)
@@ -56,8 +53,8 @@ static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *co
                  index, index > 0 ? " stroke-dasharray=\"7 3\"" : "");
     for (size_t i = 0; i < n_points; i++)
         hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L',
-                     PLOT_LEFT + PLOT_SIDE * points[i].false_positive_rate,
-                     PLOT_BOTTOM - PLOT_SIDE * points[i].true_positive_rate);
+                     HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].false_positive_rate,
+                     HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].true_positive_rate);
     hrf_out_adds(out, "\"/>");
     return HRF_OK;
 }
@@ -71,7 +68,11 @@ enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohor
                        cohort->precisions[0].slide_auc.reason);
         return HRF_OK;
     }
-    roc_frame(out);
+    hrf_page_square(out, "ROC curve", 318, "1 − specificity");
+    hrf_out_addf(out,
+                 "<text transform=\"translate(11 %d) rotate(-90)\" "
+                 "text-anchor=\"middle\">sensitivity</text>",
+                 HRF_PLOT_TOP + HRF_PLOT_SIDE / 2);
     for (size_t i = cohort->n_precisions; i-- > 0;)
         if (!isnan(cohort->precisions[i].slide_auc.value))
             HRF_TRY(roc_line(out, cohort, i, err));

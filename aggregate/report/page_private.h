@@ -8,6 +8,15 @@
 void hrf_page_style(struct hrf_out *out);  /* <style> */
 void hrf_page_script(struct hrf_out *out); /* <script> */
 
+/* Begins an SVG with a square plot of 0 to 1 in both directions and its diagonal. `height` of 330
+ * units of width; the caller ends it with </svg>. */
+enum {
+    HRF_PLOT_LEFT = 40,
+    HRF_PLOT_TOP = 8,
+    HRF_PLOT_SIDE = 270,
+    HRF_PLOT_BOTTOM = HRF_PLOT_TOP + HRF_PLOT_SIDE
+};
+void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title);
 HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
                                          struct hrf_error *err);
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);

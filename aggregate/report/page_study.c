@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-enum { LEFT = 40, TOP = 8, SIDE = 270, BOTTOM = TOP + SIDE };
-
 enum { N_COLOURS = 5 }; /* --s0 ... of the style sheet */
 
 /* ---- tables ---- */
@@ -319,28 +317,6 @@ static void gain_chart(struct hrf_out *out, const struct hrf_cohort *cohort)
 
 /* ---- calibration curves ---- */
 
-static void frame(struct hrf_out *out)
-{
-    hrf_out_adds(out, "<svg viewBox=\"0 0 330 330\" role=\"img\" aria-label=\"Calibration curve\">"
-                      "<g class=\"axis\" fill=\"none\">");
-    for (int i = 0; i <= 4; i++) {
-        const int at = i * SIDE / 4;
-        hrf_out_addf(out, "<path d=\"M%d %dv%dM%d %dh%d\"/>", LEFT + at, TOP, SIDE, LEFT,
-                     BOTTOM - at, SIDE);
-    }
-    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/></g>",
-                 LEFT, BOTTOM, LEFT + SIDE, TOP);
-    for (int i = 0; i <= 4; i += 2) {
-        const int at = i * SIDE / 4;
-        hrf_out_addf(out,
-                     "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>"
-                     "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>",
-                     LEFT + at, BOTTOM + 16, i / 4.0, LEFT - 6, BOTTOM - at + 4, i / 4.0);
-    }
-    hrf_out_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">mean slide score</text>",
-                 LEFT + SIDE / 2, BOTTOM + 34);
-}
-
 /* Points joined in the order of the tenths; a circle's area tells how many slides it stands for. */
 static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, size_t index)
 {
@@ -352,8 +328,8 @@ static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, siz
         if (bin->n_slides == 0)
             continue;
         const double n = (double)bin->n_slides;
-        hrf_out_addf(out, "%s%.1f %.1f", verb, LEFT + SIDE * bin->score_sum / n,
-                     BOTTOM - SIDE * (double)bin->n_positive / n);
+        hrf_out_addf(out, "%s%.1f %.1f", verb, HRF_PLOT_LEFT + HRF_PLOT_SIDE * bin->score_sum / n,
+                     HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * (double)bin->n_positive / n);
         verb = "L";
     }
     hrf_out_adds(out, "\"/>");
@@ -365,7 +341,8 @@ static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, siz
         hrf_out_addf(out,
                      "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"var(--s%zu)\"><title>%s: "
                      "%zu slides, mean score %.3f, %.0f %% positive</title></circle>",
-                     LEFT + SIDE * bin->score_sum / n, BOTTOM - SIDE * (double)bin->n_positive / n,
+                     HRF_PLOT_LEFT + HRF_PLOT_SIDE * bin->score_sum / n,
+                     HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * (double)bin->n_positive / n,
                      2.0 + 6.0 * sqrt(n / (double)p->n_labelled), index % N_COLOURS, p->name,
                      bin->n_slides, bin->score_sum / n, 100.0 * (double)bin->n_positive / n);
     }
@@ -375,7 +352,7 @@ static void curves(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_adds(out,
                  "<section><h2>Calibration curve <small>positive slides, by score</small></h2>\n");
-    frame(out);
+    hrf_page_square(out, "Calibration curve", 330, "mean slide score");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         curve(out, &cohort->precisions[i], i);
     hrf_out_adds(out, "</svg><ul class=\"key\">");

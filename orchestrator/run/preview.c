@@ -82,16 +82,11 @@ static enum hrf_status find_plan(const struct scene *scene, const struct hrf_pre
                                  struct hrf_tile_plan **out, struct hrf_error *err)
 {
     struct hrf_record_identity expected;
-    struct hrf_bytes record;
     if (tile->reason != HRF_PREVIEW_CACHED)
         return HRF_OK;
     HRF_TRY(hrf_slide_expect(&scene->preview->slides.items[tile->row.slide_id - 1], HRF_TASK_TILE,
                              tile->row.key, &expected, err));
-    HRF_TRY(hrf_store_get_record(scene->store, HRF_TASK_TILE, &expected, &record, err));
-    enum hrf_status status = hrf_tile_plan_decode(record.data, record.n_bytes, &expected,
-                                                  "the store", out, err);
-    hrf_bytes_release(&record);
-    return status;
+    return hrf_store_find_tile_plan(scene->store, &expected, out, err);
 }
 
 static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_task *tile,

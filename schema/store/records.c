@@ -57,22 +57,29 @@ static enum hrf_status expect(struct hrf_store *store, int64_t slide_id, enum hr
     return hrf_slide_expect(&slide, kind, "", out, err);
 }
 
+/* The bytes under a key; they are valid until the statement is reset. */
+static enum hrf_status find_bytes(struct hrf_store *store, const char *key, sqlite3_stmt **s,
+                                  const void **bytes, size_t *n, struct hrf_error *err)
+{
+    bool has_row;
+    HRF_TRY(hrf_store_prepare(store, "SELECT bytes FROM record WHERE key=?", s, err));
+    hrf_bind_text(*s, 1, key);
+    HRF_TRY(hrf_store_step(store, *s, &has_row, err));
+    if (!has_row)
+        return hrf_error_set(err, HRF_E_AGAIN, "the store has no result for the key %.12s...", key);
+    struct hrf_columns row = { store, "record", *s, HRF_OK, err };
+    *bytes = hrf_column_blob(&row, 0, n);
+    return row.status;
+}
+
 enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind kind,
                                      const struct hrf_record_identity *expected,
                                      struct hrf_bytes *out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
-    bool has_row;
-    size_t n;
-    HRF_TRY(hrf_store_prepare(store, "SELECT bytes FROM record WHERE key=?", &s, err));
-    hrf_bind_text(s, 1, expected->task);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    if (!has_row)
-        return hrf_error_set(err, HRF_E_AGAIN, "the store has no result for the key %.12s...",
-                             expected->task);
-    struct hrf_columns row = { store, "record", s, HRF_OK, err };
-    const void *bytes = hrf_column_blob(&row, 0, &n);
-    HRF_TRY(row.status);
+    const void *bytes = NULL;
+    size_t n = 0;
+    HRF_TRY(find_bytes(store, expected->task, &s, &bytes, &n, err));
     HRF_AUTO_FREE char *where = hrf_format("record %.12s... in '%s'", expected->task, store->path);
     HRF_AUTO_FREE unsigned char *copy = hrf_alloc(n);
     HRF_CHECK_MEMORY(where != NULL && copy != NULL, err, "no memory for a record of %zu bytes", n);
@@ -148,16 +155,26 @@ static enum hrf_status tell_way_out(enum hrf_status status, struct hrf_error *er
     return hrf_error_set(err, status, "%s; 'hires-flow run' does the task again", cause.text);
 }
 
+enum hrf_status hrf_store_find_tile_plan(struct hrf_store *store,
+                                         const struct hrf_record_identity *expected,
+                                         struct hrf_tile_plan **out, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    const void *bytes = NULL;
+    size_t n = 0;
+    HRF_TRY(find_bytes(store, expected->task, &s, &bytes, &n, err));
+    return hrf_tile_plan_decode(bytes, n, expected, "tile plan in the store", out, err);
+}
+
 static enum hrf_status get_tile_plan(struct hrf_store *store, int64_t slide_id,
                                      struct hrf_tile_plan **out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
     struct hrf_record_identity expected;
     bool has_row;
-    size_t n;
     HRF_TRY(expect(store, slide_id, HRF_TASK_TILE, &expected, err));
     HRF_TRY(hrf_store_prepare(store,
-                              "SELECT bytes, key FROM task JOIN record USING(key) WHERE kind=0 AND "
+                              "SELECT key FROM task JOIN record USING(key) WHERE kind=0 AND "
                               "slide_id=? AND state=2",
                               &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
@@ -165,10 +182,9 @@ static enum hrf_status get_tile_plan(struct hrf_store *store, int64_t slide_id,
     if (!has_row)
         return hrf_error_set(err, HRF_E_AGAIN, "slide %lld has no tile plan", (long long)slide_id);
     struct hrf_columns row = { store, "record", s, HRF_OK, err };
-    const void *bytes = hrf_column_blob(&row, 0, &n);
-    hrf_column_copy(&row, 1, expected.task, sizeof expected.task);
+    hrf_column_copy(&row, 0, expected.task, sizeof expected.task);
     HRF_TRY(row.status);
-    return hrf_tile_plan_decode(bytes, n, &expected, "tile plan in the store", out, err);
+    return hrf_store_find_tile_plan(store, &expected, out, err);
 }
 
 enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,

@@ -131,6 +131,11 @@ hrf_store_clear_slide_scores(struct hrf_store *store, const char *precision, str
 HRF_CHECKED enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
                                                     struct hrf_tile_plan **out,
                                                     struct hrf_error *err);
+/* The tile plan that is stored under the key expected->task; the errors are the same. */
+HRF_CHECKED enum hrf_status hrf_store_find_tile_plan(struct hrf_store *store,
+                                                     const struct hrf_record_identity *expected,
+                                                     struct hrf_tile_plan **out,
+                                                     struct hrf_error *err);
 /* The scores of all patches of a slide at one precision. The shards are joined in order:
  * first_patch is 0, n_patches is that of the tile plan, and the times are summed. HRF_E_AGAIN: the
  * slide is not or not completely scored. HRF_E_USER: stored scores are damaged or belong to another

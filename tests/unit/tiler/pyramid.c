@@ -130,6 +130,22 @@ void pyramid_remove_folder(const char *folder)
         stop("cannot remove", folder);
 }
 
+char test_folder[64];
+
+int make_test_folder(void **state)
+{
+    (void)state;
+    pyramid_folder(test_folder);
+    return 0;
+}
+
+int remove_test_folder(void **state)
+{
+    (void)state;
+    pyramid_remove_folder(test_folder);
+    return 0;
+}
+
 static const char *real_folder(void)
 {
     const char *folder = getenv("HRF_SHARED_DATA");

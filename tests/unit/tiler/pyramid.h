@@ -42,6 +42,10 @@ unsigned char pyramid_noise(int level, uint32_t x, uint32_t y, int channel);
 void pyramid_folder(char out[64]);
 void pyramid_path(const char *folder, const char *name, char out[128]);
 void pyramid_remove_folder(const char *folder);
+/* The same as set-up and tear-down of a cmocka group. */
+extern char test_folder[64];
+int make_test_folder(void **state);
+int remove_test_folder(void **state);
 /* Path of a real slide or picture. Tests that need them call skip() unless has_real. */
 void pyramid_real(const char *name, char out[512]);
 bool pyramid_has_real(void);

@@ -25,22 +25,7 @@ enum {
 };
 static const double mpp = 0.5;
 
-static char folder[64];
 static char mode_patch[] = "patch", otsu[] = "otsu";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
 
 /* Stained tissue, a disc of 0.5 mm across on noisy glass. Its texture is coarser than a pixel of
  * the coarsest level, so that a pixel of any level is its value in the middle. */
@@ -336,7 +321,7 @@ static void judge(const char *path, const struct patches *sound, char out[1200],
     struct hrf_error err = { .status = HRF_OK };
     const enum hrf_status status = use(path, &found, &err);
     if (status != HRF_OK) {
-        *is_good = status == HRF_E_USER && strstr(err.text, folder) != NULL;
+        *is_good = status == HRF_E_USER && strstr(err.text, test_folder) != NULL;
         snprintf(out, 1200, "%s: %s", *is_good ? "told" : "WRONGLY TOLD", err.text);
     } else if (strcmp(found.hash, sound->hash) != 0) {
         *is_good = false;
@@ -364,7 +349,7 @@ static void damage_level(const struct file *sound_file, const struct patches *so
     const uint32_t rows = d.offsets.n / d.columns;
     const uint32_t in_tissue = rows / 2 * d.columns + d.columns / 2;
     char path[128], words[1200];
-    pyramid_path(folder, "damaged.tif", path);
+    pyramid_path(test_folder, "damaged.tif", path);
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         struct file f = { hrf_alloc(sound_file->n_bytes), sound_file->n_bytes };
         bool is_good;
@@ -395,7 +380,7 @@ static void damage_pyramid(struct pyramid *p)
     p->jpeg = true;
     p->pixel = slide_pixel;
     p->context = p;
-    pyramid_path(folder, "sound.tif", path);
+    pyramid_path(test_folder, "sound.tif", path);
     pyramid_write(p, path);
     if (use(path, &sound, &err) != HRF_OK)
         fail_msg("%s", err.text);
@@ -433,5 +418,5 @@ int main(void)
         cmocka_unit_test(damage_to_a_whole_pyramid_is_told_or_harmless),
         cmocka_unit_test(damage_to_levels_above_the_overview_is_told_or_harmless),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }

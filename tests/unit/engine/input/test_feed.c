@@ -17,7 +17,6 @@
 
 enum { SIDE = 3000, PATCH = 32, COLUMNS = 17, N_PATCHES = COLUMNS * 13 };
 
-static char folder[64];
 static struct hrf_patch patches[N_PATCHES];
 static struct hrf_tile_plan plan = { .mpp_x = 0.5,
                                      .mpp_y = 0.5,
@@ -88,18 +87,11 @@ static int make_folder(void **state)
         .n_levels = 1, .level = { { SIDE, SIDE } }, .tile = 128, .pixel = place_pixel
     };
     char path[128];
-    pyramid_folder(folder);
-    pyramid_path(folder, "place.tif", path);
+    pyramid_folder(test_folder);
+    pyramid_path(test_folder, "place.tif", path);
     pyramid_write(&p, path);
     for (int i = 0; i < N_PATCHES; i++) /* rows of patches, not on the tiles' grid */
         patches[i] = (struct hrf_patch){ .x = i % COLUMNS * 171 + 5, .y = i / COLUMNS * 227 + 3 };
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
     return 0;
 }
 
@@ -108,7 +100,7 @@ static struct hrf_slide *open_slide(const char *name)
     char path[128];
     struct hrf_slide *slide = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    pyramid_path(folder, name, path);
+    pyramid_path(test_folder, name, path);
     if (hrf_slide_open(path, &slide, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return slide;
@@ -331,7 +323,7 @@ static void a_place_that_cannot_be_read_ends_the_feed_and_is_named(void **state)
         .n_levels = 1, .level = { { SIDE, SIDE } }, .tile = 128, .pixel = place_pixel
     };
     char path[128];
-    pyramid_path(folder, "bad.tif", path);
+    pyramid_path(test_folder, "bad.tif", path);
     pyramid_write(&p, path);
     damage(path, (uint32_t)patches[7 * COLUMNS + 9].x, (uint32_t)patches[7 * COLUMNS + 9].y);
     for (int32_t n_readers = 1; n_readers <= 4; n_readers++) {
@@ -426,5 +418,5 @@ int main(void)
         cmocka_unit_test(what_a_reader_cannot_start_with_is_said_by_next),
         cmocka_unit_test(no_allocation_may_fail_unseen),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, remove_test_folder);
 }

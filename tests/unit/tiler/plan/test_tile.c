@@ -16,22 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
 static char mode_patch[] = "patch", otsu[] = "otsu";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
 
 static struct hrf_job_tiler parameters(int64_t size, double mpp)
 {
@@ -115,7 +100,7 @@ static void the_hash_names_the_tiling_and_not_the_file(void **state)
     need_real();
     char path[512], link_path[128];
     pyramid_real("cmu-1-small-region.svs", path);
-    pyramid_path(folder, "other name.svs", link_path);
+    pyramid_path(test_folder, "other name.svs", link_path);
     HRF_AUTO_FREE char *target = NULL;
     assert_int_equal(hrf_path_absolute(path, &target, NULL), HRF_OK);
     assert_int_equal(symlink(target, link_path), 0);
@@ -228,7 +213,7 @@ static void patches_are_those_with_tissue_under_them(void **state)
     struct pyramid p = scene_pyramid(&scene, 2048, 1536);
     char path[128];
     scene.pyramid = &p;
-    pyramid_path(folder, "scene.tif", path);
+    pyramid_path(test_folder, "scene.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(128, 1.0); /* 256 level-0 px */
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
@@ -252,7 +237,7 @@ static void a_slide_as_one_image_gets_a_frame_around_its_tissue(void **state)
     struct pyramid p = scene_pyramid(&scene, 2048, 1152);
     char path[128], whole[] = "slide";
     scene.pyramid = &p;
-    pyramid_path(folder, "frame.tif", path);
+    pyramid_path(test_folder, "frame.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(640, 1.0); /* 1280 level-0 px at 0.5 um/px */
     params.mode = whole;
@@ -283,7 +268,7 @@ static void a_slide_without_tissue_has_no_patches_and_is_no_error(void **state)
     struct pyramid p = scene_pyramid(&scene, 1024, 1024);
     char path[128];
     scene.pyramid = &p;
-    pyramid_path(folder, "empty.tif", path);
+    pyramid_path(test_folder, "empty.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(128, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
@@ -304,7 +289,7 @@ static void a_faint_slide_is_kept_with_a_warning(void **state)
     struct pyramid p = scene_pyramid(&scene, 1024, 1024);
     char path[128];
     scene.pyramid = &p;
-    pyramid_path(folder, "faint.tif", path);
+    pyramid_path(test_folder, "faint.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(128, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
@@ -325,7 +310,7 @@ static void a_slide_with_little_tissue_says_so(void **state)
     struct pyramid p = scene_pyramid(&scene, 1024, 1024);
     char path[128];
     scene.pyramid = &p;
-    pyramid_path(folder, "little.tif", path);
+    pyramid_path(test_folder, "little.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(128, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
@@ -340,7 +325,7 @@ static void a_slide_smaller_than_a_patch_says_so(void **state)
     struct pyramid p = scene_pyramid(&scene, 300, 200);
     char path[128];
     scene.pyramid = &p;
-    pyramid_path(folder, "small.tif", path);
+    pyramid_path(test_folder, "small.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(256, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
@@ -365,7 +350,7 @@ static void left_out_tiles_are_glass(void **state)
     char path[128];
     scene.pyramid = &p;
     p.is_sparse = outside_scene;
-    pyramid_path(folder, "sparse.tif", path);
+    pyramid_path(test_folder, "sparse.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(128, 1.0);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
@@ -405,7 +390,7 @@ static void a_slide_without_levels_is_read_in_strips(void **state)
     (void)state;
     struct pyramid p = { .n_levels = 1, .level = { { 3000, 2900 } }, .tile = 256, .pixel = waves };
     char path[128];
-    pyramid_path(folder, "flat.tif", path);
+    pyramid_path(test_folder, "flat.tif", path);
     pyramid_write(&p, path);
     HRF_AUTO(hrf_slide) slide = NULL;
     struct hrf_overview overview;
@@ -433,7 +418,7 @@ static void running_out_of_memory_is_a_status(void **state)
     struct pyramid p = scene_pyramid(&scene, 512, 512);
     char path[128];
     scene.pyramid = &p;
-    pyramid_path(folder, "memory.tif", path);
+    pyramid_path(test_folder, "memory.tif", path);
     pyramid_write(&p, path);
     struct hrf_job_tiler params = parameters(128, 0.5);
     enum hrf_status status = HRF_E_NOMEM;
@@ -457,7 +442,7 @@ static void write_spec(const char *directory, enum hrf_job_kind kind)
     struct pyramid p = scene_pyramid(&scene, 1024, 1024);
     scene.pyramid = &p;
     for (int i = 0; i < 3; i++)
-        pyramid_path(folder, names[i], slides[i]);
+        pyramid_path(test_folder, names[i], slides[i]);
     pyramid_write(&p, slides[0]);
     scene.right = scene.bottom = 0;
     pyramid_write(&p, slides[1]);
@@ -494,7 +479,7 @@ static void a_job_gives_every_task_its_own_end(void **state)
 {
     (void)state;
     char directory[128], path[128];
-    pyramid_path(folder, "job", directory);
+    pyramid_path(test_folder, "job", directory);
     write_spec(directory, HRF_JOB_TILE);
     pyramid_path(directory, "spec.json", path);
     assert_int_equal(hrf_tile_job_main(path), 0);
@@ -529,7 +514,7 @@ static void a_job_that_was_revoked_commits_nothing(void **state)
 {
     (void)state;
     char directory[128], path[128];
-    pyramid_path(folder, "revoked-job", directory);
+    pyramid_path(test_folder, "revoked-job", directory);
     write_spec(directory, HRF_JOB_TILE);
     pyramid_path(directory, "revoked", path);
     assert_int_equal(hrf_file_write_atomic(path, "", 0, NULL), HRF_OK);
@@ -543,7 +528,7 @@ static void a_spec_that_cannot_be_used_ends_with_1(void **state)
 {
     (void)state;
     char directory[128], path[128];
-    pyramid_path(folder, "infer-job", directory);
+    pyramid_path(test_folder, "infer-job", directory);
     write_spec(directory, HRF_JOB_INFER);
     pyramid_path(directory, "spec.json", path);
     assert_int_equal(hrf_tile_job_main(path), 1);
@@ -573,5 +558,5 @@ int main(void)
         cmocka_unit_test(a_job_that_was_revoked_commits_nothing),
         cmocka_unit_test(a_spec_that_cannot_be_used_ends_with_1),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }

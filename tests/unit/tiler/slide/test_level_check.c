@@ -7,22 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    pyramid_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    pyramid_remove_folder(folder);
-    return 0;
-}
-
 /* ---- two images ---- */
 
 enum { WIDTH = 20, HEIGHT = 13 };
@@ -230,7 +214,7 @@ static void pyramids_of_real_slides_pass_however_they_are_reduced(void **state)
     char path[128];
     need_real();
     for (const char *filter = filters; *filter != '\0'; filter++) {
-        pyramid_path(folder, "made.tif", path);
+        pyramid_path(test_folder, "made.tif", path);
         make_pyramid("cmu-1-small-region.svs", *filter, path);
         assert_true(check_all(path, 0.499, 256, 0.5) > 90);
         assert_true(check_all(path, 0.499, 224, 0.25) > 400);
@@ -269,7 +253,7 @@ static enum hrf_status check_with_a_lost_tile(uint32_t column, uint32_t row, int
     HRF_AUTO(hrf_level_check) check = NULL;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc(512 * 512 * 3);
     pyramid_halve(&p, 2048, 2048, 64);
-    pyramid_path(folder, "lost.tif", path);
+    pyramid_path(test_folder, "lost.tif", path);
     pyramid_write(&p, path);
     assert_int_equal(hrf_slide_open(path, &slide, NULL), HRF_OK);
     assert_int_equal(hrf_patch_reader_create(slide, 0.25, 0.25, 512, 0.25, &reader, NULL), HRF_OK);
@@ -314,5 +298,5 @@ int main(void)
         cmocka_unit_test(a_left_out_tile_is_told_in_tissue_and_passes_on_glass),
         cmocka_unit_test(rows_of_a_patch_are_checked_by_themselves),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }
