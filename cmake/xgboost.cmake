@@ -1,0 +1,16 @@
+# XGBoost for random forests: found, or the sentence why not. Sets HRF_HAS_XGBOOST.
+set(HRF_WITH_XGBOOST AUTO CACHE STRING "Random forests over slide features: AUTO (where XGBoost is), ON, OFF")
+set_property(CACHE HRF_WITH_XGBOOST PROPERTY STRINGS AUTO ON OFF)
+set(HRF_HAS_XGBOOST OFF)
+
+if(NOT HRF_WITH_XGBOOST STREQUAL OFF)
+    pkg_check_modules(XGBOOST QUIET IMPORTED_TARGET GLOBAL xgboost)
+    if(XGBOOST_FOUND)
+        message(STATUS "XGBoost: ${XGBOOST_VERSION}")
+        set(HRF_HAS_XGBOOST ON)
+    elseif(HRF_WITH_XGBOOST STREQUAL ON)
+        message(FATAL_ERROR "HRF_WITH_XGBOOST=ON: no XGBoost (Debian's libxgboost-dev)")
+    else()
+        message(STATUS "Random forests: left out, no XGBoost (Debian's libxgboost-dev)")
+    endif()
+endif()
