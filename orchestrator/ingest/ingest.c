@@ -121,31 +121,6 @@ static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err
     return finish(ingest, err);
 }
 
-/* True if both paths lead to the same file. */
-static bool is_same_file(const struct ingest *a, size_t i, const struct ingest *b, size_t k)
-{
-    const struct ingest_file *x = &a->files[i], *y = &b->files[k];
-    return (x->is_regular && y->is_regular && x->device == y->device && x->inode == y->inode) ||
-           strcmp(a->rows.items[i].path, b->rows.items[k].path) == 0;
-}
-
-/* Removes slides of the calibration sample from the cohort: on slides that the INT8 scales were
- * fitted to, INT8 would look better than it is. */
-static enum hrf_status leave_out(struct ingest *cohort, const struct ingest *sample, size_t index,
-                                 struct hrf_error *err)
-{
-    for (size_t i = 0; i < cohort->rows.n_items; i++) {
-        struct hrf_slide_row *row = &cohort->rows.items[i];
-        if (row->state == HRF_SLIDE_EXCLUDED || !is_same_file(cohort, i, sample, index))
-            continue;
-        hrf_free(row->reason);
-        row->state = HRF_SLIDE_EXCLUDED;
-        row->reason = hrf_strdup("it is one of calibrate.slides: not evaluated");
-        HRF_CHECK_MEMORY(row->reason != NULL, err, "no memory for a slide");
-    }
-    return HRF_OK;
-}
-
 static bool wants_int8(const struct hrf_workflow *workflow)
 {
     for (size_t i = 0; i < workflow->n_precisions; i++)
@@ -200,6 +175,7 @@ static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool
     const size_t n = cohort->rows.n_items;
     HRF_AUTO_FREE const char **names = hrf_alloc_array(n + 1, sizeof *names);
     HRF_CHECK_MEMORY(names != NULL, err, "no memory for the calibration sample");
+    HRF_TRY(ingest_leave_out(cohort, sample, err)); /* a scale is judged by other slides */
     for (size_t i = 0; i < n; i++)
         names[i] = cohort->rows.items[i].name;
     qsort(names, n, sizeof *names, compare_names);
@@ -207,7 +183,6 @@ static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool
         struct hrf_slide_row *from = &sample->rows.items[i];
         if (from->state == HRF_SLIDE_EXCLUDED)
             continue;
-        HRF_TRY(leave_out(cohort, sample, i, err));
         if (!is_used)
             continue;
         if (from->state == HRF_SLIDE_FAILED)

@@ -44,5 +44,8 @@ HRF_CHECKED enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_
  * PENDING, once they were looked at) by file and by content. HRF_E_USER: they have two labels. */
 HRF_CHECKED enum hrf_status ingest_merge_paths(struct ingest *ingest, struct hrf_error *err);
 HRF_CHECKED enum hrf_status ingest_merge_files(struct ingest *ingest, struct hrf_error *err);
+/* Excludes the cohort's rows that are slides of the sample, by path, file or content. */
+HRF_CHECKED enum hrf_status ingest_leave_out(struct ingest *cohort, const struct ingest *sample,
+                                             struct hrf_error *err);
 
 #endif

@@ -20,7 +20,8 @@ struct entry {
     const struct hrf_slide_row *row;
     struct ingest_file file;
     char hash[HRF_HASH_HEX];
-    size_t index; /* of the row */
+    size_t index;   /* of the row */
+    bool of_sample; /* a row of calibrate.slides, not of the cohort */
 };
 
 struct entries {
@@ -290,16 +291,21 @@ static enum hrf_status refine(struct entries *e,
     return HRF_OK;
 }
 
-static enum hrf_status merge_content(struct ingest *ingest, struct entries *e,
-                                     struct hrf_error *err)
+/* Leaves the entries, sorted by content, that have an equal: those of the same size and bytes. */
+static enum hrf_status find_equal_content(struct entries *e, struct hrf_error *err)
 {
-    struct hrf_error unread; /* only one file is affected, so its own job reports it */
-    qsort(e->items, e->n_items, sizeof *e->items, sort_by_content);
+    struct hrf_error unread; /* of a single file: not ours to tell */
     enum hrf_status status = refine(e, hash_some, &unread);
     if (status == HRF_OK)
         status = refine(e, hrf_hash_file, &unread);
-    if (status != HRF_OK)
-        return hrf_error_set(err, status, "%s", unread.text);
+    return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", unread.text);
+}
+
+static enum hrf_status merge_content(struct ingest *ingest, struct entries *e,
+                                     struct hrf_error *err)
+{
+    qsort(e->items, e->n_items, sizeof *e->items, sort_by_content);
+    HRF_TRY(find_equal_content(e, err));
     return merge_runs(ingest, e, compare_content, "the same content", err);
 }
 
@@ -319,4 +325,84 @@ enum hrf_status ingest_merge_files(struct ingest *ingest, struct hrf_error *err)
         drop(ingest, &e);
     entries_release(&e);
     return status;
+}
+
+/* ---- slides of the cohort that calibrate ---- */
+
+static bool is_included(const struct hrf_slide_row *row, const struct ingest_file *file)
+{
+    (void)file;
+    return row->state != HRF_SLIDE_EXCLUDED;
+}
+
+/* Entries of both. */
+static enum hrf_status entries_join(const struct ingest *cohort, const struct ingest *sample,
+                                    bool (*is_wanted)(const struct hrf_slide_row *row,
+                                                      const struct ingest_file *file),
+                                    struct entries *out, struct hrf_error *err)
+{
+    struct entries more = { .items = NULL };
+    HRF_TRY(entries_make(cohort, is_wanted, out, err));
+    enum hrf_status status = entries_make(sample, is_wanted, &more, err);
+    size_t capacity = out->n_items;
+    if (status == HRF_OK)
+        status = hrf_array_reserve((void **)&out->items, &capacity, out->n_items + more.n_items + 1,
+                                   sizeof *out->items, err);
+    for (size_t i = 0; i < more.n_items && status == HRF_OK; i++) {
+        more.items[i].of_sample = true;
+        out->items[out->n_items++] = more.items[i];
+    }
+    entries_release(&more);
+    if (status != HRF_OK)
+        entries_release(out);
+    return status;
+}
+
+static enum hrf_status leave_out(struct hrf_slide_row *row, struct hrf_error *err)
+{
+    hrf_free(row->reason);
+    row->state = HRF_SLIDE_EXCLUDED;
+    row->reason = hrf_strdup("it is one of calibrate.slides: not evaluated");
+    HRF_CHECK_MEMORY(row->reason != NULL, err, "no memory for a slide");
+    return HRF_OK;
+}
+
+/* Of runs of equal ones with a slide of the sample. */
+static enum hrf_status leave_out_runs(struct ingest *cohort, const struct entries *e,
+                                      comparison compare, struct hrf_error *err)
+{
+    for (size_t i = 0, k; i < e->n_items; i = k) {
+        bool calibrates = false;
+        for (k = i; k < e->n_items && compare(&e->items[i], &e->items[k]) == 0; k++)
+            calibrates |= e->items[k].of_sample;
+        for (size_t at = i; calibrates && at < k; at++)
+            if (!e->items[at].of_sample)
+                HRF_TRY(leave_out(&cohort->rows.items[e->items[at].index], err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status
+leave_out_by(struct ingest *cohort, const struct ingest *sample,
+             bool (*is_wanted)(const struct hrf_slide_row *row, const struct ingest_file *file),
+             int (*sort)(const void *a, const void *b), comparison compare, struct hrf_error *err)
+{
+    struct entries e;
+    HRF_TRY(entries_join(cohort, sample, is_wanted, &e, err));
+    qsort(e.items, e.n_items, sizeof *e.items, sort);
+    enum hrf_status status = HRF_OK;
+    if (compare == compare_content)
+        status = find_equal_content(&e, err);
+    if (status == HRF_OK)
+        status = leave_out_runs(cohort, &e, compare, err);
+    entries_release(&e);
+    return status;
+}
+
+enum hrf_status ingest_leave_out(struct ingest *cohort, const struct ingest *sample,
+                                 struct hrf_error *err)
+{
+    HRF_TRY(leave_out_by(cohort, sample, is_included, sort_by_path, compare_paths, err));
+    HRF_TRY(leave_out_by(cohort, sample, is_there, sort_by_file, compare_files, err));
+    return leave_out_by(cohort, sample, has_all_inside, sort_by_content, compare_content, err);
 }

@@ -353,6 +353,13 @@ static void slides_of_the_calibration_stand_behind_the_cohort_and_are_not_evalua
     gives("{layout: files, files: ['s/*.svs']}"
           "\ncalibrate: {slides: {layout: files, files: ['s/c.svs']}}",
           "b ?\nc ? EXCLUDED\n", NULL);
+    /* So is a copy. */
+    put("t/copied.svs", "the same");
+    put("t/other.svs", "that one");
+    put("own/copy.tif", "the same");
+    gives("{layout: files, files: ['t/*.svs']}" INT8
+          "\ncalibrate: {slides: {layout: files, files: ['own/copy.tif']}}",
+          "copied ? EXCLUDED\nother ?\nsample: copy ?\n", NULL);
     refused("{layout: files, files: ['s/*.svs']}" INT8
             "\ncalibrate: {slides: {layout: files, files: ['own/*.svs'], exclude: [a, B]}}",
             "calibrate.slides: every slide is excluded");
