@@ -421,6 +421,18 @@ int32_t hrf_graph_count_uses(const struct hrf_graph *graph, int32_t value)
     return n;
 }
 
+void hrf_graph_count_all_uses(const struct hrf_graph *graph, int32_t *n_uses)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        n_uses[v] = 0;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+            if (graph->nodes[n].inputs[k] >= 0)
+                n_uses[graph->nodes[n].inputs[k]]++;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        n_uses[graph->outputs[i]]++;
+}
+
 enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, int32_t input,
                                           const struct hrf_shape *shape, struct hrf_error *err)
 {

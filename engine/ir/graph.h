@@ -454,6 +454,7 @@ struct hrf_attributes hrf_attributes_default(void); /* strides 1, group 1, alpha
 int32_t hrf_graph_find_value(const struct hrf_graph *graph, const char *name); /* -1: not found */
 int32_t hrf_graph_count_uses(const struct hrf_graph *graph,
                              int32_t value); /* graph outputs included */
+void hrf_graph_count_all_uses(const struct hrf_graph *graph, int32_t *n_uses); /* [n_values] */
 /* Adds a constant. The graph takes ownership of `data` (heap, dense) on success only. */
 HRF_CHECKED enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
                                                  enum hrf_dtype dtype,

@@ -466,9 +466,13 @@ static bool is_weight(const struct hrf_graph *graph, int32_t index)
 
 static void put_weights(struct writer *w)
 {
+    int32_t *n_uses = keep(w, NULL, (size_t)w->graph->n_values * sizeof *n_uses);
+    if (n_uses == NULL)
+        return;
+    hrf_graph_count_all_uses(w->graph, n_uses);
     for (int32_t i = 0; i < w->graph->n_values; i++) {
         const struct hrf_value *value = &w->graph->values[i];
-        if (is_weight(w->graph, i) && hrf_graph_count_uses(w->graph, i) > 0)
+        if (is_weight(w->graph, i) && n_uses[i] > 0)
             w->proto.initializer[w->proto.n_initializer++] = tensor(w, w->names[i], value->dtype,
                                                                     &value->shape, value->data);
     }

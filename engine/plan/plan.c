@@ -319,16 +319,6 @@ static void add_steps(struct hrf_plan *plan, const struct hrf_graph *graph)
     }
 }
 
-static void count_uses(struct hrf_plan *plan, const struct hrf_graph *graph)
-{
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
-            if (graph->nodes[n].inputs[k] >= 0)
-                plan->n_uses[graph->nodes[n].inputs[k]]++;
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        plan->n_uses[graph->outputs[i]]++;
-}
-
 bool hrf_plan_is_as_before(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i)
 {
     const struct hrf_step *step = &plan->steps[i], *before = &plan->steps[i > 0 ? i - 1 : 0];
@@ -355,7 +345,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
                      err, "no memory for a plan of %d steps", graph->n_nodes);
     plan->map = map;
     plan->n_values = graph->n_values;
-    count_uses(plan, graph);
+    hrf_graph_count_all_uses(graph, plan->n_uses);
     add_steps(plan, graph);
     for (size_t v = 0; v < n_values; v++)
         plan->buffer_of[v] = HRF_NO_BUFFER;
