@@ -34,6 +34,9 @@ struct hrf_backend_ops {
     const struct hrf_device_ops *device;
     bool signed_only; /* 8-bit values are S8 */
     bool has_tf32;
+    /* It has kernels for LAYER_NORM, ATTENTION and SWIGLU; false: what exporters write for them
+     * stays several operators. */
+    bool fuses_transformers;
     /* Whether create() would find its device, and what that is. */
     enum hrf_status (*identify)(struct hrf_device_identity *out, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,

@@ -231,8 +231,9 @@ struct hrf_resize {
     float cubic_a;
     bool exclude_outside; /* CUBIC */
     enum hrf_resize_policy policy;
-    float scales[4];                /* for N, C, H, W; scales[0] == 0: `sizes` counts */
-    int64_t sizes[4];               /* 0 for N and C: unchanged */
+    bool antialias;   /* changes nothing unless the output is smaller, which is refused */
+    float scales[4];  /* for N, C, H, W; scales[0] == 0: `sizes` counts */
+    int64_t sizes[4]; /* 0 for N and C: unchanged */
     struct hrf_resize_part part[2]; /* rows, columns */
 };
 

@@ -293,6 +293,9 @@ enum hrf_status hrf_infer_resize(struct hrf_inference *in)
         in->shape.dims[i] = (int64_t)size;
         if (i >= 2)
             HRF_TRY(hrf_infer_check_side(in, i - 2, in->shape.dims[i]));
+        if (r->antialias && in->shape.dims[i] < x->dims[i])
+            return hrf_infer_refuse(in, "antialias is not supported where the output is smaller: "
+                                        "export with antialias=False");
         if (i < 2 && in->shape.dims[i] != x->dims[i])
             return hrf_infer_refuse(in, "only rows and columns are resized, not axis %d", (int)i);
     }

@@ -198,7 +198,7 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_int(hash, (int64_t)r->mode + 8 * (int64_t)r->coordinates +
                                64 * (int64_t)r->rounding + 512 * (int64_t)r->policy);
         hrf_hash_double(hash, (double)r->cubic_a);
-        hrf_hash_int(hash, r->exclude_outside);
+        hrf_hash_int(hash, r->exclude_outside + 2 * (int64_t)r->antialias);
         for (int32_t i = 0; i < a->n_axes && node->n_inputs > 1; i++)
             hrf_hash_int(hash, a->axes[i]);
         for (int i = 0; i < 4 && node->n_inputs == 1; i++) {

@@ -214,6 +214,8 @@ static void put_resize(struct writer *w, Onnx__NodeProto *b, const struct hrf_no
     put_attribute_text(w, b, "nearest_mode", roundings[r->rounding]);
     put_attribute_float(w, b, "cubic_coeff_a", r->cubic_a);
     put_attribute_int(w, b, "exclude_outside", r->exclude_outside);
+    if (r->antialias)
+        put_attribute_int(w, b, "antialias", 1);
     if (node->n_inputs > 1 && r->policy != HRF_RESIZE_STRETCH)
         put_attribute_text(w, b, "keep_aspect_ratio_policy", policies[r->policy]);
     if (node->n_inputs > 1 && node->attributes.n_axes > 0)
@@ -259,8 +261,9 @@ static int64_t opset_for(const struct hrf_node *node)
     case HRF_OP_MISH:
         return 18;
     case HRF_OP_RESIZE:
-        return node->n_inputs > 1 && (node->attributes.n_axes > 0 ||
-                                      node->attributes.resize.policy != HRF_RESIZE_STRETCH)
+        return node->attributes.resize.antialias ? 18
+               : node->n_inputs > 1 && (node->attributes.n_axes > 0 ||
+                                        node->attributes.resize.policy != HRF_RESIZE_STRETCH)
                    ? 18
                    : 13;
     case HRF_OP_PAD:

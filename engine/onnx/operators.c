@@ -204,11 +204,7 @@ static enum hrf_status convert_resize(struct hrf_onnx_conversion *c)
     r->cubic_a = -0.75f;
     HRF_TRY(hrf_onnx_get_float(c, "cubic_coeff_a", &r->cubic_a));
     HRF_TRY(hrf_onnx_get_bool(c, "exclude_outside", &r->exclude_outside));
-    bool antialias = false;
-    HRF_TRY(hrf_onnx_get_bool(c, "antialias", &antialias));
-    if (antialias)
-        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
-                               "antialias is not supported: export with antialias=False");
+    HRF_TRY(hrf_onnx_get_bool(c, "antialias", &r->antialias));
     static const char *const policies[] = { "stretch", "not_larger", "not_smaller", NULL };
     int policy = 0;
     HRF_TRY(hrf_onnx_get_word(c, "keep_aspect_ratio_policy", policies, &policy));

@@ -13,6 +13,7 @@ enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
     HRF_TRY(hrf_pass_take_weight_scales(graph, err));
     HRF_TRY(hrf_pass_fold_constants(graph, err));
     HRF_TRY(hrf_pass_pool_means(graph, err));
+    HRF_TRY(hrf_pass_fuse_functions(graph, err));
     HRF_TRY(hrf_pass_fold_batch_norm(graph, err));
     /* Activations before residuals: conv + relu + add must not become conv + add + relu. */
     HRF_TRY(hrf_pass_fuse_activation(graph, err));

@@ -28,6 +28,12 @@ HRF_CHECKED enum hrf_status hrf_pass_float_outputs(struct hrf_graph *graph, stru
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
 /* Replaces REDUCE_MEAN over rows and columns by GLOBAL_AVERAGE_POOL (and FLATTEN). */
 HRF_CHECKED enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err);
+/* Recovers GELU, GELU_TANH and SWISH from the operators that exporters write for them. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_error *err);
+/* Recovers LAYER_NORM, ATTENTION and SWIGLU likewise. Not part of hrf_passes_run(): for back ends
+ * with kernels for them (struct hrf_backend_ops). Runs after it and before lowering. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_transformer(struct hrf_graph *graph,
+                                                      struct hrf_error *err);
 /* Folds BATCH_NORM into the CONV or CONV_TRANSPOSE before it. */
 HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
                                                      struct hrf_error *err);

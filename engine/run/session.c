@@ -287,6 +287,8 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
     HRF_TRY(hrf_pass_float_outputs(prepared, err));
     HRF_TRY(hrf_passes_run(prepared, err));
+    if (ops->fuses_transformers)
+        HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
     if (ops->takes_prologue != NULL && !config->every_tensor &&
         precision_type(config->precision) != HRF_S8)

@@ -382,6 +382,7 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .identify = identify,
     .create = create,
     .destroy = destroy,
+    .fuses_transformers = true,
     .supports_op = supports_op,
     .compile = compile,
     .takes_prologue = takes_prologue,

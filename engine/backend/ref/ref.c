@@ -181,6 +181,7 @@ const struct hrf_backend_ops hrf_backend_ref = {
     .identify = identify,
     .create = create,
     .destroy = destroy,
+    .fuses_transformers = true,
     .supports_op = supports_op,
     .compile = compile,
 };

@@ -495,9 +495,155 @@ static void attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it(void 
     }
 }
 
+/* ---- what exporters write for one operator ---- */
+
+static int32_t number(struct build *b, double value)
+{
+    return build_constant(b, SHAPE(1), value, value);
+}
+
+static int32_t scaled(struct build *b, int32_t x, double by)
+{
+    return build_binary(b, HRF_OP_MUL, x, number(b, by));
+}
+
+/* `form` 0: PyTorch's; 1: with the half first and a product instead of the division; 2, 3: tanh. */
+static int32_t gelu(struct build *b, int32_t x, int form, int32_t *inside)
+{
+    const int32_t cube = form == 2
+                             ? build_binary(b, HRF_OP_POW, x, number(b, 3))
+                             : build_binary(b, HRF_OP_MUL, build_binary(b, HRF_OP_MUL, x, x), x);
+    if (form == 0)
+        *inside = build_unary(b, HRF_OP_ERF,
+                              build_binary(b, HRF_OP_DIV, x, number(b, 1.4142135623730951)));
+    else if (form == 1)
+        *inside = build_unary(b, HRF_OP_ERF, scaled(b, x, 0.7071067811865476));
+    else
+        *inside = build_unary(b, HRF_OP_TANH,
+                              scaled(b, build_binary(b, HRF_OP_ADD, x, scaled(b, cube, 0.044715)),
+                                     0.7978845608028654));
+    const int32_t sum = build_binary(b, HRF_OP_ADD, *inside, number(b, 1));
+    if (form % 2 == 0)
+        return scaled(b, build_binary(b, HRF_OP_MUL, x, sum), 0.5);
+    return build_binary(b, HRF_OP_MUL, scaled(b, x, 0.5), sum);
+}
+
+static int32_t mean_of(struct build *b, int32_t x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.keep_dims = true;
+    a.n_axes = 1;
+    a.axes[0] = -1;
+    return build_node(b, HRF_OP_REDUCE_MEAN, &x, 1, &a);
+}
+
+static int32_t layer_norm(struct build *b, int32_t x, int form, int32_t *inside)
+{
+    const int32_t d = build_binary(b, HRF_OP_SUB, x, mean_of(b, x));
+    const int32_t e = form == 0 ? d : build_binary(b, HRF_OP_SUB, x, mean_of(b, x));
+    const int32_t squared = form == 0 ? build_binary(b, HRF_OP_POW, d, number(b, 2))
+                                      : build_binary(b, HRF_OP_MUL, e, e);
+    *inside = build_binary(b, HRF_OP_ADD, mean_of(b, squared), number(b, 1e-5));
+    const int32_t y = build_binary(b, HRF_OP_DIV, d, build_unary(b, HRF_OP_SQRT, *inside));
+    const int32_t scale = build_constant(b, SHAPE(8), -1, 1),
+                  bias = build_constant(b, SHAPE(8), -1, 1);
+    return build_binary(b, HRF_OP_ADD, build_binary(b, HRF_OP_MUL, y, scale), bias);
+}
+
+/* `form` 0: the scale as roots on both sides, keys turned; 1: one scale behind the product, a mask.
+ */
+static int32_t attention(struct build *b, int32_t x, int form, int32_t *inside)
+{
+    struct hrf_attributes turn = hrf_attributes_default(), softmax = hrf_attributes_default();
+    const int32_t v = build_binary(b, HRF_OP_ADD, x, number(b, 0.5));
+    turn.n_axes = 3;
+    turn.axes[1] = 2;
+    turn.axes[2] = 1;
+    softmax.axis = -1;
+    int32_t q = build_unary(b, HRF_OP_TANH, x), k = build_unary(b, HRF_OP_SIN, x);
+    if (form == 0)
+        q = scaled(b, q, 0.5);
+    k = build_node(b, HRF_OP_TRANSPOSE, &k, 1, &turn);
+    if (form == 0)
+        k = scaled(b, k, 0.5);
+    int32_t scores = build_binary(b, HRF_OP_MATMUL, q, k);
+    if (form == 1)
+        scores = build_binary(b, HRF_OP_ADD, build_binary(b, HRF_OP_DIV, scores, number(b, 4)),
+                              build_constant(b, SHAPE(5, 5), -1, 1));
+    *inside = build_node(b, HRF_OP_SOFTMAX, &scores, 1, &softmax);
+    return build_binary(b, HRF_OP_MATMUL, *inside, v);
+}
+
+static int32_t half(struct build *b, int32_t x, int64_t from)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = 1;
+    a.axes[0] = 2;
+    a.starts[0] = from;
+    a.ends[0] = from + 4;
+    a.steps[0] = 1;
+    return build_node(b, HRF_OP_SLICE, &x, 1, &a);
+}
+
+static int32_t swiglu(struct build *b, int32_t x, int form, int32_t *inside)
+{
+    const int32_t gate = half(b, x, 0), second = half(b, x, 4);
+    *inside = build_unary(b, HRF_OP_SIGMOID, gate);
+    const int32_t swish = build_binary(b, HRF_OP_MUL, form == 0 ? gate : *inside,
+                                       form == 0 ? *inside : gate);
+    return build_binary(b, HRF_OP_MUL, swish, second);
+}
+
+static const struct {
+    int32_t (*make)(struct build *b, int32_t x, int form, int32_t *inside);
+    int form;
+    const char *words;
+} forms[] = {
+    { gelu, 0, "Gelu" },
+    { gelu, 1, "Gelu" },
+    { gelu, 2, "GeluTanh" },
+    { gelu, 3, "GeluTanh" },
+    { layer_norm, 0, "LayerNormalization" },
+    { layer_norm, 1, "LayerNormalization" },
+    { attention, 0, "Add Tanh Sin Attention" },
+    { attention, 1, "Add Tanh Sin Attention" },
+    { swiglu, 0, "SwiGLU" },
+    { swiglu, 1, "SwiGLU" },
+};
+
+/* With a value inside the pattern as a further output, nothing is fused: the same numbers. */
+static void what_exporters_write_becomes_one_operator(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        float *y[2];
+        int64_t n[2];
+        for (int is_open = 0; is_open < 2; is_open++) {
+            struct build b = build_start(i);
+            struct hrf_error err = { .status = HRF_OK };
+            int32_t outputs[2];
+            const int32_t x = build_input(&b, SHAPE(2, 5, 8));
+            outputs[0] = forms[i].make(&b, x, forms[i].form, &outputs[1]);
+            struct hrf_graph *graph = build_finish(&b, outputs, 1 + is_open);
+            y[is_open] = run_graph(graph, "ref", 1, 3, 1, &n[is_open]);
+            if (hrf_passes_run(graph, &err) != HRF_OK ||
+                hrf_pass_fuse_transformer(graph, &err) != HRF_OK)
+                fail_msg("%s", err.text);
+            if ((strcmp(words(graph), forms[i].words) == 0) != (is_open == 0))
+                fail_msg("form %zu: %s", i, words(graph));
+            hrf_graph_destroy(graph);
+        }
+        assert_true(n[0] <= n[1]);
+        assert_true(relative_difference(y[0], y[1], n[0]) <= 1e-6);
+        hrf_free(y[0]);
+        hrf_free(y[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_exporters_write_becomes_one_operator),
         cmocka_unit_test(a_convolution_takes_in_what_follows),
         cmocka_unit_test(an_activation_before_the_sum_stays_before_it),
         cmocka_unit_test(of_two_convolutions_the_later_one_sums),

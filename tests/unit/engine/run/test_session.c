@@ -180,7 +180,7 @@ static void inputs_that_are_no_numbers_and_constant_outputs_are_refused(void **s
     x = build_input(&b, SHAPE(1, 3, 4, 4));
     graph = build_finish(&b, (int32_t[]){ build_unary(&b, HRF_OP_RELU, x) }, 1);
     graph->values[x].dtype = HRF_S64;
-    refused(graph, config, HRF_E_UNSUPPORTED, "only float32 is supported");
+    refused(graph, config, HRF_E_UNSUPPORTED, "only float32 is computed");
     hrf_graph_destroy(graph);
 }
 

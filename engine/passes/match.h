@@ -1,0 +1,41 @@
+/* match.h - what passes ask of a graph when they look for a pattern; for this folder only. */
+#ifndef HRF_ENGINE_PASSES_MATCH_H
+#define HRF_ENGINE_PASSES_MATCH_H
+
+#include "engine/ir/readers.h"
+
+struct hrf_match {
+    struct hrf_graph *graph;
+    struct hrf_readers readers;
+};
+
+HRF_CHECKED enum hrf_status hrf_match_init(struct hrf_graph *graph, struct hrf_match *out,
+                                           struct hrf_error *err);
+void hrf_match_release(struct hrf_match *match);
+
+/* The node that computes `value` if it has that operator and nobody else reads the value; NULL. */
+const struct hrf_node *hrf_match_sole(const struct hrf_match *match, int32_t value, enum hrf_op op);
+/* The same whoever reads the value. */
+const struct hrf_node *hrf_match_any(const struct hrf_match *match, int32_t value, enum hrf_op op);
+/* True if the value is a float32 constant of one number. */
+bool hrf_match_number(const struct hrf_match *match, int32_t value, double *number);
+/* The input of a binary node that is not its constant number; -1: it has none. */
+int32_t hrf_match_other(const struct hrf_match *match, const struct hrf_node *node, double *number);
+
+/* A product: constant numbers, and up to HRF_MATCH_FACTORS other factors. */
+enum { HRF_MATCH_FACTORS = 4 };
+struct hrf_match_product {
+    double number;
+    int32_t n, factors[HRF_MATCH_FACTORS]; /* values */
+};
+/* Follows MULs, and DIVs by a number, from `value` up as far as nobody else reads what is between
+ * them. False: there are too many factors. */
+bool hrf_match_factors(const struct hrf_match *match, int32_t value, struct hrf_match_product *out);
+
+/* Makes `node` compute by another operator of other inputs; it keeps its name and output. */
+HRF_CHECKED enum hrf_status hrf_match_become(struct hrf_node *node, enum hrf_op op,
+                                             const int32_t *inputs, int32_t n_inputs,
+                                             const struct hrf_attributes *attributes,
+                                             struct hrf_error *err);
+
+#endif
