@@ -43,7 +43,7 @@ static float most_of(const struct hrf_observation *o)
     return fmaxf(fabsf(o->low), fabsf(o->high));
 }
 
-/* Bins from the last that holds something on are empty. */
+/* The number of bins up to the last one that is not empty. */
 static int used_bins(const struct hrf_observation *o)
 {
     int n = HRF_OBSERVE_BINS;
@@ -83,8 +83,8 @@ static double fit_percentile(const struct hrf_observation *o, int n_bins)
     return fmin(i * width_of(o), (double)most_of(o));
 }
 
-/* The widest clip that costs at most SLACK times the best one: near its least the error hardly
- * changes, while images unlike the sample reach further than it did. */
+/* The widest clip that costs at most SLACK times as much as the best one: the error hardly changes
+ * around its minimum, while images outside the sample have larger values. */
 static double fit_mse(const struct hrf_observation *o, int n_bins)
 {
     const double most = most_of(o);

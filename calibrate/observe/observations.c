@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEAST_EXPONENT = -160 }; /* below the smallest subnormal: nothing but zeros so far */
+enum { LEAST_EXPONENT = -160 }; /* below the smallest subnormal: all numbers were zero so far */
 
 void hrf_observations_release(struct hrf_observations *observations)
 {
@@ -60,11 +60,11 @@ static enum hrf_status find_or_add(struct hrf_observations *observations, const 
     return HRF_OK;
 }
 
-/* Joins pairs of bins until they are 2^exponent wide. */
+/* Joins pairs of bins until each is 2^exponent wide. */
 static void widen(struct hrf_observation *o, int exponent)
 {
     for (; o->exponent < exponent; o->exponent++) {
-        if (o->bins[0] == o->n) { /* all in the first, however wide it is */
+        if (o->bins[0] == o->n) { /* all are in the first bin, however wide it is */
             o->exponent = exponent;
             return;
         }

@@ -20,7 +20,7 @@ struct request {
     bool layers, predict, json;
 };
 
-/* What the simulator says of the same layout, by costs that were measured before. */
+/* What the simulator predicts for the same layout, from costs that were measured before. */
 struct forecast {
     struct hrf_known known;
     struct hrf_prediction *prediction; /* NULL: not asked for */
@@ -55,7 +55,7 @@ static enum hrf_status forecast(const struct request *r, const struct hrf_graph 
     return hrf_planner_predict(planner, layout, &out->prediction, err);
 }
 
-/* s that a rank is predicted to be busy in a batch: all but its waits. */
+/* Seconds that a rank is predicted to be busy in a batch, that is, without its waits. */
 static double busy_seconds(const struct hrf_prediction *prediction, int32_t rank)
 {
     const struct hrf_sim_rank *sim = &prediction->simulation->ranks[rank];
@@ -294,7 +294,7 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     if (status == HRF_OK)
         status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
     char text[96];
-    struct request shown = *r; /* with the layout that "auto" came to */
+    struct request shown = *r; /* with the layout that "auto" has chosen */
     hrf_layout_text(&layout.plan, text);
     shown.layout = text;
     if (status == HRF_OK && hrf_joined_is_first(joined))

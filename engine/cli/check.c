@@ -31,7 +31,7 @@ struct check {
     json_t *all; /* what was found so far */
 };
 
-/* True if a row would begin too late; it is then left out by name. */
+/* True if a row would begin too late. It is skipped, and named at the end. */
 static bool leaves_out(const struct check *check, const char *model, const char *what)
 {
     const bool is_late = check->seconds > 0 &&
@@ -41,7 +41,7 @@ static bool leaves_out(const struct check *check, const char *model, const char 
     return is_late;
 }
 
-/* Puts a row into `rows` of check->all, which is saved at once. */
+/* Adds a row to `rows` of check->all, and saves the file at once. */
 static void keep_row(struct check *check, const char *rows, json_t *row, bool good)
 {
     struct hrf_error err = { .text = "" };
@@ -275,9 +275,9 @@ static void check_layouts(struct check *check)
     }
 }
 
-/* ---- images per second, memory and energy of the networks that are asked about most ---- */
+/* ---- images per second, memory and energy of common networks ---- */
 
-/* What is asked most comes first. */
+/* The most common networks come first. */
 static const struct speed {
     const char *model, *precision;
     int64_t size, batch;
@@ -291,15 +291,15 @@ static const struct speed {
 };
 enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
 
-/* As a run feeds it: pixels, one batch crossing over while the one before is computed. */
+/* As in a run: pixels are uploaded while the batch before is computed. */
 struct measured {
-    double build, again; /* s: the first start, and one that finds its plans tuned */
-    double median;       /* s from one batch's end to the next one's */
+    double build, again; /* seconds of the first start, and of one that finds tuned plans */
+    double median;       /* seconds between the ends of two batches */
     struct hrf_device_times per_batch;
     struct hrf_session_memory memory;
     double operations;
-    /* By NVIDIA's driver: what the process held there, its context included (0: unknown), and J a
-     * batch (NaN: unknown). */
+    /* From NVIDIA's driver: the memory that the process held, its context included (0: unknown),
+     * and joules of a batch (NaN: unknown). */
     int64_t process_bytes;
     double joules;
 };
@@ -322,7 +322,8 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     double since = 0;
     HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %d times", row->runs);
     for (int i = 0; i <= n; i++) {
-        if (i < 2) { /* each of the two places once: what stands in it is sent again */
+        if (i <
+            2) { /* fills each of the two slots once; their contents are uploaded again and again */
             uint8_t *pixels = hrf_session_pixels(session);
             for (size_t k = 0; k < n_pixels; k++)
                 pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);

@@ -23,7 +23,7 @@ struct request {
     bool sqnr;
 };
 
-/* Rank-4 arrays are N, C, H, W in files and N, H, W, C in networks; others are the same. */
+/* Arrays of rank 4 are N, C, H, W in files and N, H, W, C in networks. Others are the same. */
 struct file_source {
     const float *data;
     struct hrf_shape shape;
@@ -63,14 +63,15 @@ static void from_session(const float *nhwc, const struct hrf_shape *shape, float
                 nchw[(n * channels + c) * area + i] = nhwc[(n * area + i) * channels + c];
 }
 
-/* The array in pieces of a batch, in one precision. */
+/* Runs the array in pieces of one batch, in one precision. */
 struct run {
     const struct request *request;
     const struct hrf_graph *graph;
     const char *precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
-    struct hrf_calibrator *calibrator;       /* NULL: nobody watches; one rank, no bands */
-    const struct hrf_joined *joined;         /* NULL: not with other processes */
+    struct hrf_calibrator
+        *calibrator; /* NULL without an observer, which needs one rank and no bands */
+    const struct hrf_joined *joined; /* NULL: not with other processes */
     struct hrf_network *network;
     struct hrf_graph *inferred; /* `graph` with its shapes and types for `piece` */
     struct hrf_shape piece;     /* what it is made for */
@@ -192,7 +193,7 @@ static enum hrf_status add_kept(const struct request *request, struct hrf_calibr
     return HRF_OK;
 }
 
-/* Ranges from the file that was given, or from the input itself run in float32. */
+/* The ranges from the given file, or from a float32 run of the input itself. */
 static enum hrf_status calibrate(const struct request *request, const struct hrf_graph *graph,
                                  const float *images, const struct hrf_shape *shape,
                                  struct hrf_calibration **out, struct hrf_error *err)
@@ -236,7 +237,7 @@ static void print_noise(const struct hrf_noise *noise, const char *precision)
             printf("%-40s %.1f\n", noise->items[i].name, noise->items[i].sqnr_db);
 }
 
-/* The first piece once more, in float32 and in run's precision, tensor by tensor. */
+/* Runs the first piece again in float32 and compares all tensors with those of run's precision. */
 static enum hrf_status compare_layers(struct run *run, const float *images, struct hrf_error *err)
 {
     struct hrf_noise noise = { .items = NULL };
@@ -273,7 +274,7 @@ static void tell_notes(const struct hrf_network *network)
     fprintf(stderr, "%s\n", bands);
 }
 
-/* One output is written: the one that is asked for, or the model's only one. */
+/* Selects the one output to write: the named one, or the only one. */
 static enum hrf_status choose_output(const struct request *request, struct hrf_graph *graph,
                                      struct hrf_error *err)
 {
@@ -300,7 +301,7 @@ static enum hrf_status choose_output(const struct request *request, struct hrf_g
         request->model, (int)graph->n_outputs, names.text);
 }
 
-/* In the type that the model gives its output. */
+/* Writes the output in the model's own type. */
 static enum hrf_status write_results(const struct run *run, const struct hrf_shape *shape,
                                      const float *results, struct hrf_error *err)
 {

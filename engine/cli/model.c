@@ -36,12 +36,12 @@ static enum hrf_status make(const char *name, const struct request *request, str
     return hrf_onnx_write(graph, request->output, err);
 }
 
-/* What the plan needs to run it, beside what the graph is. */
+/* The memory of the plan, in addition to the facts of the graph. */
 static enum hrf_status plan_memory(const struct hrf_graph *graph, struct hrf_session_memory *out,
                                    struct hrf_error *err)
 {
     HRF_AUTO(hrf_session) session = NULL;
-    /* Lent nothing: what it would take is told of images that this machine has no room for, too. */
+    /* Nothing is allocated, so that images can be planned that do not fit on this machine. */
     const struct hrf_session_config config = { .device = "cpu",
                                                .precision = "fp32",
                                                .is_lent = true };
@@ -105,7 +105,7 @@ static enum hrf_status check_keep(const struct hrf_graph *graph, const struct hr
     return hrf_lower_check_keep(fused, keep->items, (int32_t)keep->n_items, err);
 }
 
-/* Whether the layout's ranks can share the network out. `graph` has the batch of one group. */
+/* Checks that the ranks of the layout can share the network. `graph` has the batch of one group. */
 static enum hrf_status check_layout(const struct hrf_graph *graph, const struct request *request,
                                     struct hrf_error *err)
 {
@@ -125,7 +125,7 @@ static enum hrf_status check_layout(const struct hrf_graph *graph, const struct 
     return hrf_work_create(whole, &config, &layout, &work, err);
 }
 
-/* What an infer job would refuse, before there are jobs. */
+/* Checks what an infer job would refuse, before there are jobs. */
 static enum hrf_status check(const char *file, const struct request *request, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;

@@ -21,12 +21,13 @@ struct request {
 
 enum { MOST_COUNTS = 64 };
 
-/* The request, and what answers it. */
+/* A request and its results. */
 struct planning {
     const struct request *request;
     struct hrf_known known;
-    struct hrf_planner *planner, *single_planner; /* the same unless one rank alone was measured */
-    double single_seconds;                        /* 0: not yet known */
+    struct hrf_planner *planner,
+        *single_planner;   /* the same planner, unless one rank was measured separately */
+    double single_seconds; /* 0: not yet known */
     int32_t counts[MOST_COUNTS], n_counts;
     json_t *layouts;
 };
@@ -196,7 +197,7 @@ static enum hrf_status show(struct planning *p, const struct hrf_prediction *pre
     return HRF_OK;
 }
 
-/* A number of ranks for which no layout is possible is told; the others go on. */
+/* A number of ranks for which no layout is possible is reported; the others continue. */
 static enum hrf_status show_refusal(struct planning *p, int32_t n_ranks,
                                     const struct hrf_error *why, struct hrf_error *err)
 {

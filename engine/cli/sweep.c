@@ -54,7 +54,8 @@ struct request {
     bool measure;
 };
 
-/* The family's layout of n ranks for batches of `batch` (even); false: it has none. */
+/* The layout of n ranks in a family, for batches of `batch` (an even number); false: there is none.
+ */
 static bool make_layout(enum family family, int32_t n, int64_t batch, struct hrf_layout_plan *out)
 {
     const int32_t microbatches = (int32_t)(batch < 1024 ? batch : 1024);
@@ -74,7 +75,7 @@ static bool make_layout(enum family family, int32_t n, int64_t batch, struct hrf
     case FAMILY_LAYERS:
         l.stages = n;
         break;
-    default: /* two stages of half the ranks each */
+    default: /* two stages with half of the ranks each */
         l.rows = n / 2;
         l.stages = 2;
         l.microbatches = microbatches;
@@ -105,7 +106,7 @@ static enum hrf_status simulate(struct sweep *sweep, struct hrf_planner *planner
     HRF_AUTO(hrf_prediction) prediction = NULL;
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = hrf_planner_predict(planner, layout, &prediction, &why);
-    if (status == HRF_E_USER) { /* this layout cannot be; the next may */
+    if (status == HRF_E_USER) { /* this layout is impossible; the next one may be possible */
         fprintf(stderr, "%s: %s\n", row->layout, why.text);
         return HRF_OK;
     }
@@ -182,7 +183,8 @@ static enum hrf_status find_rate(const char *word, size_t n, enum hrf_rate *out,
                          "--precisions '%s' is not a list of fp32, fp16, bf16 and int8", word);
 }
 
-/* One rank's time in the same precision, measured for measured rows where it was. */
+/* The time of one rank in the same precision; for measured rows the measured time, if there is one.
+ */
 static double single_seconds(const struct sweep *sweep, const struct sweep_row *of)
 {
     double seconds = 0;

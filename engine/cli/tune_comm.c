@@ -41,7 +41,7 @@ static enum hrf_status measure_alone(int64_t largest_bytes, struct hrf_machine *
     return HRF_OK;
 }
 
-/* What is known of this machine already; measured where nothing is. */
+/* Loads what is known about this machine and measures the rest. */
 static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
                                  struct hrf_error *err)
 {
@@ -51,7 +51,7 @@ static enum hrf_status find_kept(const struct request *r, struct hrf_machine *m,
                                  : measure_alone(r->largest, m, err);
 }
 
-/* In place of what stood there for the same transport, placement and kind of memory. */
+/* Replaces an earlier result for the same transport, placement and kind of memory. */
 static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *link,
                                  struct hrf_error *err)
 {
@@ -71,8 +71,8 @@ static enum hrf_status keep_link(struct hrf_machine *m, const struct hrf_link *l
 
 /* ---- ranks that are processes ---- */
 
-/* Rank 0 and the first rank beside it, and rank 0 and the first rank elsewhere; -1: there is none.
- * The same on every rank. */
+/* Finds the first rank on rank 0's machine and the first one on another machine; -1: none. The
+ * result is the same on every rank. */
 static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF_N_PLACEMENTS],
                                      struct hrf_error *err)
 {
@@ -139,7 +139,7 @@ static void print_pair(const struct hrf_tuned_pair *pair)
     }
 }
 
-/* A plan may count on no more than its slowest pair gives. */
+/* A plan must work with the slowest pair. */
 static const struct hrf_tuned_pair *find_slowest(const struct hrf_tuned_pair *pairs, int32_t n,
                                                  enum hrf_placement placement)
 {
@@ -172,9 +172,9 @@ static enum hrf_status keep_slowest(const struct hrf_tuned_pair *pairs, int32_t 
     return HRF_OK;
 }
 
-/* Measures between the GPUs of all pairs of ranks, by every transport (`asked` "auto") or by one of
- * them, which then has to be possible. Prints what each pair takes unless `is_quiet`; of each
- * placement the slowest pair is kept, of those with a GPU each where there are such. */
+/* Measures between the GPUs of all pairs of ranks: by every transport (`asked` is "auto"), or by
+ * one, which must then be possible. Prints the result of each pair unless `is_quiet`. For each
+ * placement the slowest pair is stored, preferably of ranks with different GPUs. */
 static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *asked,
                                  int64_t largest_bytes, bool is_quiet, struct hrf_machine *machine,
                                  struct hrf_error *err)

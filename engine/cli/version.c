@@ -29,7 +29,7 @@ static const char *bf16_path(dnnl_cpu_isa_t isa)
     return isa == dnnl_cpu_isa_avx512_core_bf16 ? "AVX-512 BF16" : "stored; computed in fp32";
 }
 
-/* The GPU in words, or what is missing to have one. */
+/* Describes the GPU, or says what is missing. */
 static void print_cuda(void)
 {
     const struct hrf_backend_ops *ops = NULL;
@@ -64,7 +64,7 @@ static void print_nccl(void)
         printf("nccl: missing: %s\n", why.text);
 }
 
-/* What device cpu lacks here, if anything. */
+/* What this machine lacks for device cpu; "": nothing. */
 static void print_lack(const struct hrf_backend_ops *cpu)
 {
     const struct hrf_backend_config config = { .n_threads = 1 };

@@ -56,8 +56,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
     struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
     const double start = hrf_clock_seconds();
     struct message *m = hrf_alloc(sizeof *m + n_bytes);
-    if (m == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message of %zu bytes", n_bytes);
+    HRF_CHECK_MEMORY(m != NULL, err, "no memory for a message of %zu bytes", n_bytes);
     m->next = NULL;
     m->from = comm->rank;
     m->tag = tag;
@@ -251,8 +250,9 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
         loop->comms = hrf_calloc((size_t)n_ranks, sizeof *loop->comms);
         loop->sights = hrf_calloc((size_t)n_ranks * (size_t)n_ranks, sizeof *loop->sights);
     }
-    if (loop == NULL || loop->boxes == NULL || loop->comms == NULL || loop->sights == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", n_ranks);
+    HRF_CHECK_MEMORY(loop != NULL && loop->boxes != NULL && loop->comms != NULL &&
+                         loop->sights != NULL,
+                     err, "no memory for %d ranks", n_ranks);
     pthread_mutex_init(&loop->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -269,8 +269,7 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
     }
     loop->n_ranks = n_ranks;
     pthread_condattr_destroy(&monotonic);
-    *out = loop;
-    loop = NULL;
+    HRF_MOVE(*out, loop);
     return HRF_OK;
 }
 

@@ -71,8 +71,7 @@ enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_p
 {
     const struct hrf_patch *patches = plan->patches + first_patch;
     HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n + 1, sizeof *visits);
-    if (visits == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to order %lld patches", (long long)n);
+    HRF_CHECK_MEMORY(visits != NULL, err, "no memory to order %lld patches", (long long)n);
     for (int64_t i = 0; i < n; i++)
         visits[i] = (struct visit){ .column = patches[i].x / BLOCK_PX,
                                     .row = patches[i].y / BLOCK_PX,
@@ -87,9 +86,8 @@ static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
     feed->order = hrf_alloc_array((size_t)config->n_patches + 1, sizeof feed->order[0]);
-    if (feed->order == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to order %lld patches",
-                             (long long)config->n_patches);
+    HRF_CHECK_MEMORY(feed->order != NULL, err, "no memory to order %lld patches",
+                     (long long)config->n_patches);
     return hrf_feed_order(config->plan, config->first_patch, config->n_patches, feed->order, err);
 }
 
@@ -283,16 +281,16 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     const size_t patch = (size_t)patch_numbers(config);
     feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
     feed->threads = hrf_calloc((size_t)config->n_readers, sizeof feed->threads[0]);
-    if (feed->slots == NULL || feed->threads == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the patch feed");
+    HRF_CHECK_MEMORY(feed->slots != NULL && feed->threads != NULL, err,
+                     "no memory for the patch feed");
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
         feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch,
                                                 number_bytes(config));
-        if (feed->slots[i].pixels == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d batches of %lld patches",
-                                 config->n_ahead, (long long)config->batch);
+        HRF_CHECK_MEMORY(feed->slots[i].pixels != NULL, err,
+                         "no memory for %d batches of %lld patches", config->n_ahead,
+                         (long long)config->batch);
     }
     return make_order(feed, err);
 }
@@ -319,8 +317,7 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     assert(config->first_patch >= 0 &&
            config->first_patch + config->n_patches <= config->plan->n_patches);
     struct hrf_feed *created = hrf_calloc(1, sizeof *created);
-    if (created == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the patch feed");
+    HRF_CHECK_MEMORY(created != NULL, err, "no memory for the patch feed");
     pthread_mutex_init(&created->lock, NULL);
     pthread_cond_init(&created->space, NULL);
     pthread_cond_init(&created->ready, NULL);
@@ -341,8 +338,7 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
             return hrf_error_set_errno(err, native, "cannot start reader thread %d", i);
         feed->n_threads++;
     }
-    *out = feed;
-    feed = NULL;
+    HRF_MOVE(*out, feed);
     return HRF_OK;
 }
 

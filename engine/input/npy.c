@@ -190,9 +190,7 @@ enum hrf_status hrf_npy_parse(const void *bytes, size_t n_bytes, const char *whe
         return hrf_error_set(err, HRF_E_USER, "%s: %zu bytes of data where its shape needs %zu",
                              where, left, (size_t)count * (wide ? 8 : 4));
     float *out = hrf_alloc_array((size_t)count, sizeof *out);
-    if (out == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "%s: no memory for %lld elements", where,
-                             (long long)count);
+    HRF_CHECK_MEMORY(out != NULL, err, "%s: no memory for %lld elements", where, (long long)count);
     convert(c.end, wide, count, out);
     *shape = header.shape;
     *data = out;

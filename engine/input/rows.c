@@ -61,9 +61,8 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     HRF_TRY(hrf_plan_readers_create(config->slide, plan, &reader, &check, err));
     int64_t most = config->n_rows < TAKE_ROWS ? config->n_rows : TAKE_ROWS;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(most * size), 3);
-    if (rgb == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read %lld rows of %lld px",
-                             (long long)most, (long long)size);
+    HRF_CHECK_MEMORY(rgb != NULL, err, "no memory to read %lld rows of %lld px", (long long)most,
+                     (long long)size);
     while (take(work, &first, &n)) {
         HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, first, n, rgb, &decode_ns,
                                            &prepare_ns, err));
@@ -100,8 +99,7 @@ static enum hrf_status run_readers(struct work *work, struct hrf_error *err)
 {
     int32_t n = work->config->n_readers, started = 0;
     HRF_AUTO_FREE pthread_t *threads = hrf_alloc_array((size_t)n, sizeof *threads);
-    if (threads == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d readers", n);
+    HRF_CHECK_MEMORY(threads != NULL, err, "no memory for %d readers", n);
     int native = 0;
     while (started < n && native == 0) {
         native = pthread_create(&threads[started], NULL, reader_main, work);

@@ -152,7 +152,6 @@ enum hrf_status hrf_model_make(const char *name, int64_t n_classes, int64_t size
     struct hrf_layer x = hrf_build_input(&builder, 3, size);
     x = which.build(&builder, &which, x, n_classes);
     HRF_TRY(hrf_build_finish(&builder, x));
-    *out = graph;
-    graph = NULL;
+    HRF_MOVE(*out, graph);
     return HRF_OK;
 }

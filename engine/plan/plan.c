@@ -38,7 +38,8 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank
         allowed = input == 0;
         break;
     default:
-        /* Both sides of a binary one the same value: still element by element. */
+        /* Even if both sides of a binary operator are the same value, it works element by element.
+         */
         allowed = (hrf_op_is_unary(node->op) && input == 0) || hrf_op_is_binary(node->op);
         break;
     }
@@ -102,7 +103,7 @@ static void join_kin(struct life *lives, int32_t a, int32_t b)
     lives[b].next_kin = next;
 }
 
-/* The input of an exchange is made in its output's buffer, when it has a place there that kernels
+/* The input of an exchange is computed inside its output's buffer if there is a place that kernels
  * can write to. Graph outputs keep buffers of their own. */
 static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map *map,
                         struct life *lives)
@@ -123,8 +124,8 @@ static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map
     }
 }
 
-/* An exchange that only takes a part of its input: the part stays where it is, if kernels can work
- * there. */
+/* If an exchange only cuts a part out of its input, the part stays where it is, provided that
+ * kernels can read it there. */
 static void find_views(const struct hrf_graph *graph, const struct hrf_rank_map *map,
                        struct life *lives)
 {
@@ -145,7 +146,7 @@ static bool needs_buffer(const struct hrf_graph *graph, int32_t value)
     return graph->values[value].data == NULL && graph->values[value].dtype != HRF_DTYPE_NONE;
 }
 
-/* Something else that is still read at step n or later lies in the value's buffer. */
+/* True if the value's buffer also holds something that is read at step n or later. */
 static bool is_shared(const struct life *lives, int32_t value, int32_t n)
 {
     for (int32_t v = lives[value].next_kin; v != value; v = lives[v].next_kin)
@@ -154,8 +155,8 @@ static bool is_shared(const struct life *lives, int32_t value, int32_t n)
     return false;
 }
 
-/* The input whose buffer step n's output takes over, or -1: it dies here, and nothing else
- * shares its buffer beyond. */
+/* The input whose buffer the output of step n takes over; -1: none. It is read for the last time
+ * here, and nothing else uses its buffer later. */
 static int32_t find_overwritten(const struct hrf_graph *graph, const struct hrf_rank_map *map,
                                 const struct life *lives, int32_t n)
 {
@@ -194,7 +195,7 @@ static void add_buffer(struct hrf_plan *plan, const struct hrf_graph *graph,
     };
 }
 
-/* The value's buffer is `buffer`, which lives as long as it does. */
+/* Assigns the value to a buffer, which then lives at least as long as the value. */
 static void put_into(struct hrf_plan *plan, const struct life *lives, int32_t value, int32_t buffer,
                      int64_t place)
 {
@@ -209,11 +210,12 @@ static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
 {
     const int32_t host = lives[value].host, whole = lives[value].view_of;
     if (plan->buffer_of[value] != HRF_NO_BUFFER)
-        return; /* the host of a guest that was made before */
+        return; /* the host of a guest that was placed before */
     if (whole >= 0) {
         put_into(plan, lives, value, plan->buffer_of[whole],
                  plan->place_of[whole] + hrf_rank_map_node(plan->map, n)->output_at);
-    } else if (host >= 0) { /* made in place: its exchange's output is there from now on */
+    } else if (host >=
+               0) { /* it is computed in place, so its exchange's output exists from now on */
         add_buffer(plan, graph, lives, host);
         plan->buffers[plan->buffer_of[host]].first = n;
         const int32_t exchange = lives[host].first;
@@ -280,7 +282,7 @@ static void add_step(struct hrf_plan *plan, enum hrf_step_kind kind, int32_t nod
     plan->steps[plan->n_steps++] = (struct hrf_step){ .kind = kind, .node = node, .part = part };
 }
 
-/* Node n is an exchange, and the next one has an interior to be computed meanwhile. */
+/* True if node n is an exchange and the next node has an interior that is computed meanwhile. */
 static bool is_overlapped(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
 {
     return graph->nodes[n].op == HRF_OP_EXCHANGE && n + 1 < graph->n_nodes &&

@@ -2,7 +2,7 @@
 #include "engine/plan/overlaps.h"
 #include "engine/plan/plan.h"
 
-/* Two values in one buffer that take some of the same bytes. */
+/* True if two values in one buffer share some bytes. */
 static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
                     int32_t b)
 {
@@ -29,7 +29,8 @@ bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *g
                                            hrf_plan_offset(plan, node->outputs[0]) + input_at);
 }
 
-/* What can be read of a value: nothing, the rank's own part (its exchange is in flight), or all. */
+/* How much of a value can be read: nothing, the rank's own part (its exchange is in flight), or
+ * all. */
 enum presence { GONE, OWN, THERE };
 
 enum { END_OF_LIST = -1, NOT_LISTED = -2 };
@@ -124,7 +125,7 @@ static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf
     return HRF_OK;
 }
 
-/* Whether no further step belongs to the step's node. */
+/* True if no later step belongs to the step's node. */
 static bool is_last_of_node(const struct hrf_plan *plan, int32_t step)
 {
     for (int32_t i = step + 1; i < plan->n_steps && i < step + HRF_PLAN_NODE_STEPS; i++)
@@ -133,7 +134,7 @@ static bool is_last_of_node(const struct hrf_plan *plan, int32_t step)
     return true;
 }
 
-/* Whether the step and those before it have made all of the node's output. */
+/* True if the step and those before it have computed all of the node's output. */
 static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step)
 {
     const int32_t n = plan->steps[step].node;
@@ -175,7 +176,7 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
     return false;
 }
 
-/* What is written wipes out what lay there. */
+/* What a step writes makes the values that were there invalid. */
 static void wipe_out(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
                      int32_t value, struct contents *c)
 {
@@ -226,7 +227,7 @@ static bool is_within(const struct hrf_plan *plan, const struct hrf_graph *graph
     return a->memory == HRF_MEMORY_LINE_CACHE || (a->offset >= begin && last <= end);
 }
 
-/* What is read of the memory of messages was just put there, and what is put there is read next. */
+/* A packed message must be read right after it was written. */
 static bool is_packed_well(const struct hrf_plan *plan, int32_t i, bool reads)
 {
     const struct hrf_transfer *t = &plan->transfers[i];
@@ -239,7 +240,7 @@ static bool is_packed_well(const struct hrf_plan *plan, int32_t i, bool reads)
            (i + 1 < plan->n_transfers && t[1].from.memory == HRF_MEMORY_MESSAGE);
 }
 
-/* What is copied, sent and received lies in the step's tensors; *filled: bytes of its output. */
+/* Checks that transfers lie inside the tensors of the step; *filled: bytes of its output. */
 static enum hrf_status check_step_transfers(const struct hrf_plan *plan,
                                             const struct hrf_graph *graph, int32_t step,
                                             int64_t *filled, struct hrf_error *err)
@@ -264,7 +265,7 @@ static enum hrf_status check_step_transfers(const struct hrf_plan *plan,
     return HRF_OK;
 }
 
-/* An exchange that is done has filled its output with just as many bytes as it has. */
+/* A finished exchange must have filled exactly the bytes of its output. */
 static enum hrf_status check_transfers(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                        int32_t step, struct hrf_error *err)
 {

@@ -8,7 +8,7 @@
 
 enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 32765 };
 
-/* One place of the partition: what one micro-batch is to it, and what it holds. */
+/* One place of the partition: the cost of one micro-batch, and its memory. */
 struct place {
     struct hrf_sim_program program; /* peers are places; tags are exchanges and reductions */
     struct hrf_predicted_rank facts;
@@ -34,7 +34,7 @@ static enum hrf_status add_copy(struct writer *w, int32_t label, double n_bytes,
     return n_bytes > 0 ? hrf_sim_add(&w->place->program, &step, err) : HRF_OK;
 }
 
-/* The steps of an exchange or a reduction as the plan has them; adding up takes no time. */
+/* The steps of an exchange or a reduction, from the plan. Additions count as free. */
 static enum hrf_status add_transfers(struct writer *w, const struct hrf_plan *plan,
                                      const struct hrf_step *s, struct hrf_error *err)
 {
@@ -84,7 +84,7 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
     return add_copy(w, s->node, (double)copied, err);
 }
 
-/* The first and last node of the whole graph that the place has a part in. */
+/* The first and last node of the whole graph of which the place computes a part. */
 static void find_nodes(const struct hrf_partition *p, int32_t place, struct hrf_predicted_rank *out)
 {
     out->first_node = out->last_node = -1;
@@ -132,7 +132,7 @@ struct maker {
     struct hrf_shares shares;
 };
 
-/* A micro-batch of the place, its peers as ranks of the group. */
+/* One micro-batch of the place, with ranks of the group as peers. */
 static enum hrf_status add_turn(const struct maker *m, int32_t rank, int32_t place,
                                 bool is_mirrored, struct hrf_error *err)
 {

@@ -61,8 +61,8 @@ enum hrf_dtype hrf_region_sum_type(enum hrf_dtype dtype)
 
 /* ---- windows ---- */
 
-/* One axis of an operator that looks through a window. Pads of PAD are one; a SLICE looks at one
- * pixel of every step. */
+/* One axis of an operator that reads its input through a window. The pads of PAD count as a window;
+ * a SLICE reads one pixel for every step. */
 struct view {
     int64_t size; /* of the input */
     int64_t stride, extent, pad_begin, pad_end;
@@ -108,14 +108,14 @@ static struct view view_of(const struct hrf_graph *graph, const struct hrf_node 
     return (struct view){ size, step, 1, -start, 0 };
 }
 
-/* The input positions under outputs [lo, hi), padding included. */
+/* The input positions that outputs [lo, hi) read, padding included. */
 static void look(const struct view *v, int64_t lo, int64_t hi, int64_t *first, int64_t *end)
 {
     *first = lo * v->stride - v->pad_begin;
     *end = (hi - 1) * v->stride - v->pad_begin + v->extent;
 }
 
-/* ---- what goes from few pixels to many: blocks and transposed windows ---- */
+/* ---- operators whose outputs grow: DEPTH_TO_SPACE and transposed windows ---- */
 
 static bool spreads(enum hrf_op op)
 {
@@ -166,7 +166,7 @@ static void cut_spread(const struct hrf_graph *graph, const struct hrf_node *nod
 
 /* ---- resizing ---- */
 
-/* The input rows (or columns) that outputs [lo, hi) come from. */
+/* The input rows (or columns) that outputs [lo, hi) are computed from. */
 static void resize_from(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
                         int64_t lo, int64_t hi, int64_t *first, int64_t *end)
 {
@@ -208,7 +208,7 @@ struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
     if (node->op == HRF_OP_RESIZE)
         cut_resize(graph, node, out, &a.resize);
     for (int32_t i = 0; i < a.n_axes && node->op == HRF_OP_SLICE; i++)
-        if (a.axes[i] > 1) { /* what it is fed begins where it is to begin */
+        if (a.axes[i] > 1) { /* the input of a part begins where the slice does */
             a.starts[i] = 0;
             a.ends[i] = INT64_MAX;
         }
@@ -220,7 +220,7 @@ struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
         int64_t first, end;
         look(&v, out->lo[i], out->hi[i], &first, &end);
         const int64_t begin = hrf_max(-first, 0);
-        /* What ceil_mode reaches beyond the padding is not padding: it does not count. */
+        /* Positions that ceil_mode adds beyond the padding do not count as padding. */
         const int64_t after = hrf_min(hrf_max(end - v.size, 0), v.pad_end);
         if (node->op == HRF_OP_PAD) {
             a.pads[2 + i] = begin;
@@ -242,14 +242,14 @@ static bool is_pointwise(enum hrf_op op)
     case HRF_OP_LRN:
     case HRF_OP_IDENTITY:
     case HRF_OP_CAST:
-    case HRF_OP_PERFORMER_APPLY: /* the state is no image, and read by every pixel */
+    case HRF_OP_PERFORMER_APPLY: /* the state is not an image, and every pixel reads it */
         return true;
     default:
         return hrf_op_is_unary(op) || hrf_op_is_binary(op);
     }
 }
 
-/* Rows and columns stay as they are: the work lies along the images and channels. */
+/* Rows and columns keep their positions: the operator works along images or channels. */
 static bool keeps_pixels(const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
@@ -266,7 +266,7 @@ static bool keeps_pixels(const struct hrf_node *node)
     }
 }
 
-/* Backwards, what a part needs would be at the other end. */
+/* In reverse order, a part would need rows from the other end. */
 static bool steps_forwards(const struct hrf_attributes *a)
 {
     for (int32_t i = 0; i < a->n_axes; i++)
@@ -275,7 +275,7 @@ static bool steps_forwards(const struct hrf_attributes *a)
     return true;
 }
 
-/* A constant that differs from pixel to pixel would have to be cut too. */
+/* A constant that differs between pixels would have to be cut as well. */
 static bool varies_by_pixel(const struct hrf_value *constant)
 {
     const struct hrf_shape *s = &constant->shape;
@@ -348,7 +348,7 @@ bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_b
     return true;
 }
 
-/* The rows come from the same places of what each of the parts has. */
+/* The rows come from the same positions of each part's own rows. */
 static bool are_resized_alike(const struct hrf_resize *a, const struct hrf_resize *b,
                               int64_t n_rows)
 {

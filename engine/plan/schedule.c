@@ -17,7 +17,7 @@ static int32_t worker_of(const struct hrf_layout_plan *l, int32_t microbatch, in
     return runs_mirrored(l, microbatch) ? l->stages - 1 - stage : stage;
 }
 
-/* The micro-batch that the worker takes next, -1: none is ready. */
+/* The micro-batch that the worker computes next; -1: none is ready. */
 static int32_t choose(const struct hrf_layout_plan *l, const int32_t *done, int32_t worker)
 {
     int32_t best = -1;
@@ -59,7 +59,7 @@ struct batch {
     int32_t n_steps;
 };
 
-/* What output i has for so many images. */
+/* The bytes that output i has for that many images. */
 static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
 {
     const struct hrf_graph *graph = b->p->graph;

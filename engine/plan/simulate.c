@@ -26,7 +26,7 @@ enum hrf_status hrf_sim_add(struct hrf_sim_program *program, const struct hrf_si
 struct message {
     int32_t from;
     int64_t tag, n_bytes;
-    double arrival, receive; /* s: when it is there, and how long taking it lasts */
+    double arrival, receive; /* s: when it arrives, and how long receiving it takes */
 };
 
 struct mailbox {
@@ -116,7 +116,7 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     return HRF_OK;
 }
 
-/* False: nobody has sent it yet. */
+/* False: the message has not been sent yet. */
 static bool take(struct mailbox *box, int32_t from, int64_t tag, struct message *out)
 {
     for (size_t i = 0; i < box->n; i++) {
@@ -160,7 +160,7 @@ static enum hrf_status play_step(struct game *g, int32_t rank, struct hrf_error 
     return HRF_OK;
 }
 
-/* The rank that acts next in time; -1: none can. */
+/* The rank whose next action is the earliest; -1: none can act. */
 static int32_t next_rank(const struct game *g)
 {
     int32_t next = -1;

@@ -24,13 +24,13 @@ static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
     return value >= 0 && graph->values[value].data == NULL;
 }
 
-/* ---- what the graph says once and for all ---- */
+/* ---- facts of the graph that do not depend on the cut ---- */
 
 struct facts {
     const struct hrf_graph *graph;
     const struct hrf_stage_costs *costs;
     int32_t *last_use; /* [values] node; -1: none */
-    double *alive;     /* [nodes] bytes of values that are there while the node runs */
+    double *alive;     /* [nodes] bytes of the values that are live while the node runs */
     double *constants; /* [nodes] bytes, each constant with the last node that reads it */
     int32_t *counted;  /* [values] scratch: the end of the stage for which it is counted as taken */
 };
@@ -69,7 +69,7 @@ static void find_memory(struct facts *f)
     }
 }
 
-/* Stage costs for one end, as its begin moves back from it. */
+/* The cost of a stage with a fixed end, while its begin moves back. */
 struct stage {
     int32_t begin, end;
     double seconds, taken, given, way, constants, alive;
@@ -185,7 +185,7 @@ static void fill_table(const struct facts *f, int32_t n_stages, struct table *t)
 {
     for (size_t i = 0; i < (size_t)n_stages * t->width; i++)
         t->best[i] = INFINITY;
-    /* Of one stage only the end of the graph counts. */
+    /* The cost of one stage depends only on the end of the graph. */
     for (int32_t end = n_stages == 1 ? f->graph->n_nodes : 1; end <= f->graph->n_nodes; end++) {
         struct stage last = { .begin = end, .end = end };
         while (last.begin > 0) {
@@ -199,7 +199,7 @@ static void fill_table(const struct facts *f, int32_t n_stages, struct table *t)
 
 static enum hrf_status refuse_memory(const struct facts *f, int32_t n_stages, struct hrf_error *err)
 {
-    double least = 0; /* what a stage of the largest single node needs */
+    double least = 0; /* the memory that a stage with only the largest node needs */
     for (int32_t n = 0; n < f->graph->n_nodes; n++)
         least = fmax(least, f->constants[n] + f->alive[n]);
     return hrf_error_set(err, HRF_E_USER,

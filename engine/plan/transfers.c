@@ -42,7 +42,7 @@ const struct hrf_area *hrf_transfer_area(const struct hrf_plan *plan, int32_t i)
 
 /* ---- exchanges ---- */
 
-/* A box of the exchanged value somewhere. */
+/* The place of a box of the exchanged value. */
 struct holding {
     enum hrf_memory memory;
     int64_t offset;
@@ -55,7 +55,7 @@ struct writer {
     const struct hrf_exchange *x;
     int32_t me, tag;
     struct holding in, out;
-    bool is_in_place; /* what the rank has itself stands where it is needed */
+    bool is_in_place; /* the rank's own part already lies where it is needed */
 };
 
 static struct hrf_area area_of(const struct hrf_exchange *x, const struct holding *held,
@@ -74,8 +74,8 @@ static struct hrf_area area_of(const struct hrf_exchange *x, const struct holdin
                               .row_stride = row };
 }
 
-/* A part that is sent from its tensor, or received into it; packed on its way where its rows do not
- * lie in one piece. */
+/* Adds the transfers of a part that is sent from its tensor or received into it. If its rows are
+ * not contiguous, it is packed or unpacked. */
 static enum hrf_status add_message(const struct writer *w, enum hrf_transfer_kind kind,
                                    int32_t peer, const struct hrf_box *part, struct hrf_error *err)
 {
@@ -100,7 +100,7 @@ static enum hrf_status add_message(const struct writer *w, enum hrf_transfer_kin
                                                      : hrf_transfers_append(w->plan, &t, err);
 }
 
-/* All that other ranks send to this one: expected or received. */
+/* Adds all that other ranks send to this one. */
 static enum hrf_status add_received(const struct writer *w, enum hrf_transfer_kind kind,
                                     struct hrf_error *err)
 {
@@ -123,8 +123,9 @@ static enum hrf_status add_copy(const struct writer *w, const struct holding *to
     return hrf_transfers_append(w->plan, &copy, err);
 }
 
-/* Bands: kept rows come before the new ones, and what later bands need of both stays: it moves
- * towards the beginning, as many rows at a time as it moves by, so that no copy overlaps itself. */
+/* For bands: the rows of the line cache come before the new rows, and the rows that later bands
+ * need stay in it. Rows move towards the beginning of the cache, in steps of the distance they
+ * move, so that no copy overlaps itself. */
 static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_error *err)
 {
     const struct hrf_line_cache_moves m = hrf_line_cache_moves(w->p, row, w->me);
@@ -146,12 +147,12 @@ static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_
     return add_copy(w, &places[1], &w->in, &m.added, err);
 }
 
-/* Gives, and has in place what is the rank's own. */
+/* Adds the parts that the rank sends, and the copy of its own part. */
 static enum hrf_status begin_exchange(const struct writer *w, int32_t row, struct hrf_error *err)
 {
     const struct hrf_box own = hrf_box_intersect(&w->in.box, &w->out.box);
     HRF_TRY(add_received(w, HRF_TRANSFER_EXPECT, err));
-    for (int32_t i = 1; i < w->p->n_ranks; i++) { /* not all to the same rank first */
+    for (int32_t i = 1; i < w->p->n_ranks; i++) { /* not all send to the same rank first */
         const int32_t q = (w->me + i) % w->p->n_ranks;
         const struct hrf_box part = hrf_exchange_sent(w->x, w->me, q);
         HRF_TRY(add_message(w, HRF_TRANSFER_SEND, q, &part, err));

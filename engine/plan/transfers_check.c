@@ -14,7 +14,7 @@ enum hrf_status hrf_transfers_simulate(const struct hrf_transfer *t, int32_t lab
     return sends || t->kind == HRF_TRANSFER_RECEIVE ? hrf_sim_add(out, &step, err) : HRF_OK;
 }
 
-/* Played on a machine on which messages cost nothing: what is left are their partners and order. */
+/* Simulates a machine on which messages cost nothing: only their partners and their order count. */
 static enum hrf_status play(const struct hrf_plan *const *plans, int32_t n_ranks,
                             struct hrf_sim_program *programs, struct hrf_error *err)
 {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `per_node`: of ranks that are processes; 0: they are threads. */
+/* `per_node`: processes on each machine; 0: the ranks are threads. */
 static enum hrf_status find_known(const struct hrf_session_config *config, int32_t n_ranks,
                                   int32_t per_node, struct hrf_found_layout *found,
                                   struct hrf_error *err)
@@ -65,14 +65,14 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
     }
     if (is_auto && n_ranks > 1)
         HRF_TRY(choose(graph, config, n_ranks, out, err));
-    /* Halos and bands are not chosen by costs that nobody measured. */
+    /* Halos and bands are only chosen by measured costs. */
     const bool is_shared_out = hrf_layout_stage_ranks(&out->plan) > 1 || may_need_bands;
     if (out->plan.stages > 1 || (is_shared_out && !out->known.is_assumed))
         config->cutting = &out->cutting;
     return HRF_OK;
 }
 
-/* ---- what the first rank found, told to the others ---- */
+/* ---- the first rank's result, sent to the others ---- */
 
 struct told {
     struct hrf_vote outcome;
@@ -107,7 +107,7 @@ static enum hrf_status take_costs(struct hrf_comm *comm, int64_t n_bytes,
     return hrf_cost_decode(json, "rank 0's costs", costs, err);
 }
 
-/* On rank 0. `status` and `err`: how finding went. */
+/* On rank 0. `status` and `err`: the result of the search. */
 static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_config *config,
                             const struct hrf_found_layout *found, enum hrf_status status,
                             struct hrf_error *err)
@@ -137,7 +137,7 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
     return said;
 }
 
-/* Ranks on rank 0's machine, told to rank 0: all machines of a job have as many. */
+/* Counts the ranks on rank 0's machine. All machines of a job have as many. */
 static enum hrf_status count_on_first_host(struct hrf_comm *comm, int32_t *n, struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);

@@ -59,13 +59,13 @@ static enum hrf_status find_machine(const struct hrf_known_request *request,
     const struct hrf_machine assumed = assume_machine();
     for (int r = 0; r < HRF_N_RATES; r++)
         known->machine.rates.operations[r] = assumed.rates.operations[r];
-    known->machine.n_nodes = 0; /* more ranks than processors may be asked about */
+    known->machine.n_nodes = 0; /* the question may be about more ranks than there are processors */
     known->machine.has_gpus = request->device != NULL && strcmp(request->device, "cuda") == 0 &&
                               has_gpu_links(&known->machine);
     return HRF_OK;
 }
 
-/* This machine with a processor for every rank that was asked about: another machine, so say so. */
+/* Describes this machine as if it had a processor for every rank, and says so. */
 static void make_room(const struct hrf_known_request *request, struct hrf_known *known)
 {
     struct hrf_machine *m = &known->machine;
@@ -77,7 +77,7 @@ static void make_room(const struct hrf_known_request *request, struct hrf_known 
     m->ranks_per_node = request->n_ranks;
 }
 
-/* Ranks that are processes: links between them as tune-comm found them, or rough ones. */
+/* For ranks that are processes: the links that tune-comm measured, or rough ones. */
 static void make_processes(const struct hrf_known_request *request, struct hrf_known *known)
 {
     struct hrf_machine *m = &known->machine;

@@ -64,7 +64,7 @@ static enum hrf_status read_number(const struct hrf_yaml_node *node, const char 
     return wrong(where, node, what, right, err);
 }
 
-/* A key that is not there leaves *out as it is. */
+/* If the key is missing, *out does not change. */
 static enum hrf_status get_number(const struct hrf_yaml_node *map, const char *key, double min,
                                   double max, const char *where, double *out, struct hrf_error *err)
 {

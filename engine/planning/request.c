@@ -130,7 +130,7 @@ static bool ends_in_probabilities(const struct hrf_graph *graph, int32_t value)
     return false;
 }
 
-/* That the model has one output, in float32. `wanted`: what it should be. */
+/* Checks that the model has one float32 output. `wanted`: what it should be, for the message. */
 static enum hrf_status check_output(const struct hrf_graph *graph, const char *wanted,
                                     struct hrf_error *err)
 {
@@ -174,7 +174,7 @@ enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_
     return HRF_OK;
 }
 
-enum { MOST_CLASSES = 1000 }; /* more are a map or a feature, not labels */
+enum { MOST_CLASSES = 1000 }; /* more classes would be a map or a feature */
 
 enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, int64_t n_classes,
                                                      struct hrf_error *err)

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double AT_LEAST_S = 0.5; /* between two readings: counters are files and calls */
+static const double AT_LEAST_S =
+    0.5; /* time between two readings, because counters are files and system calls */
 
 static bool is_metered(const struct hrf_meters *m, int32_t rank, const char *address)
 {

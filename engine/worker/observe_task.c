@@ -15,7 +15,8 @@ static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_
         struct hrf_batch_source source = { .size = job->size,
                                            .fed = hrf_network_fed(job->network, job->size) };
         HRF_TRY(hrf_feed_next(feed, &source.batch, err));
-        calibrator->n_images = source.batch.n; /* the rest of a short batch is not looked at */
+        calibrator->n_images =
+            source.batch.n; /* the unused part of a short last batch is ignored */
         HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
         hrf_crash_point("engine.observe.batch");
         done += source.batch.n;

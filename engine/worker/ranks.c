@@ -22,9 +22,10 @@ enum { ORDER_TAG = 1, FAREWELL_TAG = 2, NO_MORE = -1 };
 struct hrf_ranks {
     const struct hrf_mpi_module *mpi; /* NULL: one rank */
     struct hrf_comm *comm;
-    struct hrf_comm *group, *orders; /* NULL: a group of one; orders: of the feed's readers */
-    struct hrf_comm *leaders;        /* NULL: this rank is none, or there is one group */
-    bool orders_ended;               /* of this task */
+    struct hrf_comm *group,
+        *orders; /* NULL: the group has one rank. orders: the comm of the feed's readers */
+    struct hrf_comm *leaders; /* NULL: this rank leads no group, or there is only one group */
+    bool orders_ended;        /* of this task */
     struct hrf_work_queue *work_queue;
     struct hrf_rank_record record;
     char *directory;
@@ -66,7 +67,7 @@ void hrf_ranks_abort(struct hrf_ranks *ranks, const char *reason)
         ranks->comm->ops->abort(ranks->comm, reason);
 }
 
-/* What Slurm says of this rank must be what MPI says; what it was promised must be there. */
+/* Checks that Slurm and MPI agree on this rank, and that the job has what it was promised. */
 static enum hrf_status check_layout(const struct hrf_ranks *ranks, struct hrf_error *err)
 {
     const struct hrf_rank_record *r = &ranks->record;
@@ -191,7 +192,7 @@ bool hrf_ranks_leads(const struct hrf_ranks *ranks)
     return ranks->group == NULL || ranks->group->rank == 0;
 }
 
-/* A leader's word to its group, or what a member hears. */
+/* Sends a leader's number to its group, or receives it. */
 static enum hrf_status pass_on(struct hrf_comm *comm, int64_t tag, int64_t *word,
                                struct hrf_error *err)
 {
@@ -230,8 +231,8 @@ enum hrf_status hrf_ranks_end_task(struct hrf_ranks *ranks, struct hrf_error *er
     return HRF_OK;
 }
 
-/* Ranks end MPI together, and waiting there has no end: a group stays until its leader may go,
- * whose progress is seen meanwhile. */
+/* Ranks finalize MPI together, and that wait has no limit. So a group stays until its leader may
+ * leave, and shows its progress meanwhile. */
 static void bid_farewell(struct hrf_ranks *ranks)
 {
     struct hrf_error err;

@@ -13,7 +13,7 @@
 #include "engine/planning/request.h"
 #include "engine/worker/worker.h"
 
-/* Faults of the job rather than of the task: the whole job stops and may be tried again. */
+/* Errors of the job rather than of a task: the whole job stops and may be tried again. */
 static bool ends_the_job(enum hrf_status status)
 {
     return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
@@ -36,7 +36,7 @@ static enum hrf_status do_task(struct hrf_worker *job, const struct hrf_job_task
         return status;
     }
     if (job->ranks != NULL && !hrf_ranks_is_root(job->ranks)) {
-        if (status != HRF_OK) /* rank 0 was told, or fails by the same */
+        if (status != HRF_OK) /* rank 0 was told, or fails for the same reason */
             hrf_log_warning("engine", "task %s: %s", task->id, cause.text);
         return HRF_OK;
     }

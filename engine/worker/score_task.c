@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PART_MS = 60000 }; /* how much work is lost at most when a job is killed */
+enum { PART_MS = 60000 }; /* the most work that is lost if a job is killed */
 
 static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf_job_task *task,
                                   const struct hrf_tile_plan *plan, struct hrf_scores **out,
@@ -51,19 +51,19 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     return HRF_OK;
 }
 
-/* A task of which rank 0 gathers the results. */
+/* A task whose results rank 0 gathers. */
 struct gathering {
     const struct hrf_worker *job;
     const struct hrf_job_task *task;
     struct hrf_scores *scores;
     int64_t n_done; /* patches */
-    int64_t n_kept; /* of those, in the part that this attempt began with or wrote last */
+    int64_t n_kept; /* the number of them in the part that was read at the start or written last */
     double shown, kept;
 };
 
-/* What is done so far, for the next attempt should this one be cut short. Written only when it
- * holds more than the last one: a part that is there is taken for progress. A given-up attempt
- * keeps nothing: the next one goes on from what was there. */
+/* Writes what is done so far, for the next attempt. It is written only if it holds more than the
+ * last part, because a part counts as progress. A revoked attempt writes nothing: its successor
+ * continues with what it found. */
 static void keep_part(struct gathering *g)
 {
     struct hrf_bytes record = { NULL, 0 };
@@ -113,7 +113,8 @@ static void add_spent(struct hrf_scores *scores, const struct hrf_resource_use *
         scores->device_memory_bytes = spent->device_bytes;
 }
 
-/* What this rank's group has used since it was last asked, as far as it was read. */
+/* The resources that this rank's group has used since the last query, as far as they could be read.
+ */
 static struct hrf_resource_use take_spent(struct hrf_worker *job)
 {
     const struct hrf_resource_use spent = job->spent;
@@ -163,7 +164,7 @@ static void fill_narrow(struct hrf_session *session, const struct hrf_feed_batch
     memset(input + there, 0, all - there);
 }
 
-/* The oldest batch that is under way comes out and is handed in. */
+/* Finishes the oldest batch that is under way and delivers its results. */
 static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *session,
                                     const struct hrf_feed_batch *batch, double *since,
                                     struct hrf_error *err)
@@ -177,14 +178,14 @@ static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *
                                                   .values = hrf_session_output(session, 0),
                                                   .seconds = now - *since,
                                                   .spent = hrf_meters_take(&job->meters) };
-    *since = now; /* the one after has waited till here */
+    *since = now; /* the time of the next batch counts from here */
     HRF_TRY(hrf_work_queue_give(hrf_ranks_work_queue(job->ranks), &result, err));
     hrf_ranks_count_batch(job->ranks);
     hrf_crash_point("engine.batch");
     return HRF_OK;
 }
 
-/* The same on a device: one batch crosses over while the one before is computed. */
+/* The same on a device: a batch is uploaded while the one before it is computed. */
 static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *session,
                                     struct hrf_feed *feed, struct hrf_error *err)
 {
@@ -207,7 +208,7 @@ static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *
     }
 }
 
-/* The next batch of this rank's group. A rank that is fed nothing reads nothing. */
+/* The next batch of this rank's group. A rank that reads no pixels skips it. */
 static enum hrf_status next_batch(struct hrf_worker *job, const struct hrf_job_task *task,
                                   struct hrf_feed *feed, struct hrf_feed_batch *batch,
                                   struct hrf_error *err)
@@ -284,7 +285,7 @@ static void tell_bands(const struct hrf_worker *job, const struct hrf_job_task *
     hrf_log_info("engine", "task %s: %s", task->id, text);
 }
 
-/* Each rank waits for its own part of the slide only. */
+/* Each rank waits only for its own part of the slide. */
 static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_task *task,
                                    struct hrf_task_source *source, struct hrf_scores *scores,
                                    struct hrf_error *err)
@@ -296,7 +297,7 @@ static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_
     tell_bands(job, task, n_constant);
     struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
     HRF_TRY(hrf_network_count(job->network, counts, err));
-    HRF_TRY(hrf_worker_settle(job, HRF_OK, err)); /* for what the other ranks used */
+    HRF_TRY(hrf_worker_settle(job, HRF_OK, err)); /* for the times of the other ranks */
     if (scores == NULL)
         return HRF_OK;
     add_counts(scores, counts);
@@ -312,11 +313,11 @@ static void note_timing(struct hrf_worker *job, const struct hrf_task_source *so
 {
     struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
                                                        : source->times;
-    /* Added to what an earlier attempt left. */
+    /* added to what an earlier attempt has used */
     scores->timing.decode += times.decode;
     scores->timing.prepare += times.prepare;
     scores->timing.wait += times.wait;
-    scores->timing.build += job->build_seconds; /* counted once, on the task that needed it */
+    scores->timing.build += job->build_seconds; /* counted once, for the task that needed it */
     job->build_seconds = 0;
     scores->timing.total += hrf_clock_seconds() - start;
     scores->peak_memory_bytes = job->peak_bytes;
@@ -375,7 +376,8 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
     return HRF_OK;
 }
 
-/* Every leader begins the task, also one that cannot take part: they count tasks together. */
+/* Every leader begins the task, also one that cannot take part, because they count tasks together.
+ */
 static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_task_source *source,
                                      struct gathering *g, bool **done, struct hrf_error *err)
 {
@@ -394,8 +396,8 @@ static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_ta
     return hrf_work_queue_begin(hrf_ranks_work_queue(job->ranks), &task, err);
 }
 
-/* `status`: how it began. The ranks of a group start together, and end together: each forgets what
- * it was still to run. */
+/* `status`: how the task began. The ranks of a group start and end together; each drops the batches
+ * that it has not run. */
 static enum hrf_status run_group(struct hrf_worker *job, const struct hrf_job_task *task,
                                  struct hrf_task_source *source, enum hrf_status status,
                                  struct hrf_error *err)
@@ -407,14 +409,14 @@ static enum hrf_status run_group(struct hrf_worker *job, const struct hrf_job_ta
         status = score_patches(job, task, source->feed, err);
     if (status == HRF_OK)
         return hrf_ranks_end_task(job->ranks, err);
-    hrf_feed_destroy(source->feed); /* its readers take orders no more */
+    hrf_feed_destroy(source->feed); /* from here on its readers get no more batches */
     source->feed = NULL;
-    struct hrf_error ignored; /* the first failure is the one to tell */
+    struct hrf_error ignored; /* the first error is the one to report */
     const enum hrf_status ended = hrf_ranks_end_task(job->ranks, &ignored);
     return ended == HRF_E_AGAIN ? hrf_error_set(err, ended, "%s", ignored.text) : status;
 }
 
-/* Rank 0 waits for the others' batches too; with a signal it keeps what there is. */
+/* Rank 0 waits for the batches of the others, too. After a signal it keeps what it has. */
 static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *source,
                               struct gathering *g, struct hrf_error *err)
 {
@@ -449,13 +451,13 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
     hrf_work_queue_stop(work_queue);
     hrf_work_queue_gather(work_queue);
     if (hrf_work_queue_begin(work_queue, &nothing, &ignored) ==
-        HRF_OK) /* what still comes is too late */
+        HRF_OK) /* results that arrive from here on are too late */
         keep_part(&g);
     return status;
 }
 
-/* A group that cannot open the slide, or make the network, leaves the task to the others; where it
- * is rank 0's the task fails for all. */
+/* If a group cannot open the slide or create the network, the other groups score the task. If it is
+ * rank 0's group, the task fails for all. */
 static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
                                  struct hrf_error *err)
 {
@@ -469,8 +471,8 @@ static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
     return status;
 }
 
-/* A number that is no probability would make every figure of the cohort one that is none, and a
- * feature that is not finite every slide head's output; the slide fails by name instead. */
+/* Numbers that are no probabilities would spoil every figure of the cohort, and features that are
+ * not finite every slide head's output. The slide fails by name instead. */
 static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
                                     bool is_embedding, struct hrf_error *err)
 {
@@ -497,7 +499,7 @@ static enum hrf_status check_scores(const struct hrf_job_task *task, const struc
     return HRF_OK;
 }
 
-/* `record` stays empty on every rank but 0. */
+/* `record` stays empty on all ranks except rank 0. */
 enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_task *task,
                                  struct hrf_bytes *record, struct hrf_error *err)
 {

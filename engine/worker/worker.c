@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCHES_AHEAD = 4 }; /* in the ring: two readers never wait for one batch */
+enum { BATCHES_AHEAD = 4 }; /* slots of the ring: two readers never wait for the same batch */
 
 static volatile sig_atomic_t stop_requested;
 
@@ -66,7 +66,7 @@ enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *
     return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
 }
 
-/* A network that has no such map is scored without one; the log says why. */
+/* A network for which no such map can be made is scored without one; the log says why. */
 static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
@@ -102,9 +102,9 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     return HRF_OK;
 }
 
-/* A device gets patches as bytes and normalises them itself: a quarter of the traffic. In host
- * memory the readers hand over what the network computes in. An observer looks at floats, ranks are
- * fed their parts, a slide that is one image is read into the input. */
+/* A device gets patches as bytes and normalises them itself, which is a quarter of the traffic. In
+ * host memory the readers convert to the type that the network computes in. Observers need floats,
+ * ranks read their own parts, and a slide that is one image is read into the input directly. */
 static enum hrf_status choose_input(const struct hrf_worker *job,
                                     const struct hrf_layout_plan *layout,
                                     const struct hrf_pixel_form *form,
@@ -127,14 +127,15 @@ struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job)
     return session != NULL && hrf_session_input_type(session, &unused) != HRF_F32 ? session : NULL;
 }
 
-/* The session that is fed bytes; NULL: the network is fed floats. */
+/* The session that is fed bytes; NULL: floats are fed. */
 struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job)
 {
     struct hrf_session *session = hrf_network_session(job->network);
     return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
 }
 
-/* A calibration looks at every tensor of one session; ranks that share the patches run it alone. */
+/* A calibration observes every tensor of one session. Ranks that share the patches each run the
+ * whole network. */
 static bool is_alone(const struct hrf_worker *job)
 {
     return job->spec->kind == HRF_JOB_CALIBRATE ||
@@ -185,7 +186,7 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
     return HRF_OK;
 }
 
-/* What this rank computes on, into the log; the GPU's driver by its version. */
+/* Logs what this rank computes on, with the version of the GPU's driver. */
 static void attach_meters(struct hrf_worker *job)
 {
     char words[512], serves[sizeof job->identity.driver];
@@ -219,7 +220,8 @@ static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct
         hrf_log_info("engine", "%s", hrf_network_notes(job->network));
     if (job->ranks != NULL)
         attach_meters(job);
-    hrf_graph_destroy(job->graph); /* in float32; read again should another size come */
+    hrf_graph_destroy(
+        job->graph); /* in float32; computed again if the size of the images changes */
     job->graph = NULL;
     hrf_graph_destroy(graph);
     graph = NULL;
@@ -257,7 +259,7 @@ static bool has_same_plan(const struct hrf_job_task *task, const struct hrf_job_
            (kind == HRF_JOB_INFER || task == last);
 }
 
-/* *out is the worker's, until the next call. */
+/* *out belongs to the worker and is valid until the next call. */
 static enum hrf_status read_tile_plan(struct hrf_worker *job, const struct hrf_job_task *task,
                                       const struct hrf_tile_plan **out, struct hrf_error *err)
 {
@@ -281,7 +283,7 @@ static enum hrf_status read_tile_plan(struct hrf_worker *job, const struct hrf_j
 
 /* ---- groups of ranks ---- */
 
-/* Ranks of a group, from the layout as it was asked for and found. */
+/* The number of ranks of a group, from the layout that was requested or found. */
 static enum hrf_status group_size(const struct hrf_worker *job, int32_t *n, struct hrf_error *err)
 {
     const struct hrf_layout_plan *plan = &job->layout.plan;
@@ -316,11 +318,11 @@ enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error 
     if (all == NULL || job->spec->n_tasks == 0)
         return hrf_ranks_form(job->ranks, 1, err);
     HRF_TRY(read_tile_plan(job, &job->spec->tasks[0], &plan,
-                           err)); /* all tasks' patches are as large */
+                           err)); /* the images of all tasks have the same size */
     HRF_TRY(make_graph(job, plan->patch_size, &graph, err));
     HRF_TRY(hrf_layout_find(engine->layout, graph, &config, all, &job->layout, err));
     HRF_TRY(group_size(job, &n_group, err));
-    job->layout.plan.data = 1; /* groups share the patches as they come for more */
+    job->layout.plan.data = 1; /* several groups take patches from the work queue */
     job->cutting = config.cutting;
     return hrf_ranks_form(job->ranks, n_group, err);
 }
@@ -375,7 +377,7 @@ void hrf_task_source_release(struct hrf_task_source *source)
     hrf_slide_close(source->slide);
 }
 
-/* The patches were cut from the slide as it was then. */
+/* Checks that the slide is still the file that the patches were planned on. */
 static enum hrf_status check_slide(const struct hrf_job_task *task,
                                    const struct hrf_task_source *source, struct hrf_error *err)
 {

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* The driver is told as by two Ctrl-C; without one, its jobs are ended here. */
+/* Signals the driver as two Ctrl-C would. Without a driver, the jobs are ended here. */
 static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struct hrf_error *err)
 {
     enum { PATIENCE = 600 }; /* of 50 ms */
@@ -24,8 +24,8 @@ static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struc
     return HRF_OK;
 }
 
-/* The jobs are told to end; without a driver they are given up here, so that the next run knows
- * that it was us. */
+/* Revokes the attempts. Without a driver the jobs are given up here, so that the next run knows
+ * that the user cancelled them. */
 static void revoke(const char *directory, const struct hrf_attempt_row *a)
 {
     HRF_AUTO_FREE char *job = hrf_path_join(directory, a->directory);
@@ -48,7 +48,7 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
     return hrf_executor_create(&(*workflow)->executor, run_id != NULL ? run_id : "", out, err);
 }
 
-/* Asks, and looks until all have ended; at most a minute. Returns how many were seen to. */
+/* Asks the jobs to end and waits at most a minute. Returns how many have ended. */
 static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n)
 {
     enum { PATIENCE_MS = 60000 };
@@ -69,7 +69,7 @@ static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *h
     return ended;
 }
 
-/* Returns how many jobs there were, -1 on failure; *left: not seen to end. */
+/* Returns the number of jobs, -1 on failure; *left: jobs that were not seen to end. */
 static int end_jobs(struct hrf_store *store, const char *directory, int *left,
                     struct hrf_error *err)
 {
@@ -98,7 +98,7 @@ static int end_jobs(struct hrf_store *store, const char *directory, int *left,
     return good ? n : -1;
 }
 
-/* Jobs that the store has as not ended. */
+/* The jobs that have not ended, as far as the store knows. */
 static enum hrf_status count_open(struct hrf_store *store, int *out, struct hrf_error *err)
 {
     struct hrf_attempt_rows open;

@@ -73,7 +73,7 @@ static int print_keys(void)
     return 0;
 }
 
-/* What Slurm would do with a job of each kind, by sbatch --test-only: nothing is submitted. */
+/* Asks Slurm about a job of each kind with sbatch --test-only, which submits nothing. */
 static int try_submit(const struct hrf_workflow *w)
 {
     static const char *const kinds[] = { "tile", "infer" };

@@ -30,7 +30,7 @@ void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const 
                                     "meaning", meaning, "found", hrf_json_string(found)));
 }
 
-/* A line of `hires-engine version`: by its first words. */
+/* Finds a line of `hires-engine version` by its first words. */
 static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
 {
     static const struct {
@@ -86,7 +86,7 @@ static void look_at_engine(struct hrf_doctor *doctor)
     hrf_strbuf_release(&out);
 }
 
-/* Where runs would be written: room, and the renames that commits are made of. */
+/* Checks the directory where runs are written: free space, and renames, which commits need. */
 static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
 {
     enum { LEAST_BYTES = 1 << 30 };
@@ -161,7 +161,7 @@ static void print_json(const struct hrf_doctor *doctor)
     printf("%s\n", text != NULL ? text : "{}");
 }
 
-/* The Slurm part of a workflow; without one, what holds without it. */
+/* The Slurm settings of a workflow; without a workflow, the defaults. */
 static enum hrf_status load_settings(const char *file, const struct hrf_option_list *set,
                                      struct hrf_workflow **out, struct hrf_error *err)
 {

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PROBE_MS: two ranks on two machines that may first have to become free. */
+/* PROBE_MS: for two ranks on two machines, which may first have to become free. */
 enum { PROBE_MS = 60000, SKEW_MS = 5000 };
 
 static bool ask(const char *const argv[], int64_t deadline_ms, struct hrf_slurm_output *out,
@@ -98,7 +98,7 @@ static void tell_config(struct hrf_doctor *doctor, const struct hrf_slurm_limits
         "JobRequeue %d, PreemptMode %s", (int)l->can_requeue, l->preempt_mode);
 }
 
-/* Returns how many machines the partition has, 0 when that is not told. */
+/* Returns the number of machines of the partition; 0: unknown. */
 static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
 {
     static const char *const config[] = { "scontrol", "show", "config", NULL };
@@ -156,7 +156,8 @@ static bool has_pmix(struct hrf_doctor *doctor)
     return found;
 }
 
-/* Two ranks that find each other; their clocks against ours, from the same files. */
+/* Checks that two ranks find each other, and compares their clocks with this machine's, from the
+ * same files. */
 static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
                         const char *directory, int64_t n_nodes)
 {
@@ -193,7 +194,7 @@ static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_exe
     hrf_slurm_output_release(&out);
 }
 
-/* A job's machine writes a file where runs would be, and says what time it is. */
+/* A job writes a file where runs are written, with the time of its machine. */
 static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
                           const char *directory)
 {

@@ -61,7 +61,7 @@ static void add_list(struct hrf_strbuf *yaml, const char *key, const char *list)
     }
 }
 
-/* As a glob that matches just this path. */
+/* The path as a glob pattern that matches only this path. */
 static void add_file(struct hrf_strbuf *yaml, const char *path)
 {
     struct hrf_strbuf pattern = HRF_STRBUF_INIT;
@@ -158,7 +158,7 @@ static enum hrf_status write_request(const struct request *r, const char *operan
     return status;
 }
 
-/* `run` with the file, the directory and what was given on. */
+/* Calls `run` with the file, the directory and the options that were given. */
 static int hand_over(const struct request *r, const char *path)
 {
     const char *argv[2 * HRF_OPTION_LIST_MAX + 8];

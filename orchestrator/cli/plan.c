@@ -13,7 +13,7 @@
 
 struct counts {
     int64_t reasons[HRF_N_TASK_KINDS][5]; /* tasks, by kind and reason */
-    int64_t patches;                      /* of the infer tasks that are known and not cached */
+    int64_t patches;                      /* infer tasks that are known and not cached */
 };
 
 static struct counts count(const struct hrf_preview *preview)
@@ -37,7 +37,7 @@ static int64_t slides_in(const struct hrf_preview *preview, enum hrf_slide_state
     return n;
 }
 
-/* In how many precisions nothing could be predicted, and what was said of the last. */
+/* The number of precisions without a prediction, and the reason of the last one. */
 struct refusals {
     size_t n;
     struct hrf_error last;
@@ -65,7 +65,7 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
     hrf_strbuf_release(&text);
 }
 
-/* What the engine says of each precision, as JSON; its words where it cannot. */
+/* The engine's answer for each precision as JSON, or its message. */
 static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layout_request *request,
                             struct refusals *refusals)
 {
@@ -244,8 +244,8 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
     printf("%s\n", text != NULL ? text : "{}");
 }
 
-/* What the workflow itself asks for is shown as it is; what an option asked for and no precision
- * has an answer to is wrong usage. */
+/* An impossible layout in the workflow is shown as it is. If an option asked for it and no
+ * precision has a prediction, that is wrong usage. */
 static int answer_refusals(const char *command, const struct hrf_layout_request *asked,
                            const struct refusals *refusals, size_t n_precisions)
 {

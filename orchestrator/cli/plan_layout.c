@@ -11,7 +11,7 @@
 
 enum { PATIENCE_MS = 600000, MOST_BYTES = 16 << 20, MOST_WORDS = 40 };
 
-/* Processes of an infer job, and of those the ones on one machine. */
+/* Processes of an infer job, and how many of them are on one machine. */
 static int64_t processes_of(const struct hrf_workflow *w, int64_t *per_node)
 {
     const bool slurm = w->executor.type == HRF_EXECUTOR_SLURM;
@@ -19,7 +19,7 @@ static int64_t processes_of(const struct hrf_workflow *w, int64_t *per_node)
     return slurm ? w->executor.slurm.nodes * *per_node : *per_node;
 }
 
-/* Ranks of a job: what `parallel` says, or what it may choose from. */
+/* Ranks of a job: those that `parallel` gives, or those that "auto" may use. */
 static int64_t ranks_of(const struct hrf_workflow *w)
 {
     int64_t per_node;

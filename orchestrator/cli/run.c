@@ -89,8 +89,8 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
     return status;
 }
 
-/* A pattern that matches nothing or a wrong label file is the workflow's fault, as for `plan`: said
- * before anything is written. The run reads the dataset again when it begins. */
+/* A pattern that matches nothing or a wrong label file is reported before anything is written, as
+ * by `plan`. The run reads the dataset again. */
 static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_error *err)
 {
     struct hrf_slide_rows slides = { .items = NULL };
@@ -99,7 +99,7 @@ static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_er
     return status;
 }
 
-/* `plan` with what was given here. */
+/* Calls `plan` with the same options. */
 static int dry_run(const struct request *request, const char *file)
 {
     const char *argv[2 * HRF_OPTION_LIST_MAX + 8];

@@ -40,7 +40,7 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, out, &findings, err);
     fputs(findings.text.text, stderr);
     hrf_findings_release(&findings);
-    if (status == HRF_E_EXTERNAL) /* a file that cannot be read is the user's to name right */
+    if (status == HRF_E_EXTERNAL) /* the user has to name a file that can be read */
         err->status = status = HRF_E_USER;
     return status;
 }
@@ -69,13 +69,13 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
     const int64_t age_ms = hrf_clock_wall_ms() - last.beat_ms;
     if (hrf_sentinel_silence(&last, age_ms > 0 ? age_ms : 0, text, sizeof text) == 0)
         return NULL;
-    /* A local launcher that died: the next driver takes note. */
+    /* A local launcher died; the next driver will notice. */
     const bool is_gone = attempt->start_time != 0 &&
                          hrf_process_start_time((pid_t)attempt->pid) != attempt->start_time;
     return hrf_strdup(is_gone ? "its process is gone; the next driver imports its results" : text);
 }
 
-/* What the engine said, without its own name. */
+/* The engine's message without its own name. */
 static enum hrf_status model_misfit(const struct hrf_workflow *w, const char *said,
                                     struct hrf_error *err)
 {
@@ -203,7 +203,7 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
                 command, argc);
         return HRF_EXIT_USAGE;
     }
-    words[n++] = caller; /* usage and errors say what the user typed */
+    words[n++] = caller; /* usage and errors should name the program that the user called */
     words[n++] = verb;
     for (int i = 0; i < argc; i++)
         words[n++] = argv[i];

@@ -14,11 +14,11 @@ struct facts {
     int64_t patches_done, patches_total, driver;
     size_t n_slides;
     int64_t throttle;  /* -1: none */
-    char queue[1024];  /* where jobs stand with their scheduler; "" = there is none */
-    char silent[1024]; /* "infer-0003: ..." for each that shows no sign of life, by lines */
+    char queue[1024];  /* where jobs stand in the scheduler's queue; "": unknown */
+    char silent[1024]; /* a line "infer-0003: ..." for each job without signs of life */
 };
 
-/* Jobs that show no sign of life, of the first that have not ended. */
+/* The jobs without signs of life, among the first that have not ended. */
 static enum hrf_status find_silent(struct hrf_store *store, const char *directory, struct facts *f,
                                    struct hrf_error *err)
 {
@@ -69,7 +69,7 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     return HRF_OK;
 }
 
-/* What the driver's absence means. */
+/* What it means that there is no driver. */
 static const char *without_driver(const struct facts *f)
 {
     int64_t n_open = 0, n_broken = 0;

@@ -41,7 +41,7 @@ static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *o
     return hrf_store_get_attempts(store, false, &out->attempts, err);
 }
 
-/* Of an attempt that has not ended as far as the driver knows, by its own word; heap. */
+/* What an attempt that has not ended says about itself; heap. */
 static char *standing(const char *directory, const struct hrf_attempt_row *attempt)
 {
     struct hrf_sentinel word = { .start_ms = 0 };
@@ -63,7 +63,7 @@ static char *standing(const char *directory, const struct hrf_attempt_row *attem
                       silence != NULL ? "; " : "", silence != NULL ? silence : "");
 }
 
-/* How an attempt ended, or where it stands; heap, NULL when memory ran out. */
+/* How an attempt ended, or its present state; heap, NULL if memory ran out. */
 static char *describe(const char *directory, const struct hrf_attempt_row *attempt)
 {
     if (attempt->reason != NULL)
@@ -155,7 +155,7 @@ static json_t *tasks_json(const struct evidence *e, int64_t slide_id)
     return list;
 }
 
-/* One try of a job, with its tasks by slide. */
+/* One attempt of a job, with its tasks by slide. */
 static json_t *job_json(const struct evidence *e, const struct hrf_attempt_row *a)
 {
     json_t *tasks = json_array();
@@ -237,7 +237,7 @@ static void print_try(const struct evidence *e, const struct hrf_attempt_row *a)
             print_job_task(e, &e->tasks.items[k]);
 }
 
-/* Every try of a job; *found false: no job has that name. */
+/* All attempts of a job; *found false: there is no such job. */
 static enum hrf_status show_job(const struct evidence *e, const char *job_id, bool json,
                                 bool *found, struct hrf_error *err)
 {
@@ -259,7 +259,7 @@ static enum hrf_status show_job(const struct evidence *e, const char *job_id, bo
     return put_json(value, err);
 }
 
-/* ---- all that did not go well ---- */
+/* ---- everything that failed ---- */
 
 static bool went_badly(const struct hrf_attempt_row *a)
 {

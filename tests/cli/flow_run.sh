@@ -13,7 +13,7 @@ for file in results/labels.csv report/index.html report/report.json workflow.yam
     results/fp32/model-outputs-geojson/test_002.geojson.gz; do
     [ -s "$scratch/run/$file" ] || fail "$file is missing"
 done
-head -n 1 "$scratch/run/results/labels.csv" | grep -qx 'slide,label,score,precision,truth,state,reason' || fail "header"
+head -n 1 "$scratch/run/results/labels.csv" | grep -qx 'slide,label,score,precision,truth,state,reason,score_normal,score_tumor' || fail "header"
 cp -r "$scratch/run/results" "$scratch/first"
 
 # Again: nothing is done twice, the bytes stay.

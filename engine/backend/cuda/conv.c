@@ -242,8 +242,7 @@ static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *e
     const size_t size = hrf_dtype_size(w->dtype);
     HRF_AUTO_FREE char *ordered = hrf_calloc(n, size);
     HRF_AUTO_FREE char *low = hrf_calloc(n, hrf_dtype_size(type));
-    if (ordered == NULL || low == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s'", k->spec->name);
+    HRF_CHECK_MEMORY(ordered != NULL && low != NULL, err, "weights of node '%s'", k->spec->name);
     order_weights(k, w->constant, size, ordered);
     hrf_free(w->constant); /* a copy of all weights on the host is one too many */
     w->constant = NULL;
@@ -259,8 +258,7 @@ static enum hrf_status upload_row(struct conv_kernel *k, const float *from, int6
 {
     HRF_AUTO_FREE float *row = hrf_calloc((size_t)wide, sizeof *row);
     void *on_device = NULL;
-    if (row == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s'", k->spec->name);
+    HRF_CHECK_MEMORY(row != NULL, err, "weights of node '%s'", k->spec->name);
     for (int64_t i = 0; i < n; i++)
         row[i] = factor * from[i];
     HRF_TRY(upload(k, row, (size_t)wide * sizeof *row, &on_device, err));
@@ -435,8 +433,7 @@ enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct
 {
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
                                                                  sizeof *convs);
-    if (convs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d nodes", (int)graph->n_nodes);
+    HRF_CHECK_MEMORY(convs != NULL, err, "no memory for %d nodes", (int)graph->n_nodes);
     for (int in_strips = 0; in_strips < 2; in_strips++) {
         int32_t n = 0;
         HRF_TRY(describe_all(backend, graph, in_strips != 0, convs, &n, err));
@@ -467,8 +464,7 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
             : hrf_node_has_prologue(node))
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(k != NULL, err, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "own" };
     k->backend = backend;
     HRF_AUTO(hrf_kernel) owned = &k->base;
@@ -478,7 +474,6 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
     HRF_TRY(upload_constants(k, err));
     HRF_TRY(upload_prologue(k, graph, node, err));
     lay_out_workspace(k);
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }

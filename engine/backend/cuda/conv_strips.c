@@ -209,15 +209,13 @@ enum hrf_status hrf_cuda_strips_compile(struct hrf_backend *backend, const struc
 {
     HRF_AUTO(hrf_graph) strip = NULL;
     struct strips_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(k != NULL, err, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     k->type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     k->name = hrf_strdup(node->name);
-    if (k->name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(k->name != NULL, err, "kernel of node '%s'", node->name);
     HRF_TRY(hrf_cuda_strips_graph(graph, node, hrf_cuda_strip_bytes(backend->device->memory_bytes),
                                   &k->at, &strip, err));
     HRF_TRY(upload_prologue(k, graph, node, err));
@@ -226,7 +224,6 @@ enum hrf_status hrf_cuda_strips_compile(struct hrf_backend *backend, const struc
     snprintf(k->implementation, sizeof k->implementation, "strips of %.48s",
              k->inner->implementation);
     k->base.implementation = k->implementation;
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }

@@ -104,8 +104,7 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
 {
     const struct hrf_spec *spec = kernel->spec;
     kernel->constants = hrf_calloc((size_t)spec->n_inputs + 1, sizeof *kernel->constants);
-    if (kernel->constants == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+    HRF_CHECK_MEMORY(kernel->constants != NULL, err, "kernel of node '%s'", spec->name);
     for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_BATCH_NORM; i++) {
         if (!is_uploaded(spec, i))
             continue;
@@ -152,8 +151,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     if (hrf_cuda_conv_fits(graph, node))
         return hrf_cuda_conv_compile(backend, graph, node, out, err);
     struct hrf_cuda_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    if (kernel == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(kernel != NULL, err, "kernel of node '%s'", node->name);
     kernel->base = (struct hrf_kernel){ .run = run,
                                         .destroy = destroy_kernel,
                                         .implementation = "cuda" };
@@ -170,8 +168,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         kernel->base.implementation = "cublasLt";
         kernel->base.workspace_bytes = hrf_cuda_product_workspace(kernel->product);
     }
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 
@@ -302,8 +299,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
                               struct hrf_error *err)
 {
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
-    if (backend == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
+    HRF_CHECK_MEMORY(backend != NULL, err, "no memory for a back end");
     backend->allow_tf32 = config->allow_tf32;
     backend->n_threads = config->n_threads;
     backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;

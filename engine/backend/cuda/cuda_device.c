@@ -64,8 +64,7 @@ enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, st
 {
     HRF_AUTO(hrf_cuda_device) device = hrf_calloc(1, sizeof *device);
     int n_devices = 0;
-    if (device == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a device");
+    HRF_CHECK_MEMORY(device != NULL, err, "no memory for a device");
     if (cudaDriverGetVersion(&device->driver) != cudaSuccess)
         device->driver = 0;
     (void)cudaRuntimeGetVersion(&device->runtime);
@@ -89,8 +88,7 @@ enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, st
     device->queue = device->stream;
     HRF_TRY_CUDA(cudaDeviceGetPCIBusId(device->address, sizeof device->address, device->index),
                  "asking the GPU where it is");
-    *out = device;
-    device = NULL;
+    HRF_MOVE(*out, device);
     return HRF_OK;
 }
 

@@ -78,8 +78,7 @@ enum hrf_status hrf_plan_cache_create(const char *directory, const struct hrf_cu
                                       struct hrf_plan_cache **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_plan_cache) cache = hrf_calloc(1, sizeof *cache);
-    if (cache == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the tuned plans");
+    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for the tuned plans");
     cache->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
     cache->device = device;
     cache->cudnn = cudnn;
@@ -87,8 +86,7 @@ enum hrf_status hrf_plan_cache_create(const char *directory, const struct hrf_cu
     cache->directory = hrf_strdup(directory);
     if (directory != NULL && cache->directory == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the tuned plans");
-    *out = cache;
-    cache = NULL;
+    HRF_MOVE(*out, cache);
     return HRF_OK;
 }
 
@@ -166,8 +164,7 @@ static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const cha
     HRF_AUTO_FREE char *path = path_of(cache, entry->hash);
     HRF_AUTO_FREE char *plan = NULL;
     char sum[HRF_HASH_HEX];
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (entry->has_plan)
         HRF_TRY(hrf_cudnn_plan_json(&entry->plan, &plan, err));
     const char *text = plan != NULL ? plan : "";
@@ -176,8 +173,7 @@ static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const cha
         "{sssIsIsbsIssss}", "key", key, "in_channels", (json_int_t)entry->conv.x[1], "out_channels",
         (json_int_t)entry->conv.y[1], "has_engine", (int)entry->has_plan, "engine",
         (json_int_t)entry->plan.engine, "plan", text, "plan_sha256", sum);
-    if (file == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tuned plan");
+    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a tuned plan");
     HRF_TRY(hrf_private_directory_open(cache->directory, err));
     return hrf_json_write_file(path, file, err);
 }
@@ -265,8 +261,7 @@ static enum hrf_status init_job(const struct hrf_plan_cache *cache,
     *job = (struct job){ .lines = HRF_STRBUF_INIT };
     write_key(cache, conv, job->key);
     job->entry = hrf_calloc(1, sizeof *job->entry);
-    if (job->entry == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tuned plan");
+    HRF_CHECK_MEMORY(job->entry != NULL, err, "no memory for a tuned plan");
     job->entry->conv = *conv;
     job->entry->plan.engine = -1;
     return hrf_hash_buffer(job->key, strlen(job->key), job->entry->hash, err);
@@ -388,8 +383,7 @@ enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
     int32_t n_jobs = 0;
     const double start = hrf_clock_seconds();
     HRF_AUTO_FREE struct job *jobs = hrf_calloc((size_t)n + 1, sizeof *jobs);
-    if (jobs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %d convolutions", (int)n);
+    HRF_CHECK_MEMORY(jobs != NULL, err, "no memory for %d convolutions", (int)n);
     enum hrf_status status = find_new(cache, convs, n, jobs, &n_jobs, err);
     if (n_threads > MOST_THREADS)
         n_threads = MOST_THREADS;

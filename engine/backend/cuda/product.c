@@ -267,8 +267,7 @@ enum hrf_status hrf_cuda_product_plan(struct hrf_backend *backend, const struct 
 {
     bool found = false;
     HRF_AUTO(hrf_product_plan) p = hrf_calloc(1, sizeof *p);
-    if (p == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+    HRF_CHECK_MEMORY(p != NULL, err, "kernel of node '%s'", spec->name);
     if (backend->cublas == NULL)
         HRF_TRY_CUBLAS(cublasLtCreate(&backend->cublas));
     p->backend = backend;
@@ -291,8 +290,7 @@ enum hrf_status hrf_cuda_product_plan(struct hrf_backend *backend, const struct 
         return HRF_OK;
     }
     p->workspace_bytes += p->scratch_bytes;
-    *out = p;
-    p = NULL;
+    HRF_MOVE(*out, p);
     return HRF_OK;
 }
 

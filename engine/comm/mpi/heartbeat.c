@@ -95,8 +95,7 @@ enum hrf_status hrf_mpi_heartbeat_create(long long (*steps)(void *context), void
                                          struct hrf_mpi_heartbeat **out, struct hrf_error *err)
 {
     struct hrf_mpi_heartbeat *h = hrf_calloc(1, sizeof *h);
-    if (h == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for MPI");
+    HRF_CHECK_MEMORY(h != NULL, err, "no memory for MPI");
     h->steps = steps;
     h->context = context;
     const enum hrf_status status = init(h, err);

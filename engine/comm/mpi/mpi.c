@@ -127,8 +127,7 @@ static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, co
         hrf_free(s);
         return hrf_mpi_fail(err, code, "cannot send to another rank");
     }
-    s->bytes = copy;
-    copy = NULL;
+    HRF_MOVE(s->bytes, copy);
     s->next = c->on_their_way;
     c->on_their_way = s;
     return HRF_OK;
@@ -246,8 +245,7 @@ static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, 
     if (part_after(c, 0, n_bytes) < n_bytes)
         return HRF_OK;
     struct expected *e = hrf_calloc(1, sizeof *e);
-    if (e == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message");
+    HRF_CHECK_MEMORY(e != NULL, err, "no memory for a message");
     *e = (struct expected){ .from = from, .tag = tag, .bytes = bytes };
     const int code = MPI_Irecv(bytes, (int)n_bytes, MPI_BYTE, from, (int)tag, c->messages,
                                &e->request);
@@ -393,8 +391,7 @@ static enum hrf_status name_ranks(struct mpi_comm *c, struct hrf_error *err)
     c->base.rank = rank;
     c->base.n_ranks = n;
     c->ranks = hrf_calloc((size_t)n, sizeof *c->ranks);
-    if (c->ranks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a group of %d ranks", n);
+    HRF_CHECK_MEMORY(c->ranks != NULL, err, "no memory for a group of %d ranks", n);
     const int me = c->world->all.base.rank;
     TRY_MPI(MPI_Allgather(&me, 1, MPI_INT, c->ranks, 1, MPI_INT, c->messages),
             "cannot name the ranks of a group");
@@ -414,8 +411,7 @@ static enum hrf_status split(struct world *w, int32_t number, struct mpi_comm **
     if (messages == MPI_COMM_NULL)
         return HRF_OK;
     struct mpi_comm *c = hrf_calloc(1, sizeof *c);
-    if (c == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a group of ranks");
+    HRF_CHECK_MEMORY(c != NULL, err, "no memory for a group of ranks");
     c->base.ops = &ops;
     c->base.deadline_ms = w->all.base.deadline_ms;
     c->world = w;
@@ -507,8 +503,7 @@ static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_co
                               struct hrf_error *err)
 {
     struct world *w = hrf_calloc(1, sizeof *w);
-    if (w == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for MPI");
+    HRF_CHECK_MEMORY(w != NULL, err, "no memory for MPI");
     w->all.world = w;
     w->all.base.ops = &ops;
     w->all.base.deadline_ms = config->deadline_ms;

@@ -72,12 +72,10 @@ static enum hrf_status create(const struct hrf_nccl_id *id, int32_t rank, int32_
 {
     HRF_AUTO_FREE struct hrf_nccl *nccl = hrf_calloc(1, sizeof *nccl);
     ncclUniqueId name;
-    if (nccl == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a group of %d ranks", n_ranks);
+    HRF_CHECK_MEMORY(nccl != NULL, err, "no memory for a group of %d ranks", n_ranks);
     memcpy(&name, id->bytes, sizeof name);
     TRY_NCCL(NULL, ncclCommInitRank(&nccl->comm, n_ranks, name, rank), "joining a group of ranks");
-    *out = nccl;
-    nccl = NULL;
+    HRF_MOVE(*out, nccl);
     return HRF_OK;
 }
 
