@@ -191,6 +191,34 @@ enum hrf_status hrf_roc_curve(const struct hrf_labelled *items, size_t n_items,
     return HRF_OK;
 }
 
+enum hrf_status hrf_operating_point(const struct hrf_labelled *items, size_t n_items,
+                                    double specificity, struct hrf_roc_point *out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_roc_point *points = NULL;
+    size_t n = 0, best = 0;
+    double best_value = 0.0; /* of (0, 0), where nothing is called positive */
+    HRF_TRY(hrf_roc_curve(items, n_items, &points, &n, err));
+    for (size_t i = 1; i < n; i++) {
+        const double sensitivity = points[i].true_positive_rate;
+        const double false_rate = points[i].false_positive_rate;
+        const double value = specificity > 0.0 ? sensitivity : sensitivity - false_rate;
+        if (specificity > 0.0 && 1.0 - false_rate < specificity)
+            continue;
+        if (value > best_value) {
+            best = i;
+            best_value = value;
+        }
+    }
+    if (best == 0 && specificity > 0.0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "no score finds a positive slide at a specificity of %g", specificity);
+    if (best == 0)
+        return hrf_error_set(err, HRF_E_USER, "no score is better than chance");
+    *out = points[best];
+    return HRF_OK;
+}
+
 struct hrf_confusion hrf_confusion_count(const struct hrf_labelled *items, size_t n_items,
                                          double threshold)
 {

@@ -57,6 +57,14 @@ HRF_CHECKED enum hrf_status hrf_roc_curve(const struct hrf_labelled *items, size
                                           struct hrf_roc_point **out, size_t *n_points,
                                           struct hrf_error *err);
 
+/* Where to cut: the score of the ROC curve's point with the largest sensitivity + specificity
+ * (Youden's J; of equal ones the highest score), or, with `specificity` in (0, 1], the one with the
+ * largest sensitivity at that specificity or above. `specificity` 0: Youden. HRF_E_USER as
+ * hrf_auc(), or when no score reaches the specificity. */
+HRF_CHECKED enum hrf_status hrf_operating_point(const struct hrf_labelled *items, size_t n_items,
+                                                double specificity, struct hrf_roc_point *out,
+                                                struct hrf_error *err);
+
 struct hrf_confusion {
     int64_t true_positive, false_positive, true_negative, false_negative;
 };

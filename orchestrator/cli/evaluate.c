@@ -32,6 +32,11 @@ static enum hrf_status check(const struct hrf_evaluation_params *params, struct 
         return hrf_error_set(err, HRF_E_USER, "--truth ROOT is missing");
     if (params->lesions == NULL && params->slides == NULL)
         return hrf_error_set(err, HRF_E_USER, "nothing to judge: --lesions DIR or --slides FILE");
+    if (params->tuning != NULL && params->slides == NULL)
+        return hrf_error_set(err, HRF_E_USER, "--tune is of the slide task: --slides is missing");
+    if (!(params->specificity >= 0.0 && params->specificity <= 1.0))
+        return hrf_error_set(err, HRF_E_USER, "--specificity is from 0 to 1, not %g",
+                             params->specificity);
     return HRF_OK;
 }
 
@@ -50,6 +55,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "slides", "FILE", "a csv of slides and their scores", HRF_OPTION_TEXT, &params.slides },
         { "column", "TITLE", "the column of --slides that has the scores", HRF_OPTION_TEXT,
           &params.column },
+        { "tune", "FILE",
+          "a csv of scores of other slides, e.g. of the training split: the threshold is chosen "
+          "there",
+          HRF_OPTION_TEXT, &params.tuning },
+        { "specificity", "P", "with --tune: the specificity to reach there (default: Youden's J)",
+          HRF_OPTION_REAL, &params.specificity },
         { "precision", "P",
           "the rows of --slides to take, of a run's labels.csv (default: the first)",
           HRF_OPTION_TEXT, &params.precision },

@@ -30,6 +30,8 @@ void hrf_evaluation_destroy(struct hrf_evaluation *evaluation)
     hrf_strbuf_release(&evaluation->warnings);
     evaluated_release(&evaluation->lesion_task);
     evaluated_release(&evaluation->slide_task);
+    evaluated_release(&evaluation->tuning);
+    hrf_free(evaluation->operating_point_reason);
     hrf_froc_release(&evaluation->froc);
     hrf_free(evaluation->froc_reason);
     hrf_free(evaluation->auc_reason);
@@ -356,6 +358,39 @@ static const struct hrf_named_score *find_score(const struct hrf_slide_scores *s
     return NULL;
 }
 
+/* Chooses the threshold on the slides of another table: one that is judged too would be a leak. */
+static enum hrf_status choose_point(struct hrf_evaluation *e, const struct hrf_truth_set *truth,
+                                    const struct hrf_slide_scores *judged, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_slide_scores) scores = NULL;
+    struct hrf_evaluated *task = &e->tuning;
+    struct hrf_error why = { .status = HRF_OK };
+    HRF_TRY(hrf_slide_scores_read(e->params.tuning, e->params.column, e->params.precision, &scores,
+                                  err));
+    HRF_AUTO_FREE struct hrf_labelled *items = hrf_calloc(scores->n_items + 1, sizeof *items);
+    HRF_CHECK_MEMORY(items != NULL, err, "no memory for %zu slides", scores->n_items);
+    for (size_t i = 0; i < scores->n_items; i++) {
+        const char *name = scores->items[i].name;
+        const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, name);
+        bool lesions_only;
+        if (find_score(judged, name) != NULL)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "a leak: %s is in '%s' and in '%s'; choose the operating point on "
+                                 "other slides than those that are judged",
+                                 name, e->params.tuning, e->params.slides);
+        if (slide == NULL || slide->truth == HRF_TRUTH_UNKNOWN)
+            HRF_TRY(note(&task->unknown, &task->n_unknown, name, err));
+        else if (reason_to_leave_out(&e->params, name, false, &lesions_only) == NULL)
+            items[task->n_used++] = (struct hrf_labelled){ scores->items[i].score,
+                                                           slide->truth == HRF_TRUTH_POSITIVE };
+    }
+    for (size_t i = 0; i < task->n_used; i++)
+        task->n_positive += items[i].positive;
+    return keep_reason(
+        hrf_operating_point(items, task->n_used, e->params.specificity, &e->operating_point, &why),
+        &why, &e->operating_point_reason, err);
+}
+
 static enum hrf_status slide_task(struct hrf_evaluation *e, const struct hrf_truth_set *truth,
                                   struct selection *s, struct hrf_error *err)
 {
@@ -382,6 +417,10 @@ static enum hrf_status slide_task(struct hrf_evaluation *e, const struct hrf_tru
         };
         sizes[task->n_used++] = truth->slides[i].size;
         task->n_positive += positive;
+    }
+    if (e->params.tuning != NULL) {
+        HRF_TRY(choose_point(e, truth, scores, err));
+        e->confusion = hrf_confusion_count(items, task->n_used, e->operating_point.threshold);
     }
     return compute_auc(e, items, sizes, err);
 }

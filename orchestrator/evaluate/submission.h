@@ -13,6 +13,9 @@ struct hrf_evaluation_params {
     const char *lesions;            /* folder of a csv per slide; NULL = no lesion task */
     const char *slides;             /* csv of scores; NULL = no slide task */
     const char *column, *precision; /* of the scores; NULL = see slide_scores.h */
+    const char
+        *tuning; /* csv of scores of other slides, to choose the operating point; NULL = none */
+    double specificity; /* to reach there; 0: Youden's J */
     enum hrf_froc_rule rule;
     bool prefer_xml;             /* where a slide has outlines and a mask */
     bool no_exclusions;          /* keep the slides that are known to be wrong */
@@ -54,6 +57,11 @@ struct hrf_evaluation {
     double auc, macro_auc, micro_auc; /* NaN: see the reason; not enough slides of that size */
     struct hrf_interval auc_interval, auc_bootstrap;
     char *auc_reason;
+
+    struct hrf_evaluated tuning; /* the slides that the operating point was chosen on */
+    struct hrf_roc_point operating_point;
+    struct hrf_confusion confusion; /* of the judged slides, at its threshold */
+    char *operating_point_reason;   /* NULL = there is one, or none was asked for */
 };
 
 HRF_CHECKED enum hrf_status hrf_evaluate(const struct hrf_evaluation_params *params,

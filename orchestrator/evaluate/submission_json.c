@@ -106,6 +106,35 @@ static void put_auc(json_t *root, const struct hrf_evaluation *e)
     put(root, "slide_auc_micro", hrf_json_number(e->micro_auc));
 }
 
+/* A figure of a ratio that may have nothing below. */
+static void put_operating_point(json_t *root, const struct hrf_evaluation *e)
+{
+    const struct hrf_confusion *c = &e->confusion;
+    if (e->operating_point_reason != NULL) {
+        put(root, "operating_point", json_null());
+        put(root, "operating_point_reason", hrf_json_string(e->operating_point_reason));
+        return;
+    }
+    json_t *object = json_object();
+    put(object, "threshold", hrf_json_number(e->operating_point.threshold));
+    put(object, "chosen_by",
+        e->params.specificity > 0.0
+            ? json_sprintf("sensitivity at a specificity of %g", e->params.specificity)
+            : json_string("Youden's J"));
+    put(object, "chosen_on", hrf_json_string(e->params.tuning));
+    put_slides(object, &e->tuning);
+    put(object, "sensitivity_there", hrf_json_number(e->operating_point.true_positive_rate));
+    put(object, "specificity_there", hrf_json_number(1.0 - e->operating_point.false_positive_rate));
+    put(object, "true_positive", json_integer(c->true_positive));
+    put(object, "false_positive", json_integer(c->false_positive));
+    put(object, "true_negative", json_integer(c->true_negative));
+    put(object, "false_negative", json_integer(c->false_negative));
+    put(object, "sensitivity", hrf_json_number(hrf_confusion_sensitivity(c)));
+    put(object, "specificity", hrf_json_number(hrf_confusion_specificity(c)));
+    put(object, "accuracy", hrf_json_number(hrf_confusion_accuracy(c)));
+    put(root, "operating_point", object);
+}
+
 static json_t *left_out_json(const struct hrf_evaluation *e)
 {
     json_t *array = json_array();
@@ -139,6 +168,8 @@ json_t *hrf_evaluation_json(const struct hrf_evaluation *e)
         put(root, "froc", froc_json(e));
     if (e->params.slides != NULL)
         put_auc(root, e);
+    if (e->params.tuning != NULL)
+        put_operating_point(root, e);
     put(root, "excluded", left_out_json(e));
     put(root, "warnings", warnings_json(e));
     return root;

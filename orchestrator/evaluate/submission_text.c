@@ -82,12 +82,35 @@ static void add_auc(struct hrf_strbuf *out, const struct hrf_evaluation *e)
         hrf_strbuf_addf(out, "            %.4f of micro-metastases against normal\n", e->micro_auc);
 }
 
+static void add_operating_point(struct hrf_strbuf *out, const struct hrf_evaluation *e)
+{
+    const struct hrf_confusion *c = &e->confusion;
+    if (e->operating_point_reason != NULL) {
+        hrf_strbuf_addf(out, "  threshold none: %s\n", e->operating_point_reason);
+        return;
+    }
+    hrf_strbuf_addf(out, "  threshold %.6g, chosen by ", e->operating_point.threshold);
+    if (e->params.specificity > 0.0)
+        hrf_strbuf_addf(out, "sensitivity at a specificity of %g", e->params.specificity);
+    else
+        hrf_strbuf_adds(out, "Youden's J");
+    hrf_strbuf_addf(out, " on the %zu slides of %s\n", e->tuning.n_used, e->params.tuning);
+    hrf_strbuf_addf(out,
+                    "            there: sensitivity %.4f, specificity %.4f; here: %.4f and %.4f, "
+                    "accuracy %.4f\n",
+                    e->operating_point.true_positive_rate,
+                    1.0 - e->operating_point.false_positive_rate, hrf_confusion_sensitivity(c),
+                    hrf_confusion_specificity(c), hrf_confusion_accuracy(c));
+}
+
 void hrf_evaluation_text(const struct hrf_evaluation *e, struct hrf_strbuf *out)
 {
     if (e->params.lesions != NULL)
         add_froc(out, e);
     if (e->params.slides != NULL)
         add_auc(out, e);
+    if (e->params.tuning != NULL)
+        add_operating_point(out, e);
     for (size_t i = 0; i < e->n_left_out; i++)
         hrf_strbuf_addf(out, "excluded    %s%s: %s\n", e->left_out[i].slide,
                         e->left_out[i].lesions_only ? " (lesion task)" : "", e->left_out[i].reason);

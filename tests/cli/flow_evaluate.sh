@@ -71,6 +71,19 @@ expect_code 0 "$flow" evaluate --truth "$golden/truth" --slides "$scratch/four.c
 expect_text "1.0000 (95 % interval 0.3"
 expect_text "a bootstrap has no width here"
 
+# The operating point is chosen on other slides, and a slide in both is a leak.
+printf 'test_005,0.9\ntest_007,0.6\ntest_006,0.5\ntest_008,0.65\ntest_010,0.1\n' >"$scratch/tune.csv"
+expect_code 0 "$flow" evaluate --truth "$golden/truth" --slides "$scratch/four.csv" --tune "$scratch/tune.csv" --json
+# At 0.6: 2 of 2 and 1 of 3 wrong, J = 2/3; at 0.9: 1 of 2, none wrong, J = 1/2.
+holds 'v["operating_point"]["threshold"] == 0.6 and v["operating_point"]["slides"] == 5'
+holds 'v["operating_point"]["sensitivity"] == 1 and v["operating_point"]["specificity"] == 1'
+expect_code 0 "$flow" evaluate --truth "$golden/truth" --slides "$scratch/four.csv" --tune "$scratch/tune.csv" --specificity 0.9
+expect_text "threshold 0.9, chosen by sensitivity at a specificity of 0.9 on the 5 slides of"
+expect_text "there: sensitivity 0.5000, specificity 1.0000; here: 0.5000 and 1.0000, accuracy 0.7500"
+echo "test_001,0.7" >>"$scratch/tune.csv"
+expect_code 2 "$flow" evaluate --truth "$golden/truth" --slides "$scratch/four.csv" --tune "$scratch/tune.csv"
+expect_text "a leak: test_001 is in"
+
 # Wrong input, each in a sentence.
 wrong() { # text, words of the command...
     text=$1

@@ -165,6 +165,28 @@ static void newcombes_interval_by_value(void **state)
     }
 }
 
+static void operating_points_by_value(void **state)
+{
+    (void)state;
+    /* Falling: + 0.9, - 0.8, + 0.7, + 0.6, - 0.5, - 0.4. Youden: 3/3 - 1/3 at 0.6. */
+    const struct hrf_labelled items[] = { { 0.5, false }, { 0.9, true }, { 0.8, false },
+                                          { 0.6, true },  { 0.7, true }, { 0.4, false } };
+    struct hrf_roc_point point;
+    struct hrf_error err;
+    assert_int_equal(hrf_operating_point(items, 6, 0.0, &point, NULL), HRF_OK);
+    assert_true(point.threshold == 0.6 && point.true_positive_rate == 1.0);
+    assert_int_equal(hrf_operating_point(items, 6, 0.9, &point, NULL), HRF_OK);
+    assert_true(point.threshold == 0.9 && point.false_positive_rate == 0.0);
+    assert_int_equal(hrf_operating_point(items, 6, 0.6, &point, NULL), HRF_OK);
+    assert_true(point.threshold == 0.6);
+    const struct hrf_labelled reversed[] = { { 0.1, true }, { 0.9, false } };
+    assert_int_equal(hrf_operating_point(reversed, 2, 0.0, &point, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "no score is better than chance"));
+    assert_int_equal(hrf_operating_point(reversed, 2, 0.5, &point, &err), HRF_E_USER);
+    assert_int_equal(hrf_operating_point(reversed, 1, 0.5, &point, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "only one class"));
+}
+
 static void confusion_by_value(void **state)
 {
     (void)state;
@@ -231,6 +253,7 @@ int main(void)
         cmocka_unit_test(the_interval_holds_the_auc_and_repeats),
         cmocka_unit_test(a_perfect_cohort_has_a_point_interval),
         cmocka_unit_test(newcombes_interval_by_value),
+        cmocka_unit_test(operating_points_by_value),
         cmocka_unit_test(confusion_by_value),
         cmocka_unit_test(real_scores_of_129_slides_give_the_published_auc),
     };
