@@ -14,7 +14,7 @@ jobs=${1:-10000}
 export HRF_FAULT_ON=fake
 export HRF_SOURCE_DIR=${HRF_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 export HRF_BIN_DIR=${HRF_BIN_DIR:-$HRF_SOURCE_DIR/build/release/bin}
-[ -d "$HRF_BIN_DIR/../tests/slurm_cohort/clean" ] || "$HRF_SOURCE_DIR/tests/slurm/cohort.sh" >/dev/null
+"$HRF_SOURCE_DIR/tests/slurm/cohort.sh" --if-older >/dev/null
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 printf 'Slots=2\nMaxArraySize=100001\nMaxJobCount=300000\n' >"$HRF_FAKE_SLURM/config"
 # Three slides that can be read; so large that their tissue holds the wanted number of patches.
