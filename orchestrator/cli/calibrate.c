@@ -23,17 +23,18 @@ struct request {
 
 static void print_tensors(const struct hrf_calibration *c)
 {
-    printf("key      %s\nmethod   %s, %lld patches, %.1f s, %s\nmodel    %.16s...\nsample   "
-           "%.16s...\n",
-           c->key, c->method, (long long)c->n_samples, c->seconds, c->created, c->graph, c->sample);
-    printf("%12s %12s %8s %-10s tensor\n", "low", "high", "SQNR dB", "method");
+    hrf_cli_printf(
+        "key      %s\nmethod   %s, %lld patches, %.1f s, %s\nmodel    %.16s...\nsample   "
+        "%.16s...\n",
+        c->key, c->method, (long long)c->n_samples, c->seconds, c->created, c->graph, c->sample);
+    hrf_cli_printf("%12s %12s %8s %-10s tensor\n", "low", "high", "SQNR dB", "method");
     for (size_t i = 0; i < c->n_tensors; i++) {
         const struct hrf_calibration_tensor *t = &c->tensors[i];
-        printf("%12.5g %12.5g %8.1f %-10s %s\n", (double)t->low, (double)t->high, t->sqnr_db,
-               t->method, t->name);
+        hrf_cli_printf("%12.5g %12.5g %8.1f %-10s %s\n", (double)t->low, (double)t->high,
+                       t->sqnr_db, t->method, t->name);
     }
     for (size_t i = 0; i < c->n_keep; i++)
-        printf("kept in float32: %s (%s)\n", c->keep[i].name, c->keep[i].reason);
+        hrf_cli_printf("kept in float32: %s (%s)\n", c->keep[i].name, c->keep[i].reason);
 }
 
 static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)
@@ -51,8 +52,8 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
                                                  "samples", (json_int_t)c->n_samples, "tensors",
                                                  (json_int_t)c->n_tensors, "created", c->created));
         else if (good)
-            printf("%s  %-10s %6lld patches  %4zu tensors  %s\n", c->key, c->method,
-                   (long long)c->n_samples, c->n_tensors, c->created);
+            hrf_cli_printf("%s  %-10s %6lld patches  %4zu tensors  %s\n", c->key, c->method,
+                           (long long)c->n_samples, c->n_tensors, c->created);
         else
             fprintf(stderr, "%s\n", why.text);
         hrf_free(keys[i]);
@@ -63,7 +64,7 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
                         "");
     HRF_AUTO_FREE char *text = json ? hrf_json_text(all) : NULL;
     if (json)
-        printf("%s\n", text != NULL ? text : "[]");
+        puts(text != NULL ? text : "[]");
     return HRF_OK;
 }
 
@@ -105,7 +106,7 @@ static enum hrf_status show(struct hrf_calibrations *store, const char *prefix, 
         return HRF_OK;
     }
     HRF_TRY(hrf_calibration_encode(c, &text, err));
-    printf("%s\n", text);
+    puts(text);
     return HRF_OK;
 }
 
@@ -116,7 +117,7 @@ static enum hrf_status drop(struct hrf_calibrations *store, const char *prefix,
     bool found;
     HRF_TRY(find_key(store, prefix, &key, err));
     HRF_TRY(hrf_calibrations_drop(store, key, &found, err));
-    printf("dropped %s\n", key);
+    hrf_cli_printf("dropped %s\n", key);
     return HRF_OK;
 }
 
@@ -126,7 +127,7 @@ static enum hrf_status import(struct hrf_calibrations *store, const char *from,
     HRF_AUTO(hrf_calibration) c = NULL;
     HRF_TRY(hrf_calibration_read(from, &c, err));
     HRF_TRY(hrf_calibrations_put(store, c, err));
-    printf("kept %s\n", c->key);
+    hrf_cli_printf("kept %s\n", c->key);
     return HRF_OK;
 }
 
@@ -174,11 +175,12 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
         return hrf_error_set(err, HRF_E_AGAIN,
                              "interrupted; run the same command again to continue");
     if (r->json)
-        printf("{\"cached\": %s, \"key\": \"%s\", \"version\": 1}\n",
-               summary.calibration_cached ? "true" : "false", summary.calibration);
+        hrf_cli_printf("{\"cached\": %s, \"key\": \"%s\", \"version\": 1}\n",
+                       summary.calibration_cached ? "true" : "false", summary.calibration);
     else
-        printf("%s %s\n", summary.calibration_cached ? "found in the cache:" : "calibrated:",
-               summary.calibration);
+        hrf_cli_printf("%s %s\n",
+                       summary.calibration_cached ? "found in the cache:" : "calibrated:",
+                       summary.calibration);
     return HRF_OK;
 }
 

@@ -129,12 +129,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return hrf_cli_fail(command->name, &err);
     const int ended = (pid > 0 ? before : n) - left; /* a driver ends its jobs itself */
     if (json)
-        printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
-               pid > 0 ? "true" : "false", ended);
+        hrf_cli_printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
+                       pid > 0 ? "true" : "false", ended);
     else
-        printf("cancelled: %s, %d job%s ended; run again to continue\n",
-               pid > 0 ? "the driver ended" : "no driver was running", ended,
-               ended == 1 ? "" : "s");
+        hrf_cli_printf("cancelled: %s, %d job%s ended; run again to continue\n",
+                       pid > 0 ? "the driver ended" : "no driver was running", ended,
+                       ended == 1 ? "" : "s");
     if (left > 0)
         fprintf(stderr, "%s cancel: %d jobs may still be running; their results will be ignored\n",
                 HRF_PROGRAM, left);

@@ -58,7 +58,7 @@ static int print_json(const char *path, const struct hrf_option_list *set)
                                     "errors", (json_int_t)json_array_size(list), "findings", list,
                                     "unsupported", hrf_cli_lines_json(unsupported.text));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
+    puts(text != NULL ? text : "{}");
     hrf_strbuf_release(&unsupported);
     hrf_findings_release(&findings);
     return status == HRF_OK ? 0 : HRF_EXIT_USAGE;
@@ -79,7 +79,7 @@ static int try_submit(const struct hrf_workflow *w)
     static const char *const kinds[] = { "tile", "infer" };
     int code = 0;
     if (w->executor.type != HRF_EXECUTOR_SLURM) {
-        printf("executor.type is local: nothing is submitted\n");
+        hrf_cli_printf("executor.type is local: nothing is submitted\n");
         return 0;
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -87,10 +87,11 @@ static int try_submit(const struct hrf_workflow *w)
         struct hrf_error err = { .status = HRF_OK };
         const enum hrf_status status = hrf_slurm_try(&w->executor, kinds[i], &out, &err);
         if (status == HRF_OK)
-            printf("%s: Slurm would accept it: %s\n", kinds[i], out.text);
+            hrf_cli_printf("%s: Slurm would accept it: %s\n", kinds[i], out.text);
         else
-            printf("%s: %s: %s\n", kinds[i],
-                   status == HRF_E_USER ? "it would not run" : "Slurm cannot be asked", err.text);
+            hrf_cli_printf("%s: %s: %s\n", kinds[i],
+                           status == HRF_E_USER ? "it would not run" : "Slurm cannot be asked",
+                           err.text);
         if (status != HRF_OK && code == 0)
             code = status == HRF_E_USER ? HRF_EXIT_USAGE : HRF_EXIT_LACKS;
         hrf_strbuf_release(&out);
@@ -143,8 +144,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         fputs(text.text, stdout);
     } else {
         hrf_workflow_unsupported(workflow, &text);
-        printf("%s is a valid workflow%s%s", args.operands[0],
-               text.length > 0 ? ", but this build cannot run it:\n" : "\n", text.text);
+        hrf_cli_printf("%s is a valid workflow%s%s", args.operands[0],
+                       text.length > 0 ? ", but this build cannot run it:\n" : "\n", text.text);
     }
     hrf_strbuf_release(&text);
     return submit ? try_submit(workflow) : 0;

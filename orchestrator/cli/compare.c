@@ -39,17 +39,17 @@ static void cell(const struct hrf_figure *figure, int width, const char *format)
     char text[32] = "-";
     if (!isnan(figure->value))
         snprintf(text, sizeof text, format[0] == 'g' ? "%.3g" : "%.4f", figure->value);
-    printf(" %*s", width, text);
+    hrf_cli_printf(" %*s", width, text);
 }
 
 static void print_table(const struct hrf_cohort *cohort)
 {
-    printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %7s %7s %8s\n", "", "patches/s", "speed x",
-           "network x", "memory x", "agreement", "max |dp|", "mean |dp|", "slide AUC", "AUC diff",
-           "p", "ECE", "flips");
+    hrf_cli_printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %7s %7s %8s\n", "", "patches/s",
+                   "speed x", "network x", "memory x", "agreement", "max |dp|", "mean |dp|",
+                   "slide AUC", "AUC diff", "p", "ECE", "flips");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        printf("%-10s", p->name);
+        hrf_cli_printf("%-10s", p->name);
         cell(&p->patches_per_second, 9, "g");
         cell(&p->speedup, 9, "g");
         cell(&p->compute_speedup, 9, "g");
@@ -61,11 +61,12 @@ static void print_table(const struct hrf_cohort *cohort)
         cell(&p->auc_difference, 9, "f");
         cell(&p->delong_p, 7, "g");
         cell(&p->calibration_error, 7, "g");
-        printf(" %4zu/%zu\n", p->n_flips, p->difference.n_flips);
+        hrf_cli_printf(" %4zu/%zu\n", p->n_flips, p->difference.n_flips);
     }
-    printf("flips: slides/patches whose label differs from %s's\n", cohort->precisions[0].name);
+    hrf_cli_printf("flips: slides/patches whose label differs from %s's\n",
+                   cohort->precisions[0].name);
     if (isnan(cohort->precisions[0].slide_auc.value))
-        printf("no slide AUC: %s\n", cohort->precisions[0].slide_auc.reason);
+        hrf_cli_printf("no slide AUC: %s\n", cohort->precisions[0].slide_auc.reason);
 }
 
 static void print_flips(const struct hrf_cohort *cohort, size_t index)
@@ -74,34 +75,35 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
     for (size_t k = 0; k < p->n_flips; k++) {
         const struct hrf_cohort_slide *s = &cohort->slides[p->flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_printable(s->name);
-        printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name, name != NULL ? name : "?",
-               hrf_cohort_slide_label(cohort, &s->scores[0]), s->scores[0].value,
-               hrf_cohort_slide_label(cohort, &s->scores[index]), s->scores[index].value);
+        hrf_cli_printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name,
+                       name != NULL ? name : "?", hrf_cohort_slide_label(cohort, &s->scores[0]),
+                       s->scores[0].value, hrf_cohort_slide_label(cohort, &s->scores[index]),
+                       s->scores[index].value);
     }
     for (size_t k = 0; k < p->n_top_flips; k++) {
         const struct hrf_patch_flip *f = &p->difference.flips[p->top_flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_printable(cohort->slides[f->slide].name);
-        printf("%s: patch %d,%d of %s was %s (%.4f), is %s (%.4f)\n", p->name, f->at.x, f->at.y,
-               name != NULL ? name : "?", hrf_cohort_class(cohort, f->reference_class),
-               (double)f->reference_score, hrf_cohort_class(cohort, f->new_class),
-               (double)f->score);
+        hrf_cli_printf("%s: patch %d,%d of %s was %s (%.4f), is %s (%.4f)\n", p->name, f->at.x,
+                       f->at.y, name != NULL ? name : "?",
+                       hrf_cohort_class(cohort, f->reference_class), (double)f->reference_score,
+                       hrf_cohort_class(cohort, f->new_class), (double)f->score);
     }
     if (p->n_top_flips < p->difference.n_flips)
-        printf("%s: and %zu more patches; --out DIR lists them all\n", p->name,
-               p->difference.n_flips - p->n_top_flips);
+        hrf_cli_printf("%s: and %zu more patches; --out DIR lists them all\n", p->name,
+                       p->difference.n_flips - p->n_top_flips);
 }
 
 static void print_text(const struct hrf_run_pair *pair, const char *const directories[2])
 {
-    printf(
+    hrf_cli_printf(
         "A: %s\nB: %s\n%zu slides in both; %lld patches in both, %lld only in A, %lld only in B\n",
         directories[0], directories[1], pair->cohort->n_slides, (long long)pair->n_patches,
         (long long)pair->n_only[0], (long long)pair->n_only[1]);
     for (size_t i = 0; i < pair->n_notes; i++) {
         HRF_AUTO_FREE char *name = hrf_text_printable(pair->notes[i].slide);
-        printf("  %s: %s\n", name != NULL ? name : "?", pair->notes[i].text);
+        hrf_cli_printf("  %s: %s\n", name != NULL ? name : "?", pair->notes[i].text);
     }
-    printf("\n");
+    hrf_cli_printf("\n");
     print_table(pair->cohort);
     for (size_t i = 1; i < pair->cohort->n_precisions; i++)
         print_flips(pair->cohort, i);
@@ -119,7 +121,7 @@ static enum hrf_status show(const struct hrf_run_pair *pair, const char *const d
     HRF_AUTO_JSON root = hrf_report_pair_json(pair, directories);
     HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
     HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON");
-    printf("%s\n", text);
+    puts(text);
     return HRF_OK;
 }
 

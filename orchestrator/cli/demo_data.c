@@ -36,7 +36,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                        .size = size };
     if (hrf_synth_cohort(args.operands[0], &params, show, NULL, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    printf("cohort: %s\n", args.operands[0]);
+    hrf_cli_printf("cohort: %s\n", args.operands[0]);
     return 0;
 }
 

@@ -144,13 +144,13 @@ static void print_text(const struct hrf_doctor *doctor, bool slurm)
         for (size_t k = 0; k < 6; k += 2)
             if (strcmp(marks[k], verdict) == 0)
                 mark = marks[k + 1];
-        printf("%s %-11s %s (%s)\n", mark, json_string_value(json_object_get(f, "subject")),
-               json_string_value(json_object_get(f, "found")),
-               json_string_value(json_object_get(f, "meaning")));
+        hrf_cli_printf("%s %-11s %s (%s)\n", mark, json_string_value(json_object_get(f, "subject")),
+                       json_string_value(json_object_get(f, "found")),
+                       json_string_value(json_object_get(f, "meaning")));
     }
-    printf("%s\n", doctor->is_bad ? "a run cannot work here"
-                   : slurm        ? "everything that a run with Slurm needs is available"
-                                  : "everything that a local run needs is available");
+    hrf_cli_printf("%s\n", doctor->is_bad ? "a run cannot work here"
+                           : slurm        ? "everything that a run with Slurm needs is available"
+                                          : "everything that a local run needs is available");
 }
 
 static void print_json(const struct hrf_doctor *doctor)
@@ -158,7 +158,7 @@ static void print_json(const struct hrf_doctor *doctor)
     HRF_AUTO_JSON value = json_pack("{sisbsO}", "version", 1, "good", (int)!doctor->is_bad,
                                     "findings", doctor->findings);
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
+    puts(text != NULL ? text : "{}");
 }
 
 /* The Slurm settings of a workflow; without a workflow, the defaults. */

@@ -69,7 +69,7 @@ static int run_version(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
-    printf("%s %s\n", HRF_PROGRAM, HRF_VERSION);
+    hrf_cli_printf("%s %s\n", HRF_PROGRAM, HRF_VERSION);
     return 0;
 }
 

@@ -14,7 +14,7 @@ static int show(const struct hrf_evaluation *evaluation, bool json, const char *
             hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
             return hrf_cli_fail(command, err);
         }
-        printf("%s\n", text);
+        puts(text);
         return 0;
     }
     struct hrf_strbuf text = HRF_STRBUF_INIT;

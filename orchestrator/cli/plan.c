@@ -50,16 +50,16 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
     struct hrf_error why = { .status = HRF_OK };
     const char *name = hrf_precision_name(precision);
     if (hrf_cli_plan_layout(w, name, request, &text, &why) != HRF_OK) {
-        printf("ranks     %s: %s\n", name, why.text);
+        hrf_cli_printf("ranks     %s: %s\n", name, why.text);
         refusals->n++;
         refusals->last = why;
         hrf_strbuf_release(&text); /* a table's head */
         return;
     }
-    printf("ranks     %s, predicted for one batch:\n", name);
+    hrf_cli_printf("ranks     %s, predicted for one batch:\n", name);
     for (const char *line = text.text; *line != '\0';) {
         const size_t n = strcspn(line, "\n");
-        printf("  %.*s\n", (int)n, line);
+        hrf_cli_printf("  %.*s\n", (int)n, line);
         line += n + (line[n] == '\n');
     }
     hrf_strbuf_release(&text);
@@ -97,14 +97,14 @@ static void print_counts(const char *phase, const int64_t reasons[5])
     int64_t total = 0;
     for (int i = 0; i < 5; i++)
         total += reasons[i];
-    printf("%-9s %lld tasks", phase, (long long)total);
+    hrf_cli_printf("%-9s %lld tasks", phase, (long long)total);
     const char *before = ": ";
     for (int i = 0; i < 5; i++)
         if (reasons[i] > 0) {
-            printf("%s%lld %s", before, (long long)reasons[i], words[i]);
+            hrf_cli_printf("%s%lld %s", before, (long long)reasons[i], words[i]);
             before = ", ";
         }
-    printf("\n");
+    hrf_cli_printf("\n");
 }
 
 static void print_tasks(const struct hrf_preview *preview)
@@ -113,16 +113,16 @@ static void print_tasks(const struct hrf_preview *preview)
         const struct hrf_preview_task *t = &preview->tasks[i];
         HRF_AUTO_FREE char *name = hrf_text_printable(
             preview->slides.items[t->row.slide_id - 1].name);
-        printf("  %-7s %s %s", hrf_preview_reason_name(t->reason), hrf_task_kind_name(t->row.kind),
-               name != NULL ? name : "?");
+        hrf_cli_printf("  %-7s %s %s", hrf_preview_reason_name(t->reason),
+                       hrf_task_kind_name(t->row.kind), name != NULL ? name : "?");
         if (t->row.kind == HRF_TASK_INFER)
-            printf(" %s", t->row.precision);
+            hrf_cli_printf(" %s", t->row.precision);
         if (t->row.n_patches > 0)
-            printf(" patches %lld to %lld", (long long)t->row.first_patch,
-                   (long long)(t->row.first_patch + t->row.n_patches - 1));
+            hrf_cli_printf(" patches %lld to %lld", (long long)t->row.first_patch,
+                           (long long)(t->row.first_patch + t->row.n_patches - 1));
         if (t->row.key[0] != '\0')
-            printf(" key %.12s", t->row.key);
-        printf("\n");
+            hrf_cli_printf(" key %.12s", t->row.key);
+        hrf_cli_printf("\n");
     }
 }
 
@@ -155,13 +155,14 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
     HRF_AUTO_FREE char *lines = sbatch_lines(w, preview, directory);
     const long long ranks = (long long)hrf_slurm_ranks(&w->executor, "infer");
     const long long nodes = (long long)w->executor.slurm.nodes;
-    printf("slurm     an inference job has %lld rank%s on %lld node%s, %lld cores and %lld GPUs "
-           "for each rank\n",
-           ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
-           (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
+    hrf_cli_printf(
+        "slurm     an inference job has %lld rank%s on %lld node%s, %lld cores and %lld GPUs "
+        "for each rank\n",
+        ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
+        (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
     for (const char *at = lines != NULL ? lines : ""; *at != '\0';) {
         const size_t n = strcspn(at, "\n");
-        printf("          %.*s\n", (int)n, at);
+        hrf_cli_printf("          %.*s\n", (int)n, at);
         at += n + (at[n] == '\n');
     }
 }
@@ -171,37 +172,39 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                        struct refusals *refusals)
 {
     const struct counts c = count(preview);
-    printf("ingest    %zu slides: %lld to do, %lld excluded, %lld missing\n",
-           preview->slides.n_items, (long long)slides_in(preview, HRF_SLIDE_PENDING),
-           (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
-           (long long)slides_in(preview, HRF_SLIDE_FAILED));
+    hrf_cli_printf("ingest    %zu slides: %lld to do, %lld excluded, %lld missing\n",
+                   preview->slides.n_items, (long long)slides_in(preview, HRF_SLIDE_PENDING),
+                   (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
+                   (long long)slides_in(preview, HRF_SLIDE_FAILED));
     if (preview->slides.n_sample > 0)
-        printf("          and %zu slides for calibration only\n", preview->slides.n_sample);
+        hrf_cli_printf("          and %zu slides for calibration only\n", preview->slides.n_sample);
     print_counts("tile", c.reasons[HRF_TASK_TILE]);
     const char *method = hrf_tissue_method_name(w->tiler.tissue.method);
     if (w->tiler.mode == HRF_TILER_SLIDE)
-        printf("          each slide as one image of %lld px at %g um/px, tissue by %s\n",
-               (long long)w->tiler.slide.size, w->tiler.slide.mpp, method);
+        hrf_cli_printf("          each slide as one image of %lld px at %g um/px, tissue by %s\n",
+                       (long long)w->tiler.slide.size, w->tiler.slide.mpp, method);
     else
-        printf("          patches of %lld px at %g um/px, stride %lld, tissue by %s\n",
-               (long long)w->tiler.patch.size, w->tiler.patch.mpp, (long long)w->tiler.patch.stride,
-               method);
+        hrf_cli_printf("          patches of %lld px at %g um/px, stride %lld, tissue by %s\n",
+                       (long long)w->tiler.patch.size, w->tiler.patch.mpp,
+                       (long long)w->tiler.patch.stride, method);
     print_counts("infer", c.reasons[HRF_TASK_INFER]);
-    printf("          %lld patches to score, as far as known; at most %lld in a job, %lld jobs at "
-           "once\n",
-           (long long)c.patches, (long long)w->executor.patches_per_job,
-           (long long)w->executor.max_jobs);
-    printf("jobs      %lld to tile, %lld to infer, as far as known\n",
-           (long long)preview->n_jobs[HRF_TASK_TILE], (long long)preview->n_jobs[HRF_TASK_INFER]);
+    hrf_cli_printf(
+        "          %lld patches to score, as far as known; at most %lld in a job, %lld jobs at "
+        "once\n",
+        (long long)c.patches, (long long)w->executor.patches_per_job,
+        (long long)w->executor.max_jobs);
+    hrf_cli_printf("jobs      %lld to tile, %lld to infer, as far as known\n",
+                   (long long)preview->n_jobs[HRF_TASK_TILE],
+                   (long long)preview->n_jobs[HRF_TASK_INFER]);
     if (w->executor.type == HRF_EXECUTOR_SLURM)
         print_slurm(w, preview, directory);
-    printf("aggregate %s, threshold %g\n", hrf_score_method_name(w->aggregate.slide_score),
-           w->aggregate.threshold);
+    hrf_cli_printf("aggregate %s, threshold %g\n", hrf_score_method_name(w->aggregate.slide_score),
+                   w->aggregate.threshold);
     for (size_t i = 0; i < w->n_precisions; i++)
         print_layout(w, w->precision[i], request, refusals);
-    printf("directory %s: %s\n", directory,
-           preview->has_run ? "contains a run, which would be continued"
-                            : "does not contain a run yet");
+    hrf_cli_printf("directory %s: %s\n", directory,
+                   preview->has_run ? "contains a run, which would be continued"
+                                    : "does not contain a run yet");
     if (all)
         print_tasks(preview);
 }
@@ -241,7 +244,7 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
         json_object_set_new(value, "sbatch", hrf_cli_lines_json(lines != NULL ? lines : ""));
     }
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
+    puts(text != NULL ? text : "{}");
 }
 
 /* An impossible layout in the workflow is shown as it is. If an option asked for it and no

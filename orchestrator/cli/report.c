@@ -16,7 +16,7 @@ static void print_figures(const char *directory, bool json)
         return;
     HRF_AUTO_FREE char *text = json ? hrf_json_text(report) : NULL;
     if (json)
-        printf("%s\n", text != NULL ? text : "{}");
+        puts(text != NULL ? text : "{}");
     else
         hrf_cli_print_figures(report);
 }
@@ -73,8 +73,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (json || command == &hrf_cli_aggregate)
         print_figures(args.operands[0], json);
     if (!json)
-        printf("labels: %s/results/labels.csv\nreport: %s/report/index.html\n", args.operands[0],
-               args.operands[0]);
+        hrf_cli_printf("labels: %s/results/labels.csv\nreport: %s/report/index.html\n",
+                       args.operands[0], args.operands[0]);
     if (n_failed == 0) /* of what this command did */
         return 0;
     if (!json) /* `slides_not_done` is in there */

@@ -36,7 +36,7 @@ static void print_json(const struct hrf_run_summary *s, const char *directory)
         (json_int_t)s->n_no_tissue, "excluded", (json_int_t)s->n_excluded, "tasks_run",
         (json_int_t)s->n_tasks_run, "tasks_cached", (json_int_t)s->n_tasks_cached);
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
+    puts(text != NULL ? text : "{}");
 }
 
 static void print_figures(const char *directory)
@@ -55,17 +55,17 @@ static int print_summary(const struct hrf_run_summary *s, const char *directory,
     if (request->json) {
         print_json(s, directory);
     } else if (s->end != HRF_RUN_DONE) {
-        printf("%s; to continue: %s run %s --out %s\n",
-               s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs continue", HRF_PROGRAM,
-               w->path, directory);
+        hrf_cli_printf("%s; to continue: %s run %s --out %s\n",
+                       s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs continue",
+                       HRF_PROGRAM, w->path, directory);
     } else {
-        printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
-               (long long)s->n_slides, (long long)s->n_done, (long long)s->n_failed,
-               (long long)s->n_no_tissue, (long long)s->n_excluded);
+        hrf_cli_printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
+                       (long long)s->n_slides, (long long)s->n_done, (long long)s->n_failed,
+                       (long long)s->n_no_tissue, (long long)s->n_excluded);
         hrf_cli_print_failed(directory);
         print_figures(directory);
-        printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
-               w->report.html && page != NULL ? page : "(not requested)");
+        hrf_cli_printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
+                       w->report.html && page != NULL ? page : "(not requested)");
     }
     if (s->end != HRF_RUN_DONE)
         return HRF_EXIT_INTERRUPTED;

@@ -235,11 +235,12 @@ void hrf_cli_printf(const char *format, ...)
 static void print_embedding(const json_t *embedding, bool is_reference)
 {
     const json_t *mean = json_object_get(embedding, "cosine_mean");
-    printf(", embeddings of %lld numbers",
-           (long long)json_integer_value(json_object_get(embedding, "width")));
+    hrf_cli_printf(", embeddings of %lld numbers",
+                   (long long)json_integer_value(json_object_get(embedding, "width")));
     if (!is_reference && json_is_number(mean))
-        printf(", cosine to the first precision's %.6f (least %.6f)", json_number_value(mean),
-               json_number_value(json_object_get(embedding, "cosine_least")));
+        hrf_cli_printf(", cosine to the first precision's %.6f (least %.6f)",
+                       json_number_value(mean),
+                       json_number_value(json_object_get(embedding, "cosine_least")));
 }
 
 void hrf_cli_print_figures(const json_t *report)
@@ -250,21 +251,21 @@ void hrf_cli_print_figures(const json_t *report)
         const json_t *ci = json_object_get(p, "slide_auc_ci");
         const char *name = json_string_value(json_object_get(p, "precision"));
         const char *why = json_string_value(json_object_get(p, "slide_auc_reason"));
-        printf("%s: %lld patches", name != NULL ? name : "?",
-               (long long)json_integer_value(json_object_get(p, "patches")));
+        hrf_cli_printf("%s: %lld patches", name != NULL ? name : "?",
+                       (long long)json_integer_value(json_object_get(p, "patches")));
         const json_t *embedding = json_object_get(p, "embedding");
         if (json_is_object(embedding))
             print_embedding(embedding, i == 0);
         else if (json_is_number(auc))
-            printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
-                   json_number_value(json_array_get(ci, 0)),
-                   json_number_value(json_array_get(ci, 1)));
+            hrf_cli_printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
+                           json_number_value(json_array_get(ci, 0)),
+                           json_number_value(json_array_get(ci, 1)));
         else
-            printf(", no slide AUC (%s)", why != NULL ? why : "unknown");
+            hrf_cli_printf(", no slide AUC (%s)", why != NULL ? why : "unknown");
         const json_t *accuracy = json_object_get(p, "slide_accuracy");
         if (json_is_number(accuracy))
-            printf(", accuracy %.4f", json_number_value(accuracy));
-        printf("\n");
+            hrf_cli_printf(", accuracy %.4f", json_number_value(accuracy));
+        hrf_cli_printf("\n");
     }
 }
 

@@ -93,37 +93,38 @@ static bool has_any(const int64_t by_state[])
 static int print_text(const struct facts *f)
 {
     int lines = 0;
-    printf("driver   ");
+    hrf_cli_printf("driver   ");
     if (f->driver > 0)
-        printf("process %lld\n", (long long)f->driver);
+        hrf_cli_printf("process %lld\n", (long long)f->driver);
     else
-        printf("%s\n", without_driver(f));
-    printf("slides   %zu:", f->n_slides);
+        hrf_cli_printf("%s\n", without_driver(f));
+    hrf_cli_printf("slides   %zu:", f->n_slides);
     for (int s = 0; s < HRF_N_SLIDE_STATES; s++)
         if (f->slides[s] > 0)
-            printf(" %lld %s", (long long)f->slides[s],
-                   hrf_slide_state_text((enum hrf_slide_state)s));
-    printf("\n");
+            hrf_cli_printf(" %lld %s", (long long)f->slides[s],
+                           hrf_slide_state_text((enum hrf_slide_state)s));
+    hrf_cli_printf("\n");
     for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
         if (k == HRF_TASK_CALIBRATE && !has_any(f->tasks[k]))
             continue; /* no int8 in this run */
         lines++;
-        printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
+        hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
         for (int s = 0; s < HRF_N_TASK_STATES; s++)
             if (f->tasks[k][s] > 0)
-                printf(" %lld %s", (long long)f->tasks[k][s],
-                       hrf_task_state_name((enum hrf_task_state)s));
-        printf("\n");
+                hrf_cli_printf(" %lld %s", (long long)f->tasks[k][s],
+                               hrf_task_state_name((enum hrf_task_state)s));
+        hrf_cli_printf("\n");
     }
-    printf("patches  %lld of %lld scored\n", (long long)f->patches_done,
-           (long long)f->patches_total);
+    hrf_cli_printf("patches  %lld of %lld scored\n", (long long)f->patches_done,
+                   (long long)f->patches_total);
     if (f->queue[0] != '\0')
-        printf("queue    %s%s\n", f->queue, f->driver > 0 ? "" : " (when a driver last asked)");
+        hrf_cli_printf("queue    %s%s\n", f->queue,
+                       f->driver > 0 ? "" : " (when a driver last asked)");
     if (f->throttle >= 0)
-        printf("throttle at most %lld job%s at a time (hires-flow throttle)\n",
-               (long long)f->throttle, f->throttle == 1 ? "" : "s");
+        hrf_cli_printf("throttle at most %lld job%s at a time (hires-flow throttle)\n",
+                       (long long)f->throttle, f->throttle == 1 ? "" : "s");
     for (const char *at = f->silent; *at != '\0'; at += strcspn(at, "\n") + 1, lines++)
-        printf("silent   %.*s\n", (int)strcspn(at, "\n"), at);
+        hrf_cli_printf("silent   %.*s\n", (int)strcspn(at, "\n"), at);
     return lines + 3 + (f->queue[0] != '\0') + (f->throttle >= 0);
 }
 
@@ -140,7 +141,7 @@ static void print_json(const struct facts *f)
         (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done", (json_int_t)f->patches_done,
         "total", (json_int_t)f->patches_total);
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
+    puts(text != NULL ? text : "{}");
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -161,7 +162,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         if (gather(args.operands[0], &facts, &err) != HRF_OK)
             return hrf_cli_fail(command->name, &err);
         if (lines > 0 && isatty(STDOUT_FILENO) == 1)
-            printf("\033[%dA\033[J", lines);
+            fprintf(stdout, "\033[%dA\033[J", lines);
         if (json)
             print_json(&facts);
         else

@@ -7,16 +7,16 @@
 static void tell(bool json, bool is_throttled, int64_t most)
 {
     if (json && is_throttled)
-        printf("{\"max_jobs\": %lld, \"version\": 1}\n", (long long)most);
+        hrf_cli_printf("{\"max_jobs\": %lld, \"version\": 1}\n", (long long)most);
     else if (json)
-        printf("{\"max_jobs\": null, \"version\": 1}\n");
+        hrf_cli_printf("{\"max_jobs\": null, \"version\": 1}\n");
     else if (!is_throttled)
-        printf("not throttled: the workflow's executor.max_jobs applies\n");
+        hrf_cli_printf("not throttled: the workflow's executor.max_jobs applies\n");
     else if (most == 0)
-        printf("no new jobs; running jobs continue (--off removes the limit)\n");
+        hrf_cli_printf("no new jobs; running jobs continue (--off removes the limit)\n");
     else
-        printf("at most %lld job%s at a time (--off removes the limit)\n", (long long)most,
-               most == 1 ? "" : "s");
+        hrf_cli_printf("at most %lld job%s at a time (--off removes the limit)\n", (long long)most,
+                       most == 1 ? "" : "s");
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)

@@ -25,20 +25,22 @@ static enum hrf_status write_picture(const char *path, const struct hrf_bytes *p
 
 static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
 {
-    printf("%s: %lld x %lld px, %d levels, %.4f x %.4f um/px (%s)\n", p->vendor,
-           (long long)p->width, (long long)p->height, p->n_levels, p->mpp_x, p->mpp_y,
-           p->mpp_source);
+    hrf_cli_printf("%s: %lld x %lld px, %d levels, %.4f x %.4f um/px (%s)\n", p->vendor,
+                   (long long)p->width, (long long)p->height, p->n_levels, p->mpp_x, p->mpp_y,
+                   p->mpp_source);
     if (is_frame && p->n_patches == 1)
-        printf("frame of %lld x %lld level-0 px at %d, %d: white outside the slide's %lld x %lld\n",
-               (long long)p->patch_width0, (long long)p->patch_height0, p->patches[0].x,
-               p->patches[0].y, (long long)p->width, (long long)p->height);
-    printf("tissue %.1f %% (%s, threshold %g), %lld patches of %lld px at %g um/px, read from "
-           "level %d\n",
-           100 * p->tissue_fraction, p->tissue_method, p->tissue_threshold, (long long)p->n_patches,
-           (long long)p->patch_size, p->patch_mpp, p->read_level);
-    printf("tiling %s, %.2f s\n", p->hash, p->seconds);
+        hrf_cli_printf(
+            "frame of %lld x %lld level-0 px at %d, %d: white outside the slide's %lld x %lld\n",
+            (long long)p->patch_width0, (long long)p->patch_height0, p->patches[0].x,
+            p->patches[0].y, (long long)p->width, (long long)p->height);
+    hrf_cli_printf(
+        "tissue %.1f %% (%s, threshold %g), %lld patches of %lld px at %g um/px, read from "
+        "level %d\n",
+        100 * p->tissue_fraction, p->tissue_method, p->tissue_threshold, (long long)p->n_patches,
+        (long long)p->patch_size, p->patch_mpp, p->read_level);
+    hrf_cli_printf("tiling %s, %.2f s\n", p->hash, p->seconds);
     if (p->warning != NULL)
-        printf("warning: %s\n", p->warning);
+        hrf_cli_printf("warning: %s\n", p->warning);
 }
 
 static void print_json(const struct hrf_tile_plan *p)
@@ -56,7 +58,7 @@ static void print_json(const struct hrf_tile_plan *p)
     if (value != NULL)
         json_object_set_new(value, "tiling", json_string(p->hash));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    printf("%s\n", text != NULL ? text : "{}");
+    puts(text != NULL ? text : "{}");
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)

@@ -80,10 +80,14 @@ expect_text "is a device; a regular file is needed"
 
 # What somebody wrote into the store does nothing to the terminal that shows it.
 cp -r "$scratch/again" "$scratch/marked"
-sqlite3 "$scratch/marked/run.db" "DELETE FROM seal; UPDATE task SET reason = 'a' || char(27) || '[2Jb'"
-expect_code 0 "$flow" why "$scratch/marked" test_002
-expect_text 'a\x1b[2Jb'
-! grep -q "$(printf '\033')" "$scratch/out" || fail "an escape sequence is printed"
+sqlite3 "$scratch/marked/run.db" "DELETE FROM seal; UPDATE task SET reason = 'a' || char(27) || '[2Jb';
+    INSERT OR REPLACE INTO fact VALUES('queue', 'a' || char(27) || '[2Jb')"
+for command in "why:test_002" "status:"; do
+    # shellcheck disable=SC2086
+    expect_code 0 "$flow" ${command%:*} "$scratch/marked" ${command#*:}
+    expect_text 'a\x1b[2Jb'
+    ! grep -q "$(printf '\033')" "$scratch/out" || fail "an escape sequence is printed"
+done
 
 # A cache that others can write is not believed.
 mkdir -m 777 "$scratch/cache"

@@ -23,4 +23,9 @@ if [ -n "$found" ]; then
     printf '%s\n  -> %s\n' "$found" 'schema/store/columns.h: values of a store are checked where they are read'
     bad=1
 fi
+found=$(grep -nE '(^|[^A-Za-z0-9_])(printf|vprintf) ?\(' orchestrator/cli/*.c)
+if [ -n "$found" ]; then
+    printf '%s\n  -> %s\n' "$found" 'orchestrator/cli/cli.h: hrf_cli_printf makes control characters harmless'
+    bad=1
+fi
 exit $bad
