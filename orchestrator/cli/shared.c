@@ -269,6 +269,37 @@ void hrf_cli_print_figures(const json_t *report)
     }
 }
 
+/* Ingest's reason for a slide that a label file names and that is not there. */
+static bool is_absent(const struct hrf_slide_row *slide)
+{
+    static const char start[] = "the file '", end[] = "' does not exist";
+    const char *reason = slide->state == HRF_SLIDE_FAILED ? slide->reason : NULL;
+    const size_t n = reason != NULL ? strlen(reason) : 0;
+    return n > sizeof start + sizeof end && strncmp(reason, start, sizeof start - 1) == 0 &&
+           strcmp(reason + n - (sizeof end - 1), end) == 0;
+}
+
+enum { FEW = 3 }; /* slides that are not there are told one by one */
+
+/* One line for a data set of which only a part was copied. Returns how many there are. */
+static size_t print_absent(const struct hrf_slide_rows *slides)
+{
+    size_t n = 0, shown = 0;
+    for (size_t i = 0; i < slides->n_items; i++)
+        n += is_absent(&slides->items[i]);
+    if (n <= FEW)
+        return n;
+    printf("failed: %zu slides that the dataset names are not there (", n);
+    for (size_t i = 0; i < slides->n_items && shown < FEW; i++) {
+        if (!is_absent(&slides->items[i]))
+            continue;
+        HRF_AUTO_FREE char *name = hrf_text_printable(slides->items[i].name);
+        hrf_cli_printf("%s%s", shown++ > 0 ? ", " : "", name != NULL ? name : "?");
+    }
+    hrf_cli_printf(", ...); results/labels.csv names them all\n");
+    return n;
+}
+
 void hrf_cli_print_failed(const char *directory)
 {
     HRF_AUTO(hrf_store) store = NULL;
@@ -276,8 +307,9 @@ void hrf_cli_print_failed(const char *directory)
     if (hrf_cli_open(directory, &store, NULL) != HRF_OK ||
         hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
         return;
+    const bool are_told = print_absent(&slides) > FEW;
     for (size_t i = 0; i < slides.n_items; i++) {
-        if (slides.items[i].state != HRF_SLIDE_FAILED)
+        if (slides.items[i].state != HRF_SLIDE_FAILED || (are_told && is_absent(&slides.items[i])))
             continue;
         HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
         hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?",

@@ -109,7 +109,13 @@ wrong "not a ZIP archive" --truth "$scratch/zipped" --lesions "$golden/plain"
 # A run's own lesions: its report says the same as judging its files.
 "$flow" demo-data "$scratch/cohort" --slides 4 --size 2600 >/dev/null 2>&1
 make_workflow "$scratch/w.yaml"
+# Ten slides that are not there are one line.
+for i in 0 1 2 3 4 5 6 7 8 9; do echo "test_10$i,Normal,None,None"; done >>"$scratch/cohort/testing/reference.csv"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set tiler.patch.size=128
+expect_text "failed: 10 slides that the dataset names are not there (test_100, test_101, test_102, ...); results/labels.csv names"
+expect_text "failed: test_004: "
+! grep -q "^failed: test_10" "$scratch/out" || fail "absent slides are told one by one"
+[ "$(grep -c "^test_10.*failed,the file '" "$scratch/run/results/labels.csv")" = 10 ] || fail "absent slides are not in labels.csv"
 expect_code 0 "$flow" aggregate "$scratch/run" --set aggregate.lesions.method=components --set aggregate.lesions.threshold=0.7
 expect_code 0 "$flow" evaluate --truth "$scratch/cohort" --lesions "$scratch/run/results/fp32/lesions" \
     --slides "$scratch/run/results/labels.csv" --json
