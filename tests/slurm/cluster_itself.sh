@@ -15,6 +15,11 @@ code=0
 "$here/cluster" run --nodes 1 -- sh -c 'exit 9' || code=$?
 [ "$code" = 9 ] || fail "a command's exit code 9 came back as $code"
 
+# One that is not up in time is given up, with all that it has started.
+code=0
+HRF_CLUSTER_START_S=0.01 "$here/cluster" run -- true 2>/dev/null || code=$?
+[ "$code" = 1 ] || fail "a cluster that did not start ended with $code"
+
 # Two by hand at one time, with the same addresses and ports; each is its own.
 a=self-$$-a b=self-$$-b
 "$here/cluster" up "$a" --nodes 1 >/dev/null
