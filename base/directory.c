@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/path.h"
+#include "base/sort.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -68,11 +69,6 @@ void hrf_name_list_release(struct hrf_name_list *list)
     *list = (struct hrf_name_list){ NULL, 0 };
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *out,
                                    struct hrf_error *err)
 {
@@ -99,7 +95,7 @@ enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *
         return status;
     }
     if (list.n_items > 1)
-        qsort(list.items, list.n_items, sizeof list.items[0], compare_names);
+        qsort(list.items, list.n_items, sizeof list.items[0], hrf_compare_texts);
     *out = list;
     return HRF_OK;
 }

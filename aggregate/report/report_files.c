@@ -12,6 +12,7 @@
 #include "base/crash.h"
 #include "base/directory.h"
 #include "base/path.h"
+#include "base/sort.h"
 
 #include <errno.h>
 #include <math.h>
@@ -44,11 +45,6 @@ static enum hrf_status no_memory(struct hrf_error *err)
 
 /* ---- folders ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The folders of one precision, without what slides of an earlier cohort left there. `names`: the
  * cohort's files, sorted. */
 static enum hrf_status prepare_forms(const struct writer *w, size_t precision,
@@ -79,7 +75,7 @@ static enum hrf_status prepare_results(const struct writer *w, const char *resul
         return no_memory(err);
     for (size_t i = 0; i < c->n_slides; i++)
         files[i] = c->slides[i].file_name;
-    qsort(files, c->n_slides, sizeof *files, compare_names);
+    qsort(files, c->n_slides, sizeof *files, hrf_compare_texts);
     for (size_t p = 0; p < c->n_precisions; p++) {
         names[p] = c->precisions[p].name;
         HRF_TRY(prepare_forms(w, p, files, err));

@@ -8,6 +8,7 @@
 #include "base/gpu_meter.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "engine/cli/cli.h"
 #include "engine/planning/request.h"
 #include "engine/run/banded.h"
@@ -304,12 +305,6 @@ struct measured {
     double joules;
 };
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
                                     struct hrf_gpu_meter *meter, struct measured *out,
                                     struct hrf_error *err)
@@ -348,8 +343,7 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
         out->joules = hrf_gpu_meter_joules(meter) / row->runs;
         out->process_bytes = hrf_gpu_meter_process_bytes(meter);
     }
-    qsort(seconds, (size_t)row->runs, sizeof *seconds, by_size);
-    out->median = seconds[row->runs / 2];
+    out->median = hrf_median(seconds, (size_t)row->runs);
     out->per_batch.copy = (after.copy - before.copy) / row->runs;
     out->per_batch.kernels = (after.kernels - before.kernels) / row->runs;
     return HRF_OK;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/own_process.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/session_private.h"
@@ -12,18 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double u = *(const double *)a, v = *(const double *)b;
-    return u < v ? -1 : u > v;
-}
-
-static double median(double *values, int64_t n)
-{
-    qsort(values, (size_t)n, sizeof values[0], compare_doubles);
-    return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 static void fill(float *x, int64_t n)
 {
@@ -126,7 +115,7 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t step, dou
     }
     out->op = node->op;
     out->operations = hrf_node_operations(session->graph, node);
-    out->alone = median(seconds, n_runs);
+    out->alone = hrf_median(seconds, (size_t)n_runs);
     out->name = hrf_strdup(node->name);
     out->implementation = hrf_strdup(session->kernels[step]->implementation);
     HRF_CHECK_MEMORY(out->name != NULL && out->implementation != NULL, err,
@@ -150,7 +139,7 @@ static enum hrf_status time_in_network(struct hrf_session *session, int64_t n_ru
         }
     }
     for (int32_t i = 0; i < bench->n_layers; i++)
-        bench->layers[i].in_network = median(seconds + i * n_runs, n_runs);
+        bench->layers[i].in_network = hrf_median(seconds + i * n_runs, (size_t)n_runs);
     return HRF_OK;
 }
 
@@ -192,7 +181,7 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
 
 static void take_times(struct hrf_bench *bench, double *seconds)
 {
-    bench->median = median(seconds, bench->n_runs); /* sorts */
+    bench->median = hrf_median(seconds, (size_t)bench->n_runs); /* sorts */
     bench->min = seconds[0];
     bench->max = seconds[bench->n_runs - 1];
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/session_private.h"
 
@@ -61,12 +62,6 @@ static void *company_main(void *context)
     return NULL;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double u = *(const double *)a, v = *(const double *)b;
-    return u < v ? -1 : u > v;
-}
-
 /* medians[step] over n_runs runs. The first run warms up and is not counted. */
 static enum hrf_status time_runs(const struct copy *copy, int64_t n_runs, double *medians,
                                  struct hrf_error *err)
@@ -83,8 +78,7 @@ static enum hrf_status time_runs(const struct copy *copy, int64_t n_runs, double
     for (size_t step = 0; step < n_steps; step++) {
         for (size_t run = 0; run < n; run++)
             sorted[run] = seconds[(run + 1) * n_steps + step];
-        qsort(sorted, n, sizeof *sorted, compare_doubles);
-        medians[step] = (sorted[n / 2] + sorted[(n - 1) / 2]) / 2;
+        medians[step] = hrf_median(sorted, n);
     }
     return HRF_OK;
 }

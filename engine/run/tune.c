@@ -2,6 +2,7 @@
 #include "engine/run/tune.h"
 
 #include "base/clock.h"
+#include "base/sort.h"
 #include "engine/comm/loop.h"
 
 #include <pthread.h>
@@ -20,18 +21,6 @@ static int64_t rounds_of(int64_t n_bytes)
     return fitting > MOST_ROUNDS    ? MOST_ROUNDS
            : fitting < LEAST_ROUNDS ? LEAST_ROUNDS
                                     : (int64_t)fitting;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double u = *(const double *)a, v = *(const double *)b;
-    return u < v ? -1 : u > v;
-}
-
-static double median(double *values, int64_t n)
-{
-    qsort(values, (size_t)n, sizeof values[0], compare_doubles);
-    return (values[n / 2] + values[(n - 1) / 2]) / 2;
 }
 
 struct figures {
@@ -79,9 +68,9 @@ static enum hrf_status tune_size(struct hrf_comm *comm, char *bytes, int64_t n_b
     if (comm->rank != 0)
         return HRF_OK;
     *point = (struct hrf_link_point){ .bytes = (double)n_bytes,
-                                      .send = median(f->send, n_rounds),
-                                      .receive = median(f->receive, n_rounds) };
-    qsort(f->one_way, (size_t)n_rounds, sizeof f->one_way[0], compare_doubles);
+                                      .send = hrf_median(f->send, (size_t)n_rounds),
+                                      .receive = hrf_median(f->receive, (size_t)n_rounds) };
+    qsort(f->one_way, (size_t)n_rounds, sizeof f->one_way[0], hrf_compare_doubles);
     /* The tenth percentile: the time that a message takes while nothing else uses the machine. */
     const double rest = f->one_way[n_rounds / 10] - point->send - point->receive;
     point->transit = rest > 0 ? rest : 0;
@@ -161,5 +150,5 @@ double hrf_tune_copy_rate(void)
         memcpy(i % 2 == 0 ? to : from, i % 2 == 0 ? from : to, N_BYTES);
         seconds[i] = hrf_clock_thread_seconds() - start;
     }
-    return N_BYTES / median(seconds, ROUNDS);
+    return N_BYTES / hrf_median(seconds, (size_t)ROUNDS);
 }

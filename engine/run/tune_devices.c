@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/sort.h"
 #include "engine/run/agree.h"
 
 #include <stdio.h>
@@ -139,12 +140,6 @@ static enum hrf_status play(struct tuner *t, int32_t exchange, int32_t n, double
     return HRF_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double u = *(const double *)a, v = *(const double *)b;
-    return u < v ? -1 : u > v;
-}
-
 static enum hrf_status measure(struct tuner *t, int32_t exchange, double *median,
                                struct hrf_error *err)
 {
@@ -156,8 +151,7 @@ static enum hrf_status measure(struct tuner *t, int32_t exchange, double *median
     double seconds[MOST_ROUNDS];
     for (int32_t round = -WARM_UP; round < n_rounds; round++)
         HRF_TRY(play(t, exchange, in_a_row, &seconds[round < 0 ? 0 : round], err));
-    qsort(seconds, (size_t)n_rounds, sizeof seconds[0], compare);
-    *median = seconds[n_rounds / 2];
+    *median = hrf_median(seconds, (size_t)n_rounds);
     return HRF_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "base/sort.h"
 #include "orchestrator/cli/cli.h"
 #include "schema/yaml/tree.h"
 
@@ -74,11 +75,6 @@ static void add_file(struct hrf_strbuf *yaml, const char *path)
     hrf_strbuf_release(&pattern);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static enum hrf_status list_folder(const char *folder, char ***names, size_t *n,
                                    struct hrf_error *err)
 {
@@ -100,7 +96,7 @@ static enum hrf_status list_folder(const char *folder, char ***names, size_t *n,
     if (status == HRF_OK && *n == 0)
         status = hrf_error_set(err, HRF_E_USER, "folder '%s' contains no slide", folder);
     if (*n > 0)
-        qsort(*names, *n, sizeof **names, compare_names);
+        qsort(*names, *n, sizeof **names, hrf_compare_texts);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include "orchestrator/ingest/ingest.h"
 
 #include "base/path.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
 
@@ -129,17 +130,12 @@ static bool wants_int8(const struct hrf_workflow *workflow)
     return false;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Renames a slide of the sample that has the name of a slide of the cohort. `names`: the cohort's,
  * sorted. */
 static enum hrf_status name_sample(struct hrf_slide_row *row, const char *section,
                                    const char *const *names, size_t n_names, struct hrf_error *err)
 {
-    if (bsearch(&row->name, names, n_names, sizeof *names, compare_names) == NULL)
+    if (bsearch(&row->name, names, n_names, sizeof *names, hrf_compare_texts) == NULL)
         return HRF_OK;
     char *name = hrf_format("%s/%s", section, row->name);
     HRF_CHECK_MEMORY(name != NULL, err, "no memory for a slide");
@@ -178,7 +174,7 @@ static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool
     HRF_TRY(ingest_leave_out(cohort, sample, err)); /* a scale is judged by other slides */
     for (size_t i = 0; i < n; i++)
         names[i] = cohort->rows.items[i].name;
-    qsort(names, n, sizeof *names, compare_names);
+    qsort(names, n, sizeof *names, hrf_compare_texts);
     for (size_t i = 0; i < sample->rows.n_items; i++) {
         struct hrf_slide_row *from = &sample->rows.items[i];
         if (from->state == HRF_SLIDE_EXCLUDED)

@@ -1,0 +1,24 @@
+/* sort.c - orders for qsort(), and the median (sort.h). */
+#include "base/sort.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+int hrf_compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int hrf_compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+double hrf_median(double *values, size_t n)
+{
+    assert(n >= 1);
+    qsort(values, n, sizeof values[0], hrf_compare_doubles);
+    return (values[n / 2] + values[(n - 1) / 2]) / 2;
+}
