@@ -286,7 +286,7 @@ struct hrf_attributes {
     /* SLICE, along axes[i]; SHAPE: starts[0], ends[0] when n_axes is 1. Slice inference clamps:
      * element j of axis i is starts[i] + j * steps[i]. */
     int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
-    int64_t pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; never negative */
+    int64_t pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; a negative one cuts off */
     enum hrf_pad_mode pad_mode;     /* PAD */
     float value;                    /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
     float scale;                    /* ATTENTION; 0: 1 / sqrt(channels of a head) */

@@ -180,7 +180,11 @@ enum hrf_status hrf_infer_pad(struct hrf_inference *in)
         if (!pad_is_in_reach(mode, size, begin) || !pad_is_in_reach(mode, size, end))
             return hrf_infer_refuse(in, "pads of %lld and %lld reach beyond the %lld of axis %d",
                                     (long long)begin, (long long)end, (long long)size, (int)i);
-        if (begin < 0 || end < 0 || begin > HRF_MAX_ELEMENTS || end > HRF_MAX_ELEMENTS)
+        /* Negative pads cut off what is there. */
+        const bool cuts = begin < 0 || end < 0;
+        const bool may_cut = mode == HRF_PAD_CONSTANT && begin > -size && end > -size &&
+                             -(begin < 0 ? begin : 0) - (end < 0 ? end : 0) < size;
+        if ((cuts && !may_cut) || begin > HRF_MAX_ELEMENTS || end > HRF_MAX_ELEMENTS)
             return hrf_infer_refuse(in, "pads of %lld and %lld on axis %d are not supported",
                                     (long long)begin, (long long)end, (int)i);
         in->shape.dims[i] += begin + end;

@@ -117,6 +117,7 @@ static const struct hrf_onnx_compound table[] = {
       { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides" } },
     { "DynamicQuantizeLinear", 1, 1, hrf_onnx_convert_dynamic_quantize, { NULL } },
     { "Einsum", 1, INT32_MAX, hrf_onnx_convert_einsum, { "equation" } },
+    { "If", 1, 1, hrf_onnx_convert_if, { "else_branch", "then_branch" } },
     { "InstanceNormalization", 3, 3, convert_instance_norm, { "epsilon" } },
     { "MatMulInteger", 2, 4, hrf_onnx_convert_matmul_integer, { NULL } },
     { "Mean", 1, INT32_MAX, convert_mean, { NULL } },

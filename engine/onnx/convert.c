@@ -242,6 +242,33 @@ enum hrf_status hrf_onnx_put_float(struct hrf_onnx_conversion *c, float value, i
                                c->reader->err);
 }
 
+/* The branch that a constant condition chooses takes the node's place. */
+enum hrf_status hrf_onnx_convert_if(struct hrf_onnx_conversion *c)
+{
+    const struct hrf_value *condition = hrf_onnx_input(c, 0);
+    if (condition->data == NULL || condition->dtype != HRF_BOOL ||
+        hrf_shape_count(&condition->shape) != 1)
+        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
+                               "its condition is not a constant: export again by PyTorch's default "
+                               "exporter, or for one image size");
+    const bool is_true = *(const uint8_t *)condition->data != 0;
+    const Onnx__AttributeProto *branch = hrf_onnx_attribute(c, is_true ? "then_branch"
+                                                                       : "else_branch");
+    if (branch == NULL || branch->g == NULL || branch->g->n_output != c->proto->n_output)
+        return hrf_onnx_refuse(c, HRF_E_USER, "has no branch with %zu outputs", c->proto->n_output);
+    HRF_TRY(hrf_onnx_read_branch(c->reader, branch->g));
+    for (size_t k = 0; k < c->proto->n_output; k++) {
+        int32_t value;
+        HRF_TRY(
+            hrf_onnx_lookup(c->reader, branch->g->output[k]->name, "the branch of an If", &value));
+        if (value == HRF_NO_VALUE)
+            return hrf_onnx_refuse(c, HRF_E_USER, "output %zu of its branch has no name", k);
+        if (hrf_onnx_has_output(c, k))
+            HRF_TRY(name_output(c, hrf_onnx_text(c->proto->output[k]), value));
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status convert_compound(struct hrf_onnx_conversion *c,
                                         const struct hrf_onnx_compound *compound)
 {

@@ -75,6 +75,7 @@ hrf_onnx_converter hrf_onnx_convert_qlinear_conv, hrf_onnx_convert_qlinear_matmu
     hrf_onnx_convert_dynamic_quantize, hrf_onnx_convert_conv_integer,
     hrf_onnx_convert_matmul_integer;
 /* Of einsum.c and operators_attention.c. */
+hrf_onnx_converter hrf_onnx_convert_if; /* of convert.c */
 hrf_onnx_converter hrf_onnx_convert_einsum, hrf_onnx_convert_attention, hrf_onnx_convert_rotary;
 /* Conv, ConvTranspose and the pools, whose windows the table's converters read. */
 hrf_onnx_converter hrf_onnx_read_window_attributes;

@@ -230,6 +230,17 @@ static enum hrf_status read_nodes(struct hrf_onnx_reader *reader)
     return HRF_OK;
 }
 
+enum hrf_status hrf_onnx_read_branch(struct hrf_onnx_reader *reader, const Onnx__GraphProto *branch)
+{
+    const Onnx__GraphProto *outer = reader->proto;
+    reader->proto = branch;
+    enum hrf_status status = read_initializers(reader);
+    if (status == HRF_OK)
+        status = read_nodes(reader);
+    reader->proto = outer;
+    return status;
+}
+
 static enum hrf_status read_outputs(struct hrf_onnx_reader *reader, int32_t *outputs)
 {
     const Onnx__GraphProto *proto = reader->proto;

@@ -494,9 +494,22 @@ static enum hrf_status convert_gather_nd(struct hrf_onnx_conversion *c)
 {
     int64_t batch = 0;
     HRF_TRY(hrf_onnx_get_int(c, "batch_dims", &batch));
-    return batch == 0 ? HRF_OK
-                      : hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "batch_dims %lld is not supported",
-                                        (long long)batch);
+    if (batch != 0)
+        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
+                               "batch_dims %lld is not supported: write it as gather or as a "
+                               "product in the model, and export again",
+                               (long long)batch);
+    /* Lists of one index each: rows, as Gather takes them, which may be computed at run time. */
+    const struct hrf_value *indices = hrf_onnx_input(c, 1);
+    if (indices->data == NULL || indices->shape.rank < 1 ||
+        indices->shape.dims[indices->shape.rank - 1] != 1)
+        return HRF_OK;
+    struct hrf_attributes last = hrf_attributes_default();
+    last.n_axes = 1;
+    last.axes[0] = -1;
+    c->op = HRF_OP_GATHER;
+    c->a.axis = 0;
+    return hrf_onnx_put(c, HRF_OP_SQUEEZE, &c->inputs[1], 1, &last, &c->inputs[1]);
 }
 
 static enum hrf_status convert_scatter_nd(struct hrf_onnx_conversion *c)

@@ -60,6 +60,9 @@ HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const struct Onnx__TensorProto 
                                                  struct hrf_shape *shape, void **data,
                                                  struct hrf_error *err);
 
+/* Adds the nodes of a branch of If; its outputs are then in reader->values. */
+HRF_CHECKED enum hrf_status hrf_onnx_read_branch(struct hrf_onnx_reader *reader,
+                                                 const struct Onnx__GraphProto *branch);
 /* Adds the graph's form of one node. Inputs must be in reader->values already. */
 HRF_CHECKED enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader,
                                                   const struct Onnx__NodeProto *node);

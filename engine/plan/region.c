@@ -290,6 +290,9 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
         return false;
     if (node->op == HRF_OP_SLICE && !steps_forwards(&node->attributes))
         return false;
+    for (int32_t i = 0; i < 2 * node->attributes.n_axes && node->op == HRF_OP_PAD; i++)
+        if (node->attributes.pads[i] < 0 || node->attributes.pad_mode != HRF_PAD_CONSTANT)
+            return false;
     if (is_view(node->op) || spreads(node->op) || node->op == HRF_OP_RESIZE)
         return graph->values[node->inputs[0]].data == NULL;
     if (!keeps_pixels(node))

@@ -531,7 +531,8 @@ static int32_t make_pad(struct build *b)
         const int64_t reach = a.pad_mode == HRF_PAD_REFLECT ? shape.dims[i % 4] - 1
                               : a.pad_mode == HRF_PAD_WRAP  ? shape.dims[i % 4]
                                                             : 2;
-        pads[i] = build_pick(b, 0, reach < 2 ? reach : 2);
+        const bool may_cut = a.pad_mode == HRF_PAD_CONSTANT && shape.dims[i % 4] > 2;
+        pads[i] = build_pick(b, may_cut ? -1 : 0, reach < 2 ? reach : 2);
     }
     const int32_t inputs[] = { build_input(b, shape), build_integers(b, 8, pads),
                                build_constant(b, SHAPE(1), -1, 1) };

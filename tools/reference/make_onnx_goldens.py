@@ -48,6 +48,8 @@ def tensor(name, dims, values, kind=FLOAT, raw=True, extra=b""):
 
 
 def attr(name, value):
+    if isinstance(value, Graph):
+        return msg(5, msg(1, name), num(20, 5), msg(6, value))
     if isinstance(value, bytes):  # a tensor
         return msg(5, msg(1, name), num(20, 4), msg(5, value))
     if isinstance(value, str):
@@ -77,6 +79,14 @@ def model(*graph, opset=13, outputs=("y",), inputs=(("x", ["batch", 2, 5, 7]),),
     body += b"".join(value(11, n, d) for n, d in inputs)
     body += b"".join(value(12, n, None) for n in outputs)
     return num(1, 7) + msg(2, "by hand") + msg(8, msg(1, domain), num(2, opset)) + msg(7, body) + extra
+
+
+class Graph(bytes):
+    pass
+
+
+def branch(*nodes, output):
+    return Graph(b"".join(nodes) + msg(2, "branch") + value(12, output, None))
 
 
 def ints(name, values):
@@ -201,6 +211,13 @@ GOOD = {
                               keep_aspect_ratio_policy="not_larger"), opset=18, weights=[ints("n", [10, 28])]),
     "resize_antialias": model(node("Resize", ["x", "", "", "n"], ["y"], antialias=1, mode="cubic"), opset=18,
                               weights=[ints("n", [3, 2, 5, 7])]),
+    # The branch that a constant chooses; it reads a value of the graph around it.
+    "if_true": model(node("If", ["k"], ["i"], then_branch=branch(node("Relu", ["x"], ["a"]), output="a"),
+                          else_branch=branch(node("Lstm", ["x"], ["b"]), output="b")), node("Tanh", ["i"], ["y"]),
+                     weights=[tensor("k", [], [True], BOOL)]),
+    "pad_cut": model(node("Pad", ["x", "p"], ["y"]), weights=[ints("p", [0, 0, -1, 1, 0, 0, 1, -1])]),
+    "gather_nd": model(node("Transpose", ["x"], ["t"], perm=[3, 0, 1, 2]), node("GatherND", ["t", "i"], ["y"]),
+                       weights=[tensor("i", [2, 1], [6, -1], INT64)]),
     "tile": model(node("Tile", ["x", "n"], ["y"]), weights=[ints("n", [1, 2, 1, 3])]),
     "instance_norm": model(node("InstanceNormalization", ["x", "s", "s"], ["y"], epsilon=1e-3),
                            weights=[tensor("s", [2], [1.0, 2.0])]),
@@ -236,6 +253,12 @@ BAD = {
     "einsum_without_arrow": model(node("Einsum", ["x"], ["y"], equation="nchw")),
     "split_sizes_computed": model(node("Split", ["x", "x"], ["y", "z"])),
     "split_too_many": model(node("Split", ["x", "n"], ["y", "z"], axis=1), weights=[ints("n", [1, 1, 1])]),
+    "if_computed": model(node("Greater", ["x", "x"], ["k"]), node("If", ["k"], ["y"],
+                         then_branch=branch(node("Relu", ["x"], ["a"]), output="a"),
+                         else_branch=branch(node("Tanh", ["x"], ["b"]), output="b"))),
+    "if_without_branch": model(node("If", ["k"], ["y"]), weights=[tensor("k", [], [True], BOOL)]),
+    "if_branch_unnamed": model(node("If", ["k"], ["y"], then_branch=branch(node("Relu", ["x"], ["a"]), output="")),
+                               weights=[tensor("k", [], [True], BOOL)]),
     "loop": model(node("Loop", ["x"], ["y"])),
     "antialias": model(node("Resize", ["x", "", "", "n"], ["y"], antialias=1), opset=18, weights=[ints("n", [1, 2, 4, 9])]),
     "range_without_end": model(node("Range", ["a", "b", "c"], ["r"]), node("Cast", ["r"], ["f"], to=FLOAT),

@@ -98,8 +98,15 @@ def randomise(model):
 def export(model, x, axis, path, exporter):
     names = {"input_names": ["input"], "output_names": ["output"]}
     if exporter == "dynamo":
-        dims = ({axis: torch.export.Dim("batch", min=1, max=100000)},) if axis is not None else None
-        torch.onnx.export(model, (x,), path, dynamic_shapes=dims, external_data=True, verbose=False, **names)
+        # Where the exporter cannot prove that any batch is right, it may choose what stays open.
+        for dim in (torch.export.Dim("batch", min=1, max=100000), torch.export.Dim.AUTO):
+            try:
+                torch.onnx.export(model, (x,), path, dynamic_shapes=({axis: dim},) if axis is not None else None,
+                                  external_data=True, verbose=False, **names)
+                return
+            except Exception:
+                if axis is None or dim is torch.export.Dim.AUTO:
+                    raise
     else:
         dims = {"input": {axis: "batch"}, "output": {0: "batch"}} if axis is not None else None
         torch.onnx.export(model, (x,), path, dynamo=False, opset_version=17, dynamic_axes=dims, **names)

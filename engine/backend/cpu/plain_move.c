@@ -322,10 +322,18 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     hrf_layout_strides(&spec->output.shape, out);
     if (attributes->pad_mode == HRF_PAD_CONSTANT)
         fill(spec, attributes->value, call->output);
-    for (int32_t i = 0; i < attributes->n_axes; i++)
-        first += attributes->pads[i] *
-                 out[attributes->n_axes == spec->output.shape.rank ? i : attributes->axes[i]];
-    copy_box(&spec->inputs[0].shape, (size_t)bytes, hrf_spec_data(spec, call, 0), in,
+    struct hrf_shape kept = spec->inputs[0].shape; /* what negative pads leave of it */
+    int64_t skipped = 0;
+    for (int32_t i = 0; i < attributes->n_axes; i++) {
+        const int32_t axis = attributes->n_axes == spec->output.shape.rank
+                                 ? i
+                                 : (int32_t)attributes->axes[i];
+        const int64_t begin = attributes->pads[i], end = attributes->pads[attributes->n_axes + i];
+        first += begin > 0 ? begin * out[axis] : 0;
+        skipped += begin < 0 ? -begin * in[axis] : 0;
+        kept.dims[axis] += (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
+    }
+    copy_box(&kept, (size_t)bytes, (const char *)hrf_spec_data(spec, call, 0) + skipped * bytes, in,
              (char *)call->output + first * bytes, out);
     if (attributes->pad_mode != HRF_PAD_CONSTANT)
         copy_outwards(spec, call);

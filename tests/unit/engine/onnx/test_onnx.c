@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static char *golden(const char *kind, const char *name)
 {
@@ -84,6 +86,9 @@ static const struct {
     { "same_pads", "3x2x5x9", NULL },
     { "resize_axes", "3x2x10x14", NULL },
     { "resize_antialias", "3x2x5x7", NULL },
+    { "if_true", "3x2x5x7", NULL },
+    { "pad_cut", "3x2x5x7", NULL },
+    { "gather_nd", "2x3x2x5", NULL },
     { "tile", "3x4x5x21", NULL },
     { "instance_norm", "3x2x5x7", NULL },
     { "matmul_integer", "3x2x5x3", NULL },
@@ -208,6 +213,10 @@ static const struct {
     { "split_sizes_computed", HRF_E_UNSUPPORTED,
       "its sizes must be at most 64 integer constants: export with constant sizes" },
     { "split_too_many", HRF_E_USER, "has 2 outputs, and sizes for another number" },
+    { "if_computed", HRF_E_UNSUPPORTED,
+      "its condition is not a constant: export again by PyTorch's default exporter" },
+    { "if_without_branch", HRF_E_USER, "has no branch with 1 outputs" },
+    { "if_branch_unnamed", HRF_E_USER, "output 0 of its branch has no name" },
     { "loop", HRF_E_UNSUPPORTED,
       "the operator 'Loop' is not supported: unroll it in the model, and export again" },
     { "antialias", HRF_E_UNSUPPORTED,
@@ -404,9 +413,49 @@ static void the_makers_name_is_read(void **state)
     assert_int_equal(info.ir_version, 7);
 }
 
+/* The golden model wants 288 bytes of nowhere.bin, which a test may put beside a copy of it. */
+static void weights_are_read_from_beside_the_model_only(void **state)
+{
+    (void)state;
+    char template[] = "/tmp/hrf-onnx-XXXXXX";
+    static float weights[72];
+    size_t n_bytes;
+    assert_non_null(mkdtemp(template));
+    HRF_AUTO_FREE char *from = golden("bad", "external_missing");
+    HRF_AUTO_FREE char *folder = hrf_path_join(template, "models");
+    HRF_AUTO_FREE char *model = hrf_path_join(folder, "m.onnx");
+    HRF_AUTO_FREE char *data = hrf_path_join(folder, "nowhere.bin");
+    HRF_AUTO_FREE char *inside = hrf_path_join(folder, "blob");
+    HRF_AUTO_FREE char *outside = hrf_path_join(template, "blob");
+    HRF_AUTO_FREE char *bytes = NULL;
+    for (int i = 0; i < 72; i++)
+        weights[i] = (float)i;
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(hrf_file_read(from, 1 << 20, &bytes, &n_bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(model, bytes, n_bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(inside, weights, sizeof weights, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(outside, weights, sizeof weights, NULL), HRF_OK);
+    for (int is_outside = 0; is_outside < 2; is_outside++) {
+        struct hrf_error err = { .status = HRF_OK };
+        HRF_AUTO(hrf_graph) g = NULL;
+        assert_int_equal(symlink(is_outside ? "../blob" : "blob", data), 0);
+        const enum hrf_status status = hrf_onnx_read(model, &g, &err);
+        assert_int_equal(unlink(data), 0);
+        if (is_outside) {
+            assert_int_equal(status, HRF_E_USER);
+            assert_non_null(strstr(err.text, "a link that leads out of the model's folder"));
+        } else {
+            assert_int_equal(status, HRF_OK);
+            assert_memory_equal(g->values[0].data, weights, sizeof weights);
+        }
+    }
+    assert_int_equal(hrf_path_remove_tree(template, NULL), HRF_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_read_from_beside_the_model_only),
         cmocka_unit_test(old_and_new_forms_give_the_same_graph),
         cmocka_unit_test(shapes_are_inferred_by_value),
         cmocka_unit_test(pads_of_some_axes_are_completed),
