@@ -131,11 +131,22 @@ struct named {
     size_t row;
 };
 
-/* The testing slides: those in the folder, sorted, then those that only reference.csv names. */
+/* The testing slides: those in the folder, sorted; and of every line of reference.csv that names
+ * another one, the first line that does, and that one's row. */
 struct testing {
     struct named *items; /* heap */
-    size_t n_items, n_rows;
+    size_t n_items;
+    size_t *first_line; /* [lines], heap; IN_FOLDER: none */
+    size_t *row_of;     /* [lines], heap; of first lines, once they were added */
 };
+#define IN_FOLDER SIZE_MAX
+
+static void testing_release(struct testing *testing)
+{
+    hrf_free(testing->items);
+    hrf_free(testing->first_line);
+    hrf_free(testing->row_of);
+}
 
 static int compare_named(const void *a, const void *b)
 {
@@ -148,8 +159,7 @@ static enum hrf_status sort_testing(const struct ingest *ingest, size_t first, s
                                     struct hrf_error *err)
 {
     const size_t n = ingest->rows.n_items - first;
-    *out = (struct testing){ .items = hrf_alloc_array(n + 1, sizeof *out->items),
-                             .n_rows = ingest->rows.n_items };
+    *out = (struct testing){ .items = hrf_alloc_array(n + 1, sizeof *out->items) };
     HRF_CHECK_MEMORY(out->items != NULL, err, "no memory for %zu slides", n);
     for (; out->n_items < n; out->n_items++)
         out->items[out->n_items] = (struct named){
@@ -160,8 +170,8 @@ static enum hrf_status sort_testing(const struct ingest *ingest, size_t first, s
 }
 
 /* Of equal ones the first. */
-static struct hrf_slide_row *find_row(struct ingest *ingest, const struct testing *testing,
-                                      const char *name)
+static struct hrf_slide_row *find_name(struct ingest *ingest, const struct testing *testing,
+                                       const char *name)
 {
     size_t low = 0, high = testing->n_items;
     while (low < high) {
@@ -173,33 +183,95 @@ static struct hrf_slide_row *find_row(struct ingest *ingest, const struct testin
     }
     if (low < testing->n_items && strcasecmp(testing->items[low].name, name) == 0)
         return &ingest->rows.items[testing->items[low].row];
-    for (size_t i = testing->n_rows; i < ingest->rows.n_items; i++)
-        if (strcasecmp(ingest->rows.items[i].name, name) == 0)
-            return &ingest->rows.items[i];
     return NULL;
 }
 
-static enum hrf_status apply_line(struct ingest *ingest, const struct testing *testing,
-                                  const char *images, const char *path,
-                                  const struct hrf_csv_row *line, struct hrf_error *err)
+/* The slide in the folder. Some copies keep the extension in the first column; *stem (heap) is the
+ * name without it. */
+static enum hrf_status find_row(struct ingest *ingest, const struct testing *testing,
+                                const char *name, char **stem, struct hrf_slide_row **row,
+                                struct hrf_error *err)
+{
+    *stem = is_slide_file(name) ? hrf_path_stem(name) : hrf_strdup(name);
+    HRF_CHECK_MEMORY(*stem != NULL, err, "no memory for a slide");
+    *row = find_name(ingest, testing, name);
+    if (*row == NULL)
+        *row = find_name(ingest, testing, *stem);
+    return HRF_OK;
+}
+
+/* items: room for all lines; *n of them are set, with heap names. */
+static enum hrf_status list_absent(struct ingest *ingest, const struct hrf_csv *csv,
+                                   struct testing *testing, struct named *items, size_t *n,
+                                   struct hrf_error *err)
+{
+    for (size_t i = 0; i < csv->n_rows; i++) {
+        HRF_AUTO_FREE char *stem = NULL;
+        struct hrf_slide_row *row;
+        HRF_TRY(find_row(ingest, testing, csv->rows[i].fields[0], &stem, &row, err));
+        testing->first_line[i] = IN_FOLDER;
+        if (row == NULL) {
+            items[(*n)++] = (struct named){ .name = stem, .row = i };
+            stem = NULL;
+        }
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status find_absent(struct ingest *ingest, const struct hrf_csv *csv,
+                                   struct testing *testing, struct hrf_error *err)
+{
+    size_t n = 0;
+    HRF_AUTO_FREE struct named *items = hrf_alloc_array(csv->n_rows + 1, sizeof *items);
+    testing->first_line = hrf_alloc_array(csv->n_rows + 1, sizeof *testing->first_line);
+    testing->row_of = hrf_calloc(csv->n_rows + 1, sizeof *testing->row_of);
+    HRF_CHECK_MEMORY(items != NULL && testing->first_line != NULL && testing->row_of != NULL, err,
+                     "no memory for %zu slides", csv->n_rows);
+    const enum hrf_status status = list_absent(ingest, csv, testing, items, &n, err);
+    qsort(items, n, sizeof *items, compare_named);
+    for (size_t i = 0, first = 0; i < n && status == HRF_OK; i++) {
+        if (strcasecmp(items[i].name, items[first].name) != 0)
+            first = i;
+        testing->first_line[items[i].row] = items[first].row;
+    }
+    for (size_t i = 0; i < n; i++)
+        hrf_free((char *)(uintptr_t)items[i].name);
+    return status;
+}
+
+/* The row of a line's slide; one that is listed but missing is added, never dropped silently. */
+static enum hrf_status row_of_line(struct ingest *ingest, struct testing *testing,
+                                   const char *images, const char *name, size_t line,
+                                   struct hrf_slide_row **row, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *stem = NULL;
+    const size_t first = testing->first_line[line];
+    HRF_TRY(find_row(ingest, testing, name, &stem, row, err));
+    if (first == line) {
+        HRF_AUTO_FREE char *file = hrf_format("%s.tif", stem);
+        HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
+        HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
+        testing->row_of[line] = ingest->rows.n_items;
+        return ingest_add(ingest, full, row, err);
+    }
+    if (first != IN_FOLDER)
+        *row = &ingest->rows.items[testing->row_of[first]];
+    return HRF_OK;
+}
+
+static enum hrf_status apply_line(struct ingest *ingest, struct testing *testing,
+                                  const char *images, const char *path, const struct hrf_csv *csv,
+                                  size_t index, struct hrf_error *err)
 {
     bool known = false;
+    const struct hrf_csv_row *line = &csv->rows[index];
+    struct hrf_slide_row *row;
     const char *label = line->n_fields > 1 ? line->fields[1] : "";
-    HRF_AUTO_FREE char *stem = hrf_path_stem(line->fields[0]);
     enum hrf_truth truth = ingest_truth(label, &known);
     if (!known || truth == HRF_TRUTH_UNKNOWN)
         return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is neither Tumor nor Normal", path,
                              line->line, label);
-    /* Some copies keep the extension in the first column. */
-    struct hrf_slide_row *row = find_row(ingest, testing, line->fields[0]);
-    if (row == NULL && stem != NULL)
-        row = find_row(ingest, testing, stem);
-    if (row == NULL) { /* listed but missing: never dropped silently */
-        HRF_AUTO_FREE char *file = hrf_format("%s.tif", line->fields[0]);
-        HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
-        HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
-        HRF_TRY(ingest_add(ingest, full, &row, err));
-    }
+    HRF_TRY(row_of_line(ingest, testing, images, line->fields[0], index, &row, err));
     row->truth = truth;
     const char *size = line->n_fields > 3 ? line->fields[3] : "";
     bool has_size = size[0] != '\0' && strcasecmp(size, "none") != 0;
@@ -223,10 +295,10 @@ static enum hrf_status add_testing(struct ingest *ingest, const char *top, const
     HRF_TRY(hrf_csv_read(reference, &csv, err));
     struct testing testing;
     HRF_TRY(sort_testing(ingest, first, &testing, err));
-    enum hrf_status status = HRF_OK;
+    enum hrf_status status = find_absent(ingest, csv, &testing, err);
     for (size_t i = 0; i < csv->n_rows && status == HRF_OK; i++)
-        status = apply_line(ingest, &testing, images, reference, &csv->rows[i], err);
-    hrf_free(testing.items);
+        status = apply_line(ingest, &testing, images, reference, csv, i, err);
+    testing_release(&testing);
     HRF_TRY(status);
     for (size_t i = first; i < ingest->rows.n_items; i++) {
         HRF_AUTO_FREE char *shown = hrf_text_printable(ingest->rows.items[i].name);

@@ -314,6 +314,27 @@ static void camelyon16_by_its_old_names_and_flat_on_a_mirror(void **state)
     gives("{layout: camelyon16, root: flat}", "test_001 - Normal\n", "");
 }
 
+/* The second takes minutes where every line is compared with every slide. */
+static void camelyon16_with_slides_that_only_the_reference_names(void **state)
+{
+    enum { MANY = 50000 };
+    (void)state;
+    put("some/testing/images/test_001.tif", "");
+    put("some/testing/reference.csv",
+        "gone.tif,Tumor,IDC,Macro\nTest_001,Normal\nGone,Tumor,IDC,Micro\nlost,Normal\n");
+    gives("{layout: camelyon16, root: some}",
+          "test_001 - Normal\ngone + Tumor,Micro FAILED\nlost - Normal FAILED\n", NULL);
+    struct hrf_strbuf lines = HRF_STRBUF_INIT;
+    for (int i = 0; i < MANY; i++)
+        hrf_strbuf_addf(&lines, "no_%d,Tumor\n", i);
+    put("many/testing/images/test_001.tif", "");
+    put("many/testing/reference.csv", lines.text);
+    hrf_strbuf_release(&lines);
+    struct cohort c = ingest("{layout: camelyon16, root: many}");
+    assert_int_equal(c.status, HRF_OK);
+    hrf_strbuf_release(&c.warnings);
+}
+
 static void camelyon16_that_is_something_else_is_refused(void **state)
 {
     (void)state;
@@ -408,6 +429,7 @@ int main(void)
         cmocka_unit_test(wrong_lines_of_a_csv_are_named_by_number),
         cmocka_unit_test(camelyon16_as_released),
         cmocka_unit_test(camelyon16_by_its_old_names_and_flat_on_a_mirror),
+        cmocka_unit_test(camelyon16_with_slides_that_only_the_reference_names),
         cmocka_unit_test(camelyon16_that_is_something_else_is_refused),
         cmocka_unit_test(slides_of_the_calibration_stand_behind_the_cohort_and_are_not_evaluated),
         cmocka_unit_test(no_allocation_may_fail_unseen),
