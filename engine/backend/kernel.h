@@ -44,7 +44,7 @@ struct hrf_kernel {
     enum hrf_status (*run_fused)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                                  struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
                                  struct hrf_error *err);
-    const char *implementation; /* "brgconv:avx512_core", "winograd:avx512"; lives as the kernel */
+    const char *implementation; /* "brgconv:avx512_core", "product:avx512"; lives as the kernel */
     size_t workspace_bytes;     /* scratch that any other kernel may use before and after */
     size_t weight_bytes;        /* packed constants held by the kernel */
 };

@@ -712,12 +712,12 @@ static int32_t make_repeats(struct build *b)
 
 const struct op_case op_cases[] = {
     /* Sums of up to some thousand products in float against double, relative to the largest
-     * output; Winograd's transforms cost about two bits more. */
-    { "conv", HRF_OP_CONV, make_conv, 60, 1e-5, false },
+     * output. */
+    { "conv", HRF_OP_CONV, make_conv, 60, 5e-6, false },
     { "grouped conv", HRF_OP_CONV, make_grouped_conv, 30, 5e-6, false },
     { "depthwise conv", HRF_OP_CONV, make_depthwise_conv, 30, 5e-6, false },
     { "1x1 conv", HRF_OP_CONV, make_pointwise_conv, 40, 5e-6, false },
-    { "3x3 conv", HRF_OP_CONV, make_three_by_three, 40, 1e-5, false },
+    { "3x3 conv", HRF_OP_CONV, make_three_by_three, 40, 5e-6, false },
     { "conv transpose", HRF_OP_CONV_TRANSPOSE, make_conv_transpose, 60, 5e-6, false },
     { "gappy conv transpose", HRF_OP_CONV_TRANSPOSE, make_gappy_conv_transpose, 20, 5e-6, false },
     { "gemm", HRF_OP_GEMM, make_gemm, 40, 5e-6, false },

@@ -1,55 +1,48 @@
-/* conv_product.c - convolution as matrix products over pixels, own kernels; and the matrix product
- * of a layer that has none, whose rows are images of one pixel.
+/* conv_product.c - convolution with windows of one pixel as matrix products over pixels, own
+ * kernels; and the matrix product of a layer that has none, whose rows are images of one pixel.
  *
- * A row of the product is what one output pixel sees: the channels of its window's pixels, zeros
- * where that lies outside the image. A thread takes blocks of output pixels whose rows fit its
- * second-level cache, and runs all panels of weights over each (stretches.h says which blocks).
- * Where the weights are larger than the pixels, threads share the columns instead, so that each
- * weight is read by one thread only.
+ * A row of the product is one pixel's channels. A thread takes blocks of output pixels whose rows
+ * fit its second-level cache, and runs all panels of weights over each (stretches.h says which
+ * blocks). Where the weights are larger than the pixels, threads share the columns instead, so that
+ * each weight is read by one thread only.
  *
- * Blocks are gathered into the workspace first, unless the window is one pixel, every pixel has an
- * output, and the pitch of the pixels is no multiple of 4 KiB: all 14 rows of a tile would then
- * compete for the 8 lines of one set of the first-level cache (at 2 KiB there are two sets, which
- * is enough; images between such kernels are given a better pitch, plan/pixel_stride.h). They are
- * gathered, too, where there is a prologue or they have 16 bits that the product does not take:
- * both are dealt with on the way. Pixels and rows are counted in the product's words (product.h):
- * floats, or two channels of bfloat16 where the processor multiplies those.
- *
- * A large window goes through in passes of some of its rows each, whose sums wait in the output
- * (where that has 16 bits: in the workspace): so a block's part and a panel of weights stay in the
- * second-level cache.
+ * Blocks are copied into the workspace first if the convolution has strides, or if the pixel stride
+ * is a multiple of 4 KiB: all 14 rows of a tile would then compete for the 8 lines of one set of
+ * the first-level cache (at 2 KiB there are two sets, which is enough; images between such kernels
+ * are given a better pixel stride, plan/pixel_stride.h). They are copied, too, where there is a prologue
+ * or they have 16 bits that the product does not take (pixels.h). Pixels and rows are counted in
+ * the product's words (product.h): floats, or two channels of bfloat16 where the processor
+ * multiplies those.
  */
 #include "engine/backend/cpu/cpu_private.h"
-#include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/pixels.h"
 #include "engine/backend/cpu/stretches.h"
-#include "engine/backend/cpu/windows.h"
 
 #include <omp.h>
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 64 * 1024,  /* of rows of the product: leaves L2 room for the weights */
+    BLOCK_BYTES = 192 * 1024, /* of rows of the product: leaves L2 room for the weights */
     LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
     SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
-    MIN_TILES = 2,              /* of the product, in a block, */
-    MAX_TILES = 8,              /* so that threads end at about the same time */
-    BAD_PITCH = 4096,           /* bytes */
-    PITCH_SLACK = 16,           /* words: the next line of the cache */
-    PASS_DEPTH = 1536,          /* words of a row: a panel of weights of 192 KiB */
+    LARGE_WEIGHTS = 2 << 20,    /* bytes that do not stay there from block to block */
+    MIN_ROWS = 24,              /* of a block */
+    MOST_ROWS = 126,            /* so that threads end at about the same time */
+    BAD_STRIDE = 4096,          /* bytes */
+    STRIDE_SLACK = 16,          /* words: the next line of the cache */
 };
 
 struct product_kernel {
     struct hrf_kernel base;
     struct hrf_backend *backend; /* borrowed */
-    struct hrf_windows in;
+    struct hrf_pixels in;
+    int64_t rows, columns, out_rows, out_columns; /* of an image */
+    int64_t stride[2];
     int64_t out_channels;
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
-    int64_t n_passes, pass_rows;       /* rows of the window of each pass, the last may have less */
-    size_t pass_words;                 /* of the packed weights, from one pass to the next */
-    bool gathers, has_residual;
-    bool sums_apart; /* in the workspace, as floats, as the output has 16 bits */
-    bool large;      /* the weights: every block reads them anew from beyond the second level */
+    bool copies, has_residual;
+    bool large; /* the weights: every block reads them anew from beyond the second level */
     enum hrf_dtype out_type;
     int64_t pitch;   /* words from one pixel's row of the product to the next */
     int64_t y_pitch; /* numbers from pixel to pixel of output and residual */
@@ -59,40 +52,22 @@ struct product_kernel {
 
 /* ---- running ---- */
 
-/* Of one pass: the first adds the bias and the residual, the last activates. */
-static struct hrf_epilogue pass_epilogue(const struct product_kernel *k, int64_t pass,
-                                         int64_t column, enum hrf_dtype type)
-{
-    struct hrf_epilogue epilogue = k->epilogue;
-    epilogue.type = type;
-    epilogue.bias = pass == 0 ? k->bias + column : NULL;
-    epilogue.accumulate = pass > 0 || k->has_residual;
-    if (pass + 1 < k->n_passes)
-        epilogue.activation = HRF_ACT_NONE;
-    return epilogue;
-}
-
 static int64_t weight_bytes(const struct product_kernel *k)
 {
-    return (int64_t)k->pass_words * k->n_passes * (int64_t)sizeof(float);
+    return (int64_t)(hrf_product_packed_count(k->in.n_words, k->out_channels) * sizeof(float));
 }
 
-/* A thread's scratch: the rows it makes, then its sums. */
-static int64_t own_rows_words(const struct product_kernel *k)
-{
-    return k->gathers ? k->block * k->pitch : 0;
-}
-
+/* A thread's scratch: the rows that it copies. */
 static int64_t scratch_words(const struct product_kernel *k)
 {
-    return own_rows_words(k) + (k->sums_apart ? k->block * k->out_channels : 0);
+    return k->copies ? k->block * k->pitch : 0;
 }
 
 /* Some pixels by some columns of the output. */
 struct part {
-    int64_t first, n;          /* pixels */
-    int64_t column, n_columns; /* whole panels, but for the last */
-    bool weights_are_far;      /* the thread's first of this layer */
+    int64_t first, n; /* pixels */
+    int64_t panel, end_panel;
+    bool weights_are_far; /* the thread's first of this layer */
     const char *x;
     char *y;
 };
@@ -100,87 +75,59 @@ struct part {
 static struct part part_of(const struct product_kernel *k, const struct hrf_kernel_call *call,
                            int64_t first, int64_t n, int64_t slice, bool weights_are_far)
 {
-    const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
-    const int64_t column = n_panels * slice / k->n_slices * HRF_PANEL;
-    const int64_t end = hrf_least(n_panels * (slice + 1) / k->n_slices * HRF_PANEL,
-                                  k->out_channels);
+    const int64_t n_panels = hrf_product_count_panels(k->out_channels);
     return (struct part){ .first = first,
                           .n = hrf_least(k->n_pixels - first, n),
-                          .column = column,
-                          .n_columns = end - column,
+                          .panel = n_panels * slice / k->n_slices,
+                          .end_panel = n_panels * (slice + 1) / k->n_slices,
                           .weights_are_far = weights_are_far,
                           .x = call->inputs[HRF_CONV_X],
-                          .y = (char *)call->output + (first * k->y_pitch + column) *
-                                                          (int64_t)hrf_dtype_size(k->out_type) };
+                          .y = (char *)call->output +
+                               first * k->y_pitch * (int64_t)hrf_dtype_size(k->out_type) };
 }
 
-/* What to ask for meanwhile: the block after this one, which the thread probably does next; each
- * pass asks for its part. */
-static struct hrf_ahead next_block(const struct product_kernel *k, const struct part *p,
-                                   int64_t pass)
+/* What to ask for meanwhile: the block after this one, which the thread probably does next. */
+static struct hrf_ahead next_block(const struct product_kernel *k, const struct part *p)
 {
     const int64_t next = p->first + p->n;
     const int64_t n_next = hrf_least(p->n, k->n_pixels - next);
-    const int64_t per_output = k->in.stride[0] * k->in.stride[1] * hrf_windows_pixel_bytes(&k->in);
-    const int64_t n_bytes = n_next * per_output / k->n_passes;
-    return (struct hrf_ahead){ .memory = p->x + next * per_output + pass * n_bytes,
-                               .n_bytes = n_bytes,
-                               .weights_are_far = p->weights_are_far || k->large,
-                               .y_is_far = true };
+    const int64_t per_output = k->stride[0] * k->stride[1] * hrf_pixels_stride_bytes(&k->in);
+    return (struct hrf_ahead){ .memory = p->x + next * per_output,
+                               .n_bytes = n_next * per_output,
+                               .weights_are_far = p->weights_are_far || k->large };
 }
 
-/* Rows of a part's windows: [begin, end). */
-struct pass {
-    int64_t begin, end, depth;
-};
-
-static struct pass pass_of(const struct product_kernel *k, int64_t i)
+/* The pixels under n outputs from `first` on, which is counted through all images. */
+static void copy_pixels(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
+                        float *to)
 {
-    const int64_t begin = i * k->pass_rows;
-    const int64_t end = hrf_least(begin + k->pass_rows, k->in.kernel[0]);
-    return (struct pass){ begin, end, (end - begin) * k->in.kernel[1] * k->in.pixel_words };
-}
-
-/* A part's rows of the product; `own`: for those that are made. */
-static const float *rows_of(const struct product_kernel *k, const struct part *p,
-                            const struct pass *pass, float *own)
-{
-    if (!k->gathers)
-        return (const float *)(const void *)p->x + p->first * k->pitch;
-    hrf_windows_gather(&k->in, p->x, p->first, p->n, pass->begin, pass->end, own, k->pitch);
-    return own;
-}
-
-/* All passes; y: of type `type`, `pitch` numbers from pixel to pixel. */
-static void multiply(const struct product_kernel *k, const struct part *p, float *own, void *y,
-                     enum hrf_dtype type, int64_t pitch)
-{
-    for (int64_t i = 0; i < k->n_passes; i++) {
-        const struct pass pass = pass_of(k, i);
-        const struct hrf_ahead ahead = next_block(k, p, i);
-        const struct hrf_epilogue epilogue = pass_epilogue(k, i, p->column, type);
-        const float *weights = k->weights + (size_t)i * k->pass_words +
-                               hrf_product_packed_count(pass.depth, p->column);
-        hrf_product_avx512(k->in.words, rows_of(k, p, &pass, own), k->pitch, weights, pass.depth, y,
-                           pitch, p->n, p->n_columns, &epilogue, &ahead);
+    const int64_t pixel_bytes = hrf_pixels_stride_bytes(&k->in);
+    if (k->stride[0] == 1 && k->stride[1] == 1) {
+        hrf_pixels_copy(&k->in, x + first * pixel_bytes, 1, n, to, k->pitch);
+        return;
+    }
+    while (n > 0) {
+        const int64_t row = first / k->out_columns, column = first % k->out_columns;
+        const int64_t image = row / k->out_rows, count = hrf_least(k->out_columns - column, n);
+        const int64_t y = image * k->rows + row % k->out_rows * k->stride[0];
+        hrf_pixels_copy(&k->in, x + (y * k->columns + column * k->stride[1]) * pixel_bytes,
+                        k->stride[1], count, to, k->pitch);
+        to += count * k->pitch;
+        first += count;
+        n -= count;
     }
 }
 
 static void run_part(const struct product_kernel *k, const struct part *p, float *scratch)
 {
-    float *sums = scratch + own_rows_words(k);
-    if (!k->sums_apart) {
-        multiply(k, p, scratch, p->y, k->out_type, k->y_pitch);
-        return;
+    const struct hrf_ahead ahead = next_block(k, p);
+    const float *rows = (const float *)(const void *)p->x + p->first * k->pitch;
+    if (k->copies) {
+        copy_pixels(k, p->x, p->first, p->n, scratch);
+        rows = scratch;
     }
-    const int64_t row_bytes = k->y_pitch * (int64_t)hrf_dtype_size(k->out_type);
-    for (int64_t i = 0; k->has_residual && i < p->n; i++)
-        hrf_widen_lines_avx512(k->out_type, p->y + i * row_bytes, sums + i * k->out_channels, 0,
-                               p->n_columns, 1);
-    multiply(k, p, scratch, sums, HRF_F32, k->out_channels);
-    for (int64_t i = 0; i < p->n; i++)
-        hrf_narrow_line_avx512(k->out_type, sums + i * k->out_channels, p->y + i * row_bytes,
-                               p->n_columns);
+    hrf_product_avx512(k->in.words, rows, k->pitch, k->weights, k->in.n_words, p->y, k->y_pitch,
+                       p->n, k->out_channels, p->panel, p->end_panel, &k->epilogue, &ahead);
 }
 
 static void bring_residual(const struct product_kernel *k, const struct hrf_kernel_call *call)
@@ -231,7 +178,7 @@ static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *nex
         return false;
     if (pair->is_residual)
         return weight_bytes(k) + weight_bytes(n) <= SMALL_WEIGHTS;
-    return hrf_windows_are_pixels(&n->in) && !n->has_residual;
+    return n->stride[0] == 1 && n->stride[1] == 1 && !n->has_residual;
 }
 
 /* Blocks as small as either wants them: what the first leaves is still there for the second. */
@@ -267,33 +214,19 @@ static void destroy(struct hrf_kernel *base)
 
 /* ---- making one ---- */
 
-static void choose_passes(struct product_kernel *k)
-{
-    const int64_t row_words = k->in.kernel[1] * k->in.pixel_words;
-    const int64_t most = row_words < PASS_DEPTH ? PASS_DEPTH / row_words : 1;
-    k->n_passes = hrf_ceil_div(k->in.kernel[0], most);
-    k->pass_rows = hrf_ceil_div(k->in.kernel[0], k->n_passes);
-    k->n_passes = hrf_ceil_div(k->in.kernel[0], k->pass_rows);
-    k->sums_apart = k->n_passes > 1 && k->out_type != HRF_F32;
-    k->pitch = k->pass_rows * row_words;
-    k->pass_words = hrf_product_packed_count(k->pitch, k->out_channels);
-}
-
 static void choose_blocks(struct product_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
-    const int64_t n_panels = hrf_ceil_div(k->out_channels, HRF_PANEL);
-    const int64_t row_bytes = k->pass_rows * k->in.kernel[1] * k->in.pixel_words *
-                              (int64_t)sizeof(float);
-    k->large = weight_bytes(k) > HRF_CPU_LARGE_WEIGHTS;
-    const int64_t tile = HRF_PRODUCT_ROWS, least = MIN_TILES * tile;
-    int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes / tile * tile;
-    block = block < least ? least : hrf_least(block, MAX_TILES * tile);
+    const int64_t n_panels = hrf_product_count_panels(k->out_channels);
+    const int64_t row_bytes = k->in.n_words * (int64_t)sizeof(float);
+    k->large = weight_bytes(k) > LARGE_WEIGHTS;
+    int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes;
+    block = block < MIN_ROWS ? MIN_ROWS : hrf_least(block, MOST_ROWS);
     k->n_slices = 1;
-    const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * least;
+    const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_ROWS;
     if (few_pixels && n_panels >= n_threads)
         k->n_slices = n_threads;
-    else if (k->n_pixels < 8 * n_threads * block) /* one more for some would count: as many each */
+    else if (k->n_pixels < 8 * n_threads * block) /* as many blocks for each thread */
         block = hrf_ceil_div(k->n_pixels,
                              hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);
     k->block = hrf_least(block, k->n_pixels);
@@ -302,38 +235,20 @@ static void choose_blocks(struct product_kernel *k)
                                                    (size_t)scratch_words(k) * sizeof(float));
 }
 
-/* [m][c][rows][columns] (of a matrix [m][c], or [c][m]) to [m][rows][columns][c], as the rows of
- * the product are. */
-static void turn_weights(const struct product_kernel *k, const struct hrf_node *node,
-                         const float *w, float *turned)
-{
-    const int64_t area = k->in.kernel[0] * k->in.kernel[1];
-    const bool by_inputs = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
-    const int64_t m_step = by_inputs ? 1 : k->in.channels * area;
-    const int64_t c_step = by_inputs ? k->out_channels : area;
-    for (int64_t m = 0; m < k->out_channels; m++)
-        for (int64_t at = 0; at < area; at++)
-            for (int64_t c = 0; c < k->in.channels; c++)
-                *turned++ = w[m * m_step + c * c_step + at];
-}
-
 static enum hrf_status prepare_constants(struct product_kernel *k, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_error *err)
 {
-    const size_t n_bytes = (size_t)k->n_passes * k->pass_words * sizeof(float);
-    const int64_t row_depth = k->in.kernel[1] * k->in.channels, depth = k->in.kernel[0] * row_depth;
-    const int64_t pass_depth = k->pass_rows * row_depth;
-    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(depth * k->out_channels), sizeof(float));
+    /* [m][c], or of a matrix [c][m]. */
+    const bool by_inputs = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
+    const size_t n_bytes = (size_t)weight_bytes(k);
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
     k->bias = hrf_calloc((size_t)k->out_channels, sizeof(float));
-    if (turned == NULL || k->weights == NULL || k->bias == NULL)
+    if (k->weights == NULL || k->bias == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", node->name,
                              n_bytes);
-    turn_weights(k, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
-    for (int64_t pass = 0; pass < k->n_passes; pass++)
-        hrf_product_pack(k->in.words, turned + pass * pass_depth, 1, depth,
-                         hrf_least(depth - pass * pass_depth, pass_depth), k->out_channels,
-                         k->weights + (size_t)pass * k->pass_words);
+    hrf_product_pack(k->in.words, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data,
+                     by_inputs ? k->out_channels : 1, by_inputs ? 1 : k->in.channels,
+                     k->in.channels, k->out_channels, k->weights);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     if (bias != NULL)
         memcpy(k->bias, bias, (size_t)k->out_channels * sizeof(float));
@@ -352,47 +267,39 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
 {
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     k->in.type = x->dtype;
-    k->out_type = y->dtype;
     k->in.channels = x->shape.dims[1];
-    k->in.rows = size_along(&x->shape, 2);
-    k->in.columns = size_along(&x->shape, 3);
-    k->out_channels = y->shape.dims[1];
-    k->in.out_rows = size_along(&y->shape, 2);
-    k->in.out_columns = size_along(&y->shape, 3);
-    k->in.x_pitch = hrf_value_pixel_stride(x);
+    k->in.stride = hrf_value_pixel_stride(x);
     const bool in_pairs = k->in.type == HRF_B16 && hrf_cpu_has_avx512_bf16() &&
-                          k->in.channels % 2 == 0 && k->in.x_pitch % 2 == 0;
+                          k->in.channels % 2 == 0 && k->in.stride % 2 == 0;
     k->in.words = in_pairs ? HRF_PAIRS : HRF_FLOATS;
-    k->in.pixel_words = in_pairs ? k->in.channels / 2 : k->in.channels;
+    k->in.n_words = in_pairs ? k->in.channels / 2 : k->in.channels;
+    k->rows = size_along(&x->shape, 2);
+    k->columns = size_along(&x->shape, 3);
+    k->out_type = y->dtype;
+    k->out_channels = y->shape.dims[1];
+    k->out_rows = size_along(&y->shape, 2);
+    k->out_columns = size_along(&y->shape, 3);
     k->y_pitch = hrf_value_pixel_stride(y);
-    k->n_pixels = y->shape.dims[0] * k->in.out_rows * k->in.out_columns;
-    const struct hrf_window pixel = { .stride = { 1, 1 }, .dilation = { 1, 1 } };
-    const struct hrf_window *window = node->op == HRF_OP_GEMM ? &pixel : &node->attributes.window;
-    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        k->in.kernel[i] = node->op == HRF_OP_GEMM ? 1 : w->dims[2 + i];
-        k->in.stride[i] = window->stride[i];
-        k->in.dilation[i] = window->dilation[i];
-        k->in.pad[i] = window->pad_begin[i];
-    }
+    k->n_pixels = y->shape.dims[0] * k->out_rows * k->out_columns;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
+        k->stride[i] = node->op == HRF_OP_GEMM ? 1 : node->attributes.window.stride[i];
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
 }
 
 static bool is_bad(int64_t pitch)
 {
-    return pitch * (int64_t)sizeof(float) % BAD_PITCH == 0;
+    return pitch * (int64_t)sizeof(float) % BAD_STRIDE == 0;
 }
 
 /* Where the rows of the product stand, and how far from each other. */
 static void choose_rows(struct product_kernel *k)
 {
-    k->gathers = !hrf_windows_are_plain(&k->in) || !hrf_windows_are_pixels(&k->in) ||
-                 is_bad(hrf_windows_pitch(&k->in));
-    if (!k->gathers)
-        k->pitch = hrf_windows_pitch(&k->in);
-    else if (is_bad(k->pitch))
-        k->pitch += PITCH_SLACK;
+    k->pitch = hrf_pixels_stride_words(&k->in);
+    k->copies = !hrf_pixels_are_words(&k->in) || k->stride[0] != 1 || k->stride[1] != 1 ||
+                is_bad(k->pitch);
+    if (k->copies)
+        k->pitch = is_bad(k->in.n_words) ? k->in.n_words + STRIDE_SLACK : k->in.n_words;
 }
 
 static const char *name_of(const struct product_kernel *k)
@@ -417,7 +324,6 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     take_shapes(k, graph, node);
     k->base.implementation = name_of(k);
     HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
-    choose_passes(k);
     choose_rows(k);
     choose_blocks(k);
     HRF_TRY(prepare_constants(k, graph, node, err));

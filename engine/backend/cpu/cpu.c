@@ -225,23 +225,23 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
 
 /* What computes a CONV in floats, those of 16 bits included. */
 enum way {
-    BY_WINOGRAD,
-    BY_PRODUCT,
-    BY_STRIPS, /* the prologue first, then whatever computes the CONV without one */
+    BY_PRODUCT, /* windows of one pixel */
+    BY_WINDOWS, /* larger ones */
+    BY_STRIPS,  /* the prologue first, then whatever computes the CONV without one */
     BY_ONEDNN,
     WIDENED, /* 16 bits as floats, then as those */
 };
 
 /* The one place where that is chosen, so that whoever asks beforehand and who compiles agree. Own
- * kernels widen and narrow by themselves; over oneDNN's products of 16 bits Winograd and products
- * of those bits themselves can win, and not over AMX. */
+ * kernels widen and narrow by themselves; products of 16 bits themselves can win over oneDNN's, but
+ * not over AMX. */
 static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const double speed = hrf_cpu_native_speed(graph, node);
-    if (hrf_cpu_winograd_fits(graph, node))
-        return BY_WINOGRAD;
     if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_product_fits(graph, node))
         return BY_PRODUCT;
+    if (hrf_cpu_windows_fits(graph, node))
+        return BY_WINDOWS;
     if (hrf_node_has_prologue(node))
         return BY_STRIPS;
     if (speed == 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
@@ -254,10 +254,10 @@ static enum hrf_status compile_conv(struct hrf_backend *backend, const struct hr
                                     struct hrf_error *err)
 {
     switch (way_of(graph, node)) {
-    case BY_WINOGRAD:
-        return hrf_cpu_winograd_compile(backend, graph, node, out, err);
     case BY_PRODUCT:
         return hrf_cpu_product_compile(backend, graph, node, out, err);
+    case BY_WINDOWS:
+        return hrf_cpu_windows_compile(backend, graph, node, out, err);
     case BY_STRIPS:
         return hrf_cpu_strips_compile(backend, graph, node, out, err);
     case WIDENED:

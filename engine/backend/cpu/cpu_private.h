@@ -42,8 +42,6 @@ bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *nod
 /* A name for `what` that says where 16 bits are only how numbers are stored. `what`: a literal. */
 #define HRF_CPU_NAME(type, what)                                                                   \
     ((type) == HRF_B16 ? "bf16 in " what : (type) == HRF_F16 ? "f16 in " what : what)
-/* Bytes, beyond which weights do not stay in the second-level cache between blocks of pixels. */
-enum { HRF_CPU_LARGE_WEIGHTS = 2 << 20 };
 bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
@@ -55,12 +53,12 @@ bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
                                           const struct hrf_node *node);
 /* Whether it takes this GEMM, of weights and a bias that are constants: then it is the faster. */
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node);
-bool hrf_cpu_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
-HRF_CHECKED enum hrf_status hrf_cpu_winograd_compile(struct hrf_backend *backend,
-                                                     const struct hrf_graph *graph,
-                                                     const struct hrf_node *node,
-                                                     struct hrf_kernel **out,
-                                                     struct hrf_error *err);
+/* For windows of more than one pixel. */
+bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend,
+                                                    const struct hrf_graph *graph,
+                                                    const struct hrf_node *node,
+                                                    struct hrf_kernel **out, struct hrf_error *err);
 /* In 8-bit integers, exactly. */
 bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,

@@ -38,36 +38,43 @@ int hrf_cpu_multiply_adds_per_cycle(void)
     return 32;
 }
 
+enum { LANES = 16, MOST = HRF_PANEL / LANES };
+
+static int64_t count_registers(int64_t columns)
+{
+    return (columns + LANES - 1) / LANES;
+}
+
+int64_t hrf_product_count_panels(int64_t columns)
+{
+    return (count_registers(columns) + MOST - 1) / MOST;
+}
+
+int64_t hrf_product_panel_begin(int64_t columns, int64_t panel)
+{
+    return count_registers(columns) * panel / hrf_product_count_panels(columns) * LANES;
+}
+
 size_t hrf_product_packed_count(int64_t depth, int64_t columns)
 {
-    return (size_t)((columns + HRF_PANEL - 1) / HRF_PANEL * HRF_PANEL * depth);
-}
-
-static void pack_floats(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
-                        int64_t columns, float *packed)
-{
-    for (int64_t first = 0; first < columns; first += HRF_PANEL)
-        for (int64_t k = 0; k < depth; k++)
-            for (int64_t c = first; c < first + HRF_PANEL; c++)
-                *packed++ = c < columns ? w[k * depth_stride + c * column_stride] : 0.0f;
-}
-
-static void pack_pairs(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
-                       int64_t columns, uint16_t *packed)
-{
-    for (int64_t first = 0; first < columns; first += HRF_PANEL)
-        for (int64_t k = 0; k < depth; k += 2)
-            for (int64_t c = first; c < first + HRF_PANEL; c++)
-                for (int64_t i = k; i < k + 2; i++)
-                    *packed++ = hrf_b16_from_float(
-                        c < columns ? w[i * depth_stride + c * column_stride] : 0.0f);
+    return (size_t)(count_registers(columns) * LANES * depth);
 }
 
 void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed)
 {
-    if (words == HRF_PAIRS)
-        pack_pairs(w, depth_stride, column_stride, depth, columns, packed);
-    else
-        pack_floats(w, depth_stride, column_stride, depth, columns, packed);
+    const int64_t per_word = words == HRF_PAIRS ? 2 : 1;
+    float *floats = packed;
+    uint16_t *halves = packed;
+    for (int64_t panel = 0; panel < hrf_product_count_panels(columns); panel++)
+        for (int64_t k = 0; k < depth; k += per_word)
+            for (int64_t c = hrf_product_panel_begin(columns, panel);
+                 c < hrf_product_panel_begin(columns, panel + 1); c++)
+                for (int64_t i = k; i < k + per_word; i++) {
+                    const float x = c < columns ? w[i * depth_stride + c * column_stride] : 0.0f;
+                    if (words == HRF_PAIRS)
+                        *halves++ = hrf_b16_from_float(x);
+                    else
+                        *floats++ = x;
+                }
 }

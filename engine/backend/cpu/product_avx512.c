@@ -1,312 +1,319 @@
-/* product_avx512.c - the product by tiles: up to 14 rows by 32 columns held in 28 registers.
+/* product_avx512.c - the product by tiles of up to 6 rows by 64 columns (9 by 48) in registers.
  *
- * The first chain of sums starts from the bias, the others from zero; the residual is added at the
- * end, where its lines are written, too.
+ * The depth is cut into chains of at most HRF_PRODUCT_CHAIN words, whose weights (64 columns: 32
+ * KiB) stay in the first-level cache while all tiles of a block of rows are multiplied by them.
+ * Between chains the sums of a tile wait in memory. Every chain starts from zero and is added to
+ * the sums before it; bias and residual are added at the end. So a chain of zeros may be left out.
+ *
  * What bfloat16 needs more is written in assembler, so that no other of that instruction set gets
  * into this file. Compiled with -mavx512f, optimised always.
  */
 #include "engine/backend/cpu/epilogue_avx512.h"
 #include "engine/backend/cpu/product.h"
-#include "engine/backend/cpu/product_steps_avx512.h"
+#include "engine/backend/cpu/product_tile_avx512.h"
 
 #include <immintrin.h>
 
-enum {
-    AHEAD = 16, /* steps between asking for weights and using them: the second level's latency */
-    SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
-};
-
-#define START(i, pointer, offset) __m512 x##i = bias0, y##i = bias1;
-/* Chains of sums that are finished are kept in `sums`, in the first-level cache (product.h). */
-#define CLEAR(i, pointer, offset)                                                                  \
-    sums[i][0] = _mm512_setzero_ps();                                                              \
-    sums[i][1] = _mm512_setzero_ps();
-#define JOIN(i, pointer, offset)                                                                   \
-    x##i = _mm512_add_ps(x##i, sums[i][0]);                                                        \
-    y##i = _mm512_add_ps(y##i, sums[i][1]);
-#define KEEP(i, pointer, offset)                                                                   \
-    sums[i][0] = _mm512_add_ps(x##i, sums[i][0]);                                                  \
-    sums[i][1] = _mm512_add_ps(y##i, sums[i][1]);                                                  \
-    x##i = _mm512_setzero_ps();                                                                    \
-    y##i = _mm512_setzero_ps();
-/* The epilogue, one thing at a time over all rows, so that each question is asked once a tile. */
-#define ADD(i, pointer, offset)                                                                    \
-    x##i = _mm512_add_ps(x##i, _mm512_loadu_ps(y + (i)*t->y_pitch));                               \
-    y##i = _mm512_add_ps(y##i, _mm512_loadu_ps(y + (i)*t->y_pitch + 16));
-#define ADD_SOME(i, pointer, offset)                                                               \
-    x##i = _mm512_add_ps(x##i, _mm512_maskz_loadu_ps(t->mask[0], y + (i)*t->y_pitch));             \
-    y##i = _mm512_add_ps(y##i, _mm512_maskz_loadu_ps(t->mask[1], y + (i)*t->y_pitch + 16));
-#define RELU(i, pointer, offset)                                                                   \
-    x##i = _mm512_max_ps(x##i, _mm512_setzero_ps());                                               \
-    y##i = _mm512_max_ps(y##i, _mm512_setzero_ps());
-#define ACTIVATE(i, pointer, offset)                                                               \
-    x##i = hrf_activate_avx512(x##i, e);                                                           \
-    y##i = hrf_activate_avx512(y##i, e);
-#define STORE(i, pointer, offset)                                                                  \
-    _mm512_storeu_ps(y + (i)*t->y_pitch, x##i);                                                    \
-    _mm512_storeu_ps(y + (i)*t->y_pitch + 16, y##i);
-#define STORE_SOME(i, pointer, offset)                                                             \
-    _mm512_mask_storeu_ps(y + (i)*t->y_pitch, t->mask[0], x##i);                                   \
-    _mm512_mask_storeu_ps(y + (i)*t->y_pitch + 16, t->mask[1], y##i);
-
-/* The same where y is of bfloat16, both registers of a row at once. */
-#define ADD_B16(i, pointer, offset)                                                                \
-    x##i = _mm512_add_ps(x##i, hrf_load_avx512(HRF_B16, b + (i)*t->y_pitch, t->mask[0]));          \
-    y##i = _mm512_add_ps(y##i, hrf_load_avx512(HRF_B16, b + (i)*t->y_pitch + 16, t->mask[1]));
-#define NARROW(i)                                                                                  \
-    __m512i b##i;                                                                                  \
-    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(b##i) : "v"(x##i), "v"(y##i));
-#define STORE_B16(i, pointer, offset)                                                              \
-    NARROW(i)                                                                                      \
-    _mm512_storeu_si512(b + (i)*t->y_pitch, b##i);
-#define STORE_SOME_B16(i, pointer, offset)                                                         \
-    NARROW(i)                                                                                      \
-    _mm512_mask_storeu_epi16(b + (i)*t->y_pitch, _mm512_kunpackw(t->mask[1], t->mask[0]), b##i);
-
-/* A tile's steps, some at a time, and what they ask for: first what the caller reads next, or the
- * next panel; then the next tile's rows of y, as many each time as the kind of words has time for;
- * last, beside those, the weights with which the next tile begins. */
+/* One chain of a tile. */
 struct tile {
-    const char *a, *w;
-    const float *bias;
-    void *y;
-    int64_t a_pitch, y_pitch;  /* words; numbers */
-    int64_t times;             /* of the unrolled steps */
-    int64_t rows_left;         /* times left when the rows of y begin; 0: they are not asked for */
-    int64_t restart_left;      /* the same of the weights of the next tile */
-    const char *memory, *rows; /* the first two lines asked for */
-    int64_t memory_step, rows_step; /* bytes from them to the next two */
-    int64_t restart;                /* bytes from the weights that are used to the next tile's */
-    int64_t rest;                   /* steps after those */
-    __mmask16 mask[2];              /* which of the panel's columns exist */
+    const char *const *a; /* [rows] */
+    char *const *y; /* [rows], of the panel's first column; only the last chain stores there */
+    const char *w;
+    const float *bias; /* of the panel's columns; NULL: none */
+    float *sums;       /* [rows][registers][LANES] */
+    const char *far;   /* memory to ask for */
+    int64_t offset;    /* bytes from a row's pointer to the chain's first word */
+    int64_t depth;     /* words */
+    bool is_first, is_last;
+    __mmask16 mask[MOST_REGISTERS]; /* which of the panel's columns exist */
 };
 
-/* Without a branch, which would be mispredicted once a tile. */
-#define SWITCH(when, what, to)                                                                     \
-    __asm__("cmpq %2, %1\n\tcmoveq %3, %0"                                                         \
-            : "+r"(what)                                                                           \
-            : "r"(times), "m"(t->when), "m"(t->to)                                                 \
-            : "cc");
+#define DECLARE_ROW(i) const char *const p##i = t->a[i];
+#define DECLARE(i, c)  __m512 x##i##c;
+#define BIAS(i, c)     x##i##c = _mm512_add_ps(x##i##c, hrf_bias(t->bias, (c)*LANES, t->mask[c]));
+#define CLEAR(i, c)    x##i##c = _mm512_setzero_ps();
+#define SUMS(i, c)     (t->sums + ((i)*REGISTERS + (c)) * LANES)
+#define JOIN(i, c)     x##i##c = _mm512_add_ps(x##i##c, _mm512_load_ps(SUMS(i, c)));
+#define KEEP(i, c)     _mm512_store_ps(SUMS(i, c), x##i##c);
+#define SIZE           (e->type == HRF_F32 ? 4 : 2)
+#define PLACE(i, c)    (t->y[i] + (c)*LANES * SIZE)
+#define RESIDUAL(i, c)                                                                             \
+    x##i##c = _mm512_add_ps(x##i##c, hrf_load_avx512(e->type, PLACE(i, c), t->mask[c]));
+#define ACTIVATE(i, c)   x##i##c = hrf_activate_avx512(x##i##c, e);
+#define STORE(i, c)      _mm512_mask_storeu_ps(PLACE(i, c), t->mask[c], x##i##c);
+#define STORE_HALF(i, c) hrf_store_avx512(e->type, PLACE(i, c), t->mask[c], x##i##c);
+/* The lines that the tile will write. */
+#define ASK_Y(i, c) _mm_prefetch(PLACE(i, c), _MM_HINT_T0);
 
-#define DEFINE_TILE(KIND, n)                                                                       \
-    static void KIND##_##n(const struct tile *t, const struct hrf_epilogue *e)                     \
+#define DEFINE_TILE(KIND, n, registers)                                                            \
+    static void KIND##_##n##_##registers(const struct tile *t, const struct hrf_epilogue *e)       \
     {                                                                                              \
-        ROW_PLACES(t->a, t->a_pitch *WORD)                                                         \
-        const char *w = t->w;                                                                      \
-        float *const y = t->y;                                                                     \
-        uint16_t *const b = t->y;                                                                  \
-        const bool is_b16 = HRF_##KIND == HRF_PAIRS && e->type == HRF_B16;                         \
-        const __m512 bias0 = hrf_bias(t->bias, 0, t->mask[0]);                                     \
-        const __m512 bias1 = hrf_bias(t->bias, 16, t->mask[1]);                                    \
-        ROWS_##n(START) const char *far = t->memory;                                               \
-        int64_t far_step = t->memory_step, ahead = AHEAD * STEP_BYTES;                             \
-        enum { CHAIN = HRF_PRODUCT_CHAIN / UNROLL_##KIND };                                        \
-        int64_t times = t->times;                                                                  \
-        __m512 sums[n][2];                                                                         \
-        if (times > CHAIN) {                                                                       \
-            ROWS_##n(CLEAR)                                                                        \
+        enum { REGISTERS = registers };                                                            \
+        ROWS_##n(DECLARE_ROW) const char *w = t->w, *far = t->far;                                 \
+        int64_t offset = t->offset, left = t->depth;                                               \
+        ROWS_##n(DECLARE_##registers) ROWS_##n(CLEAR_##registers) if (t->is_last)                  \
+        {                                                                                          \
+            ROWS_##n(ASK_Y_##registers)                                                            \
         }                                                                                          \
-        for (int64_t end = times; end > 0;) {                                                      \
-            end = times > CHAIN ? times - CHAIN : 0;                                               \
-            for (; times > end; times--) {                                                         \
-                SWITCH(rows_left, far, rows)                                                       \
-                SWITCH(rows_left, far_step, rows_step)                                             \
-                SWITCH(restart_left, ahead, restart)                                               \
-                ALL_STEPS_##KIND(n) ADVANCE(UNROLL_##KIND)                                         \
-            }                                                                                      \
-            if (end > 0) {                                                                         \
-                ROWS_##n(KEEP)                                                                     \
-            }                                                                                      \
+        for (; left >= UNROLL; left -= UNROLL) {                                                   \
+            STEPS(KIND, n, registers)                                                              \
+            w += UNROLL * REGISTERS * LINE;                                                        \
+            far += UNROLL * LINE;                                                                  \
+            offset += UNROLL * WORD;                                                               \
         }                                                                                          \
-        for (int64_t rest = t->rest; rest > 0; rest--) {                                           \
-            REST_##KIND(n) ADVANCE(1)                                                              \
+        for (; left > 0; left--) {                                                                 \
+            STEP(KIND, n, registers, 0)                                                            \
+            w += REGISTERS * LINE;                                                                 \
+            offset += WORD;                                                                        \
         }                                                                                          \
-        if (t->times > CHAIN) {                                                                    \
-            ROWS_##n(JOIN)                                                                         \
+        if (!t->is_first) {                                                                        \
+            ROWS_##n(JOIN_##registers)                                                             \
         }                                                                                          \
-        if (e->accumulate && is_b16) {                                                             \
-            ROWS_##n(ADD_B16)                                                                      \
-        } else if (e->accumulate && t->mask[1] == 0xffff) {                                        \
-            ROWS_##n(ADD)                                                                          \
-        } else if (e->accumulate) {                                                                \
-            ROWS_##n(ADD_SOME)                                                                     \
+        if (!t->is_last) {                                                                         \
+            ROWS_##n(KEEP_##registers) return;                                                     \
         }                                                                                          \
-        if (e->activation == HRF_ACT_RELU) {                                                       \
-            ROWS_##n(RELU)                                                                         \
-        } else if (e->activation != HRF_ACT_NONE) {                                                \
-            ROWS_##n(ACTIVATE)                                                                     \
+        if (t->bias != NULL) {                                                                     \
+            ROWS_##n(BIAS_##registers)                                                             \
         }                                                                                          \
-        if (is_b16 && t->mask[1] == 0xffff) {                                                      \
-            ROWS_##n(STORE_B16)                                                                    \
-        } else if (is_b16) {                                                                       \
-            ROWS_##n(STORE_SOME_B16)                                                               \
-        } else if (t->mask[1] == 0xffff) {                                                         \
-            ROWS_##n(STORE)                                                                        \
+        if (e->accumulate) {                                                                       \
+            ROWS_##n(RESIDUAL_##registers)                                                         \
+        }                                                                                          \
+        if (e->activation != HRF_ACT_NONE) {                                                       \
+            ROWS_##n(ACTIVATE_##registers)                                                         \
+        }                                                                                          \
+        if (e->type == HRF_F32) {                                                                  \
+            ROWS_##n(STORE_##registers)                                                            \
         } else {                                                                                   \
-            ROWS_##n(STORE_SOME)                                                                   \
+            ROWS_##n(STORE_HALF_##registers)                                                       \
         }                                                                                          \
     }
 
+/* Each of the above over the registers of a row. */
+#define DECLARE_1(i)    ONE_1(DECLARE, i)
+#define DECLARE_2(i)    ONE_2(DECLARE, i)
+#define DECLARE_3(i)    ONE_3(DECLARE, i)
+#define DECLARE_4(i)    ONE_4(DECLARE, i)
+#define BIAS_1(i)       ONE_1(BIAS, i)
+#define BIAS_2(i)       ONE_2(BIAS, i)
+#define BIAS_3(i)       ONE_3(BIAS, i)
+#define BIAS_4(i)       ONE_4(BIAS, i)
+#define CLEAR_1(i)      ONE_1(CLEAR, i)
+#define CLEAR_2(i)      ONE_2(CLEAR, i)
+#define CLEAR_3(i)      ONE_3(CLEAR, i)
+#define CLEAR_4(i)      ONE_4(CLEAR, i)
+#define JOIN_1(i)       ONE_1(JOIN, i)
+#define JOIN_2(i)       ONE_2(JOIN, i)
+#define JOIN_3(i)       ONE_3(JOIN, i)
+#define JOIN_4(i)       ONE_4(JOIN, i)
+#define KEEP_1(i)       ONE_1(KEEP, i)
+#define KEEP_2(i)       ONE_2(KEEP, i)
+#define KEEP_3(i)       ONE_3(KEEP, i)
+#define KEEP_4(i)       ONE_4(KEEP, i)
+#define RESIDUAL_1(i)   ONE_1(RESIDUAL, i)
+#define RESIDUAL_2(i)   ONE_2(RESIDUAL, i)
+#define RESIDUAL_3(i)   ONE_3(RESIDUAL, i)
+#define RESIDUAL_4(i)   ONE_4(RESIDUAL, i)
+#define ACTIVATE_1(i)   ONE_1(ACTIVATE, i)
+#define ACTIVATE_2(i)   ONE_2(ACTIVATE, i)
+#define ACTIVATE_3(i)   ONE_3(ACTIVATE, i)
+#define ACTIVATE_4(i)   ONE_4(ACTIVATE, i)
+#define STORE_1(i)      ONE_1(STORE, i)
+#define STORE_2(i)      ONE_2(STORE, i)
+#define STORE_3(i)      ONE_3(STORE, i)
+#define STORE_4(i)      ONE_4(STORE, i)
+#define STORE_HALF_1(i) ONE_1(STORE_HALF, i)
+#define STORE_HALF_2(i) ONE_2(STORE_HALF, i)
+#define STORE_HALF_3(i) ONE_3(STORE_HALF, i)
+#define STORE_HALF_4(i) ONE_4(STORE_HALF, i)
+#define ASK_Y_1(i)      ONE_1(ASK_Y, i)
+#define ASK_Y_2(i)      ONE_2(ASK_Y, i)
+#define ASK_Y_3(i)      ONE_3(ASK_Y, i)
+#define ASK_Y_4(i)      ONE_4(ASK_Y, i)
+
 typedef void tile_function(const struct tile *t, const struct hrf_epilogue *e);
 /* clang-format off */
+#define DEFINE_UP_TO_6(KIND, registers)                                                            \
+    DEFINE_TILE(KIND, 1, registers) DEFINE_TILE(KIND, 2, registers)                                \
+    DEFINE_TILE(KIND, 3, registers) DEFINE_TILE(KIND, 4, registers)                                \
+    DEFINE_TILE(KIND, 5, registers) DEFINE_TILE(KIND, 6, registers)
+#define DEFINE_UP_TO_9(KIND, registers)                                                            \
+    DEFINE_UP_TO_6(KIND, registers) DEFINE_TILE(KIND, 7, registers)                                \
+    DEFINE_TILE(KIND, 8, registers) DEFINE_TILE(KIND, 9, registers)
 #define DEFINE_TILES(KIND)                                                                         \
-    DEFINE_TILE(KIND, 1) DEFINE_TILE(KIND, 2) DEFINE_TILE(KIND, 3) DEFINE_TILE(KIND, 4)            \
-    DEFINE_TILE(KIND, 5) DEFINE_TILE(KIND, 6) DEFINE_TILE(KIND, 7) DEFINE_TILE(KIND, 8)            \
-    DEFINE_TILE(KIND, 9) DEFINE_TILE(KIND, 10) DEFINE_TILE(KIND, 11) DEFINE_TILE(KIND, 12)         \
-    DEFINE_TILE(KIND, 13) DEFINE_TILE(KIND, 14)
+    DEFINE_UP_TO_9(KIND, 1) DEFINE_UP_TO_9(KIND, 2) DEFINE_UP_TO_9(KIND, 3) DEFINE_UP_TO_6(KIND, 4)
+#define UP_TO_6(KIND, registers)                                                                   \
+    NULL, KIND##_1_##registers, KIND##_2_##registers, KIND##_3_##registers, KIND##_4_##registers,  \
+    KIND##_5_##registers, KIND##_6_##registers
+#define UP_TO_9(KIND, registers)                                                                   \
+    UP_TO_6(KIND, registers), KIND##_7_##registers, KIND##_8_##registers, KIND##_9_##registers
 #define TILES(KIND)                                                                                \
-    NULL,     KIND##_1, KIND##_2, KIND##_3,  KIND##_4,  KIND##_5, KIND##_6,                        \
-    KIND##_7, KIND##_8, KIND##_9, KIND##_10, KIND##_11, KIND##_12, KIND##_13, KIND##_14
+    { NULL }, { UP_TO_9(KIND, 1) }, { UP_TO_9(KIND, 2) }, { UP_TO_9(KIND, 3) }, { UP_TO_6(KIND, 4) }
 DEFINE_TILES(FLOATS)
 DEFINE_TILES(PAIRS)
 /* clang-format on */
-static tile_function *const floats_tiles[] = { TILES(FLOATS) };
-static tile_function *const pairs_tiles[] = { TILES(PAIRS) };
-
-/* What differs between the kinds of words beside their steps. */
-static const struct kind {
-    tile_function *const *tiles;
-    int64_t unroll;              /* steps that ask for far_bytes, of memory without gaps, in all */
-    int64_t far_bytes, far_step; /* from beyond the second level */
-    int64_t most;                /* times these steps, that ask for all rows of y */
-} kinds[] = {
-    [HRF_FLOATS] = { floats_tiles, UNROLL_FLOATS, 4 * LINE, 2 * LINE, HRF_PRODUCT_ROWS / 2 },
-    /* y of 16 bits: one line each */
-    [HRF_PAIRS] = { pairs_tiles, UNROLL_PAIRS, 8 * LINE, LINE, 2 },
+static tile_function *const tiles[][MOST_REGISTERS + 1][MOST_ROWS + 1] = {
+    [HRF_FLOATS] = { TILES(FLOATS) },
+    [HRF_PAIRS] = { TILES(PAIRS) },
 };
 
-/* Where y has 16 bits: the tile is done in floats beside it, which stay in the caches. */
-static void run_narrow(tile_function *tile, const struct tile *t, int64_t n, char *y,
-                       int64_t row_bytes, const struct hrf_epilogue *e)
-{
-    _Alignas(LINE) float sums[HRF_PRODUCT_ROWS * HRF_PANEL];
-    struct tile own = *t;
-    own.y = sums;
-    own.y_pitch = HRF_PANEL;
-    for (int64_t i = 0; e->accumulate && i < n; i++)
-        for (int half = 0; half < 2; half++)
-            _mm512_store_ps(sums + i * HRF_PANEL + half * 16,
-                            hrf_load_avx512(e->type, y + i * row_bytes + half * 32, t->mask[half]));
-    tile(&own, e);
-    for (int64_t i = 0; i < n; i++)
-        for (int half = 0; half < 2; half++)
-            hrf_store_avx512(e->type, y + i * row_bytes + half * 32, t->mask[half],
-                             _mm512_load_ps(sums + i * HRF_PANEL + half * 16));
-}
-
-/* Memory that is asked for line by line, by one stretch after the other. */
+/* Memory that is asked for line by line. */
 struct lines {
     const char *at;
     int64_t n_bytes; /* left */
 };
 
-/* What all tiles of a product have in common. */
-struct product {
-    const struct kind *kind;
-    bool finishes_in_place; /* the tiles store y as it is to be */
-    bool weights_are_far;
+/* One panel of weights and one block of rows. */
+struct panel {
+    tile_function *const *tiles; /* by rows */
     const char *packed;
-    int64_t depth, columns;
-    int64_t panel_bytes;
-    int64_t number_bytes, row_bytes; /* of y */
-    const struct hrf_epilogue *epilogue;
+    int64_t first, registers; /* of its columns; they begin at LANES * first */
+    int64_t rows_at_once;
 };
 
-/* How a tile's steps are divided. */
-static void divide(struct tile *t, const struct kind *kind, int64_t depth, bool y_is_far)
+static struct panel panel_of(enum hrf_words words, const char *packed, int64_t depth,
+                             int64_t columns, int64_t index)
 {
-    const int64_t restart = AHEAD / kind->unroll;
-    t->times = depth / kind->unroll;
-    t->rest = depth % kind->unroll;
-    t->rows_left = !y_is_far ? 0 : t->times < kind->most ? t->times : kind->most;
-    t->restart_left = t->times < restart ? t->times : restart;
+    const int64_t first = hrf_product_panel_begin(columns, index) / LANES;
+    const int64_t end = hrf_product_panel_begin(columns, index + 1) / LANES;
+    return (struct panel){ .tiles = tiles[words][end - first],
+                           .packed = packed + first * depth * LINE,
+                           .first = first,
+                           .registers = end - first,
+                           .rows_at_once = end - first == MOST_REGISTERS ? 6 : MOST_ROWS };
 }
 
-/* For a tile whose next one's rows of y begin at next_y, in the same panel or (is_last) the next.
- */
-static void plan_tile(const struct product *p, struct tile *t, struct lines *lines,
-                      const char *next_y, bool is_last)
+/* Even tiles: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. 32 bits: a division of 64 takes long. */
+struct tiling {
+    int32_t n, least, n_larger;
+};
+
+static struct tiling divide(const struct panel *panel, int64_t rows)
 {
-    const bool has_lines = lines->n_bytes > 0;
-    const int64_t n_bytes = (t->times - t->rows_left) * p->kind->far_bytes;
-    t->memory = has_lines ? lines->at : t->w;
-    t->memory_step = has_lines ? p->kind->far_step : 0;
-    lines->at += n_bytes;
-    lines->n_bytes -= n_bytes;
-    t->rows = next_y;
-    t->restart = AHEAD * STEP_BYTES + (is_last ? p->panel_bytes : 0) - p->depth * STEP_BYTES;
+    const int32_t most = (int32_t)panel->rows_at_once, n = ((int32_t)rows + most - 1) / most;
+    const int32_t least = (int32_t)rows / n;
+    return (struct tiling){ n, least, (int32_t)rows - least * n };
 }
 
-/* Even tiles: 64 rows are 13+13+13+13+12, not 14+14+14+14+8. 32 bits: a division of 64 takes as
- * long as ten steps. */
-static int32_t count_tiles(int32_t rows)
+/* Which pieces of the depth a tile has, as bits: those that are zeros in all of its rows are left
+ * out. Pieces beyond the 64th are always there. */
+static void find_pieces(const struct tiling *tiling, const struct hrf_product_rows *rows,
+                        int64_t n_pieces, uint64_t *present)
 {
-    return (rows + HRF_PRODUCT_ROWS - 1) / HRF_PRODUCT_ROWS;
-}
-
-/* All panels, one after the other, over some rows. */
-static void run_panels(const struct product *p, struct tile *t, const char *a, char *y,
-                       int32_t rows, struct lines *memory)
-{
-    const int32_t n_tiles = count_tiles(rows);
-    const int32_t least = n_tiles > 1 ? rows / n_tiles : rows;
-    const int32_t n_larger = rows - least * n_tiles;
-    t->w = p->packed;
-    for (int64_t column = 0; column < p->columns; column += HRF_PANEL, t->w += p->panel_bytes) {
-        t->bias = p->epilogue->bias != NULL ? p->epilogue->bias + column : NULL;
-        t->mask[0] = hrf_first_lanes_avx512(p->columns - column);
-        t->mask[1] = hrf_first_lanes_avx512(p->columns - column - 16);
-        t->a = a;
-        char *const top = y + column * p->number_bytes;
-        char *at = top;
-        struct lines panel = { t->w + p->panel_bytes, p->weights_are_far ? p->panel_bytes : 0 };
-        for (int32_t i = 0; i < n_tiles; i++) {
-            const int64_t n = least + (i < n_larger);
-            const bool is_last = i + 1 == n_tiles;
-            char *const below = at + n * p->row_bytes;
-            char *const next = is_last && column + HRF_PANEL < p->columns
-                                   ? top + HRF_PANEL * p->number_bytes
-                                   : below;
-            plan_tile(p, t, panel.n_bytes > 0 ? &panel : memory, next, is_last);
-            t->y = at;
-            if (p->finishes_in_place)
-                p->kind->tiles[n](t, p->epilogue);
-            else
-                run_narrow(p->kind->tiles[n], t, n, at, p->row_bytes, p->epilogue);
-            t->a += n * t->a_pitch * WORD;
-            at = below;
-        }
+    const uint64_t all = n_pieces >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n_pieces) - 1;
+    for (int32_t i = 0, row = 0; i < tiling->n; i++) {
+        uint64_t absent = rows->absent != NULL && n_pieces <= 64 ? all : 0;
+        for (const int32_t end = row + tiling->least + (i < tiling->n_larger); row < end; row++)
+            if (absent != 0)
+                absent &= rows->absent[row];
+        present[i] = absent == all ? all : all & ~absent;
     }
 }
 
-void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_pitch, const void *packed,
-                        int64_t depth, void *y, int64_t y_pitch, int64_t rows, int64_t columns,
-                        const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
+/* Which chain of which piece. */
+struct chain {
+    int64_t piece, n_pieces;
+    bool begins, ends; /* the piece */
+};
+
+static bool is_piece_before(uint64_t present, int64_t piece)
 {
-    const bool is_pairs = words == HRF_PAIRS;
-    const int64_t number_bytes = epilogue->type == HRF_F32 ? (int64_t)sizeof(float) : 2;
-    const struct product p = {
-        .kind = &kinds[words],
-        .finishes_in_place = epilogue->type == HRF_F32 || (is_pairs && epilogue->type == HRF_B16),
-        .packed = packed,
-        .depth = depth,
-        .columns = columns,
-        .panel_bytes = (int64_t)(hrf_product_packed_count(depth, 1) * sizeof(float)),
-        .number_bytes = number_bytes,
-        .row_bytes = y_pitch * number_bytes,
-        .epilogue = epilogue,
-        .weights_are_far = ahead->weights_are_far,
-    };
-    struct tile t = { .a_pitch = a_pitch, .y_pitch = y_pitch, .rows_step = p.row_bytes };
+    return piece < 64 ? (present & (((uint64_t)1 << piece) - 1)) != 0 : true;
+}
+
+static bool is_piece_after(uint64_t present, const struct chain *c)
+{
+    return c->piece < 63 ? present >> (c->piece + 1) != 0 || c->n_pieces > 64
+                         : c->piece + 1 < c->n_pieces;
+}
+
+/* One chain over all tiles, which ask for `memory` meanwhile. */
+static void run_chain(const struct panel *panel, struct tile *t, const struct chain *c,
+                      const struct tiling *tiling, const uint64_t *present,
+                      const struct hrf_product_rows *rows, char **y, const struct hrf_epilogue *e,
+                      struct lines *memory)
+{
+    float *const sums = t->sums;
+    for (int32_t i = 0, row = 0; i < tiling->n; i++) {
+        const int32_t size = tiling->least + (i < tiling->n_larger);
+        if (c->piece >= 64 || (present[i] >> c->piece & 1) != 0) {
+            t->a = rows->a + row;
+            t->y = y + row;
+            t->is_first = c->begins && !is_piece_before(present[i], c->piece);
+            t->is_last = c->ends && !is_piece_after(present[i], c);
+            t->far = memory->n_bytes > 0 ? memory->at : t->w;
+            memory->at += t->depth * LINE;
+            memory->n_bytes -= t->depth * LINE;
+            panel->tiles[size](t, e);
+        }
+        t->sums += size * panel->registers * LANES;
+        row += size;
+    }
+    t->sums = sums;
+}
+
+static void run_panel(const struct panel *panel, const struct hrf_product_rows *rows,
+                      const struct hrf_product_piece *pieces, int64_t n_pieces, int64_t columns,
+                      const struct hrf_epilogue *e, bool weights_are_far, float *sums,
+                      struct lines *memory)
+{
+    const int64_t size = e->type == HRF_F32 ? 4 : 2;
+    const struct tiling tiling = divide(panel, rows->n);
+    char *y[HRF_PRODUCT_ROWS];
+    uint64_t present[HRF_PRODUCT_ROWS];
+    struct tile t = { .bias = e->bias != NULL ? e->bias + panel->first * LANES : NULL,
+                      .sums = sums };
+    for (int64_t i = 0; i < rows->n; i++)
+        y[i] = rows->y[i] + panel->first * LANES * size;
+    for (int64_t c = 0; c < panel->registers; c++)
+        t.mask[c] = hrf_first_lanes_avx512(columns - (panel->first + c) * LANES);
+    find_pieces(&tiling, rows, n_pieces, present);
+    for (int64_t i = 0; i < n_pieces; i++)
+        for (int64_t at = 0; at < pieces[i].depth; at += HRF_PRODUCT_CHAIN) {
+            const int64_t left = pieces[i].depth - at;
+            const struct chain chain = { i, n_pieces, at == 0, left <= HRF_PRODUCT_CHAIN };
+            t.depth = left < HRF_PRODUCT_CHAIN ? left : HRF_PRODUCT_CHAIN;
+            t.offset = (pieces[i].offset + at) * WORD;
+            t.w = panel->packed + (pieces[i].at + at) * panel->registers * LINE;
+            /* The next chain's weights, or the next panel's first. */
+            const int64_t w_bytes = t.depth * panel->registers * LINE;
+            struct lines next = { t.w + w_bytes, weights_are_far ? w_bytes : 0 };
+            run_chain(panel, &t, &chain, &tiling, present, rows, y, e,
+                      weights_are_far ? &next : memory);
+        }
+}
+
+void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows *rows,
+                             const struct hrf_product_piece *pieces, int64_t n_pieces,
+                             const void *packed, int64_t packed_depth, int64_t columns,
+                             int64_t first_panel, int64_t end_panel,
+                             const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
+{
+    _Alignas(LINE) float sums[HRF_PRODUCT_ROWS * MOST_REGISTERS * LANES];
     struct lines memory = { ahead->memory, ahead->n_bytes };
-    divide(&t, p.kind, depth, ahead->y_is_far);
-    /* Pairs come to a new panel in half the time, whose lines of y must be there by then: where the
-     * weights stay near, they go through all panels tile by tile, so that the lines of a row follow
-     * each other (64 channels to 256, with a residual: 4.0 -> 2.9 ms). */
-    const bool by_tiles = is_pairs && depth * columns * WORD <= SMALL_WEIGHTS;
-    const int32_t n_tiles = count_tiles((int32_t)rows);
-    const int64_t once = by_tiles ? ((int32_t)rows + n_tiles - 1) / n_tiles : rows;
-    for (int64_t row = 0; row < rows; row += once)
-        run_panels(&p, &t, (const char *)a + row * a_pitch * WORD, (char *)y + row * p.row_bytes,
-                   (int32_t)(rows - row < once ? rows - row : once), &memory);
+    for (int64_t i = first_panel; i < end_panel; i++) {
+        const struct panel panel = panel_of(words, packed, packed_depth, columns, i);
+        run_panel(&panel, rows, pieces, n_pieces, columns, epilogue, ahead->weights_are_far, sums,
+                  &memory);
+    }
+}
+
+void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_stride, const void *packed,
+                        int64_t depth, void *y, int64_t y_stride, int64_t n_rows, int64_t columns,
+                        int64_t first_panel, int64_t end_panel, const struct hrf_epilogue *epilogue,
+                        const struct hrf_ahead *ahead)
+{
+    const int64_t y_bytes = y_stride * (epilogue->type == HRF_F32 ? 4 : 2);
+    const struct hrf_product_piece whole = { .depth = depth };
+    const char *a_rows[HRF_PRODUCT_ROWS];
+    char *y_rows[HRF_PRODUCT_ROWS];
+    for (int64_t first = 0; first < n_rows; first += HRF_PRODUCT_ROWS) {
+        const int64_t n = n_rows - first < HRF_PRODUCT_ROWS ? n_rows - first : HRF_PRODUCT_ROWS;
+        for (int64_t i = 0; i < n; i++) {
+            a_rows[i] = (const char *)a + (first + i) * a_stride * WORD;
+            y_rows[i] = (char *)y + (first + i) * y_bytes;
+        }
+        const struct hrf_product_rows rows = { .a = a_rows, .y = y_rows, .n = n };
+        hrf_product_rows_avx512(words, &rows, &whole, 1, packed, depth, columns, first_panel,
+                                end_panel, epilogue, ahead);
+    }
 }

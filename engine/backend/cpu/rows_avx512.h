@@ -9,11 +9,13 @@
 
 #include <stdint.h>
 
-/* Declares them; `pitch` in bytes. Tiles of few rows leave some unused. */
-#define ROW_PLACES(first, pitch)                                                                   \
-    const char *const p0 = (first), *const p1 = p0 + 3 * (pitch), *const p2 = p1 + 3 * (pitch);    \
-    const char *const p3 = p2 + 3 * (pitch), *const p4 = p3 + 3 * (pitch);                         \
-    int64_t offset0 = 0, offset1 = (pitch), offset2 = 2 * (pitch);                                 \
+/* Declares them, of rows `pitch` bytes apart. Tiles of few rows leave some unused. */
+#define DECLARE_ROWS                                                                               \
+    const char *p0, *p1, *p2, *p3, *p4;                                                            \
+    int64_t offset0, offset1, offset2;
+#define PLACE_ROWS(first, pitch)                                                                   \
+    p0 = (first), p1 = p0 + 3 * (pitch), p2 = p1 + 3 * (pitch), p3 = p2 + 3 * (pitch);             \
+    p4 = p3 + 3 * (pitch), offset0 = 0, offset1 = (pitch), offset2 = 2 * (pitch);                  \
     (void)p1, (void)p2, (void)p3, (void)p4, (void)offset0, (void)offset1, (void)offset2;
 #define ADVANCE_ROWS(n_bytes)                                                                      \
     offset0 += (n_bytes);                                                                          \

@@ -1,6 +1,7 @@
 /* winograd_integer_avx512.c - the transforms, 32 shorts or 16 sums at a time, and the products.
- * Formulas: Lavin and Gray (see winograd.h), rows scaled to whole numbers. Compiled with
- * -mavx512vnni, optimised always. */
+ * Formulas: Lavin and Gray, "Fast
+ * algorithms for convolutional neural networks", CVPR 2016, rows scaled to whole numbers. Compiled
+ * with -mavx512vnni, optimised always. */
 #include "engine/backend/cpu/number_avx512.h"
 #include "engine/backend/cpu/rows_avx512.h"
 #include "engine/backend/cpu/winograd_integer.h"
@@ -133,7 +134,8 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
     static void tile_##n(const char *v, int64_t pitch, const int16_t *u, int64_t channels,         \
                          const char *next, int32_t *sums)                                          \
     {                                                                                              \
-        ROW_PLACES(v, pitch)                                                                       \
+        DECLARE_ROWS                                                                               \
+        PLACE_ROWS(v, pitch)                                                                       \
         ROWS_##n(ZERO) for (int64_t k = 0; k < channels; k += 8)                                   \
         {                                                                                          \
             ASK_256(next);                                                                         \

@@ -50,8 +50,7 @@ static void compare(const struct hrf_graph *graph, const struct hrf_session_conf
         assert_int_equal(sim->n_sent, facts.n_messages);
         assert_int_equal(sim->sent_bytes, facts.sent_bytes);
         assert_int_equal(p->activation_bytes, facts.memory.activation_bytes);
-        /* Winograd's packed weights are four times the others', and parts may be too small for
-         * it where the whole is not. */
+        /* Kernels pack weights differently, and a part may have another kernel than the whole. */
         assert_true(p->weight_bytes <= 4 * facts.memory.weight_bytes);
         assert_true(facts.memory.weight_bytes <= 4 * p->weight_bytes);
     }

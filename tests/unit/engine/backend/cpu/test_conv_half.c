@@ -35,11 +35,11 @@ static const struct layer layers[] = {
     { 2, 37, 9, 40, 1, 1, HRF_ACT_RELU, true, false, "product" },
     { 1, 64, 12, 96, 1, 2, HRF_ACT_NONE, true, true, "product" },
     { 1, 256, 5, 23, 1, 1, HRF_ACT_LEAKY_RELU, false, true, "product" },
-    { 2, 64, 11, 128, 3, 2, HRF_ACT_RELU, true, false, "product" },
-    { 1, 256, 9, 160, 3, 2, HRF_ACT_CLIP, true, true, "product" }, /* in passes */
-    { 3, 16, 13, 32, 3, 1, HRF_ACT_RELU, true, false, "winograd_2x2" },
-    { 1, 48, 32, 64, 3, 1, HRF_ACT_CLIP, true, true, "winograd_2x2" },
-    { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "winograd_2x2" },
+    { 2, 64, 11, 128, 3, 2, HRF_ACT_RELU, true, false, "implicit_product" },
+    { 1, 256, 9, 160, 3, 2, HRF_ACT_CLIP, true, true, "implicit_product" },
+    { 3, 16, 13, 32, 3, 1, HRF_ACT_RELU, true, false, "implicit_product" },
+    { 1, 48, 32, 64, 3, 1, HRF_ACT_CLIP, true, true, "implicit_product" },
+    { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "implicit_product" },
 };
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_LAYERS = sizeof layers / sizeof layers[0] };
 

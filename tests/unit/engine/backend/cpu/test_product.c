@@ -55,7 +55,7 @@ static void multiply_rows(const struct matrices *m, int64_t first, int64_t n, fl
     assert_non_null(packed);
     hrf_product_pack(HRF_FLOATS, m->w, m->columns, 1, m->depth, m->columns, packed);
     hrf_product_avx512(HRF_FLOATS, m->a + first * m->depth, m->depth, packed, m->depth, y, pitch, n,
-                       m->columns, &epilogue, &nothing);
+                       m->columns, 0, hrf_product_count_panels(m->columns), &epilogue, &nothing);
 }
 
 static float *multiply(const struct matrices *m)

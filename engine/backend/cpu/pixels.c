@@ -1,0 +1,59 @@
+/* pixels.c - see pixels.h. */
+#include "engine/backend/cpu/pixels.h"
+
+#include <string.h>
+
+int64_t hrf_pixels_stride_bytes(const struct hrf_pixels *p)
+{
+    return p->stride * (int64_t)hrf_dtype_size(p->type);
+}
+
+int64_t hrf_pixels_stride_words(const struct hrf_pixels *p)
+{
+    return hrf_pixels_stride_bytes(p) / (int64_t)sizeof(float);
+}
+
+bool hrf_pixels_are_words(const struct hrf_pixels *p)
+{
+    return (p->type == HRF_F32 || p->words == HRF_PAIRS) &&
+           !hrf_cpu_prologue_is_there(&p->prologue);
+}
+
+/* n pixels that follow each other without a gap, but are not words yet. */
+static void copy_dense(const struct hrf_pixels *p, const char *from, int64_t n, float *to,
+                       int64_t to_stride)
+{
+    const float *floats = (const float *)(const void *)from;
+    const bool has_prologue = hrf_cpu_prologue_is_there(&p->prologue);
+    if (p->type == HRF_F32) {
+        hrf_cpu_prologue_lines(&p->prologue, floats, to, to_stride, p->channels, n);
+    } else if (p->words == HRF_PAIRS) {
+        hrf_prologue_b16_lines_avx512(&p->prologue, (const uint16_t *)(const void *)from,
+                                      (uint16_t *)(void *)to, 2 * to_stride, p->channels, n);
+    } else if (!has_prologue && to_stride == p->channels) {
+        hrf_widen_lines_avx512(p->type, from, to, 0, n * p->channels, 1);
+    } else {
+        hrf_widen_lines_avx512(p->type, from, to, to_stride, p->channels, n);
+        for (int64_t i = 0; has_prologue && i < n; i++)
+            hrf_cpu_prologue_lines(&p->prologue, to + i * to_stride, to + i * to_stride, to_stride,
+                                   p->channels, 1);
+    }
+}
+
+void hrf_pixels_copy(const struct hrf_pixels *p, const char *from, int64_t step, int64_t n,
+                     float *to, int64_t to_stride)
+{
+    const int64_t step_bytes = step * hrf_pixels_stride_bytes(p);
+    const int64_t at_once = step == 1 && p->stride == p->channels ? n : 1;
+    if (hrf_pixels_are_words(p)) {
+        if (at_once > 1 && to_stride == p->n_words)
+            memcpy(to, from, (size_t)(n * p->n_words) * sizeof(float));
+        else
+            hrf_copy_lines_avx512((const float *)(const void *)from,
+                                  step_bytes / (int64_t)sizeof(float), to, to_stride, p->n_words,
+                                  n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += at_once)
+        copy_dense(p, from + i * step_bytes, at_once, to + i * to_stride, to_stride);
+}
