@@ -1,10 +1,11 @@
 /* conv.c - convolution (and its transpose) through oneDNN 2.x, in float32, in bfloat16
  * (summed in float32) and in 8-bit integers (a GEMM of those is a 1x1 convolution): NHWC
- * activations, weights packed as oneDNN likes, bias, residual sum, activation and requantisation
- * fused as post-ops. The residual is summed in place: when the plan did not put it into the
- * output's buffer already, it is copied there first; one of 8 bits that a float32 result has is
- * written there in its steps, as floats. */
+ * activations, weights packed as oneDNN likes, bias, residual sum and requantisation fused as
+ * post-ops, and activations that keep a NaN. The residual is summed in place: when the plan did not
+ * put it into the output's buffer already, it is copied there first; one of 8 bits that a float32
+ * result has is written there in its steps, as floats. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/ir/number.h"
 
 #include <string.h>
 
@@ -116,6 +117,14 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
     return HRF_OK;
 }
 
+/* oneDNN's RELU and CLIP make a number of a NaN, which must stay one: they follow as a loop of our
+ * own. Integers have no NaN. */
+static bool activates_apart(const struct conv_kernel *kernel)
+{
+    const enum hrf_activation activation = kernel->spec->attributes.activation;
+    return kernel->requantize == NULL && (activation == HRF_ACT_RELU || activation == HRF_ACT_CLIP);
+}
+
 /* For integers in steps of the output: `r`; NULL for float32. */
 static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_attributes *a,
                                        const struct hrf_requantize *r)
@@ -162,16 +171,17 @@ static dnnl_status_t set_scales(dnnl_primitive_attr_t attributes, const struct h
     return status;
 }
 
-static dnnl_status_t make_attributes(const struct hrf_spec *spec, const struct hrf_requantize *r,
-                                     dnnl_primitive_attr_t *out)
+static dnnl_status_t make_attributes(const struct conv_kernel *kernel, dnnl_primitive_attr_t *out)
 {
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_requantize *r = kernel->requantize;
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(out);
     if (status == dnnl_success)
         status = dnnl_post_ops_create(&ops);
     if (status == dnnl_success)
         status = append_residual(ops, spec, r);
-    if (status == dnnl_success)
+    if (status == dnnl_success && !activates_apart(kernel))
         status = append_activation(ops, &spec->attributes, r);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(*out, ops);
@@ -202,7 +212,7 @@ static dnnl_status_t make_descriptor(const struct conv_kernel *kernel, const str
                                          dnnl_deconvolution_direct, &s->src, &s->weights, bias,
                                          &s->dst, s->stride, s->dilation, s->pad_begin, s->pad_end);
     if (status == dnnl_success)
-        status = make_attributes(spec, kernel->requantize, &attributes);
+        status = make_attributes(kernel, &attributes);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(out, is_conv ? (void *)&conv : (void *)&transpose,
                                             attributes, kernel->backend->engine, NULL);
@@ -307,6 +317,26 @@ static void place_residual(const struct conv_kernel *kernel, const struct hrf_ke
     }
 }
 
+/* In place; y is of F32 or B16. */
+static void activate(const struct hrf_spec *spec, void *y)
+{
+    enum { PIECE = 4096 };
+    const enum hrf_dtype type = spec->output.dtype;
+    const int64_t n = hrf_shape_count(&spec->output.shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < n; first += PIECE) {
+        const int64_t count = hrf_least(n - first, PIECE);
+        float floats[PIECE];
+        if (type == HRF_F32) {
+            hrf_cpu_activate(&spec->attributes, (float *)y + first, count);
+            continue;
+        }
+        hrf_floats_from(type, (uint16_t *)y + first, floats, count);
+        hrf_cpu_activate(&spec->attributes, floats, count);
+        hrf_floats_to(type, floats, (uint16_t *)y + first, count);
+    }
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
@@ -327,6 +357,8 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     CHECK_DNNL(dnnl_primitive_execute(kernel->primitive, kernel->backend->stream, n_args, args),
                name, "running it");
     CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "running it");
+    if (activates_apart(kernel))
+        activate(spec, call->output);
     return HRF_OK;
 }
 

@@ -153,9 +153,9 @@ static double term_of(enum hrf_op op, double x, double high)
 static void join(enum hrf_op op, double *sum, double x)
 {
     if (op == HRF_OP_REDUCE_MAX)
-        *sum = x > *sum ? x : *sum;
+        *sum = x > *sum || x != x ? x : *sum; /* a NaN stays */
     else if (op == HRF_OP_REDUCE_MIN)
-        *sum = x < *sum ? x : *sum;
+        *sum = x < *sum || x != x ? x : *sum;
     else if (op == HRF_OP_REDUCE_PROD)
         *sum *= x;
     else

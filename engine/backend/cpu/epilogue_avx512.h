@@ -14,14 +14,14 @@ static inline __m512 hrf_bias(const float *bias, int64_t at, __mmask16 mask)
     return bias != NULL ? _mm512_maskz_loadu_ps(mask, bias + at) : _mm512_setzero_ps();
 }
 
-/* As the other back ends do, a NaN becomes 0 under RELU: max takes its second operand. */
+/* A NaN stays one: maximum and minimum are their second operand where one is a NaN. */
 static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
 {
     switch (e->activation) {
     case HRF_ACT_RELU:
-        return _mm512_max_ps(x, _mm512_setzero_ps());
+        return _mm512_max_ps(_mm512_setzero_ps(), x);
     case HRF_ACT_CLIP:
-        return _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(e->low)), _mm512_set1_ps(e->high));
+        return _mm512_min_ps(_mm512_set1_ps(e->high), _mm512_max_ps(_mm512_set1_ps(e->low), x));
     case HRF_ACT_LEAKY_RELU:
         return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x,
                                   _mm512_set1_ps(e->slope));

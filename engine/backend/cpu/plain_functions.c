@@ -29,6 +29,7 @@ double hrf_unary_value(enum hrf_op op, const struct hrf_attributes *a, double x)
 #undef CASE
 }
 
+/* Where a or b is a NaN, the larger and the smaller are one. */
 double hrf_binary_value(enum hrf_op op, double a, double b)
 {
     switch (op) {
@@ -41,9 +42,9 @@ double hrf_binary_value(enum hrf_op op, double a, double b)
     case HRF_OP_POW:
         return pow(a, b);
     case HRF_OP_MAX:
-        return a > b ? a : b;
+        return a > b || a != a ? a : b;
     case HRF_OP_MIN:
-        return a < b ? a : b;
+        return a < b || a != a ? a : b;
     case HRF_OP_PRELU:
         return a < 0 ? a * b : a;
     default:

@@ -6,6 +6,7 @@
 /* Elements per piece of work: large enough to hide the scheduling, small enough to balance. */
 enum { PIECE = 1 << 14 };
 
+/* A NaN stays one: every comparison with it is false. */
 void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n)
 {
     float low = attributes->activation_min, high = attributes->activation_max;
@@ -13,7 +14,7 @@ void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t
     switch (attributes->activation) {
     case HRF_ACT_RELU:
         for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] > 0 ? x[i] : 0;
+            x[i] = x[i] <= 0 ? 0 : x[i];
         break;
     case HRF_ACT_CLIP:
         for (int64_t i = 0; i < n; i++)
@@ -34,7 +35,7 @@ static void unary_piece(const struct hrf_spec *spec, const float *x, float *y, i
     switch (spec->op) {
     case HRF_OP_RELU:
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] > 0 ? x[i] : 0;
+            y[i] = x[i] <= 0 ? 0 : x[i];
         break;
     case HRF_OP_LEAKY_RELU:
         for (int64_t i = 0; i < n; i++)
@@ -157,7 +158,7 @@ static void scale_shift_relu(const float *x, const float *s, const float *t, flo
 {
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i] * s[i] + t[i];
-        y[i] = v > 0 ? v : 0;
+        y[i] = v <= 0 ? 0 : v;
     }
 }
 

@@ -63,7 +63,7 @@ static void plain_max(const struct hrf_max_window *w, float *out)
         for (int64_t j = 0; j < w->columns; j++) {
             const float *p = w->x + i * w->row_step + j * w->column_step;
             for (int64_t c = 0; c < w->channels; c++)
-                out[c] = p[c] > out[c] ? p[c] : out[c];
+                out[c] = p[c] > out[c] || p[c] != p[c] ? p[c] : out[c]; /* a NaN stays */
         }
 }
 

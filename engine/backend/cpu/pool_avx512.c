@@ -8,8 +8,10 @@
 
 enum { LANES = 16, MANY = 4 * LANES /* channels at a time */, LINE = 64 /* bytes */ };
 
-/* As `p > best ? p : best`: where one is a NaN, the second operand. */
-#define TAKE(i) best##i = _mm512_max_ps(_mm512_maskz_loadu_ps(mask##i, p + (i)*LANES), best##i);
+/* The maximum is its second operand where one is a NaN: a NaN in `best` is left alone. */
+#define TAKE(i)                                                                                    \
+    best##i = _mm512_mask_max_ps(best##i, _mm512_cmp_ps_mask(best##i, best##i, _CMP_ORD_Q),        \
+                                 best##i, _mm512_maskz_loadu_ps(mask##i, p + (i)*LANES));
 
 static inline void max_of_some(const struct hrf_max_window *w, int64_t c, float *y)
 {

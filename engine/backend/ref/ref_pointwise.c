@@ -13,8 +13,8 @@ static double unary(enum hrf_op op, const struct hrf_attributes *a, double x)
 {
     const double alpha = (double)a->alpha, beta = (double)a->beta;
     switch (op) {
-    case HRF_OP_RELU:
-        return x > 0 ? x : 0;
+    case HRF_OP_RELU: /* a NaN stays */
+        return x <= 0 ? 0 : x;
     case HRF_OP_LEAKY_RELU:
         return x >= 0 ? x : alpha * x;
     case HRF_OP_CLIP:
@@ -101,9 +101,9 @@ static double binary(enum hrf_op op, double a, double b)
     case HRF_OP_POW:
         return pow(a, b);
     case HRF_OP_MAX:
-        return a > b ? a : b;
+        return isnan(a) || a > b ? a : b;
     case HRF_OP_MIN:
-        return a < b ? a : b;
+        return isnan(a) || a < b ? a : b;
     case HRF_OP_PRELU:
         return a < 0 ? a * b : a;
     default:

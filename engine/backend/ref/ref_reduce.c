@@ -70,9 +70,9 @@ static double joined(enum hrf_op op, double sum, double x)
 {
     switch (op) {
     case HRF_OP_REDUCE_MAX:
-        return x > sum ? x : sum;
+        return isnan(x) || x > sum ? x : sum;
     case HRF_OP_REDUCE_MIN:
-        return x < sum ? x : sum;
+        return isnan(x) || x < sum ? x : sum;
     case HRF_OP_REDUCE_PROD:
         return sum * x;
     case HRF_OP_REDUCE_L1:

@@ -147,7 +147,7 @@ double hrf_ref_activate(const struct hrf_attributes *a, double x)
 {
     switch (a->activation) {
     case HRF_ACT_RELU:
-        return x > 0 ? x : 0;
+        return x <= 0 ? 0 : x; /* a NaN stays */
     case HRF_ACT_CLIP:
         x = x < (double)a->activation_min ? (double)a->activation_min : x;
         return x > (double)a->activation_max ? (double)a->activation_max : x;
