@@ -9,10 +9,10 @@
  * Blocks are copied into the workspace first if the convolution has strides, or if the pixel stride
  * is a multiple of 4 KiB: all 14 rows of a tile would then compete for the 8 lines of one set of
  * the first-level cache (at 2 KiB there are two sets, which is enough; images between such kernels
- * are given a better pixel stride, plan/pixel_stride.h). They are copied, too, where there is a prologue
- * or they have 16 bits that the product does not take (pixels.h). Pixels and rows are counted in
- * the product's words (product.h): floats, or two channels of bfloat16 where the processor
- * multiplies those.
+ * are given a better pixel stride, plan/pixel_stride.h). They are copied, too, where there is a
+ * prologue or they have 16 bits that the product does not take (pixels.h). Pixels and rows are
+ * counted in the product's words (product.h): floats, or two channels of bfloat16 where the
+ * processor multiplies those.
  */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/pixels.h"

@@ -134,7 +134,8 @@ static void describe(struct strips_kernel *k, const struct hrf_graph *graph,
                       (int64_t)STRIP_ROWS * n_threads, &k->at);
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     k->type = x->dtype;
-    k->strip_type = hrf_cpu_conv_half_fits(graph, node) ? x->dtype : HRF_F32;
+    k->strip_type = hrf_cpu_conv_half_fits(graph, node) && hrf_cpu_has_avx512_bf16() ? x->dtype
+                                                                                     : HRF_F32;
     k->has_residual = node->inputs[HRF_CONV_RESIDUAL] >= 0;
 }
 
