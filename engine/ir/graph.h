@@ -286,18 +286,19 @@ struct hrf_attributes {
     /* SLICE, along axes[i]; SHAPE: starts[0], ends[0] when n_axes is 1. Slice inference clamps:
      * element j of axis i is starts[i] + j * steps[i]. */
     int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
-    int64_t pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; a negative one cuts off */
-    enum hrf_pad_mode pad_mode;     /* PAD */
-    float value;                    /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
-    float scale;                    /* ATTENTION; 0: 1 / sqrt(channels of a head) */
-    bool causal;                    /* ATTENTION: a token sees those up to its own position */
-    bool exclusive, reverse;        /* CUM_SUM */
-    bool upper;                     /* TRILU */
-    bool truncated;                 /* MOD: the result has the sign of the dividend */
-    bool keep_dims;                 /* REDUCE_... */
-    bool allow_zero;                /* RESHAPE */
-    enum hrf_dtype to;              /* type of CAST's and CONSTANT_OF_SHAPE's output */
-    int64_t fill;                   /* CONSTANT_OF_SHAPE's value */
+    int64_t
+        pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; a negative one cuts off */
+    enum hrf_pad_mode pad_mode; /* PAD */
+    float value;                /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
+    float scale;                /* ATTENTION; 0: 1 / sqrt(channels of a head) */
+    bool causal;                /* ATTENTION: a token sees those up to its own position */
+    bool exclusive, reverse;    /* CUM_SUM */
+    bool upper;                 /* TRILU */
+    bool truncated;             /* MOD: the result has the sign of the dividend */
+    bool keep_dims;             /* REDUCE_... */
+    bool allow_zero;            /* RESHAPE */
+    enum hrf_dtype to;          /* type of CAST's and CONSTANT_OF_SHAPE's output */
+    int64_t fill;               /* CONSTANT_OF_SHAPE's value */
     /* SOFTMAX and LOG_SOFTMAX before opset 13 work on all axes from `axis` on. Shape inference
      * refuses a model in which that differs from working on `axis` alone. */
     bool legacy_axis;
