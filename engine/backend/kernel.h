@@ -37,8 +37,8 @@ struct hrf_kernel {
                            struct hrf_error *err);
     void (*destroy)(struct hrf_kernel *kernel);
     /* Both NULL, or: whether this kernel can run fused with `next`, whose only input, or residual,
-     * is this one's output; and the run of both. The results are those of one after the other, but
-     * for what is not kept. Both calls have the same workspace. */
+     * is this one's output; and the run of both. The results are those of one after the other.
+     * Both calls have the same workspace. */
     bool (*can_fuse)(const struct hrf_kernel *kernel, const struct hrf_kernel *next,
                      const struct hrf_fused_pair *pair);
     enum hrf_status (*run_fused)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,

@@ -7,12 +7,11 @@
 
 #include <stdbool.h>
 
-/* What the first kernel of a fused pair must know about the pair. */
+/* What the first kernel of a fused pair must know about the pair. Both outputs are written. */
 struct hrf_fused_pair {
-    bool is_kept;  /* other nodes read the first output, too; if false, it may hold anything */
     bool overlaps; /* the second output overlaps the memory of the first node's inputs */
-    bool
-        is_residual; /* the second node reads another image and adds to the first output in place */
+    /* The second node reads another image and adds to the first output in place. */
+    bool is_residual;
 };
 
 #endif

@@ -33,8 +33,7 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
                       second->n_inputs > HRF_CONV_RESIDUAL &&
                       second->inputs[HRF_CONV_RESIDUAL] == made &&
                       hrf_plan_offset(plan, made) == hrf_plan_offset(plan, second->outputs[0]);
-    /* Kept: an output of the network, or read by another node too. */
-    *out = (struct hrf_fused_pair){ .is_kept = plan->n_uses[made] > n_reads, .is_residual = adds };
+    *out = (struct hrf_fused_pair){ .is_residual = adds };
     for (int32_t k = 0; k < first->n_inputs; k++)
         out->overlaps |= comes_at_run_time(graph, first->inputs[k]) &&
                          overlap(plan, graph, first->inputs[k], second->outputs[0]);

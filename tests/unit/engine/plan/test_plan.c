@@ -241,14 +241,14 @@ static void the_checker_refuses_fused_steps_whose_kernels_were_misled(void **sta
     struct scene s = make_scene();
     hrf_plan_fuse(s.plan, s.graph, accept, &n_asked);
     assert_int_equal(n_asked, 1); /* d reads c alone; the sum reads two */
-    assert_true(s.plan->steps[0].is_fused && s.plan->steps[0].pair.is_kept);
+    assert_true(s.plan->steps[0].is_fused);
     assert_false(s.plan->steps[0].pair.overlaps);
     assert_int_equal(hrf_plan_check(s.plan, s.graph, NULL), HRF_OK);
     s.plan->steps[0].pair.overlaps = true; /* there is room: d lies clear of x */
     refused(&s, "were told something else");
     s = make_scene();
     hrf_plan_fuse(s.plan, s.graph, accept, &n_asked);
-    s.plan->steps[0].pair.is_kept = false;
+    s.plan->steps[0].pair.is_residual = true; /* d reads nothing but c */
     refused(&s, "were told something else");
     s = make_scene();
     s.plan->steps[2].is_fused = true; /* the sum reads c, too, and adds to r as no convolution */
