@@ -289,7 +289,7 @@ static size_t print_absent(const struct hrf_slide_rows *slides)
         n += is_absent(&slides->items[i]);
     if (n <= FEW)
         return n;
-    printf("failed: %zu slides that the dataset names are not there (", n);
+    hrf_cli_printf("failed: %zu slides that the dataset names are not there (", n);
     for (size_t i = 0; i < slides->n_items && shown < FEW; i++) {
         if (!is_absent(&slides->items[i]))
             continue;

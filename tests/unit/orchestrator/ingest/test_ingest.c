@@ -36,7 +36,7 @@ static void describe(const struct hrf_slide_rows *rows, char *text, size_t size)
 {
     static const char *const truths[] = { "?", "-", "+" }; /* from HRF_TRUTH_UNKNOWN, -1, on */
     size_t at = 0;
-    for (size_t i = 0; i < rows->n_items + rows->n_sample; i++) {
+    for (size_t i = 0; i < rows->n_items + rows->n_sample && at + 400 < size; i++) {
         const struct hrf_slide_row *r = &rows->items[i];
         assert_int_equal(r->id, i + 1);
         assert_int_equal(r->calibrates, i >= rows->n_items);
