@@ -16,7 +16,10 @@ static const char details[] =
     "  model make NAME --output FILE   write a built-in architecture as ONNX; some take\n"
     "                                  parameters, e.g. amoebanet-d:L,F unet:LEVELS,WIDTH\n"
     "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
-    "  model check FILE                check whether a run could score images with it";
+    "  model check FILE                check whether a run could score images with it\n"
+    "  model hash FILE                 print what names it in content keys: the SHA-256 of the "
+    "file\n"
+    "                                  and of the weights that lie in other files";
 
 struct request {
     const char *output, *layout;
@@ -34,6 +37,16 @@ static enum hrf_status make(const char *name, const struct request *request, str
     HRF_TRY(hrf_model_make(name, request->classes, request->size, (uint64_t)request->seed, &graph,
                            err));
     return hrf_onnx_write(graph, request->output, err);
+}
+
+/* What names the model in content keys. */
+static enum hrf_status print_hash(const char *file, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    char sha256[HRF_HASH_HEX];
+    HRF_TRY(hrf_onnx_read_named(file, sha256, &graph, err));
+    printf("%s\n", sha256);
+    return HRF_OK;
 }
 
 /* The memory of the plan, in addition to the facts of the graph. */
@@ -196,17 +209,19 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = make(args.operands[1], &request, &err);
     else if (strcmp(args.operands[0], "inspect") == 0)
         status = inspect(args.operands[1], &request, &err);
+    else if (strcmp(args.operands[0], "hash") == 0)
+        status = print_hash(args.operands[1], &err);
     else if (is_check)
         status = check(args.operands[1], &request, &err);
     else
-        status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make, inspect nor check",
+        status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make, inspect, check nor hash",
                                args.operands[0]);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 
 const struct hrf_command hrf_engine_model = {
     .name = "model",
-    .operands = "make|inspect|check NAME|FILE",
+    .operands = "make|inspect|check|hash NAME|FILE",
     .summary = "write a built-in architecture as ONNX, or inspect a model",
     .details = details,
     .min_operands = 2,

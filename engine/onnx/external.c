@@ -131,9 +131,9 @@ static enum hrf_status find(struct hrf_onnx_external *external, const Onnx__Tens
 {
     if (external->folder == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tensor '%s' keeps its data in another file, which a run does not "
-                             "read: save the model as one file (torch.onnx.export: "
-                             "external_data=False)",
+                             "tensor '%s' keeps its data in another file, and these bytes have "
+                             "no folder to look for it in: save the model as one file "
+                             "(torch.onnx.export: external_data=False)",
                              name);
     HRF_TRY(read_place(tensor, name, place, err));
     HRF_TRY(open_file(external, place->location, name, err));
@@ -182,5 +182,7 @@ enum hrf_status hrf_onnx_external_read(struct hrf_onnx_external *external,
                                  place.location);
         done += (size_t)n;
     }
+    if (external->hash != NULL)
+        hrf_hash_bytes(external->hash, out, n_bytes);
     return HRF_OK;
 }

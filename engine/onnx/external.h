@@ -8,6 +8,7 @@
 #define HRF_ENGINE_ONNX_EXTERNAL_H
 
 #include "base/error.h"
+#include "base/hash.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@ struct hrf_onnx_external {
     char *location;     /* of the open file; NULL: none is open */
     int fd;
     int64_t file_bytes;
+    struct hrf_hash *hash;         /* of all that was read, in order; NULL: it is not wanted */
     int64_t read_bytes, max_bytes; /* of all tensors together: what was read, and the limit */
 };
 

@@ -330,8 +330,25 @@ static enum hrf_status read_graph(struct hrf_onnx_reader *reader)
     return hrf_graph_check(reader->graph, reader->err);
 }
 
+/* A model whose weights lie in other files is named by the hashes of both. */
+static enum hrf_status name_model(struct hrf_hash *external, char sha256[HRF_HASH_HEX],
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    char weights[HRF_HASH_HEX];
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_hex(external, weights);
+    hrf_hash_text(hash, "model with external data");
+    hrf_hash_text(hash, sha256);
+    hrf_hash_text(hash, weights);
+    hrf_hash_hex(hash, sha256);
+    return HRF_OK;
+}
+
+/* sha256: of the file, becomes that of all the model consists of; NULL: not wanted. */
 static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx_info *info,
-                                  const char *folder, struct hrf_graph **out, struct hrf_error *err)
+                                  const char *folder, char *sha256, struct hrf_graph **out,
+                                  struct hrf_error *err)
 {
     info->ir_version = model->has_ir_version ? model->ir_version : 0;
     snprintf(info->producer, sizeof info->producer, "%s", hrf_onnx_text(model->producer_name));
@@ -341,14 +358,20 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
         return hrf_error_set(err, HRF_E_USER, "there is no graph in it: is it an ONNX model?");
     HRF_TRY(find_opset(model, &info->opset, err));
     HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_graph_create(hrf_onnx_text(model->graph->name), &graph, err));
-    struct hrf_onnx_reader reader = { .proto = model->graph,
-                                      .graph = graph,
-                                      .external = { .folder = folder,
-                                                    .max_bytes = graph->bounds.memory_bytes },
-                                      .opset = info->opset,
-                                      .err = err };
+    if (sha256 != NULL)
+        HRF_TRY(hrf_hash_create(&hash, err));
+    struct hrf_onnx_reader reader = {
+        .proto = model->graph,
+        .graph = graph,
+        .external = { .folder = folder, .hash = hash, .max_bytes = graph->bounds.memory_bytes },
+        .opset = info->opset,
+        .err = err
+    };
     enum hrf_status status = read_graph(&reader);
+    if (status == HRF_OK && hash != NULL && reader.external.read_bytes > 0)
+        status = name_model(hash, sha256, err);
     hrf_onnx_external_release(&reader.external);
     hrf_names_release(&reader.values);
     if (status != HRF_OK)
@@ -358,35 +381,55 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
     return HRF_OK;
 }
 
-enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes, const char *where,
-                                    const char *folder, struct hrf_onnx_info *info,
-                                    struct hrf_graph **out, struct hrf_error *err)
+static enum hrf_status parse(const void *bytes, size_t n_bytes, const char *where,
+                             const char *folder, char *sha256, struct hrf_onnx_info *info,
+                             struct hrf_graph **out, struct hrf_error *err)
 {
     ProtobufCMessage *message = NULL;
     *info = (struct hrf_onnx_info){ 0 };
     enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, bytes, n_bytes,
                                              &message, err);
     if (status == HRF_OK)
-        status = read_model((const Onnx__ModelProto *)message, info, folder, out, err);
+        status = read_model((const Onnx__ModelProto *)message, info, folder, sha256, out, err);
     hrf_onnx_free_message(message);
     return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "model '%s'", where);
+}
+
+enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes, const char *where,
+                                    const char *folder, struct hrf_onnx_info *info,
+                                    struct hrf_graph **out, struct hrf_error *err)
+{
+    return parse(bytes, n_bytes, where, folder, NULL, info, out, err);
 }
 
 enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
                                struct hrf_graph **out, struct hrf_error *err)
 {
     struct hrf_onnx_info info;
-    return hrf_onnx_parse_info(bytes, n_bytes, where, NULL, &info, out, err);
+    return parse(bytes, n_bytes, where, NULL, NULL, &info, out, err);
 }
 
-enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out, struct hrf_error *err)
+static enum hrf_status read_file(const char *path, char *sha256, struct hrf_graph **out,
+                                 struct hrf_error *err)
 {
     HRF_AUTO_FREE char *bytes = NULL;
     size_t n_bytes = 0;
     struct hrf_onnx_info info;
     HRF_AUTO_FREE char *folder = hrf_path_directory(path);
-    if (folder == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for a path");
+    HRF_CHECK_MEMORY(folder != NULL, err, "out of memory for a path");
     HRF_TRY(hrf_file_read(path, max_file_bytes, &bytes, &n_bytes, err));
-    return hrf_onnx_parse_info(bytes, n_bytes, path, folder, &info, out, err);
+    if (sha256 != NULL)
+        HRF_TRY(hrf_hash_buffer(bytes, n_bytes, sha256, err));
+    return parse(bytes, n_bytes, path, folder, sha256, &info, out, err);
+}
+
+enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out, struct hrf_error *err)
+{
+    return read_file(path, NULL, out, err);
+}
+
+enum hrf_status hrf_onnx_read_named(const char *path, char sha256[HRF_HASH_HEX],
+                                    struct hrf_graph **out, struct hrf_error *err)
+{
+    return read_file(path, sha256, out, err);
 }

@@ -13,6 +13,7 @@
 #ifndef HRF_ENGINE_ONNX_ONNX_H
 #define HRF_ENGINE_ONNX_ONNX_H
 
+#include "base/hash.h"
 #include "engine/ir/graph.h"
 
 #define HRF_ONNX_MIN_OPSET 6
@@ -31,6 +32,11 @@ struct hrf_onnx_info {
  * but beyond us; HRF_E_NOMEM; HRF_E_EXTERNAL: it cannot be read. */
 HRF_CHECKED enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out,
                                           struct hrf_error *err);
+/* The same, and what names all that the model consists of: the SHA-256 of the file or, with weights
+ * in other files, of its SHA-256 and that of these weights as they were read. *sha256 is set
+ * whenever the file itself can be read, also when the rest fails. */
+HRF_CHECKED enum hrf_status hrf_onnx_read_named(const char *path, char sha256[HRF_HASH_HEX],
+                                                struct hrf_graph **out, struct hrf_error *err);
 /* `where` is the name of the bytes in messages. */
 HRF_CHECKED enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
                                            struct hrf_graph **out, struct hrf_error *err);

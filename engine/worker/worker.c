@@ -51,19 +51,21 @@ void hrf_worker_release(struct hrf_worker *job)
 enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
-    HRF_AUTO_FREE char *bytes = NULL;
-    size_t n_bytes = 0;
-    char sha256[HRF_HASH_HEX];
-    HRF_TRY(hrf_file_read(engine->model_file, (size_t)2 << 30, &bytes, &n_bytes, err));
-    HRF_TRY(hrf_hash_buffer(bytes, n_bytes, sha256, err));
-    if (strcmp(sha256, engine->model_sha256) != 0)
+    char sha256[HRF_HASH_HEX] = "";
+    HRF_AUTO(hrf_graph) graph = NULL;
+    const enum hrf_status status = hrf_onnx_read_named(engine->model_file, sha256, &graph, err);
+    /* First: a model that has changed may be one that cannot be read. */
+    if (sha256[0] != '\0' && strcmp(sha256, engine->model_sha256) != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
                              "expected %.12s...); run again",
                              engine->model_file, sha256, engine->model_sha256);
+    HRF_TRY(status);
     if (engine->scales != NULL && job->calibration == NULL)
         HRF_TRY(hrf_calibration_read(engine->scales, &job->calibration, err));
-    return hrf_onnx_parse(bytes, n_bytes, engine->model_file, &job->graph, err);
+    job->graph = graph;
+    graph = NULL;
+    return HRF_OK;
 }
 
 /* A network for which no such map can be made is scored without one; the log says why. */

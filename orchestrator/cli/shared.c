@@ -235,8 +235,12 @@ void hrf_cli_printf(const char *format, ...)
 static void print_embedding(const json_t *embedding, bool is_reference)
 {
     const json_t *mean = json_object_get(embedding, "cosine_mean");
-    hrf_cli_printf(", embeddings of %lld numbers",
-                   (long long)json_integer_value(json_object_get(embedding, "width")));
+    const long long width = (long long)json_integer_value(json_object_get(embedding, "width"));
+    if (width == 0) {
+        hrf_cli_printf(", no embedding");
+        return;
+    }
+    hrf_cli_printf(", embeddings of %lld numbers", width);
     if (!is_reference && json_is_number(mean))
         hrf_cli_printf(", cosine to the first precision's %.6f (least %.6f)",
                        json_number_value(mean),

@@ -60,21 +60,6 @@ static void launch_release(struct launch *l)
     hrf_free(l->program);
 }
 
-enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *self = NULL, *directory = NULL;
-    const char *named = getenv("HRF_ENGINE");
-    HRF_TRY(hrf_process_self(&self, err));
-    char *found = NULL;
-    if (named != NULL && named[0] != '\0')
-        found = hrf_strdup(named);
-    else if ((directory = hrf_path_directory(self)) != NULL)
-        found = hrf_path_join(directory, "hires-engine");
-    HRF_CHECK_MEMORY(found != NULL, err, "no memory for a path");
-    *path = found;
-    return HRF_OK;
-}
-
 static void fill_identity(struct launch *l)
 {
     struct hrf_sentinel *s = &l->sentinel;

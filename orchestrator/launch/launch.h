@@ -15,6 +15,7 @@
 #define HRF_ORCHESTRATOR_LAUNCH_LAUNCH_H
 
 #include "base/error.h"
+#include "base/hash.h"
 
 /* Returns the launcher's exit code: the worker's, or 128 + its signal; 127 if the worker could not
  * be started, 75 if another try may help (no space, no memory), 2 if the spec cannot be used. */
@@ -23,5 +24,10 @@ int hrf_launch(const char *spec_path);
 /* The engine that everything here starts: what the environment variable HRF_ENGINE names, else
  * hires-engine in the folder of this program. Heap. */
 HRF_CHECKED enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err);
+
+/* What names a model in content keys: the SHA-256 of its file or, where the file says that weights
+ * lie in others, what `hires-engine model hash` prints, which reads them. */
+HRF_CHECKED enum hrf_status hrf_launch_model_hash(const char *path, char out[HRF_HASH_HEX],
+                                                  struct hrf_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* preview.c - plans all tasks as a run would, and compares them with the store's. */
 #include "orchestrator/run/preview.h"
+#include "orchestrator/launch/launch.h"
 
 #include "base/path.h"
 #include "orchestrator/ingest/ingest.h"
@@ -163,7 +164,7 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
 {
     struct hrf_preview *p = scene->preview;
     HRF_TRY(hrf_ingest(scene->workflow, &p->slides, &p->warnings, err));
-    HRF_TRY(hrf_hash_file(scene->workflow->model.file, scene->model_sha256, err));
+    HRF_TRY(hrf_launch_model_hash(scene->workflow->model.file, scene->model_sha256, err));
     HRF_TRY(open_store(scene, directory, err));
     for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++)
         if (p->slides.items[i].state == HRF_SLIDE_PENDING)

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/host.h"
 #include "base/path.h"
+#include "orchestrator/launch/launch.h"
 #include "orchestrator/run/params.h"
 #include "orchestrator/run/run.h"
 #include "schema/record/calibration.h"
@@ -31,7 +32,7 @@ static enum hrf_status find_model(const struct hrf_workflow *w, struct hrf_store
     HRF_AUTO_FREE char *sha256 = NULL;
     HRF_TRY(hrf_store_get_fact(store, "model_sha256", &sha256, err));
     if (sha256 == NULL) /* a run of an earlier version, which did not store this */
-        return hrf_hash_file(w->model.file, p->model_sha256, err);
+        return hrf_launch_model_hash(w->model.file, p->model_sha256, err);
     snprintf(p->model_sha256, sizeof p->model_sha256, "%s", sha256);
     return HRF_OK;
 }

@@ -1,6 +1,7 @@
 /* run.c - the run loop: observe the jobs, decide, store the intent, act; at the end aggregate and
  * report. */
 #include "orchestrator/run/run.h"
+#include "orchestrator/launch/launch.h"
 
 #include "base/clock.h"
 #include "base/crash.h"
@@ -133,7 +134,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     hrf_file_system_of(run->directory, &is_shared);
     if (is_shared) /* files of another machine may become visible up to a minute late */
         run->executor->grace_ms *= SHARED_PATIENCE;
-    HRF_TRY(hrf_hash_file(run->workflow->model.file, run->model_sha256, err));
+    HRF_TRY(hrf_launch_model_hash(run->workflow->model.file, run->model_sha256, err));
     return hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err);
 }
 

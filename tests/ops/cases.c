@@ -469,7 +469,9 @@ static int32_t make_concat(struct build *b)
     a.axis = build_pick(b, 0, 3);
     for (int i = 0; i < 3; i++) {
         shape.dims[a.axis] = build_pick(b, 1, 9);
-        inputs[i] = build_input(b, shape);
+        /* A constant side, as a class token is, has no lowered form. */
+        inputs[i] = i > 0 && build_pick(b, 0, 2) == 0 ? build_constant(b, shape, -1, 1)
+                                                      : build_input(b, shape);
     }
     return build_node(b, HRF_OP_CONCAT, inputs, (int32_t)build_pick(b, 1, 3), &a);
 }

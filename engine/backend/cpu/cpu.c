@@ -316,7 +316,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
         return hrf_integer_compile(graph, node, out, err);
-    if (hrf_op_is_move(node->op))
+    if (hrf_op_is_move(node->op) && hrf_moves_as_is(graph, node))
         return hrf_move_compile(graph, node, out, err);
     if (node->op == HRF_OP_CONV)
         return compile_conv(backend, graph, node, out, err);
