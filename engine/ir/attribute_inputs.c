@@ -121,17 +121,21 @@ static void keep_aspect_ratio(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
     struct hrf_resize *r = &a->resize;
-    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    const struct hrf_value *image = hrf_infer_input(in, 0); /* missing in a file that is wrong */
     const bool is_largest = r->policy == HRF_RESIZE_NOT_SMALLER;
     double scale = 0;
-    if (r->policy == HRF_RESIZE_STRETCH || r->scales[0] > 0 || x->rank != 4)
+    if (r->policy == HRF_RESIZE_STRETCH || r->scales[0] > 0 || image == NULL ||
+        image->shape.rank != 4)
         return;
+    const struct hrf_shape *x = &image->shape;
     for (int32_t i = 2; i < 4; i++) {
         const double own = (double)r->sizes[i] / (double)x->dims[i];
         scale = i == 2 || (own > scale) == is_largest ? own : scale;
     }
-    for (int32_t i = 2; i < 4; i++)
-        r->sizes[i] = (int64_t)floor(scale * (double)x->dims[i] + 0.5);
+    for (int32_t i = 2; i < 4; i++) {
+        const double size = floor(scale * (double)x->dims[i] + 0.5);
+        r->sizes[i] = size >= 1 && size < 0x1p48 ? (int64_t)size : -1; /* refused by the rule */
+    }
 }
 
 /* Input 1, the region of interest, only matters in a mode that the importer refuses. */
