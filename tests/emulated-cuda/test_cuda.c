@@ -24,17 +24,48 @@ static double tolerance_of(const struct op_case *row)
 /* The emulation is slow; the same generator makes the cases, so fewer of them do. */
 enum { MOST_CASES = 6, MOST_LOW_CASES = 2 };
 
+/* The back end says that it has no kernel for one of the nodes: the only reason for which a case
+ * may be left out. */
+static bool is_refused(const struct hrf_graph *graph, const char *precision)
+{
+    HRF_AUTO(hrf_session) session = NULL;
+    struct hrf_error err = { .text = "" };
+    const struct hrf_session_config config = { .device = "cuda",
+                                               .precision = precision,
+                                               .n_threads = 1 };
+    return hrf_session_create(graph, &config, &session, &err) != HRF_OK &&
+           strstr(err.text, "has no CUDA kernel: run it with --device cpu") != NULL;
+}
+
+/* Operators that no case of which has a kernel: a new kernel takes its operator off this list. */
+static bool has_no_kernel(enum hrf_op op)
+{
+    static const enum hrf_op without[] = { HRF_OP_EXPAND,   HRF_OP_TILE,       HRF_OP_LAYER_NORM,
+                                           HRF_OP_RMS_NORM, HRF_OP_GROUP_NORM, HRF_OP_ATTENTION,
+                                           HRF_OP_SWIGLU,   HRF_OP_WHERE };
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
+        if (op == without[i])
+            return true;
+    return false;
+}
+
 static void every_operator_agrees_with_the_reference(void **state)
 {
     (void)state;
     for (int i = 0; i < n_op_cases; i++) {
         double worst = 0;
-        for (int k = 0; k < op_cases[i].n_cases && k < MOST_CASES; k++) {
+        int n_run = 0;
+        for (int k = 0; k < op_cases[i].n_cases && n_run < MOST_CASES; k++) {
             const uint64_t seed = (uint64_t)(1000 * i + k);
             struct build b = build_start(seed);
             const int32_t output = op_cases[i].make(&b);
             struct hrf_graph *graph = build_finish(&b, &output, 1);
             int64_t n, n_ref;
+            if (is_refused(graph, "fp32")) {
+                hrf_graph_destroy(graph);
+                continue;
+            }
+            n_run++;
             float *truth = run_graph(graph, "ref", 1, seed, 1, &n_ref);
             float *ours = run_graph(graph, "cuda", 1, seed, 3, &n);
             assert_int_equal(n, n_ref);
@@ -48,7 +79,9 @@ static void every_operator_agrees_with_the_reference(void **state)
             hrf_free(ours);
             hrf_graph_destroy(graph);
         }
-        printf("%-20s worst %.1e\n", op_cases[i].name, worst);
+        printf("%-20s %d cases, worst %.1e\n", op_cases[i].name, n_run, worst);
+        if ((n_run == 0) != has_no_kernel(op_cases[i].op))
+            fail_msg("%s: %d cases have a CUDA kernel", op_cases[i].name, n_run);
     }
 }
 
@@ -137,6 +170,10 @@ static void check_precision(const char *precision, double limit)
             const int32_t output = op_cases[i].make(&b);
             struct hrf_graph *graph = build_finish(&b, &output, 1);
             int64_t n, n_full;
+            if (is_refused(graph, "fp32")) {
+                hrf_graph_destroy(graph);
+                continue;
+            }
             float *full = run_graph(graph, "ref", 1, seed, 1, &n_full);
             float *ours = run_graph_in(graph, "cuda", precision, 1, seed, 3, &n, NULL);
             sum += relative_difference(ours, full, n_full);

@@ -529,11 +529,12 @@ static int32_t make_pad(struct build *b)
     struct hrf_attributes a = hrf_attributes_default();
     int64_t pads[8];
     a.pad_mode = (enum hrf_pad_mode)build_pick(b, 0, 3);
+    const bool cuts = a.pad_mode == HRF_PAD_CONSTANT && build_pick(b, 0, 1) == 0;
     for (int i = 0; i < 8; i++) {
         const int64_t reach = a.pad_mode == HRF_PAD_REFLECT ? shape.dims[i % 4] - 1
                               : a.pad_mode == HRF_PAD_WRAP  ? shape.dims[i % 4]
                                                             : 2;
-        const bool may_cut = a.pad_mode == HRF_PAD_CONSTANT && shape.dims[i % 4] > 2;
+        const bool may_cut = cuts && shape.dims[i % 4] > 2;
         pads[i] = build_pick(b, may_cut ? -1 : 0, reach < 2 ? reach : 2);
     }
     const int32_t inputs[] = { build_input(b, shape), build_integers(b, 8, pads),
