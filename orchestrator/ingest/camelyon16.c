@@ -207,7 +207,7 @@ static enum hrf_status list_absent(struct ingest *ingest, const struct hrf_csv *
 {
     for (size_t i = 0; i < csv->n_rows; i++) {
         HRF_AUTO_FREE char *stem = NULL;
-        struct hrf_slide_row *row;
+        struct hrf_slide_row *row = NULL;
         HRF_TRY(find_row(ingest, testing, csv->rows[i].fields[0], &stem, &row, err));
         testing->first_line[i] = IN_FOLDER;
         if (row == NULL) {
