@@ -12,7 +12,7 @@ report "$scratch/run" '[p["precision"] for p in v["precisions"]] == ["fp32", "bf
 report "$scratch/run" 'all(p["patch_agreement"] >= 0.98 and p["max_abs_difference"] < 0.05 for p in v["precisions"])'
 # 16-bit images are widened up to 4 MiB at a time, which a network as small as this does not make good.
 report "$scratch/run" 'all(p["peak_memory_bytes"] < v["precisions"][0]["peak_memory_bytes"] + (4 << 20) for p in v["precisions"][1:3])'
-report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 4 < v["precisions"][0]["peak_memory_bytes"]'
+report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 3 < v["precisions"][0]["peak_memory_bytes"]'
 report "$scratch/run" 'all(p["energy_joules_per_patch"] or "RAPL" in p["energy_joules_per_patch_reason"] for p in v["precisions"])'
 report "$scratch/run" 'all(p["peak_process_bytes"] > p["peak_memory_bytes"] > 0 for p in v["precisions"])'
 report "$scratch/run" 'all(abs(p["slide_auc"] - v["precisions"][0]["slide_auc"]) <= 0.002 for p in v["precisions"])'
