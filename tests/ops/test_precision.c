@@ -17,7 +17,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 enum { CASES = 3, ENOUGH = 12 }; /* for one of them to go low from end to end */
 #else
-enum { CASES = 12, ENOUGH = 12 };
+enum { CASES = 8, ENOUGH = 8 };
 #endif
 
 struct totals {
