@@ -1,7 +1,8 @@
-/* sort.c - orders for qsort(), and the median (sort.h). */
+/* sort.c - orders for qsort(), the median and quantiles (sort.h). */
 #include "base/sort.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,4 +22,12 @@ double hrf_median(double *values, size_t n)
     assert(n >= 1);
     qsort(values, n, sizeof values[0], hrf_compare_doubles);
     return (values[n / 2] + values[(n - 1) / 2]) / 2;
+}
+
+double hrf_quantile(const double *rising, size_t n, double q)
+{
+    assert(n >= 1);
+    const double at = q * (double)(n - 1);
+    const size_t i = (size_t)floor(at);
+    return i + 1 >= n ? rising[n - 1] : rising[i] + (rising[i + 1] - rising[i]) * (at - (double)i);
 }

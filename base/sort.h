@@ -1,4 +1,4 @@
-/* sort.h - orders for qsort() that several places need, and the median. */
+/* sort.h - orders for qsort() that several places need, the median and quantiles. */
 #ifndef HRF_BASE_SORT_H
 #define HRF_BASE_SORT_H
 
@@ -9,5 +9,8 @@ int hrf_compare_texts(const void *a, const void *b);   /* items: char *, by thei
 
 /* The median of n >= 1 numbers, which it sorts. */
 double hrf_median(double *values, size_t n);
+/* The q-quantile (0 to 1) of n >= 1 numbers in rising order, between neighbours linear, as NumPy's
+ * default is. */
+double hrf_quantile(const double *rising, size_t n, double q);
 
 #endif

@@ -2,6 +2,7 @@
 #include "aggregate/camelyon16/froc.h"
 
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -276,21 +277,6 @@ static double score_of(const struct hrf_froc_point *points, size_t n, double *se
 
 /* ---- the interval ---- */
 
-static int by_number(const void *a, const void *b)
-{
-    double x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-}
-
-static double quantile(const double *rising, size_t n, double q)
-{
-    const double at = q * (double)(n - 1);
-    const size_t i = (size_t)floor(at);
-    return i + 1 >= n ? rising[n - 1] : rising[i] + (rising[i + 1] - rising[i]) * (at - (double)i);
-}
-
 /* order[0..n_positive) are the positive slides, the rest the negative ones. */
 static void resample(struct hrf_random *random, const size_t *order, size_t n, size_t n_positive,
                      uint32_t *counts)
@@ -324,9 +310,9 @@ static enum hrf_status bootstrap(struct curve *c, int64_t n_resamples, uint64_t 
             scores[n++] = score_of(c->points, n_points, ignored);
     }
     if (n > 0) {
-        qsort(scores, n, sizeof *scores, by_number);
-        out->interval = (struct hrf_interval){ quantile(scores, n, 0.025),
-                                               quantile(scores, n, 0.975) };
+        qsort(scores, n, sizeof *scores, hrf_compare_doubles);
+        out->interval = (struct hrf_interval){ hrf_quantile(scores, n, 0.025),
+                                               hrf_quantile(scores, n, 0.975) };
     }
     out->n_resamples = (int64_t)n;
     return HRF_OK;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -73,23 +74,6 @@ enum hrf_status hrf_auc(const struct hrf_labelled *items, size_t n_items, double
     return HRF_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-}
-
-static double quantile(const double *rising, size_t n, double q)
-{
-    double at = q * (double)(n - 1);
-    size_t i = (size_t)floor(at);
-    if (i + 1 >= n)
-        return rising[n - 1];
-    return rising[i] + (rising[i + 1] - rising[i]) * (at - (double)i);
-}
-
 /* Where the positives and the negatives stand in the sorted array: order[0..n_pos) are the
  * positives, the rest the negatives. */
 static void split_classes(const struct hrf_labelled *sorted, size_t n, size_t n_positive,
@@ -132,8 +116,8 @@ enum hrf_status hrf_auc_interval(const struct hrf_labelled *items, size_t n_item
         resample(&random, order, n_items, n_positive, counts);
         values[i] = auc_of_sorted(sorted, counts, n_items);
     }
-    qsort(values, n, sizeof *values, by_value);
-    *out = (struct hrf_interval){ quantile(values, n, 0.025), quantile(values, n, 0.975) };
+    qsort(values, n, sizeof *values, hrf_compare_doubles);
+    *out = (struct hrf_interval){ hrf_quantile(values, n, 0.025), hrf_quantile(values, n, 0.975) };
     return HRF_OK;
 }
 
