@@ -56,9 +56,10 @@ struct hrf_backend_ops {
     /* Whether compile() takes this CONV (float, rank 4, without one so far) with a prologue, and
      * gains by it. Optional: NULL = never. */
     bool (*takes_prologue)(const struct hrf_graph *graph, const struct hrf_node *conv);
-    /* Whether compile() takes the node's input k (-1: its output), a float32 image, at a pitch
-     * (hrf_value.pixel_stride) of any number of whole cache lines, alike the node's on a part of
-     * the image; a CONV's residual then has its output's pitch. Optional: NULL = never. */
+    /* Whether compile() takes the node's input k (-1: its output), a float32 image, at a pixel
+     * stride (hrf_value.pixel_stride) of any number of whole cache lines, alike the node's on a
+     * part of the image; a CONV's residual then has its output's pixel stride. Optional: NULL =
+     * never. */
     bool (*accepts_pixel_stride)(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k);
     /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */

@@ -2,9 +2,9 @@
  *
  * Memory layout, the same for every back end: a tensor of rank 4 lies in memory as N, H, W, C
  * although its shape is written N, C, H, W; any other rank lies in the order of its shape. Both are
- * dense, except images with a pitch (hrf_value.pixel_stride): the number of elements from one
- * pixel's channels to the next pixel's; those beyond the channels have no meaning. Only nodes for
- * which the back end said so (accepts_pixel_stride in backend.h) see such images. Weights of a
+ * dense, except images with a pixel stride (hrf_value.pixel_stride): the number of elements from
+ * one pixel's channels to the next pixel's; those beyond the channels have no meaning. Only nodes
+ * for which the back end said so (accepts_pixel_stride in backend.h) see such images. Weights of a
  * convolution are a constant in ONNX order; a back end packs them as it likes.
  *
  * Ownership: the caller owns every buffer that a call names and lends it for the call; a kernel

@@ -96,11 +96,11 @@ int64_t hrf_evaluate_ravel(const struct hrf_shape *shape, const int64_t position
 
 int64_t hrf_evaluate_broadcast(const struct hrf_shape *shape, const struct hrf_shape *to, int64_t i)
 {
-    int64_t at = 0, pitch = 1;
+    int64_t at = 0, stride = 1;
     for (int32_t axis = 1; axis <= shape->rank; axis++) {
         const int64_t dim = to->dims[to->rank - axis], own = shape->dims[shape->rank - axis];
-        at += (own == 1 ? 0 : i % dim) * pitch;
-        pitch *= own;
+        at += (own == 1 ? 0 : i % dim) * stride;
+        stride *= own;
         i /= dim;
     }
     return at;

@@ -13,7 +13,7 @@ static bool would_gain(const struct hrf_value *value)
            value->shape.dims[1] * (int64_t)sizeof(float) % BAD_BYTES == 0;
 }
 
-/* Whoever writes or reads a value with a pitch must take it, or it has none. */
+/* Whoever writes or reads a value with a pixel stride must take it, or it has none. */
 static void drop_refused(struct hrf_graph *graph, const struct hrf_node *node,
                          hrf_accepts_pixel_stride *takes)
 {

@@ -13,7 +13,7 @@ done | sort -u | awk '
         sub(/\/[^\/]*$/, "", folder)
         base = substr($0, length(folder) + 2)
         family = folder
-        sub(/^engine\/backend\/(ref|cpu|cuda)$/, "engine/backend/*", family)
+        sub(/^engine\/backend\/(ref|cpu|cuda)(\/.*)?$/, "engine/backend/*", family)
         if (base in place && families[base] != family) {
             print $0 " and " place[base] "/" base ": the same base name in two rooms"
             bad = 1

@@ -1,5 +1,5 @@
 /* What stays in float32 of an INT8 network: by a node's name, by a tensor's, with the reason. */
-#include "engine/backend/cpu/winograd_integer.h"
+#include "engine/backend/cpu/conv/winograd_integer.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "engine/run/bench.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/backend/cpu/plain.h"
+#include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "tests/ops/cases.h"
 

@@ -291,7 +291,8 @@ static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf
     }
 }
 
-static inline bool pitches_are_taken(const struct hrf_graph *graph, const struct hrf_node *node)
+static inline bool pixel_strides_are_taken(const struct hrf_graph *graph,
+                                           const struct hrf_node *node)
 {
     for (int32_t k = -1; k < node->n_inputs; k++) {
         const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
@@ -307,7 +308,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
                                struct hrf_error *err)
 {
     const enum hrf_node_form form = hrf_node_form(graph, node);
-    assert(pitches_are_taken(graph, node));
+    assert(pixel_strides_are_taken(graph, node));
     if (hrf_is_partial(node->op))
         return hrf_partial_compile(graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_integer_winograd_fits(graph, node))

@@ -2,7 +2,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_CPU_PRIVATE_H
 #define HRF_ENGINE_BACKEND_CPU_CPU_PRIVATE_H
 
-#include "engine/backend/cpu/plain.h"
+#include "engine/backend/cpu/plain/plain.h"
 #include "engine/backend/cpu/product.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -47,7 +47,8 @@ HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
-/* Whether this CONV, which it computes, may have an image, a residual and an output with pitches.
+/* Whether this CONV, which it computes, may have an image, a residual and an output with pixel
+ * strides.
  */
 bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
                                           const struct hrf_node *node);

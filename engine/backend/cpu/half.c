@@ -2,7 +2,7 @@
  *
  * A few images at a time where the operator allows it: the wide copies of a whole batch would take
  * more memory than 16-bit floats save, and leave the caches. */
-#include "engine/backend/cpu/plain.h"
+#include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 
 #include <string.h>

@@ -7,8 +7,8 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_PIXELS_H
 #define HRF_ENGINE_BACKEND_CPU_PIXELS_H
 
+#include "engine/backend/cpu/conv/prologue.h"
 #include "engine/backend/cpu/product.h"
-#include "engine/backend/cpu/prologue.h"
 
 struct hrf_pixels {
     enum hrf_dtype type; /* of the image: F32, F16 or B16 */

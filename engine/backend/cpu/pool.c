@@ -1,6 +1,6 @@
 /* pool.c - pooling over NHWC: the innermost loop runs over channels, dense. */
+#include "engine/backend/cpu/avx512/pool_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
-#include "engine/backend/cpu/pool_avx512.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Which images get a pitch, what they take then, and that they lose it where others look into
- * them. */
+/* Which images get a pixel stride, what they take then, and that they lose it where others look
+ * into them. */
 #include "tests/unit/unit.h"
 
 #include "engine/passes/passes.h"
@@ -9,7 +9,7 @@
 #include "engine/plan/plan.h"
 #include "tests/ops/build.h"
 
-enum { WIDE = 1024, NARROW = 8, PITCH = WIDE + 16 };
+enum { WIDE = 1024, NARROW = 8, STRIDE = WIDE + 16 };
 
 /* Images of convolutions of one pixel, anything of theirs. */
 static bool takes(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k)
@@ -31,7 +31,7 @@ static int32_t conv(struct build *b, int32_t x, int64_t in, int64_t out)
 }
 
 /* Two bottlenecks, fused: three images that are one chain of residuals, and one more beside them;
- * or the chain alone, with what takes no pitch at its end. */
+ * or the chain alone, with what takes no pixel stride at its end. */
 static struct hrf_graph *bottlenecks(bool ends_in_sigmoid)
 {
     struct build b = build_start(3);
@@ -71,8 +71,8 @@ static void residuals_match(const struct hrf_graph *graph)
     }
 }
 
-/* Of a graph whose pitches are settled. */
-static int32_t count_pitches(const struct hrf_graph *graph)
+/* Of a graph whose pixel strides are settled. */
+static int32_t count_strided(const struct hrf_graph *graph)
 {
     int32_t n = 0;
     all_dense(graph, graph->inputs, graph->n_inputs);
@@ -84,23 +84,23 @@ static int32_t count_pitches(const struct hrf_graph *graph)
             continue;
         n++;
         assert_int_equal(value->shape.dims[1], WIDE);
-        assert_int_equal(value->pixel_stride, PITCH);
+        assert_int_equal(value->pixel_stride, STRIDE);
         assert_int_equal(hrf_value_bytes(value), value->shape.dims[0] * value->shape.dims[2] *
-                                                     value->shape.dims[3] * PITCH * 4);
+                                                     value->shape.dims[3] * STRIDE * 4);
     }
     return n;
 }
 
-static void images_between_nodes_that_take_it_get_a_pitch(void **state)
+static void images_between_nodes_that_take_it_get_a_pixel_stride(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     hrf_pixel_stride_set(graph, takes_outputs_only);
-    assert_int_equal(count_pitches(graph), 0);
+    assert_int_equal(count_strided(graph), 0);
     hrf_pixel_stride_set(graph, takes);
-    assert_int_equal(count_pitches(graph), 4);
+    assert_int_equal(count_strided(graph), 4);
     hrf_pixel_stride_settle(graph);
-    assert_int_equal(count_pitches(graph), 4);
+    assert_int_equal(count_strided(graph), 4);
 }
 
 /* The whole chain of residuals is dense as its last one is: each is summed in the place of the one
@@ -110,7 +110,7 @@ static void residuals_go_with_their_outputs(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(true);
     hrf_pixel_stride_set(graph, takes);
-    assert_int_equal(count_pitches(graph), 0);
+    assert_int_equal(count_strided(graph), 0);
 }
 
 static void what_would_not_gain_stays_dense(void **state)
@@ -126,7 +126,7 @@ static void what_would_not_gain_stays_dense(void **state)
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     graph->values[half].dtype = HRF_F16;
     hrf_pixel_stride_set(graph, takes);
-    assert_int_equal(count_pitches(graph), 0);
+    assert_int_equal(count_strided(graph), 0);
 }
 
 static int64_t arena_of(const struct hrf_graph *graph, const struct hrf_rank_map *map)
@@ -144,14 +144,14 @@ static void a_plan_counts_the_gaps(void **state)
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     const int64_t dense = arena_of(graph, NULL);
     hrf_pixel_stride_set(graph, takes);
-    assert_int_equal(arena_of(graph, NULL), dense + 2 * 8 * 6 * (PITCH - WIDE) * 4);
+    assert_int_equal(arena_of(graph, NULL), dense + 2 * 8 * 6 * (STRIDE - WIDE) * 4);
     graph->values[graph->nodes[0].outputs[0]].pixel_stride = 0; /* so the next one lies elsewhere */
     assert_true(arena_of(graph, NULL) > 2 * (2 * 8 * 6 * WIDE * 4));
 }
 
 /* The 3x3 convolutions alone exchange rows. What goes from stage to stage is dense, and the chain
  * of residuals with it. */
-static void a_ranks_graph_has_the_pitches_that_are_its_alone(void **state)
+static void a_ranks_graph_has_the_pixel_strides_that_are_its_alone(void **state)
 {
     (void)state;
     static const struct {
@@ -173,7 +173,7 @@ static void a_ranks_graph_has_the_pitches_that_are_its_alone(void **state)
             HRF_AUTO(hrf_graph) part = NULL;
             HRF_AUTO(hrf_rank_map) map = NULL;
             assert_int_equal(hrf_partition_graph(p, rank, &part, &map, NULL), HRF_OK);
-            n += count_pitches(part);
+            n += count_strided(part);
             arena_of(part, map);
         }
         assert_in_range(n, cases[i].least, cases[i].most);
@@ -181,7 +181,7 @@ static void a_ranks_graph_has_the_pitches_that_are_its_alone(void **state)
 }
 
 /* What crosses is dense, and the chain of residuals on both sides if it is one of them. */
-static void halves_have_the_pitches_that_are_theirs_alone(void **state)
+static void halves_have_the_pixel_strides_that_are_theirs_alone(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
@@ -190,8 +190,8 @@ static void halves_have_the_pitches_that_are_theirs_alone(void **state)
     assert_int_equal(graph->n_nodes, 10);
     for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
         assert_int_equal(hrf_halves_create(graph, cut, false, &halves, NULL), HRF_OK);
-        assert_int_equal(count_pitches(halves.head), cut < 8 ? 0 : 3);
-        assert_int_equal(count_pitches(halves.tail), cut < 9 ? 1 : 0);
+        assert_int_equal(count_strided(halves.head), cut < 8 ? 0 : 3);
+        assert_int_equal(count_strided(halves.tail), cut < 9 ? 1 : 0);
         hrf_halves_release(&halves);
     }
 }
@@ -199,12 +199,12 @@ static void halves_have_the_pitches_that_are_theirs_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_between_nodes_that_take_it_get_a_pitch),
+        cmocka_unit_test(images_between_nodes_that_take_it_get_a_pixel_stride),
         cmocka_unit_test(residuals_go_with_their_outputs),
         cmocka_unit_test(what_would_not_gain_stays_dense),
         cmocka_unit_test(a_plan_counts_the_gaps),
-        cmocka_unit_test(a_ranks_graph_has_the_pitches_that_are_its_alone),
-        cmocka_unit_test(halves_have_the_pitches_that_are_theirs_alone),
+        cmocka_unit_test(a_ranks_graph_has_the_pixel_strides_that_are_its_alone),
+        cmocka_unit_test(halves_have_the_pixel_strides_that_are_theirs_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

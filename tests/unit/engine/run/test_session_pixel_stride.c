@@ -1,5 +1,5 @@
-/* Networks with images wide enough for a pitch: the bits are those of dense ones, however steps are
- * paired and pixels are shared out, and ranks and bands give what one session gives. */
+/* Networks with images wide enough for a pixel stride: the bits are those of dense ones, however
+ * steps are paired and pixels are shared out, and ranks and bands give what one session gives. */
 #include "tests/unit/unit.h"
 
 #include "engine/backend/cpu/product.h"
@@ -38,9 +38,9 @@ static struct hrf_graph *network(uint64_t seed)
     return build_finish(&b, &x, 1);
 }
 
-/* The output, heap; *n_pitches: images that have one. */
+/* The output, heap; *n_strided: images that have one. */
 static float *run(const struct hrf_graph *graph, int32_t n_threads, bool is_dense, size_t *n_bytes,
-                  int32_t *n_pitches)
+                  int32_t *n_strided)
 {
     const struct hrf_session_config config = {
         .device = "cpu", .precision = "fp32", .n_threads = n_threads, .every_tensor = is_dense
@@ -58,26 +58,26 @@ static float *run(const struct hrf_graph *graph, int32_t n_threads, bool is_dens
     float *out = hrf_alloc(*n_bytes);
     assert_non_null(out);
     memcpy(out, hrf_session_output(session, 0), *n_bytes);
-    *n_pitches = 0;
+    *n_strided = 0;
     for (int32_t v = 0; v < session->graph->n_values; v++)
-        *n_pitches += session->graph->values[v].pixel_stride > 0;
+        *n_strided += session->graph->values[v].pixel_stride > 0;
     return out;
 }
 
-static void a_pitch_changes_no_bit(void **state)
+static void a_pixel_stride_changes_no_bit(void **state)
 {
     (void)state;
     int32_t all = 0;
     for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
         size_t n, n_dense;
-        int32_t n_pitches, none;
+        int32_t n_strided, none;
         HRF_AUTO(hrf_graph) graph = network(seed);
-        HRF_AUTO_FREE float *pitched = run(graph, 1 + (int32_t)(seed % 4), false, &n, &n_pitches);
+        HRF_AUTO_FREE float *strided = run(graph, 1 + (int32_t)(seed % 4), false, &n, &n_strided);
         HRF_AUTO_FREE float *dense = run(graph, 1, true, &n_dense, &none);
         assert_int_equal(none, 0);
         assert_int_equal(n, n_dense);
-        assert_memory_equal(pitched, dense, n);
-        all += n_pitches;
+        assert_memory_equal(strided, dense, n);
+        all += n_strided;
     }
     if (hrf_cpu_has_avx512()) /* of all but the pixels of half the image, which may leave */
         assert_true(all >= N_NETWORKS * (N_BLOCKS + 1));
@@ -134,7 +134,7 @@ static void a_prediction_counts_the_gaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pitch_changes_no_bit),
+        cmocka_unit_test(a_pixel_stride_changes_no_bit),
         cmocka_unit_test(a_prediction_counts_the_gaps),
         cmocka_unit_test(ranks_and_bands_give_what_one_session_gives),
     };

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
+#include "engine/backend/cpu/conv/winograd_integer.h"
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
-#include "engine/backend/cpu/winograd_integer.h"
 #include "tests/unit/engine/backend/cpu/integer_layer.h"
 
 #include <string.h>

@@ -44,9 +44,9 @@ static void release(struct matrices *m)
     hrf_free(m->bias);
 }
 
-/* Rows [first, first + n) of the product, by all columns, `pitch` from one to the next. */
+/* Rows [first, first + n) of the product, by all columns, `stride` from one to the next. */
 static void multiply_rows(const struct matrices *m, int64_t first, int64_t n, float *y,
-                          int64_t pitch)
+                          int64_t stride)
 {
     const struct hrf_epilogue epilogue = { .bias = m->bias, .type = HRF_F32 };
     const struct hrf_ahead nothing = { 0 };
@@ -54,8 +54,8 @@ static void multiply_rows(const struct matrices *m, int64_t first, int64_t n, fl
         hrf_product_packed_count(m->depth, m->columns) * sizeof(float), 64);
     assert_non_null(packed);
     hrf_product_pack(HRF_FLOATS, m->w, m->columns, 1, m->depth, m->columns, packed);
-    hrf_product_avx512(HRF_FLOATS, m->a + first * m->depth, m->depth, packed, m->depth, y, pitch, n,
-                       m->columns, 0, hrf_product_count_panels(m->columns), &epilogue, &nothing);
+    hrf_product_avx512(HRF_FLOATS, m->a + first * m->depth, m->depth, packed, m->depth, y, stride,
+                       n, m->columns, 0, hrf_product_count_panels(m->columns), &epilogue, &nothing);
 }
 
 static float *multiply(const struct matrices *m)
@@ -103,10 +103,10 @@ static void check_shape(const struct matrices *m)
                      limit);
     }
     /* row by row, with a gap between them */
-    const int64_t pitch = m->columns + GAP;
-    HRF_AUTO_FREE float *alone = floats(pitch);
+    const int64_t stride = m->columns + GAP;
+    HRF_AUTO_FREE float *alone = floats(stride);
     for (int64_t i = 0; i < m->rows; i++) {
-        multiply_rows(m, i, 1, alone, pitch);
+        multiply_rows(m, i, 1, alone, stride);
         assert_memory_equal(alone, y + i * m->columns, (size_t)m->columns * sizeof *y);
     }
 }

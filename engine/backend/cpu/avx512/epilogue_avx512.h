@@ -1,0 +1,57 @@
+/* epilogue_avx512.h - bias, residual and activation on 16 sums in a register. For files that
+ * are compiled with -mavx512f only. */
+#ifndef HRF_ENGINE_BACKEND_CPU_AVX512_EPILOGUE_AVX512_H
+#define HRF_ENGINE_BACKEND_CPU_AVX512_EPILOGUE_AVX512_H
+
+#include "engine/backend/cpu/avx512/number_avx512.h"
+#include "engine/backend/cpu/product.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+
+static inline __m512 hrf_bias(const float *bias, int64_t at, __mmask16 mask)
+{
+    return bias != NULL ? _mm512_maskz_loadu_ps(mask, bias + at) : _mm512_setzero_ps();
+}
+
+/* A NaN stays one: maximum and minimum are their second operand where one is a NaN. */
+static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
+{
+    switch (e->activation) {
+    case HRF_ACT_RELU:
+        return _mm512_max_ps(_mm512_setzero_ps(), x);
+    case HRF_ACT_CLIP:
+        return _mm512_min_ps(_mm512_set1_ps(e->high), _mm512_max_ps(_mm512_set1_ps(e->low), x));
+    case HRF_ACT_LEAKY_RELU:
+        return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x,
+                                  _mm512_set1_ps(e->slope));
+    case HRF_ACT_NONE:
+        break;
+    }
+    return x;
+}
+
+/* The usual epilogue of a convolution: worth a loop of its own, whose questions are answered when
+ * it is compiled. */
+static inline bool hrf_is_relu_alone(const struct hrf_epilogue *e)
+{
+    return e->activation == HRF_ACT_RELU && e->type == HRF_F32 && !e->accumulate;
+}
+
+static inline struct hrf_epilogue hrf_relu_alone(const float *bias)
+{
+    return (struct hrf_epilogue){ .bias = bias, .type = HRF_F32, .activation = HRF_ACT_RELU };
+}
+
+/* y: of the epilogue's type. */
+static inline void hrf_finish(__m512 x, __mmask16 mask, void *y, __m512 bias,
+                              const struct hrf_epilogue *e)
+{
+    x = _mm512_add_ps(x, bias);
+    if (e->accumulate)
+        x = _mm512_add_ps(x, hrf_load_avx512(e->type, y, mask));
+    hrf_store_avx512(e->type, y, mask, hrf_activate_avx512(x, e));
+}
+#endif
+
+#endif

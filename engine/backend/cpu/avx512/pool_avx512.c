@@ -1,0 +1,52 @@
+/* pool_avx512.c - the inner loops of pooling, for AVX-512. Compiled with -mavx512f. */
+#include "engine/backend/cpu/avx512/pool_avx512.h"
+
+#include "engine/backend/cpu/avx512/number_avx512.h"
+
+#include <immintrin.h>
+#include <math.h>
+
+enum { LANES = 16, MANY = 4 * LANES /* channels at a time */, LINE = 64 /* bytes */ };
+
+/* The maximum is its second operand where one is a NaN: a NaN in `best` is left alone. */
+#define TAKE(i)                                                                                    \
+    best##i = _mm512_mask_max_ps(best##i, _mm512_cmp_ps_mask(best##i, best##i, _CMP_ORD_Q),        \
+                                 best##i, _mm512_maskz_loadu_ps(mask##i, p + (i)*LANES));
+
+static inline void max_of_some(const struct hrf_max_window *w, int64_t c, float *y)
+{
+    const int64_t n = w->channels - c;
+    const __mmask16 mask0 = hrf_first_lanes_avx512(n), mask1 = hrf_first_lanes_avx512(n - LANES);
+    const __mmask16 mask2 = hrf_first_lanes_avx512(n - 2 * LANES),
+                    mask3 = hrf_first_lanes_avx512(n - 3 * LANES);
+    __m512 best0 = _mm512_set1_ps(-INFINITY), best1 = best0, best2 = best0, best3 = best0;
+    for (int64_t i = 0; i < w->rows; i++)
+        for (int64_t j = 0; j < w->columns; j++) {
+            const float *p = w->x + i * w->row_step + j * w->column_step + c;
+            TAKE(0) TAKE(1) TAKE(2) TAKE(3)
+        }
+    _mm512_mask_storeu_ps(y + c, mask0, best0);
+    _mm512_mask_storeu_ps(y + c + LANES, mask1, best1);
+    _mm512_mask_storeu_ps(y + c + 2 * LANES, mask2, best2);
+    _mm512_mask_storeu_ps(y + c + 3 * LANES, mask3, best3);
+}
+
+void hrf_max_window_avx512(const struct hrf_max_window *w, float *y)
+{
+    for (int64_t c = 0; c < w->channels; c += MANY)
+        max_of_some(w, c, y);
+    for (int64_t i = 0; i < w->n_ahead; i++)
+        for (int64_t at = 0; at < w->ahead_bytes; at += LINE)
+            _mm_prefetch((const char *)w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
+}
+
+void hrf_add_line_avx512(const float *x, int64_t n, double *sums)
+{
+    enum { DOUBLES = LANES / 2 };
+    for (int64_t i = 0; i < n; i += DOUBLES) {
+        const __mmask8 mask = (__mmask8)hrf_first_lanes_avx512(n - i < DOUBLES ? n - i : DOUBLES);
+        const __m512d term = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + i));
+        _mm512_mask_storeu_pd(sums + i, mask,
+                              _mm512_add_pd(_mm512_maskz_loadu_pd(mask, sums + i), term));
+    }
+}

@@ -1,0 +1,23 @@
+/* pool_avx512.h - the inner loops of pooling where there is AVX-512: the bits of those in pool.c.
+ */
+#ifndef HRF_ENGINE_BACKEND_CPU_AVX512_POOL_AVX512_H
+#define HRF_ENGINE_BACKEND_CPU_AVX512_POOL_AVX512_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What of a window lies inside the image: pixels of `channels` floats. */
+struct hrf_max_window {
+    const float *x;
+    int64_t rows, columns, channels;
+    int64_t row_step, column_step; /* floats from one to the next */
+    const float *ahead;            /* runs that will be read soon: only hints */
+    int64_t n_ahead, ahead_step, ahead_bytes;
+};
+
+/* y[channels]: the largest of each, -INFINITY where there is none. */
+void hrf_max_window_avx512(const struct hrf_max_window *window, float *y);
+/* Adds n floats to n sums. */
+void hrf_add_line_avx512(const float *x, int64_t n, double *sums);
+
+#endif

@@ -1,0 +1,319 @@
+/* product_avx512.c - the product by tiles of up to 6 rows by 64 columns (9 by 48) in registers.
+ *
+ * The depth is cut into chains of at most HRF_PRODUCT_CHAIN words, whose weights (64 columns: 32
+ * KiB) stay in the first-level cache while all tiles of a block of rows are multiplied by them.
+ * Between chains the sums of a tile wait in memory. Every chain starts from zero and is added to
+ * the sums before it; bias and residual are added at the end. So a chain of zeros may be left out.
+ *
+ * What bfloat16 needs more is written in assembler, so that no other of that instruction set gets
+ * into this file. Compiled with -mavx512f, optimised always.
+ */
+#include "engine/backend/cpu/avx512/epilogue_avx512.h"
+#include "engine/backend/cpu/avx512/product_tile_avx512.h"
+#include "engine/backend/cpu/product.h"
+
+#include <immintrin.h>
+
+/* One chain of a tile. */
+struct tile {
+    const char *const *a; /* [rows] */
+    char *const *y; /* [rows], of the panel's first column; only the last chain stores there */
+    const char *w;
+    const float *bias; /* of the panel's columns; NULL: none */
+    float *sums;       /* [rows][registers][LANES] */
+    const char *far;   /* memory to ask for */
+    int64_t offset;    /* bytes from a row's pointer to the chain's first word */
+    int64_t depth;     /* words */
+    bool is_first, is_last;
+    __mmask16 mask[MOST_REGISTERS]; /* which of the panel's columns exist */
+};
+
+#define DECLARE_ROW(i) const char *const p##i = t->a[i];
+#define DECLARE(i, c)  __m512 x##i##c;
+#define BIAS(i, c)     x##i##c = _mm512_add_ps(x##i##c, hrf_bias(t->bias, (c)*LANES, t->mask[c]));
+#define CLEAR(i, c)    x##i##c = _mm512_setzero_ps();
+#define SUMS(i, c)     (t->sums + ((i)*REGISTERS + (c)) * LANES)
+#define JOIN(i, c)     x##i##c = _mm512_add_ps(x##i##c, _mm512_load_ps(SUMS(i, c)));
+#define KEEP(i, c)     _mm512_store_ps(SUMS(i, c), x##i##c);
+#define SIZE           (e->type == HRF_F32 ? 4 : 2)
+#define PLACE(i, c)    (t->y[i] + (c)*LANES * SIZE)
+#define RESIDUAL(i, c)                                                                             \
+    x##i##c = _mm512_add_ps(x##i##c, hrf_load_avx512(e->type, PLACE(i, c), t->mask[c]));
+#define ACTIVATE(i, c)   x##i##c = hrf_activate_avx512(x##i##c, e);
+#define STORE(i, c)      _mm512_mask_storeu_ps(PLACE(i, c), t->mask[c], x##i##c);
+#define STORE_HALF(i, c) hrf_store_avx512(e->type, PLACE(i, c), t->mask[c], x##i##c);
+/* The lines that the tile will write. */
+#define ASK_Y(i, c) _mm_prefetch(PLACE(i, c), _MM_HINT_T0);
+
+#define DEFINE_TILE(KIND, n, registers)                                                            \
+    static void KIND##_##n##_##registers(const struct tile *t, const struct hrf_epilogue *e)       \
+    {                                                                                              \
+        enum { REGISTERS = registers };                                                            \
+        ROWS_##n(DECLARE_ROW) const char *w = t->w, *far = t->far;                                 \
+        int64_t offset = t->offset, left = t->depth;                                               \
+        ROWS_##n(DECLARE_##registers) ROWS_##n(CLEAR_##registers) if (t->is_last)                  \
+        {                                                                                          \
+            ROWS_##n(ASK_Y_##registers)                                                            \
+        }                                                                                          \
+        for (; left >= UNROLL; left -= UNROLL) {                                                   \
+            STEPS(KIND, n, registers)                                                              \
+            w += UNROLL * REGISTERS * LINE;                                                        \
+            far += UNROLL * LINE;                                                                  \
+            offset += UNROLL * WORD;                                                               \
+        }                                                                                          \
+        for (; left > 0; left--) {                                                                 \
+            STEP(KIND, n, registers, 0)                                                            \
+            w += REGISTERS * LINE;                                                                 \
+            offset += WORD;                                                                        \
+        }                                                                                          \
+        if (!t->is_first) {                                                                        \
+            ROWS_##n(JOIN_##registers)                                                             \
+        }                                                                                          \
+        if (!t->is_last) {                                                                         \
+            ROWS_##n(KEEP_##registers) return;                                                     \
+        }                                                                                          \
+        if (t->bias != NULL) {                                                                     \
+            ROWS_##n(BIAS_##registers)                                                             \
+        }                                                                                          \
+        if (e->accumulate) {                                                                       \
+            ROWS_##n(RESIDUAL_##registers)                                                         \
+        }                                                                                          \
+        if (e->activation != HRF_ACT_NONE) {                                                       \
+            ROWS_##n(ACTIVATE_##registers)                                                         \
+        }                                                                                          \
+        if (e->type == HRF_F32) {                                                                  \
+            ROWS_##n(STORE_##registers)                                                            \
+        } else {                                                                                   \
+            ROWS_##n(STORE_HALF_##registers)                                                       \
+        }                                                                                          \
+    }
+
+/* Each of the above over the registers of a row. */
+#define DECLARE_1(i)    ONE_1(DECLARE, i)
+#define DECLARE_2(i)    ONE_2(DECLARE, i)
+#define DECLARE_3(i)    ONE_3(DECLARE, i)
+#define DECLARE_4(i)    ONE_4(DECLARE, i)
+#define BIAS_1(i)       ONE_1(BIAS, i)
+#define BIAS_2(i)       ONE_2(BIAS, i)
+#define BIAS_3(i)       ONE_3(BIAS, i)
+#define BIAS_4(i)       ONE_4(BIAS, i)
+#define CLEAR_1(i)      ONE_1(CLEAR, i)
+#define CLEAR_2(i)      ONE_2(CLEAR, i)
+#define CLEAR_3(i)      ONE_3(CLEAR, i)
+#define CLEAR_4(i)      ONE_4(CLEAR, i)
+#define JOIN_1(i)       ONE_1(JOIN, i)
+#define JOIN_2(i)       ONE_2(JOIN, i)
+#define JOIN_3(i)       ONE_3(JOIN, i)
+#define JOIN_4(i)       ONE_4(JOIN, i)
+#define KEEP_1(i)       ONE_1(KEEP, i)
+#define KEEP_2(i)       ONE_2(KEEP, i)
+#define KEEP_3(i)       ONE_3(KEEP, i)
+#define KEEP_4(i)       ONE_4(KEEP, i)
+#define RESIDUAL_1(i)   ONE_1(RESIDUAL, i)
+#define RESIDUAL_2(i)   ONE_2(RESIDUAL, i)
+#define RESIDUAL_3(i)   ONE_3(RESIDUAL, i)
+#define RESIDUAL_4(i)   ONE_4(RESIDUAL, i)
+#define ACTIVATE_1(i)   ONE_1(ACTIVATE, i)
+#define ACTIVATE_2(i)   ONE_2(ACTIVATE, i)
+#define ACTIVATE_3(i)   ONE_3(ACTIVATE, i)
+#define ACTIVATE_4(i)   ONE_4(ACTIVATE, i)
+#define STORE_1(i)      ONE_1(STORE, i)
+#define STORE_2(i)      ONE_2(STORE, i)
+#define STORE_3(i)      ONE_3(STORE, i)
+#define STORE_4(i)      ONE_4(STORE, i)
+#define STORE_HALF_1(i) ONE_1(STORE_HALF, i)
+#define STORE_HALF_2(i) ONE_2(STORE_HALF, i)
+#define STORE_HALF_3(i) ONE_3(STORE_HALF, i)
+#define STORE_HALF_4(i) ONE_4(STORE_HALF, i)
+#define ASK_Y_1(i)      ONE_1(ASK_Y, i)
+#define ASK_Y_2(i)      ONE_2(ASK_Y, i)
+#define ASK_Y_3(i)      ONE_3(ASK_Y, i)
+#define ASK_Y_4(i)      ONE_4(ASK_Y, i)
+
+typedef void tile_function(const struct tile *t, const struct hrf_epilogue *e);
+/* clang-format off */
+#define DEFINE_UP_TO_6(KIND, registers)                                                            \
+    DEFINE_TILE(KIND, 1, registers) DEFINE_TILE(KIND, 2, registers)                                \
+    DEFINE_TILE(KIND, 3, registers) DEFINE_TILE(KIND, 4, registers)                                \
+    DEFINE_TILE(KIND, 5, registers) DEFINE_TILE(KIND, 6, registers)
+#define DEFINE_UP_TO_9(KIND, registers)                                                            \
+    DEFINE_UP_TO_6(KIND, registers) DEFINE_TILE(KIND, 7, registers)                                \
+    DEFINE_TILE(KIND, 8, registers) DEFINE_TILE(KIND, 9, registers)
+#define DEFINE_TILES(KIND)                                                                         \
+    DEFINE_UP_TO_9(KIND, 1) DEFINE_UP_TO_9(KIND, 2) DEFINE_UP_TO_9(KIND, 3) DEFINE_UP_TO_6(KIND, 4)
+#define UP_TO_6(KIND, registers)                                                                   \
+    NULL, KIND##_1_##registers, KIND##_2_##registers, KIND##_3_##registers, KIND##_4_##registers,  \
+    KIND##_5_##registers, KIND##_6_##registers
+#define UP_TO_9(KIND, registers)                                                                   \
+    UP_TO_6(KIND, registers), KIND##_7_##registers, KIND##_8_##registers, KIND##_9_##registers
+#define TILES(KIND)                                                                                \
+    { NULL }, { UP_TO_9(KIND, 1) }, { UP_TO_9(KIND, 2) }, { UP_TO_9(KIND, 3) }, { UP_TO_6(KIND, 4) }
+DEFINE_TILES(FLOATS)
+DEFINE_TILES(PAIRS)
+/* clang-format on */
+static tile_function *const tiles[][MOST_REGISTERS + 1][MOST_ROWS + 1] = {
+    [HRF_FLOATS] = { TILES(FLOATS) },
+    [HRF_PAIRS] = { TILES(PAIRS) },
+};
+
+/* Memory that is asked for line by line. */
+struct lines {
+    const char *at;
+    int64_t n_bytes; /* left */
+};
+
+/* One panel of weights and one block of rows. */
+struct panel {
+    tile_function *const *tiles; /* by rows */
+    const char *packed;
+    int64_t first, registers; /* of its columns; they begin at LANES * first */
+    int64_t rows_at_once;
+};
+
+static struct panel panel_of(enum hrf_words words, const char *packed, int64_t depth,
+                             int64_t columns, int64_t index)
+{
+    const int64_t first = hrf_product_panel_begin(columns, index) / LANES;
+    const int64_t end = hrf_product_panel_begin(columns, index + 1) / LANES;
+    return (struct panel){ .tiles = tiles[words][end - first],
+                           .packed = packed + first * depth * LINE,
+                           .first = first,
+                           .registers = end - first,
+                           .rows_at_once = end - first == MOST_REGISTERS ? 6 : MOST_ROWS };
+}
+
+/* Even tiles: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. 32 bits: a division of 64 takes long. */
+struct tiling {
+    int32_t n, least, n_larger;
+};
+
+static struct tiling divide(const struct panel *panel, int64_t rows)
+{
+    const int32_t most = (int32_t)panel->rows_at_once, n = ((int32_t)rows + most - 1) / most;
+    const int32_t least = (int32_t)rows / n;
+    return (struct tiling){ n, least, (int32_t)rows - least * n };
+}
+
+/* Which pieces of the depth a tile has, as bits: those that are zeros in all of its rows are left
+ * out. Pieces beyond the 64th are always there. */
+static void find_pieces(const struct tiling *tiling, const struct hrf_product_rows *rows,
+                        int64_t n_pieces, uint64_t *present)
+{
+    const uint64_t all = n_pieces >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n_pieces) - 1;
+    for (int32_t i = 0, row = 0; i < tiling->n; i++) {
+        uint64_t absent = rows->absent != NULL && n_pieces <= 64 ? all : 0;
+        for (const int32_t end = row + tiling->least + (i < tiling->n_larger); row < end; row++)
+            if (absent != 0)
+                absent &= rows->absent[row];
+        present[i] = absent == all ? all : all & ~absent;
+    }
+}
+
+/* Which chain of which piece. */
+struct chain {
+    int64_t piece, n_pieces;
+    bool begins, ends; /* the piece */
+};
+
+static bool is_piece_before(uint64_t present, int64_t piece)
+{
+    return piece < 64 ? (present & (((uint64_t)1 << piece) - 1)) != 0 : true;
+}
+
+static bool is_piece_after(uint64_t present, const struct chain *c)
+{
+    return c->piece < 63 ? present >> (c->piece + 1) != 0 || c->n_pieces > 64
+                         : c->piece + 1 < c->n_pieces;
+}
+
+/* One chain over all tiles, which ask for `memory` meanwhile. */
+static void run_chain(const struct panel *panel, struct tile *t, const struct chain *c,
+                      const struct tiling *tiling, const uint64_t *present,
+                      const struct hrf_product_rows *rows, char **y, const struct hrf_epilogue *e,
+                      struct lines *memory)
+{
+    float *const sums = t->sums;
+    for (int32_t i = 0, row = 0; i < tiling->n; i++) {
+        const int32_t size = tiling->least + (i < tiling->n_larger);
+        if (c->piece >= 64 || (present[i] >> c->piece & 1) != 0) {
+            t->a = rows->a + row;
+            t->y = y + row;
+            t->is_first = c->begins && !is_piece_before(present[i], c->piece);
+            t->is_last = c->ends && !is_piece_after(present[i], c);
+            t->far = memory->n_bytes > 0 ? memory->at : t->w;
+            memory->at += t->depth * LINE;
+            memory->n_bytes -= t->depth * LINE;
+            panel->tiles[size](t, e);
+        }
+        t->sums += size * panel->registers * LANES;
+        row += size;
+    }
+    t->sums = sums;
+}
+
+static void run_panel(const struct panel *panel, const struct hrf_product_rows *rows,
+                      const struct hrf_product_piece *pieces, int64_t n_pieces, int64_t columns,
+                      const struct hrf_epilogue *e, bool weights_are_far, float *sums,
+                      struct lines *memory)
+{
+    const int64_t size = e->type == HRF_F32 ? 4 : 2;
+    const struct tiling tiling = divide(panel, rows->n);
+    char *y[HRF_PRODUCT_ROWS];
+    uint64_t present[HRF_PRODUCT_ROWS];
+    struct tile t = { .bias = e->bias != NULL ? e->bias + panel->first * LANES : NULL,
+                      .sums = sums };
+    for (int64_t i = 0; i < rows->n; i++)
+        y[i] = rows->y[i] + panel->first * LANES * size;
+    for (int64_t c = 0; c < panel->registers; c++)
+        t.mask[c] = hrf_first_lanes_avx512(columns - (panel->first + c) * LANES);
+    find_pieces(&tiling, rows, n_pieces, present);
+    for (int64_t i = 0; i < n_pieces; i++)
+        for (int64_t at = 0; at < pieces[i].depth; at += HRF_PRODUCT_CHAIN) {
+            const int64_t left = pieces[i].depth - at;
+            const struct chain chain = { i, n_pieces, at == 0, left <= HRF_PRODUCT_CHAIN };
+            t.depth = left < HRF_PRODUCT_CHAIN ? left : HRF_PRODUCT_CHAIN;
+            t.offset = (pieces[i].offset + at) * WORD;
+            t.w = panel->packed + (pieces[i].at + at) * panel->registers * LINE;
+            /* The next chain's weights, or the next panel's first. */
+            const int64_t w_bytes = t.depth * panel->registers * LINE;
+            struct lines next = { t.w + w_bytes, weights_are_far ? w_bytes : 0 };
+            run_chain(panel, &t, &chain, &tiling, present, rows, y, e,
+                      weights_are_far ? &next : memory);
+        }
+}
+
+void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows *rows,
+                             const struct hrf_product_piece *pieces, int64_t n_pieces,
+                             const void *packed, int64_t packed_depth, int64_t columns,
+                             int64_t first_panel, int64_t end_panel,
+                             const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
+{
+    _Alignas(LINE) float sums[HRF_PRODUCT_ROWS * MOST_REGISTERS * LANES];
+    struct lines memory = { ahead->memory, ahead->n_bytes };
+    for (int64_t i = first_panel; i < end_panel; i++) {
+        const struct panel panel = panel_of(words, packed, packed_depth, columns, i);
+        run_panel(&panel, rows, pieces, n_pieces, columns, epilogue, ahead->weights_are_far, sums,
+                  &memory);
+    }
+}
+
+void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_stride, const void *packed,
+                        int64_t depth, void *y, int64_t y_stride, int64_t n_rows, int64_t columns,
+                        int64_t first_panel, int64_t end_panel, const struct hrf_epilogue *epilogue,
+                        const struct hrf_ahead *ahead)
+{
+    const int64_t y_bytes = y_stride * (epilogue->type == HRF_F32 ? 4 : 2);
+    const struct hrf_product_piece whole = { .depth = depth };
+    const char *a_rows[HRF_PRODUCT_ROWS];
+    char *y_rows[HRF_PRODUCT_ROWS];
+    for (int64_t first = 0; first < n_rows; first += HRF_PRODUCT_ROWS) {
+        const int64_t n = n_rows - first < HRF_PRODUCT_ROWS ? n_rows - first : HRF_PRODUCT_ROWS;
+        for (int64_t i = 0; i < n; i++) {
+            a_rows[i] = (const char *)a + (first + i) * a_stride * WORD;
+            y_rows[i] = (char *)y + (first + i) * y_bytes;
+        }
+        const struct hrf_product_rows rows = { .a = a_rows, .y = y_rows, .n = n };
+        hrf_product_rows_avx512(words, &rows, &whole, 1, packed, depth, columns, first_panel,
+                                end_panel, epilogue, ahead);
+    }
+}

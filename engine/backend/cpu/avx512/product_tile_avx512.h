@@ -1,0 +1,103 @@
+/* product_tile_avx512.h - a tile of the matrix product in registers, unrolled by the preprocessor:
+ * 1 to 9 rows by 1 to 4 registers of 16 columns.
+ *
+ * A step of the depth loads one register of weights per 16 columns, broadcasts one word of each row
+ * and multiplies all of them. 6 rows by 4 registers do 24 multiply-adds with 10 loads, 9 by 3 do 27
+ * with 12: multiply-adds are the limit, also where a core loads little more than one such register
+ * a cycle (14 rows by 2 would need 16 loads for 28). Steps are written in assembler, as a compiler
+ * turns the rows' addresses into more pointers than there are registers.
+ *
+ * One instruction is all that differs between floats and pairs of bfloat16.
+ */
+#ifndef HRF_ENGINE_BACKEND_CPU_AVX512_PRODUCT_TILE_AVX512_H
+#define HRF_ENGINE_BACKEND_CPU_AVX512_PRODUCT_TILE_AVX512_H
+
+#include "engine/backend/cpu/product.h"
+
+enum {
+    LINE = 64,            /* bytes of a line of the caches, and of a register */
+    WORD = sizeof(float), /* bytes of a float, or of two bfloat16 */
+    LANES = LINE / WORD,
+    MOST_ROWS = 9,
+    MOST_REGISTERS = 4, /* of columns */
+    UNROLL = 4,         /* steps of the depth */
+};
+
+#define ROWS_1(ROW) ROW(0)
+#define ROWS_2(ROW) ROWS_1(ROW) ROW(1)
+#define ROWS_3(ROW) ROWS_2(ROW) ROW(2)
+#define ROWS_4(ROW) ROWS_3(ROW) ROW(3)
+#define ROWS_5(ROW) ROWS_4(ROW) ROW(4)
+#define ROWS_6(ROW) ROWS_5(ROW) ROW(5)
+#define ROWS_7(ROW) ROWS_6(ROW) ROW(6)
+#define ROWS_8(ROW) ROWS_7(ROW) ROW(7)
+#define ROWS_9(ROW) ROWS_8(ROW) ROW(8)
+
+/* The sums of row i: x##i##0 to x##i##3, as many as there are registers of columns. */
+#define ONE_1(DO, i) DO(i, 0)
+#define ONE_2(DO, i) ONE_1(DO, i) DO(i, 1)
+#define ONE_3(DO, i) ONE_2(DO, i) DO(i, 2)
+#define ONE_4(DO, i) ONE_3(DO, i) DO(i, 3)
+
+#define MULTIPLY_1(instruction, i)                                                                 \
+    __asm__ volatile("vbroadcastss %c5(%3,%4), %1\n\t" instruction " %2, %1, %0"                   \
+                     : "+v"(x##i##0), "=&v"(v)                                                     \
+                     : "v"(w0), "r"(p##i), "r"(offset), "i"(at)                                    \
+                     : "memory");
+#define MULTIPLY_2(instruction, i)                                                                 \
+    __asm__ volatile("vbroadcastss %c7(%5,%6), %2\n\t" instruction " %3, %2, %0\n\t" instruction   \
+                     " %4, %2, %1"                                                                 \
+                     : "+v"(x##i##0), "+v"(x##i##1), "=&v"(v)                                      \
+                     : "v"(w0), "v"(w1), "r"(p##i), "r"(offset), "i"(at)                           \
+                     : "memory");
+#define MULTIPLY_3(instruction, i)                                                                 \
+    __asm__ volatile("vbroadcastss %c9(%7,%8), %3\n\t" instruction " %4, %3, %0\n\t" instruction   \
+                     " %5, %3, %1\n\t" instruction " %6, %3, %2"                                   \
+                     : "+v"(x##i##0), "+v"(x##i##1), "+v"(x##i##2), "=&v"(v)                       \
+                     : "v"(w0), "v"(w1), "v"(w2), "r"(p##i), "r"(offset), "i"(at)                  \
+                     : "memory");
+#define MULTIPLY_4(instruction, i)                                                                 \
+    __asm__ volatile("vbroadcastss %c11(%9,%10), %4\n\t" instruction " %5, %4, %0\n\t" instruction \
+                     " %6, %4, %1\n\t" instruction " %7, %4, %2\n\t" instruction " %8, %4, %3"     \
+                     : "+v"(x##i##0), "+v"(x##i##1), "+v"(x##i##2), "+v"(x##i##3), "=&v"(v)        \
+                     : "v"(w0), "v"(w1), "v"(w2), "v"(w3), "r"(p##i), "r"(offset), "i"(at)         \
+                     : "memory");
+
+#define MULTIPLY_FLOATS_1(i) MULTIPLY_1("vfmadd231ps", i)
+#define MULTIPLY_FLOATS_2(i) MULTIPLY_2("vfmadd231ps", i)
+#define MULTIPLY_FLOATS_3(i) MULTIPLY_3("vfmadd231ps", i)
+#define MULTIPLY_FLOATS_4(i) MULTIPLY_4("vfmadd231ps", i)
+#define MULTIPLY_PAIRS_1(i)  MULTIPLY_1("vdpbf16ps", i)
+#define MULTIPLY_PAIRS_2(i)  MULTIPLY_2("vdpbf16ps", i)
+#define MULTIPLY_PAIRS_3(i)  MULTIPLY_3("vdpbf16ps", i)
+#define MULTIPLY_PAIRS_4(i)  MULTIPLY_4("vdpbf16ps", i)
+
+#define WEIGHTS(registers, step, c)                                                                \
+    const __m512 w##c = _mm512_load_ps(w + ((step) * (registers) + (c)) * LINE);
+#define WEIGHTS_1(registers, step) WEIGHTS(registers, step, 0)
+#define WEIGHTS_2(registers, step) WEIGHTS_1(registers, step) WEIGHTS(registers, step, 1)
+#define WEIGHTS_3(registers, step) WEIGHTS_2(registers, step) WEIGHTS(registers, step, 2)
+#define WEIGHTS_4(registers, step) WEIGHTS_3(registers, step) WEIGHTS(registers, step, 3)
+
+/* One step of the depth, `step` beyond where the pointers are. */
+#define STEP(KIND, n, registers, step)                                                             \
+    {                                                                                              \
+        enum { at = (step)*WORD };                                                                 \
+        WEIGHTS_##registers(registers, step) __m512 v;                                             \
+        ROWS_##n(MULTIPLY_##KIND##_##registers)                                                    \
+    }
+
+/* Memory that comes into the second level meanwhile, a line a step. */
+#define ASK(line) __asm__ volatile("prefetcht1 %c1(%0)" ::"r"(far), "i"((line)*LINE));
+
+#define STEPS(KIND, n, registers)                                                                  \
+    ASK(0)                                                                                         \
+    STEP(KIND, n, registers, 0)                                                                    \
+    ASK(1)                                                                                         \
+    STEP(KIND, n, registers, 1)                                                                    \
+    ASK(2)                                                                                         \
+    STEP(KIND, n, registers, 2)                                                                    \
+    ASK(3)                                                                                         \
+    STEP(KIND, n, registers, 3)
+
+#endif

@@ -1,0 +1,75 @@
+/* without_avx512.c - in the place of the kernels for AVX-512 where the compiler has none or
+ * HRF_WITH_AVX512 is off: nothing fits them, so the others are taken and nothing here is run. */
+#include "engine/backend/cpu/conv/prologue.h"
+#include "engine/backend/cpu/cpu_private.h"
+
+#include <assert.h>
+
+bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
+                                          const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+static enum hrf_status refuse(const struct hrf_node *node, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_BUG, "node '%s': this build has no kernels for AVX-512",
+                         node->name);
+}
+
+enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                        const struct hrf_node *node, struct hrf_kernel **out,
+                                        struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                        const struct hrf_node *node, struct hrf_kernel **out,
+                                        struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,
+                                                 const struct hrf_graph *graph,
+                                                 const struct hrf_node *node,
+                                                 struct hrf_kernel **out, struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *prologue, const uint16_t *x,
+                                   uint16_t *y, int64_t y_stride, int64_t channels, int64_t n_lines)
+{
+    (void)prologue, (void)x, (void)y, (void)y_stride, (void)channels, (void)n_lines;
+    assert(false);
+}

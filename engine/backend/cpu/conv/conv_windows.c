@@ -1,0 +1,410 @@
+/* conv_windows.c - convolution with windows of more than one pixel as an implicit matrix product,
+ * own kernels: the product reads the windows where they stand.
+ *
+ * A thread takes blocks of output rows (of some columns, where whole rows would not stay in its
+ * second-level cache). It copies the input rows under a block into its line cache, with zeros where
+ * the image ends: there each row of a window is a piece of the product's depth, at the same
+ * distance from the window's first pixel for every output (product.h). Pieces that are rows above
+ * or below the image are left out. Numbers of 16 bits are widened, and a prologue is computed, on
+ * the way into the line cache: about once for a pixel, not for every window.
+ *
+ * Where the weights are larger than the pixels, threads share the output's channels instead, so
+ * that each weight is read by one thread only.
+ */
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/part_queues.h"
+#include "engine/backend/cpu/pixels.h"
+#include "engine/backend/cpu/product.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum {
+    LINES_BYTES = 384 * 1024, /* of the line cache: leaves the second level room for weights */
+    BAD_STRIDE = 4096,        /* bytes between rows of a tile that all fall into one set */
+    STRIDE_SLACK = 16,        /* words: the next line of the cache */
+    MOST_PIXELS = 1008,       /* of a block: threads end at about the same time */
+    FAR_WEIGHTS = 512 * 1024, /* bytes that do not stay in the second level beside the lines */
+};
+
+struct windows_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    struct hrf_pixels in;
+    int64_t rows, columns, out_rows, out_columns, out_channels; /* of an image */
+    int64_t n_rows;                                             /* of the output, of all images */
+    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    int64_t block_rows, block_columns; /* of the output */
+    int64_t n_bands, n_strips;         /* of blocks: rows and columns are cut into that many */
+    int64_t n_slices;                  /* the output's channels are cut into that many */
+    int64_t n_pieces, depth;           /* of the product */
+    int64_t pixel_words;               /* from pixel to pixel of the line cache */
+    int64_t line_words;                /* from line to line of it */
+    int64_t n_lines;                   /* it has, at most */
+    int64_t y_stride;                  /* numbers from pixel to pixel of output and residual */
+    bool weights_are_far;
+    bool has_residual;
+    enum hrf_dtype out_type;
+    struct hrf_epilogue epilogue;
+    struct hrf_product_piece *pieces; /* [n_pieces] */
+    float *weights, *bias;
+};
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static int64_t row_span(const struct windows_kernel *k)
+{
+    return (k->kernel[0] - 1) * k->dilation[0] + 1;
+}
+
+/* ---- line cache ---- */
+
+/* Some output rows, which are counted through all images, by some columns. */
+struct block {
+    int64_t row, n_rows, column, n_columns;
+};
+
+/* Output rows of one image that follow each other. */
+struct run {
+    int64_t image, row, n_rows;
+};
+
+static struct run run_of(const struct windows_kernel *k, int64_t row, int64_t n_rows)
+{
+    const int64_t in_image = row % k->out_rows;
+    return (struct run){ row / k->out_rows, in_image, hrf_least(n_rows, k->out_rows - in_image) };
+}
+
+/* Lines under a run, rows outside the image included. */
+static int64_t lines_under(const struct windows_kernel *k, const struct run *r)
+{
+    return (r->n_rows - 1) * k->stride[0] + row_span(k);
+}
+
+static int64_t window_columns(const struct windows_kernel *k, int64_t n_columns)
+{
+    return (n_columns - 1) * k->stride[1] + (k->kernel[1] - 1) * k->dilation[1] + 1;
+}
+
+static void zero_pixels(const struct windows_kernel *k, float *to, int64_t n)
+{
+    if (n > 0)
+        memset(to, 0, (size_t)(n * k->pixel_words) * sizeof(float));
+}
+
+/* `row`: of the image, or NULL for one outside of it. */
+static void fill_line(const struct windows_kernel *k, const char *row, const struct block *b,
+                      float *line)
+{
+    const int64_t n = window_columns(k, b->n_columns), left = b->column * k->stride[1] - k->pad[1];
+    const int64_t begin = clamp(-left, 0, n);
+    const int64_t end = row != NULL ? clamp(k->columns - left, begin, n) : begin;
+    zero_pixels(k, line, begin);
+    if (end > begin)
+        hrf_pixels_copy(&k->in, row + (left + begin) * hrf_pixels_stride_bytes(&k->in), 1,
+                        end - begin, line + begin * k->pixel_words, k->pixel_words);
+    zero_pixels(k, line + end * k->pixel_words, n - end);
+}
+
+static void fill(const struct windows_kernel *k, const char *x, const struct block *b, float *lines)
+{
+    const int64_t row_bytes = k->columns * hrf_pixels_stride_bytes(&k->in);
+    for (int64_t done = 0; done < b->n_rows;) {
+        const struct run run = run_of(k, b->row + done, b->n_rows - done);
+        const int64_t top = run.row * k->stride[0] - k->pad[0];
+        for (int64_t i = 0; i < lines_under(k, &run); i++, lines += k->line_words) {
+            const int64_t y = top + i;
+            const bool is_inside = y >= 0 && y < k->rows;
+            fill_line(k, is_inside ? x + (run.image * k->rows + y) * row_bytes : NULL, b, lines);
+        }
+        done += run.n_rows;
+    }
+}
+
+/* ---- running ---- */
+
+/* Rows of the product. */
+struct rows {
+    const char *a[HRF_PRODUCT_ROWS];
+    char *y[HRF_PRODUCT_ROWS];
+    uint64_t absent[HRF_PRODUCT_ROWS];
+    int64_t n;
+};
+
+/* The pieces of windows at an output row of an image that lie above or below it. */
+static uint64_t absent_pieces(const struct windows_kernel *k, int64_t out_row)
+{
+    const int64_t per_row = k->n_pieces / k->kernel[0];
+    uint64_t absent = 0;
+    for (int64_t i = 0; i < k->n_pieces && i < 64; i++) {
+        const int64_t y = out_row * k->stride[0] - k->pad[0] + i / per_row * k->dilation[0];
+        if (y < 0 || y >= k->rows)
+            absent |= (uint64_t)1 << i;
+    }
+    return absent;
+}
+
+/* The outputs of one row of a block. */
+static void append_row(const struct windows_kernel *k, const struct block *b, int64_t row,
+                       const float *line, char *y, struct rows *rows)
+{
+    const int64_t pixel_bytes = k->y_stride * (int64_t)hrf_dtype_size(k->out_type);
+    const uint64_t absent = absent_pieces(k, row % k->out_rows);
+    y += (row * k->out_columns + b->column) * pixel_bytes;
+    for (int64_t c = 0; c < b->n_columns; c++) {
+        rows->a[rows->n] = (const char *)(line + c * k->stride[1] * k->pixel_words);
+        rows->y[rows->n] = y + c * pixel_bytes;
+        rows->absent[rows->n++] = absent;
+    }
+}
+
+static void multiply(const struct windows_kernel *k, int64_t slice, const struct rows *rows)
+{
+    const int64_t n_panels = hrf_product_count_panels(k->out_channels);
+    const struct hrf_product_rows product_rows = {
+        .a = rows->a, .y = rows->y, .n = rows->n, .absent = rows->absent
+    };
+    const struct hrf_ahead ahead = { .weights_are_far = k->weights_are_far };
+    hrf_product_rows_avx512(HRF_FLOATS, &product_rows, k->pieces, k->n_pieces, k->weights, k->depth,
+                            k->out_channels, n_panels * slice / k->n_slices,
+                            n_panels * (slice + 1) / k->n_slices, &k->epilogue, &ahead);
+}
+
+static struct block block_of(const struct windows_kernel *k, int64_t i)
+{
+    const int64_t row = i % k->n_bands * k->block_rows, column = i / k->n_bands * k->block_columns;
+    return (struct block){ .row = row,
+                           .n_rows = hrf_least(k->block_rows, k->n_rows - row),
+                           .column = column,
+                           .n_columns = hrf_least(k->block_columns, k->out_columns - column) };
+}
+
+static void run_block(const struct windows_kernel *k, const struct hrf_kernel_call *call,
+                      const struct block *b, int64_t slice, float *lines)
+{
+    struct rows rows = { .n = 0 };
+    fill(k, call->inputs[HRF_CONV_X], b, lines);
+    for (int64_t done = 0; done < b->n_rows;) {
+        const struct run run = run_of(k, b->row + done, b->n_rows - done);
+        for (int64_t i = 0; i < run.n_rows; i++) {
+            append_row(k, b, b->row + done + i, lines + i * k->stride[0] * k->line_words,
+                       call->output, &rows);
+            if (rows.n + b->n_columns > HRF_PRODUCT_ROWS || done + i + 1 == b->n_rows) {
+                multiply(k, slice, &rows);
+                rows.n = 0;
+            }
+        }
+        lines += lines_under(k, &run) * k->line_words;
+        done += run.n_rows;
+    }
+}
+
+/* A thread's scratch: its line cache. */
+static size_t scratch_bytes(const struct windows_kernel *k)
+{
+    const size_t n = (size_t)(k->n_lines * k->line_words) * sizeof(float);
+    return (n + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct windows_kernel *k = (const struct windows_kernel *)base;
+    const int64_t n_blocks = k->n_bands * k->n_strips;
+    if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
+        memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
+               (size_t)(k->n_rows * k->out_columns * k->y_stride) * hrf_dtype_size(k->out_type));
+    const struct hrf_part_queues parts = hrf_part_queues_begin(
+        call->workspace, k->backend->n_threads, n_blocks * k->n_slices);
+#pragma omp parallel
+    {
+        char *const scratch = (char *)(parts.of + parts.n_threads) +
+                              (size_t)omp_get_thread_num() * scratch_bytes(k);
+        for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
+            const struct block block = block_of(k, i % n_blocks);
+            run_block(k, call, &block, i / n_blocks, (float *)(void *)scratch);
+        }
+    }
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct windows_kernel *k = (struct windows_kernel *)base;
+    hrf_free(k->pieces);
+    hrf_free(k->weights);
+    hrf_free(k->bias);
+    hrf_cpu_prologue_release(&k->in.prologue);
+    hrf_free(k);
+}
+
+/* ---- making one ---- */
+
+static void take_shapes(struct windows_kernel *k, const struct hrf_graph *graph,
+                        const struct hrf_node *node)
+{
+    const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const struct hrf_window *window = &node->attributes.window;
+    k->in.type = x->dtype;
+    k->in.words = HRF_FLOATS;
+    k->in.channels = k->in.n_words = x->shape.dims[1];
+    k->in.stride = hrf_value_pixel_stride(x);
+    k->rows = x->shape.dims[2];
+    k->columns = x->shape.dims[3];
+    k->out_type = y->dtype;
+    k->y_stride = hrf_value_pixel_stride(y);
+    k->out_channels = y->shape.dims[1];
+    k->out_rows = y->shape.dims[2];
+    k->out_columns = y->shape.dims[3];
+    k->n_rows = y->shape.dims[0] * k->out_rows;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
+        k->kernel[i] = w->dims[2 + i];
+        k->stride[i] = window->stride[i];
+        k->dilation[i] = window->dilation[i];
+        k->pad[i] = window->pad_begin[i];
+    }
+    k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+}
+
+/* A row of the window is one piece where its pixels follow each other without gaps. */
+static enum hrf_status make_pieces(struct windows_kernel *k, const char *name,
+                                   struct hrf_error *err)
+{
+    const bool is_dense = k->dilation[1] == 1 && k->pixel_words == k->in.n_words;
+    const int64_t per_row = is_dense ? 1 : k->kernel[1];
+    const int64_t depth = k->kernel[1] * k->in.n_words / per_row;
+    k->n_pieces = k->kernel[0] * per_row;
+    k->depth = k->n_pieces * depth;
+    k->pieces = hrf_alloc_array((size_t)k->n_pieces, sizeof *k->pieces);
+    if (k->pieces == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", name);
+    for (int64_t i = 0; i < k->n_pieces; i++)
+        k->pieces[i] = (struct hrf_product_piece){
+            .offset = i / per_row * k->dilation[0] * k->line_words +
+                      i % per_row * k->dilation[1] * k->pixel_words,
+            .depth = depth,
+            .at = i * depth,
+        };
+    return HRF_OK;
+}
+
+/* As many rows as the line cache and the number of threads allow; all blocks about as large. */
+static int64_t choose_rows(const struct windows_kernel *k, int64_t line_bytes)
+{
+    const int64_t n_threads = k->backend->n_threads;
+    int64_t rows = (LINES_BYTES / line_bytes - row_span(k)) / k->stride[0] + 1;
+    rows = clamp(rows, 1, hrf_ceil_div(MOST_PIXELS, k->block_columns));
+    if (k->n_slices == 1 && k->n_rows * k->n_strips < 8 * n_threads * rows) {
+        const int64_t n_blocks = hrf_ceil_div(k->n_rows, rows) * k->n_strips;
+        const int64_t n_bands = hrf_ceil_div(hrf_ceil_div(n_blocks, n_threads) * n_threads,
+                                             k->n_strips);
+        rows = hrf_ceil_div(k->n_rows, n_bands);
+    }
+    return rows;
+}
+
+static int64_t lines_under_block(const struct windows_kernel *k, int64_t row)
+{
+    const int64_t n_rows = hrf_least(k->block_rows, k->n_rows - row);
+    int64_t n = 0;
+    for (int64_t done = 0; done < n_rows;) {
+        const struct run run = run_of(k, row + done, n_rows - done);
+        n += lines_under(k, &run);
+        done += run.n_rows;
+    }
+    return n;
+}
+
+static void choose_blocks(struct windows_kernel *k)
+{
+    const int64_t n_threads = k->backend->n_threads, word = (int64_t)sizeof(float);
+    const int64_t n_pixels = k->n_rows * k->out_columns;
+    const bool is_bad = k->stride[1] * k->in.n_words * word % BAD_STRIDE == 0;
+    k->pixel_words = k->in.n_words + (is_bad ? STRIDE_SLACK : 0);
+    /* Columns of a line, so that those under two output rows fit. */
+    const int64_t most = LINES_BYTES / (row_span(k) + k->stride[0]) / (k->pixel_words * word);
+    const int64_t fit = (most - (k->kernel[1] - 1) * k->dilation[1] - 1) / k->stride[1] + 1;
+    k->n_strips = hrf_ceil_div(k->out_columns, clamp(fit, 1, HRF_PRODUCT_ROWS));
+    k->block_columns = hrf_ceil_div(k->out_columns, k->n_strips);
+    k->n_strips = hrf_ceil_div(k->out_columns, k->block_columns);
+    k->line_words = window_columns(k, k->block_columns) * k->pixel_words;
+    const bool few_pixels = n_pixels < k->out_channels || k->n_rows < n_threads;
+    k->n_slices = few_pixels && hrf_product_count_panels(k->out_channels) >= n_threads ? n_threads
+                                                                                       : 1;
+    k->block_rows = choose_rows(k, k->line_words * word);
+    k->n_bands = hrf_ceil_div(k->n_rows, k->block_rows);
+    for (int64_t i = 0; i < k->n_bands; i++) {
+        const int64_t n = lines_under_block(k, i * k->block_rows);
+        k->n_lines = n > k->n_lines ? n : k->n_lines;
+    }
+    k->base.workspace_bytes = (size_t)n_threads *
+                              (sizeof(struct hrf_part_queue) + scratch_bytes(k));
+}
+
+/* [m][c][rows][columns] to [m][rows][columns][c], as the rows of the product are. */
+static void turn_weights(const struct windows_kernel *k, const float *w, float *turned)
+{
+    const int64_t area = k->kernel[0] * k->kernel[1];
+    for (int64_t m = 0; m < k->out_channels; m++)
+        for (int64_t at = 0; at < area; at++)
+            for (int64_t c = 0; c < k->in.channels; c++)
+                *turned++ = w[(m * k->in.channels + c) * area + at];
+}
+
+static enum hrf_status prepare_constants(struct windows_kernel *k, const struct hrf_graph *graph,
+                                         const struct hrf_node *node, struct hrf_error *err)
+{
+    const size_t n_bytes = hrf_product_packed_count(k->depth, k->out_channels) * sizeof(float);
+    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(k->depth * k->out_channels),
+                                                  sizeof(float));
+    k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
+    k->bias = hrf_calloc((size_t)k->out_channels, sizeof(float));
+    if (turned == NULL || k->weights == NULL || k->bias == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", node->name,
+                             n_bytes);
+    k->weights_are_far = n_bytes > FAR_WEIGHTS;
+    turn_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
+    hrf_product_pack(HRF_FLOATS, turned, 1, k->depth, k->depth, k->out_channels, k->weights);
+    const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
+    if (bias != NULL)
+        memcpy(k->bias, bias, (size_t)k->out_channels * sizeof(float));
+    k->base.weight_bytes = n_bytes + (size_t)k->out_channels * sizeof(float);
+    return HRF_OK;
+}
+
+bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
+           hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
+           hrf_cpu_types_fit(graph, node) && node->attributes.group == 1 &&
+           hrf_shape_count(y) > 0 && hrf_cpu_native_speed(graph, node) <= 1;
+}
+
+enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                        const struct hrf_node *node, struct hrf_kernel **out,
+                                        struct hrf_error *err)
+{
+    struct windows_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    k->backend = backend;
+    take_shapes(k, graph, node);
+    k->base.implementation = HRF_CPU_NAME(k->in.type, "implicit_product:avx512");
+    HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
+    choose_blocks(k);
+    HRF_TRY(make_pieces(k, node->name, err));
+    HRF_TRY(prepare_constants(k, graph, node, err));
+    k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

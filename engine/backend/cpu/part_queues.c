@@ -1,0 +1,30 @@
+#include "engine/backend/cpu/part_queues.h"
+
+#include <omp.h>
+
+static int64_t first_of(const struct hrf_part_queues *s, int64_t thread)
+{
+    return s->n * thread / s->n_threads;
+}
+
+struct hrf_part_queues hrf_part_queues_begin(struct hrf_part_queue *of, int64_t n_threads,
+                                             int64_t n)
+{
+    const struct hrf_part_queues s = { .of = of, .n_threads = n_threads, .n = n };
+    for (int64_t i = 0; i < n_threads; i++)
+        of[i].next = first_of(&s, i);
+    return s;
+}
+
+int64_t hrf_part_queues_take(const struct hrf_part_queues *s)
+{
+    for (int64_t i = 0; i < s->n_threads; i++) {
+        const int64_t owner = (omp_get_thread_num() + i) % s->n_threads;
+        int64_t taken;
+#pragma omp atomic capture
+        taken = s->of[owner].next++;
+        if (taken < first_of(s, owner + 1))
+            return taken;
+    }
+    return -1;
+}

@@ -1,0 +1,494 @@
+/* integer.c - 8-bit operators in plain integer arithmetic, the truth that fast ones equal.
+ *
+ * Functions of one 8-bit value are tables of 256 results. Sums are exact 32-bit integers, so no
+ * order and no cut of the work changes a bit. A float step is written once for every operator:
+ * real = (q - zero point) * scale; results are rounded half to even and saturated.
+ */
+#include "engine/backend/cpu/plain/integer_private.h"
+#include "engine/ir/number.h"
+#include "engine/ir/op.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline void write8(const struct hrf_operand *y, void *out, int64_t i, float steps)
+{
+    ((uint8_t *)out)[i] = hrf_narrow(hrf_target_of(y), steps);
+}
+
+static float activate(enum hrf_activation activation, float low, float high, float slope, float t)
+{
+    switch (activation) {
+    case HRF_ACT_RELU:
+        return t > 0 ? t : 0;
+    case HRF_ACT_CLIP:
+        return t < low ? low : t > high ? high : t;
+    case HRF_ACT_LEAKY_RELU:
+        return t >= 0 ? t : t * slope;
+    case HRF_ACT_NONE:
+        break;
+    }
+    return t;
+}
+
+/* ---- convolution and matrix product ---- */
+
+struct conv_view {
+    int64_t n, rows, columns, channels, out_rows, out_columns, out_channels, per_group;
+    const struct hrf_window *window; /* NULL: a matrix product */
+    int64_t kernel[2];
+};
+
+static struct conv_view view_of(const struct hrf_spec *spec)
+{
+    const struct hrf_shape *x = &spec->inputs[HRF_CONV_X].shape, *y = &spec->output.shape;
+    const struct hrf_shape *w = &spec->inputs[HRF_CONV_WEIGHTS].shape;
+    if (spec->op == HRF_OP_GEMM)
+        return (struct conv_view){ x->dims[0], 1,          1,          x->dims[1], 1,
+                                   1,          y->dims[1], x->dims[1], NULL,       { 1, 1 } };
+    return (struct conv_view){ x->dims[0],
+                               x->dims[2],
+                               x->dims[3],
+                               x->dims[1],
+                               y->dims[2],
+                               y->dims[3],
+                               y->dims[1],
+                               w->dims[1],
+                               &spec->attributes.window,
+                               { w->dims[2], w->dims[3] } };
+}
+
+/* The input row or column that position k of the window sees for output `at`; -1: none. */
+static int64_t seen_at(const struct hrf_spec *spec, int axis, int64_t at, int64_t k, int64_t size)
+{
+    const struct hrf_window *w = &spec->attributes.window;
+    int64_t i = at * w->stride[axis] - w->pad_begin[axis] + k * w->dilation[axis];
+    if (spec->op == HRF_OP_CONV_TRANSPOSE) {
+        i = at + w->pad_begin[axis] - k * w->dilation[axis];
+        if (i < 0 || i % w->stride[axis] != 0)
+            return -1;
+        i /= w->stride[axis];
+    }
+    return i < size ? i : -1;
+}
+
+static int32_t sum_at(const struct hrf_spec *spec, const struct conv_view *v, const void *x,
+                      const int8_t *w, int64_t n, int64_t m, int64_t oy, int64_t ox)
+{
+    const struct hrf_operand *in = &spec->inputs[HRF_CONV_X];
+    const int64_t group = v->window != NULL ? spec->attributes.group : 1;
+    const int64_t first = m / (v->out_channels / group) * v->per_group;
+    const int64_t area = v->kernel[0] * v->kernel[1];
+    int32_t sum = 0;
+    for (int64_t i = 0; i < area; i++) {
+        int64_t y = 0, u = 0;
+        if (v->window != NULL) {
+            y = seen_at(spec, 0, oy, i / v->kernel[1], v->rows);
+            u = seen_at(spec, 1, ox, i % v->kernel[1], v->columns);
+        }
+        if (y < 0 || u < 0)
+            continue;
+        const int64_t pixel = ((n * v->rows + y) * v->columns + u) * v->channels + first;
+        for (int64_t k = 0; k < v->per_group; k++)
+            sum += (hrf_read8(in->dtype, x, pixel + k) - in->quantization.zero_point) *
+                   w[(m * v->per_group + k) * area + i];
+    }
+    return sum;
+}
+
+static float finish_sum(const struct hrf_spec *spec, const struct hrf_requantize *r, int64_t m,
+                        int32_t sum, const void *residual, int64_t at)
+{
+    float t = (float)sum + r->bias[m];
+    t = t * r->multiplier[m];
+    if (residual != NULL) {
+        const int32_t q = hrf_read8(spec->inputs[HRF_CONV_RESIDUAL].dtype, residual, at);
+        const float value = (float)(q - r->residual_zero_point);
+        t = r->residual_scale == 1.0f ? t + value : fmaf(value, r->residual_scale, t);
+    }
+    return activate(r->activation, r->low, r->high, r->slope, t);
+}
+
+static void run_conv(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct conv_view v = view_of(spec);
+    const void *x = hrf_spec_data(spec, call, HRF_CONV_X);
+    const int8_t *w = hrf_spec_data(spec, call, HRF_CONV_WEIGHTS);
+    const void *residual = hrf_spec_data(spec, call, HRF_CONV_RESIDUAL);
+    const int64_t n_pixels = v.n * v.out_rows * v.out_columns;
+#pragma omp parallel for schedule(static)
+    for (int64_t p = 0; p < n_pixels; p++) {
+        const int64_t n = p / (v.out_rows * v.out_columns);
+        const int64_t oy = p / v.out_columns % v.out_rows, ox = p % v.out_columns;
+        for (int64_t m = 0; m < v.out_channels; m++) {
+            const int64_t at = p * v.out_channels + m;
+            const int32_t sum = sum_at(spec, &v, x, w, n, m, oy, ox);
+            const float t = finish_sum(spec, kernel->requantize, m, sum, residual, at);
+            if (spec->output.dtype == HRF_F32)
+                hrf_floats(call)[at] = t;
+            else
+                write8(&spec->output, call->output, at, t);
+        }
+    }
+}
+
+/* ---- one value in, one out ---- */
+
+static float unary(const struct hrf_spec *spec, float x)
+{
+    const struct hrf_attributes *a = &spec->attributes;
+    switch (spec->op) {
+    case HRF_OP_RELU:
+        return x > 0 ? x : 0;
+    case HRF_OP_LEAKY_RELU:
+        return x >= 0 ? x : a->alpha * x;
+    case HRF_OP_CLIP:
+        return activate(HRF_ACT_CLIP, a->activation_min, a->activation_max, 0, x);
+    case HRF_OP_SIGMOID:
+        return (float)(1 / (1 + exp(-(double)x)));
+    case HRF_OP_TANH:
+        return (float)tanh((double)x);
+    default:
+        /* The others keep the number and change its scale. */
+        return hrf_op_is_unary(spec->op) ? (float)hrf_unary_value(spec->op, a, (double)x) : x;
+    }
+}
+
+static void fill_table(const struct hrf_spec *spec, int32_t input, uint8_t table[256])
+{
+    const struct hrf_operand *x = &spec->inputs[input], *y = &spec->output;
+    for (int32_t i = 0; i < 256; i++) {
+        const int32_t q = x->dtype == HRF_S8 ? (i < 128 ? i : i - 256) : i;
+        const float real = (float)(q - x->quantization.zero_point) * x->quantization.scale;
+        const bool same = x->dtype == y->dtype && x->quantization.scale == y->quantization.scale &&
+                          x->quantization.zero_point == y->quantization.zero_point;
+        table[i] = (uint8_t)(same && !hrf_op_is_unary(spec->op)
+                                 ? i
+                                 : hrf_quantize(unary(spec, real), y->dtype, &y->quantization) &
+                                       0xff);
+    }
+}
+
+static void run_table(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
+{
+    const uint8_t *x = hrf_spec_data(kernel->spec, call, 0), *table = kernel->tables[0];
+    uint8_t *y = call->output;
+    const int64_t n = hrf_shape_count(&kernel->spec->output.shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        y[i] = table[x[i]];
+}
+
+enum {
+    PIECE = 1 << 14, /* elements of one piece of work */
+    SLOTS = 64,      /* of a pool */
+};
+
+static void quantize_piece(const float *x, float scale, struct hrf_target t, uint8_t *out,
+                           int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = hrf_narrow(t, x[i] / scale);
+}
+
+static void run_quantize(const struct hrf_integer_kernel *kernel,
+                         const struct hrf_kernel_call *call)
+{
+    const struct hrf_operand *y = &kernel->spec->output;
+    const float *x = hrf_spec_data(kernel->spec, call, 0);
+    uint8_t *out = call->output;
+    const int64_t n = hrf_shape_count(&y->shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += PIECE)
+        quantize_piece(x + i, y->quantization.scale, hrf_target_of(y), out + i,
+                       n - i < PIECE ? n - i : PIECE);
+}
+
+/* Which of the scales along the axis element `i` of the memory has. */
+static int64_t place_along_axis(const struct hrf_spec *spec, int64_t i)
+{
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_strides(&spec->output.shape, strides);
+    return i / strides[spec->attributes.axis] % spec->output.shape.dims[spec->attributes.axis];
+}
+
+static void run_quantize_along_axis(const struct hrf_integer_kernel *kernel,
+                                    const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_operand *y = &spec->output;
+    const float *x = hrf_spec_data(spec, call, 0);
+    const float *scales = hrf_spec_data(spec, call, HRF_QUANTIZE_SCALE);
+    const void *zeros = hrf_spec_data(spec, call, HRF_QUANTIZE_ZERO_POINT);
+    const int64_t n = hrf_shape_count(&y->shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t place = place_along_axis(spec, i);
+        const struct hrf_quantization q = { .scale = scales[place],
+                                            .zero_point = zeros != NULL
+                                                              ? hrf_read8(y->dtype, zeros, place)
+                                                              : 0 };
+        ((uint8_t *)call->output)[i] = (uint8_t)(hrf_quantize(x[i], y->dtype, &q) & 0xff);
+    }
+}
+
+static void run_dequantize(const struct hrf_integer_kernel *kernel,
+                           const struct hrf_kernel_call *call)
+{
+    const struct hrf_operand *x = &kernel->spec->inputs[0];
+    const void *in = hrf_spec_data(kernel->spec, call, 0);
+    float *out = hrf_floats(call);
+    const int64_t n = hrf_shape_count(&x->shape);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)(hrf_read8(x->dtype, in, i) - x->quantization.zero_point) *
+                 x->quantization.scale;
+}
+
+/* ---- two values in ---- */
+
+static float binary(const struct hrf_spec *spec, int32_t a, int32_t b)
+{
+    const struct hrf_attributes *t = &spec->attributes;
+    const float sa = spec->inputs[0].quantization.scale, sb = spec->inputs[1].quantization.scale;
+    const float sy = spec->output.quantization.scale;
+    float steps;
+    if (spec->op == HRF_OP_MUL)
+        steps = (float)(a * b) * (sa * sb / sy);
+    else
+        steps = fmaf((float)a, sa / sy, (float)(spec->op == HRF_OP_SUB ? -b : b) * (sb / sy));
+    return activate(t->activation, t->activation_min / sy, t->activation_max / sy, t->alpha, steps);
+}
+
+/* Every pair of 8-bit values has one result: a table of them all. */
+static void fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
+{
+    const struct hrf_operand *a = &spec->inputs[0], *b = &spec->inputs[1];
+    const struct hrf_target t = hrf_target_of(&spec->output);
+    for (int32_t i = 0; i < 256; i++)
+        for (int32_t k = 0; k < 256; k++) {
+            const int32_t qa = (a->dtype == HRF_S8 ? (int8_t)i : i) - a->quantization.zero_point;
+            const int32_t qb = (b->dtype == HRF_S8 ? (int8_t)k : k) - b->quantization.zero_point;
+            pairs[i * 256 + k] = hrf_narrow(t, binary(spec, qa, qb));
+        }
+}
+
+static void run_binary(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const uint8_t *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
+    uint8_t *out = call->output;
+    int64_t strides[3][HRF_MAX_RANK];
+    hrf_layout_strides(&spec->output.shape, strides[0]);
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, strides[1]);
+    hrf_layout_broadcast_strides(&spec->inputs[1].shape, &spec->output.shape, strides[2]);
+    struct hrf_walk walk;
+    hrf_walk_init(&walk, &spec->output.shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
+    const int32_t last = walk.rank - 1;
+    const int64_t n = walk.dims[last], pieces = (n + PIECE - 1) / PIECE;
+    const int64_t sy = walk.strides[0][last], sa = walk.strides[1][last];
+    const int64_t sb = walk.strides[2][last], total = hrf_walk_rows(&walk) * pieces;
+#pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < total; k++) {
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        const int64_t first = k % pieces * PIECE, end = first + PIECE < n ? first + PIECE : n;
+        hrf_walk_seek(&walk, k / pieces, at);
+        for (int64_t i = first; i < end; i++)
+            out[at[0] + i * sy] = kernel->pairs[a[at[1] + i * sa] * 256 + b[at[2] + i * sb]];
+    }
+}
+
+static void run_batch_norm(const struct hrf_integer_kernel *kernel,
+                           const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_operand *in = &spec->inputs[0];
+    const struct hrf_attributes *t = &spec->attributes;
+    const void *x = hrf_spec_data(spec, call, 0);
+    const int64_t channels = in->shape.dims[1], n = hrf_shape_count(&in->shape);
+    const float sy = spec->output.quantization.scale;
+    const struct hrf_target target = hrf_target_of(&spec->output);
+    uint8_t *out = call->output;
+    int64_t inner = 1;
+    for (int32_t i = 2; i < in->shape.rank && in->shape.rank != 4; i++)
+        inner *= in->shape.dims[i];
+    const int64_t line = inner > 1 ? inner : channels; /* elements that lie side by side */
+#pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < n / line; k++)
+        for (int64_t i = k * line; i < (k + 1) * line; i++) {
+            const int64_t c = inner > 1 ? k % channels : i - k * line;
+            const int32_t q = hrf_read8(in->dtype, x, i) - in->quantization.zero_point;
+            const float steps = (float)q * kernel->factors[c] + kernel->shifts[c];
+            out[i] = hrf_narrow(target, activate(t->activation, t->activation_min / sy,
+                                                 t->activation_max / sy, t->alpha, steps));
+        }
+}
+
+/* ---- concat ---- */
+
+static void run_concat(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const int64_t axis = spec->attributes.axis;
+    int64_t strides[2][HRF_MAX_RANK];
+    uint8_t *out = call->output;
+    hrf_layout_strides(&spec->output.shape, strides[0]);
+    for (int32_t k = 0; k < spec->n_inputs; k++) {
+        const struct hrf_shape *shape = &spec->inputs[k].shape;
+        const uint8_t *x = hrf_spec_data(spec, call, k), *table = kernel->tables[k];
+        struct hrf_walk walk;
+        hrf_layout_strides(shape, strides[1]);
+        hrf_walk_init(&walk, shape, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
+        const int32_t last = walk.rank - 1;
+        const int64_t to = walk.strides[0][last], from = walk.strides[1][last];
+        const int64_t rows = hrf_walk_rows(&walk);
+#pragma omp parallel for schedule(static)
+        for (int64_t row = 0; row < rows; row++) {
+            int64_t at[HRF_WALK_MAX_OPERANDS];
+            hrf_walk_seek(&walk, row, at);
+            for (int64_t i = 0; i < walk.dims[last]; i++)
+                out[at[0] + i * to] = table[x[at[1] + i * from]];
+        }
+        out += shape->dims[axis] * strides[0][axis];
+    }
+}
+
+/* ---- compiling ---- */
+
+static void (*function_of(enum hrf_op op, bool along_axis))(const struct hrf_integer_kernel *,
+                                                            const struct hrf_kernel_call *)
+{
+    if (hrf_op_is_unary(op))
+        return run_table;
+    switch (op) {
+    case HRF_OP_CONV:
+    case HRF_OP_CONV_TRANSPOSE:
+    case HRF_OP_GEMM:
+        return run_conv;
+    case HRF_OP_QUANTIZE:
+        return along_axis ? run_quantize_along_axis : run_quantize;
+    case HRF_OP_DEQUANTIZE:
+        return run_dequantize;
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+        return run_binary;
+    case HRF_OP_BATCH_NORM:
+        return run_batch_norm;
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+        return hrf_integer_pool;
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+        return hrf_integer_global_pool;
+    case HRF_OP_CONCAT:
+        return run_concat;
+    default:
+        return NULL;
+    }
+}
+
+bool hrf_integer_supports(const struct hrf_graph *graph, const struct hrf_node *node,
+                          struct hrf_error *err)
+{
+    (void)graph;
+    if (function_of(node->op, false) != NULL || hrf_op_is_move(node->op))
+        return true;
+    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no INT8 kernel",
+                  node->name, hrf_op_name(node->op));
+    return false;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct hrf_integer_kernel *kernel = (const struct hrf_integer_kernel *)base;
+    kernel->function(kernel, call);
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct hrf_integer_kernel *kernel = (struct hrf_integer_kernel *)base;
+    hrf_spec_destroy(kernel->spec);
+    hrf_requantize_destroy(kernel->requantize);
+    hrf_free(kernel->tables);
+    hrf_free(kernel->pairs);
+    hrf_free(kernel->factors);
+    hrf_free(kernel->shifts);
+    hrf_free(kernel);
+}
+
+/* y / s_y = x_steps * factor + shift. Source: ONNX BatchNormalization, inference form. */
+static void prepare_batch_norm(struct hrf_integer_kernel *kernel)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const float *p[4]; /* scale, bias, mean, variance */
+    for (int32_t i = 0; i < 4; i++)
+        p[i] = spec->inputs[i + 1].constant;
+    const double sx = (double)spec->inputs[0].quantization.scale;
+    const double sy = (double)spec->output.quantization.scale;
+    for (int64_t c = 0; c < spec->output.shape.dims[1]; c++) {
+        const double s = (double)p[0][c] / sqrt((double)p[3][c] + (double)spec->attributes.epsilon);
+        kernel->factors[c] = (float)(s * sx / sy);
+        kernel->shifts[c] = (float)(((double)p[1][c] - (double)p[2][c] * s) / sy);
+    }
+}
+
+static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_error *err)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    if (kernel->function == run_conv)
+        return hrf_requantize_create(spec, &kernel->requantize, err);
+    if (spec->op == HRF_OP_BATCH_NORM) {
+        const size_t channels = (size_t)spec->output.shape.dims[1];
+        kernel->factors = hrf_alloc_array(channels, sizeof(float));
+        kernel->shifts = hrf_alloc_array(channels, sizeof(float));
+        if (kernel->factors == NULL || kernel->shifts == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+        prepare_batch_norm(kernel);
+        return HRF_OK;
+    }
+    if (kernel->function == run_binary) {
+        kernel->pairs = hrf_alloc_array(256, 256);
+        if (kernel->pairs == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+        fill_pairs(spec, kernel->pairs);
+        return HRF_OK;
+    }
+    if (kernel->function == hrf_integer_pool || kernel->function == hrf_integer_global_pool) {
+        kernel->slots = SLOTS;
+        kernel->base.workspace_bytes = (size_t)(SLOTS * spec->inputs[0].shape.dims[1]) *
+                                       sizeof(int32_t);
+    }
+    if (spec->inputs[0].dtype == HRF_F32 || spec->output.dtype == HRF_F32)
+        return HRF_OK;
+    kernel->tables = hrf_alloc_array((size_t)spec->n_inputs, sizeof *kernel->tables);
+    if (kernel->tables == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+    for (int32_t i = 0; i < spec->n_inputs; i++)
+        fill_table(spec, i, kernel->tables[i]);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_integer_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+                                    struct hrf_kernel **out, struct hrf_error *err)
+{
+    struct hrf_integer_kernel *kernel = hrf_calloc(1, sizeof *kernel);
+    if (kernel == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    kernel->base = (struct hrf_kernel){ .run = run,
+                                        .destroy = destroy,
+                                        .implementation = "integer" };
+    HRF_AUTO(hrf_kernel) owned = &kernel->base;
+    HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    kernel->function = function_of(node->op,
+                                   graph->values[node->outputs[0]].quantization.scale <= 0);
+    HRF_TRY(prepare(kernel, err));
+    kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

@@ -1,0 +1,51 @@
+/* integer_private.h - what the plain 8-bit kernels share; for this folder only. */
+#ifndef HRF_ENGINE_BACKEND_CPU_PLAIN_INTEGER_PRIVATE_H
+#define HRF_ENGINE_BACKEND_CPU_PLAIN_INTEGER_PRIVATE_H
+
+#include "engine/backend/cpu/plain/plain.h"
+
+struct hrf_integer_kernel {
+    struct hrf_kernel base;
+    struct hrf_spec *spec;
+    struct hrf_requantize *requantize; /* CONV, GEMM */
+    uint8_t (*tables)[256];            /* one for each input that needs one */
+    uint8_t *pairs;                    /* [256][256] results of ADD, SUB, MUL */
+    int64_t slots;                     /* pools: parts of the work, each with scratch */
+    float *factors, *shifts;           /* BATCH_NORM, in y's steps */
+    void (*function)(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call);
+};
+
+static inline int32_t hrf_read8(enum hrf_dtype dtype, const void *x, int64_t i)
+{
+    return dtype == HRF_S8 ? ((const int8_t *)x)[i] : ((const uint8_t *)x)[i];
+}
+
+/* hrf_saturate() in a form that vectorises: clipped first, so that adding and taking off 1.5 * 2^23
+ * rounds half to even. */
+struct hrf_target {
+    float low, high;
+    int32_t zero_point;
+};
+
+static inline struct hrf_target hrf_target_of(const struct hrf_operand *y)
+{
+    const int32_t zero = y->quantization.zero_point, least = y->dtype == HRF_S8 ? -128 : 0;
+    return (struct hrf_target){ (float)(least - zero), (float)(least + 255 - zero), zero };
+}
+
+static inline uint8_t hrf_narrow(struct hrf_target t, float steps)
+{
+    const float magic = 12582912.0f;
+    steps = steps == steps ? steps : 0.0f;
+    steps = steps < t.low ? t.low : steps;
+    steps = steps > t.high ? t.high : steps;
+    return (uint8_t)(((int32_t)((steps + magic) - magic) + t.zero_point) & 0xff);
+}
+
+/* MAX_POOL, AVERAGE_POOL; the workspace is kernel->slots x channels x 4 bytes. */
+void hrf_integer_pool(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call);
+/* GLOBAL_AVERAGE_POOL, GLOBAL_MAX_POOL; likewise. */
+void hrf_integer_global_pool(const struct hrf_integer_kernel *kernel,
+                             const struct hrf_kernel_call *call);
+
+#endif

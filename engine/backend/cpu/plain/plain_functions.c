@@ -1,0 +1,53 @@
+/* plain_functions.c - functions of one number and of two, in double. */
+#include "engine/backend/cpu/plain/plain.h"
+#include "engine/backend/formulas.h"
+
+#include <assert.h>
+#include <math.h>
+
+static double clip(double x, double low, double high)
+{
+    x = x < low ? low : x;
+    return x > high ? high : x;
+}
+
+_Static_assert(HRF_N_FORMULAS + 2 == HRF_OP_CLIP - HRF_OP_RELU,
+               "a formula for every function of one number but RELU, LEAKY_RELU and CLIP");
+
+double hrf_unary_value(enum hrf_op op, const struct hrf_attributes *a, double x)
+{
+    const double alpha = (double)a->alpha, beta = (double)a->beta;
+#define CASE(OP, FORMULA)                                                                          \
+    case HRF_OP_##OP:                                                                              \
+        return FORMULA;
+    switch (op) {
+        HRF_FORMULAS(CASE)
+    default: /* activations are computed in float, by those who call this for the others */
+        assert(false);
+        return NAN;
+    }
+#undef CASE
+}
+
+/* Where a or b is a NaN, the larger and the smaller are one. */
+double hrf_binary_value(enum hrf_op op, double a, double b)
+{
+    switch (op) {
+    case HRF_OP_SUB:
+        return a - b;
+    case HRF_OP_MUL:
+        return a * b;
+    case HRF_OP_DIV:
+        return a / b;
+    case HRF_OP_POW:
+        return pow(a, b);
+    case HRF_OP_MAX:
+        return a > b || a != a ? a : b;
+    case HRF_OP_MIN:
+        return a < b || a != a ? a : b;
+    case HRF_OP_PRELU:
+        return a < 0 ? a * b : a;
+    default:
+        return a + b;
+    }
+}

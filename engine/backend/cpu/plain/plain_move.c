@@ -1,0 +1,410 @@
+/* plain_move.c - operators that copy elements and change none. */
+#include "engine/backend/cpu/plain/plain.h"
+#include "engine/ir/number.h"
+
+#include <string.h>
+
+struct move_kernel {
+    struct hrf_kernel base;
+    struct hrf_spec *spec;
+};
+
+bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (!hrf_op_is_move(node->op))
+        return false;
+    for (int32_t i = 0; i < (node->op == HRF_OP_CONCAT ? node->n_inputs : 1); i++) {
+        const struct hrf_value *x = &graph->values[node->inputs[i]];
+        if (x->dtype != y->dtype || x->quantization.scale != y->quantization.scale ||
+            x->quantization.zero_point != y->quantization.zero_point)
+            return false;
+    }
+    return true;
+}
+
+/* Elements are moved as bytes: 1, 2, 4 or 8 of them. */
+#define COPY_STRIDED(type)                                                                         \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    ((type *)(void *)out)[i * to] = ((const type *)(const void *)in)[i * from]
+
+static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const char *in,
+                         int64_t from)
+{
+    if (to == 1 && from == 1) {
+        memcpy(out, in, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1:
+        COPY_STRIDED(uint8_t);
+        break;
+    case 2:
+        COPY_STRIDED(uint16_t);
+        break;
+    case 4:
+        COPY_STRIDED(uint32_t);
+        break;
+    default:
+        COPY_STRIDED(uint64_t);
+        break;
+    }
+}
+
+enum { PARALLEL_FROM = 1 << 14 }; /* elements: less is done before a second thread wakes */
+
+/* Copies a box: element i of `shape` goes from in + i . in_strides to out + i . out_strides. */
+static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
+                     const int64_t in_strides[HRF_MAX_RANK], char *out,
+                     const int64_t out_strides[HRF_MAX_RANK])
+{
+    int64_t strides[2][HRF_MAX_RANK];
+    memcpy(strides[0], out_strides, sizeof strides[0]);
+    memcpy(strides[1], in_strides, sizeof strides[1]);
+    struct hrf_walk walk;
+    hrf_walk_init(&walk, shape, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
+    const int32_t last = walk.rank - 1;
+    const int64_t bytes = (int64_t)size, rows = hrf_walk_rows(&walk);
+#pragma omp parallel for schedule(static) if (rows * walk.dims[last] > PARALLEL_FROM)
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        hrf_walk_seek(&walk, row, at);
+        copy_strided(size, walk.dims[last], out + at[0] * bytes, walk.strides[0][last],
+                     in + at[1] * bytes, walk.strides[1][last]);
+    }
+}
+
+static size_t element_size(const struct hrf_spec *spec)
+{
+    return hrf_dtype_size(spec->output.dtype);
+}
+
+static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t out_strides[HRF_MAX_RANK], in_strides[HRF_MAX_RANK];
+    const int64_t axis = spec->attributes.axis, bytes = (int64_t)element_size(spec);
+    hrf_layout_strides(&spec->output.shape, out_strides);
+    char *out = call->output;
+    for (int32_t i = 0; i < spec->n_inputs; i++) {
+        const struct hrf_shape *shape = &spec->inputs[i].shape;
+        if (hrf_shape_count(shape) == 0)
+            continue;
+        hrf_layout_strides(shape, in_strides);
+        copy_box(shape, (size_t)bytes, hrf_spec_data(spec, call, i), in_strides, out, out_strides);
+        out += shape->dims[axis] * out_strides[axis] * bytes;
+    }
+}
+
+/* Shape changes keep ONNX's order of elements, which is not the memory's when a side has rank
+ * 4: through the workspace where both sides have. */
+static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
+    const size_t size = element_size(spec);
+    const void *x = hrf_spec_data(spec, call, 0);
+    if (hrf_layout_is_onnx(in)) {
+        hrf_layout_from_onnx(out, size, x, call->output);
+    } else if (hrf_layout_is_onnx(out)) {
+        hrf_layout_to_onnx(in, size, x, call->output);
+    } else {
+        hrf_layout_to_onnx(in, size, x, call->workspace);
+        hrf_layout_from_onnx(out, size, call->workspace, call->output);
+    }
+}
+
+static void run_transpose(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t own[HRF_MAX_RANK], in[HRF_MAX_RANK], out[HRF_MAX_RANK];
+    hrf_layout_strides(&spec->inputs[0].shape, own);
+    hrf_layout_strides(&spec->output.shape, out);
+    for (int32_t i = 0; i < spec->output.shape.rank; i++)
+        in[i] = own[spec->attributes.axes[i]];
+    copy_box(&spec->output.shape, element_size(spec), hrf_spec_data(spec, call, 0), in,
+             call->output, out);
+}
+
+static void run_slice(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], first = 0;
+    const struct hrf_attributes *attributes = &spec->attributes;
+    const char *x = hrf_spec_data(spec, call, 0);
+    hrf_layout_strides(&spec->inputs[0].shape, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    for (int32_t i = 0; i < attributes->n_axes; i++) {
+        const int64_t axis = attributes->axes[i];
+        first += attributes->starts[i] * in[axis];
+        in[axis] *= attributes->steps[i] != 0 ? attributes->steps[i] : 1;
+    }
+    if (hrf_shape_count(&spec->output.shape) > 0)
+        copy_box(&spec->output.shape, element_size(spec), x + first * (int64_t)element_size(spec),
+                 in, call->output, out);
+}
+
+/* A part of the pixels that DEPTH_TO_SPACE gives: those behind window.pad_begin. */
+static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
+    const struct hrf_attributes *a = &spec->attributes;
+    const int64_t block = a->size, channels = out->dims[1], size = (int64_t)element_size(spec);
+    const int64_t *cut = a->window.pad_begin;
+    const char *x = hrf_spec_data(spec, call, 0);
+    char *y = call->output;
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < out->dims[0] * out->dims[2]; row++) {
+        const int64_t at = row % out->dims[2] + cut[0];
+        const char *line = x + (row / out->dims[2] * in->dims[2] + at / block) * in->dims[3] *
+                                   in->dims[1] * size;
+        for (int64_t u = 0; u < out->dims[3]; u++) {
+            const int64_t column = u + cut[1], place = at % block * block + column % block;
+            const char *pixel = line + column / block * in->dims[1] * size;
+            copy_strided((size_t)size, channels, y + (row * out->dims[3] + u) * channels * size, 1,
+                         pixel + place * (a->column_row_depth ? 1 : channels) * size,
+                         a->column_row_depth ? block * block : 1);
+        }
+    }
+}
+
+static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    if (spec->op == HRF_OP_DEPTH_TO_SPACE &&
+        (spec->output.shape.dims[2] != spec->inputs[0].shape.dims[2] * spec->attributes.size ||
+         spec->output.shape.dims[3] != spec->inputs[0].shape.dims[3] * spec->attributes.size)) {
+        run_cut_blocks(spec, call);
+        return;
+    }
+    const struct hrf_blocks blocks = hrf_blocks_of(spec);
+    copy_box(&blocks.box, element_size(spec), hrf_spec_data(spec, call, 0), blocks.in, call->output,
+             blocks.out);
+}
+
+static int64_t gather_index(const struct hrf_operand *indices, int64_t i, int64_t size)
+{
+    int64_t index;
+    if (indices->dtype == HRF_S32) {
+        int32_t narrow;
+        memcpy(&narrow, (const char *)indices->constant + i * 4, sizeof narrow);
+        index = narrow;
+    } else {
+        memcpy(&index, (const char *)indices->constant + i * 8, sizeof index);
+    }
+    return index < 0 ? index + size : index;
+}
+
+static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], own[HRF_MAX_RANK], out[HRF_MAX_RANK] = { 0 };
+    const struct hrf_operand *indices = &spec->inputs[1];
+    struct hrf_shape slab = spec->inputs[0].shape;
+    const int64_t axis = spec->attributes.axis, size = slab.dims[axis];
+    const int64_t bytes = (int64_t)element_size(spec);
+    const int32_t added = indices->shape.rank; /* axes that stand in the place of one */
+    const char *x = hrf_spec_data(spec, call, 0);
+    hrf_layout_strides(&slab, in);
+    hrf_layout_strides(&spec->output.shape, own);
+    slab.dims[axis] = 1;
+    for (int32_t i = 0; i < slab.rank; i++)
+        if (i != axis)
+            out[i] = own[i < axis ? i : i + added - 1];
+    const int64_t n = hrf_shape_count(&indices->shape);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t offset = 0, rest = i;
+        for (int32_t k = added - 1; k >= 0; k--) {
+            offset += rest % indices->shape.dims[k] * own[axis + k];
+            rest /= indices->shape.dims[k];
+        }
+        copy_box(&slab, (size_t)bytes, x + gather_index(indices, i, size) * in[axis] * bytes, in,
+                 (char *)call->output + offset * bytes, out);
+    }
+}
+
+static void run_expand(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK];
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    copy_box(&spec->output.shape, element_size(spec), hrf_spec_data(spec, call, 0), in,
+             call->output, out);
+}
+
+/* A copy of the whole input for each place of the repeats. */
+static void run_tile(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], repeats[HRF_MAX_RANK], n = 1;
+    const struct hrf_shape *x = &spec->inputs[0].shape;
+    hrf_layout_strides(x, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    for (int32_t i = 0; i < x->rank; i++) {
+        repeats[i] = spec->output.shape.dims[i] / x->dims[i];
+        n *= repeats[i];
+    }
+    for (int64_t k = 0; k < n; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = x->rank - 1; i >= 0; i--) {
+            at += rest % repeats[i] * x->dims[i] * out[i];
+            rest /= repeats[i];
+        }
+        copy_box(x, element_size(spec), hrf_spec_data(spec, call, 0), in,
+                 (char *)call->output + at * (int64_t)element_size(spec), out);
+    }
+}
+
+static void fill(const struct hrf_spec *spec, float value, void *out)
+{
+    const int64_t n = hrf_shape_count(&spec->output.shape);
+    const struct hrf_quantization *q = &spec->output.quantization;
+    switch (spec->output.dtype) {
+    case HRF_S8:
+    case HRF_U8:
+        memset(out, hrf_quantize(value, spec->output.dtype, q) & 0xff, (size_t)n);
+        break;
+    case HRF_F16:
+    case HRF_B16: {
+        const uint16_t bits = spec->output.dtype == HRF_F16 ? hrf_f16_from_float(value)
+                                                            : hrf_b16_from_float(value);
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out)[i] = bits;
+        break;
+    }
+    default:
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out)[i] = value;
+        break;
+    }
+}
+
+/* The place inside that place k before (or behind) axis `axis` of the output is a copy of, both in
+ * the output. */
+static int64_t copied_from(enum hrf_pad_mode mode, int64_t k, int64_t begin, int64_t size)
+{
+    const int64_t at = k - begin;
+    if (mode == HRF_PAD_EDGE)
+        return begin + (at < 0 ? 0 : size - 1);
+    if (mode == HRF_PAD_REFLECT)
+        return begin + (at < 0 ? -at : 2 * (size - 1) - at);
+    return begin + (at + size) % size; /* WRAP: pads are at most the size */
+}
+
+/* One axis after the other: what stands in the output already is copied outwards. Along the axes
+ * that come later only the inside is there yet. */
+static void copy_outwards(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t out[HRF_MAX_RANK];
+    const struct hrf_attributes *a = &spec->attributes;
+    const int64_t bytes = (int64_t)element_size(spec);
+    const int32_t rank = spec->output.shape.rank;
+    hrf_layout_strides(&spec->output.shape, out);
+    for (int32_t axis = 0; axis < rank; axis++) {
+        const int64_t size = spec->inputs[0].shape.dims[axis];
+        struct hrf_shape slab = spec->output.shape;
+        int64_t first = 0;
+        for (int32_t i = axis + 1; i < rank; i++) {
+            slab.dims[i] = spec->inputs[0].shape.dims[i];
+            first += a->pads[i] * out[i];
+        }
+        slab.dims[axis] = 1;
+        for (int64_t k = 0; k < spec->output.shape.dims[axis]; k++) {
+            if (k >= a->pads[axis] && k < a->pads[axis] + size)
+                continue;
+            const int64_t from = copied_from(a->pad_mode, k, a->pads[axis], size);
+            char *y = call->output;
+            copy_box(&slab, (size_t)bytes, y + (first + from * out[axis]) * bytes, out,
+                     y + (first + k * out[axis]) * bytes, out);
+        }
+    }
+}
+
+static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], first = 0;
+    const struct hrf_attributes *attributes = &spec->attributes;
+    const int64_t bytes = (int64_t)element_size(spec);
+    hrf_layout_strides(&spec->inputs[0].shape, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    if (attributes->pad_mode == HRF_PAD_CONSTANT)
+        fill(spec, attributes->value, call->output);
+    struct hrf_shape kept = spec->inputs[0].shape; /* what negative pads leave of it */
+    int64_t skipped = 0;
+    for (int32_t i = 0; i < attributes->n_axes; i++) {
+        const int32_t axis = attributes->n_axes == spec->output.shape.rank
+                                 ? i
+                                 : (int32_t)attributes->axes[i];
+        const int64_t begin = attributes->pads[i], end = attributes->pads[attributes->n_axes + i];
+        first += begin > 0 ? begin * out[axis] : 0;
+        skipped += begin < 0 ? -begin * in[axis] : 0;
+        kept.dims[axis] += (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
+    }
+    copy_box(&kept, (size_t)bytes, (const char *)hrf_spec_data(spec, call, 0) + skipped * bytes, in,
+             (char *)call->output + first * bytes, out);
+    if (attributes->pad_mode != HRF_PAD_CONSTANT)
+        copy_outwards(spec, call);
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    const struct hrf_spec *spec = ((struct move_kernel *)base)->spec;
+    switch (spec->op) {
+    case HRF_OP_CONCAT:
+        run_concat(spec, call);
+        return HRF_OK;
+    case HRF_OP_TRANSPOSE:
+        run_transpose(spec, call);
+        return HRF_OK;
+    case HRF_OP_SLICE:
+        run_slice(spec, call);
+        return HRF_OK;
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
+        run_blocks(spec, call);
+        return HRF_OK;
+    case HRF_OP_GATHER:
+        run_gather(spec, call);
+        return HRF_OK;
+    case HRF_OP_EXPAND:
+        run_expand(spec, call);
+        return HRF_OK;
+    case HRF_OP_TILE:
+        run_tile(spec, call);
+        return HRF_OK;
+    case HRF_OP_PAD:
+        run_pad(spec, call);
+        return HRF_OK;
+    case HRF_OP_FLATTEN:
+    case HRF_OP_RESHAPE:
+    case HRF_OP_SQUEEZE:
+    case HRF_OP_UNSQUEEZE:
+    case HRF_OP_IDENTITY:
+        run_reshape(spec, call);
+        return HRF_OK;
+    default:
+        return hrf_error_set(err, HRF_E_BUG, "node '%s' does not only move", spec->name);
+    }
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    hrf_spec_destroy(((struct move_kernel *)base)->spec);
+    hrf_free(base);
+}
+
+enum hrf_status hrf_move_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+                                 struct hrf_kernel **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_spec) spec = NULL;
+    HRF_TRY(hrf_spec_create(graph, node, &spec, err));
+    struct move_kernel *kernel = hrf_calloc(1, sizeof *kernel);
+    if (kernel == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    kernel->base = (struct hrf_kernel){ .run = run,
+                                        .destroy = destroy,
+                                        .implementation = "move",
+                                        .weight_bytes = hrf_spec_constant_bytes(spec) };
+    if (spec->op != HRF_OP_DEPTH_TO_SPACE && spec->op != HRF_OP_SPACE_TO_DEPTH &&
+        !hrf_layout_is_onnx(&spec->inputs[0].shape) && !hrf_layout_is_onnx(&spec->output.shape))
+        kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
+                                       element_size(spec);
+    kernel->spec = spec;
+    spec = NULL;
+    *out = &kernel->base;
+    return HRF_OK;
+}

@@ -1,0 +1,79 @@
+/* plain_resize.c - images of other sizes: for each output row and column a few input ones and
+ * weights, worked out once. */
+#include "engine/backend/cpu/plain/plain.h"
+
+#include <string.h>
+
+struct resize_kernel {
+    struct hrf_kernel base;
+    struct hrf_spec *spec;
+    int n_taps;
+    struct hrf_resize_tap *taps[2]; /* of each output row, of each output column */
+};
+
+static void add_pixel(const float *x, float weight, int64_t n, float *y)
+{
+    for (int64_t c = 0; c < n; c++)
+        y[c] += weight * x[c];
+}
+
+static void run_row(const struct resize_kernel *k, const float *x, int64_t i, float *y)
+{
+    const struct hrf_shape *in = &k->spec->inputs[0].shape, *out = &k->spec->output.shape;
+    const int64_t channels = in->dims[1], rows = out->dims[2];
+    const struct hrf_resize_tap *row = &k->taps[0][i % rows];
+    for (int64_t u = 0; u < out->dims[3]; u++, y += channels) {
+        const struct hrf_resize_tap *column = &k->taps[1][u];
+        memset(y, 0, (size_t)channels * sizeof *y);
+        for (int t = 0; t < k->n_taps * k->n_taps; t++) {
+            const int a = t / k->n_taps, b = t % k->n_taps;
+            const int64_t line = i / rows * in->dims[2] + row->index[a];
+            add_pixel(x + (line * in->dims[3] + column->index[b]) * channels,
+                      (float)(row->weight[a] * column->weight[b]), channels, y);
+        }
+    }
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct resize_kernel *k = (const struct resize_kernel *)base;
+    const struct hrf_shape *out = &k->spec->output.shape;
+    const float *x = hrf_spec_data(k->spec, call, 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < out->dims[0] * out->dims[2]; i++)
+        run_row(k, x, i, hrf_floats(call) + i * out->dims[3] * out->dims[1]);
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct resize_kernel *k = (struct resize_kernel *)base;
+    hrf_free(k->taps[0]);
+    hrf_free(k->taps[1]);
+    hrf_spec_destroy(k->spec);
+    hrf_free(k);
+}
+
+enum hrf_status hrf_resize_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+                                   struct hrf_kernel **out, struct hrf_error *err)
+{
+    struct resize_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "resize" };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
+    k->n_taps = hrf_resize_n(&k->spec->attributes.resize);
+    for (int axis = 0; axis < 2; axis++) {
+        const size_t n_out = (size_t)k->spec->output.shape.dims[2 + axis];
+        k->taps[axis] = hrf_alloc_array(n_out, sizeof *k->taps[axis]);
+        if (k->taps[axis] == NULL)
+            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+        hrf_resize_taps(k->spec, axis, k->taps[axis]);
+    }
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}
