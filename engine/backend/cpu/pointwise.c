@@ -1,4 +1,5 @@
 /* pointwise.c - operators that read each element once: activations, sums, scale and shift. */
+#include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <math.h>
@@ -32,6 +33,10 @@ void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t
 static void unary_piece(const struct hrf_spec *spec, const float *x, float *y, int64_t n)
 {
     const struct hrf_attributes *a = &spec->attributes;
+    if (hrf_functions_have_avx512(spec->op) && hrf_cpu_has_avx512()) {
+        hrf_functions_avx512(spec->op, a, HRF_F32, x, HRF_F32, y, n);
+        return;
+    }
     switch (spec->op) {
     case HRF_OP_RELU:
         for (int64_t i = 0; i < n; i++)

@@ -1,5 +1,6 @@
 /* without_avx512.c - in the place of the kernels for AVX-512 where the compiler has none or
  * HRF_WITH_AVX512 is off: nothing fits them, so the others are taken and nothing here is run. */
+#include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/conv/prologue.h"
 #include "engine/backend/cpu/cpu_private.h"
 
@@ -71,5 +72,19 @@ void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *prologue, cons
                                    uint16_t *y, int64_t y_stride, int64_t channels, int64_t n_lines)
 {
     (void)prologue, (void)x, (void)y, (void)y_stride, (void)channels, (void)n_lines;
+    assert(false);
+}
+
+bool hrf_functions_have_avx512(enum hrf_op op)
+{
+    (void)op;
+    return false;
+}
+
+void hrf_functions_avx512(enum hrf_op op, const struct hrf_attributes *attributes,
+                          enum hrf_dtype x_type, const void *x, enum hrf_dtype y_type, void *y,
+                          int64_t n)
+{
+    (void)op, (void)attributes, (void)x_type, (void)x, (void)y_type, (void)y, (void)n;
     assert(false);
 }

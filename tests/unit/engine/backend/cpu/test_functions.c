@@ -1,0 +1,160 @@
+/* Functions of one number with AVX-512 against the C library in double: over many floats of all
+ * sizes, at the ends, and the same bits wherever a number stands. */
+#include "tests/unit/unit.h"
+
+#include "engine/backend/cpu/avx512/functions_avx512.h"
+#include "engine/backend/cpu/product.h"
+#include "engine/ir/op.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_NUMBERS = 1 << 16, STEP_BITS = 65521 };
+
+static double gate(double x) /* a NaN stays one */
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+static double exact(enum hrf_op op, const struct hrf_attributes *a, double x)
+{
+    switch (op) {
+    case HRF_OP_EXP:
+        return exp(x);
+    case HRF_OP_ERF:
+        return erf(x);
+    case HRF_OP_TANH:
+        return tanh(x);
+    case HRF_OP_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case HRF_OP_SWISH:
+        return x / (1 + exp(-(double)a->alpha * x));
+    case HRF_OP_GELU:
+        return x > 0 ? x - x * erfc(x / sqrt(2)) / 2 : x * erfc(-x / sqrt(2)) / 2;
+    case HRF_OP_GELU_TANH:
+        return x * 0.5 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+    case HRF_OP_HARD_SIGMOID:
+        return gate((double)a->alpha * x + (double)a->beta);
+    default:
+        return x * gate(x / 6 + 0.5);
+    }
+}
+
+/* Bounds of avx512/math_avx512.h: relative, in units of 2^-24, and absolute (subnormal numbers
+ * are rounded to multiples of 2^-149). */
+static const struct bound {
+    enum hrf_op op;
+    double relative, absolute;
+} bounds[] = {
+    { HRF_OP_EXP, 3, 1e-44 },       { HRF_OP_ERF, 12, 1e-44 },
+    { HRF_OP_TANH, 6, 1e-44 },      { HRF_OP_SIGMOID, 8, 2e-38 },
+    { HRF_OP_SWISH, 8, 2e-36 },     { HRF_OP_GELU, 16, 3e-9 },
+    { HRF_OP_GELU_TANH, 16, 1e-7 }, { HRF_OP_HARD_SIGMOID, 3, 1e-7 },
+    { HRF_OP_HARD_SWISH, 3, 1e-7 },
+};
+
+static struct hrf_attributes attributes_of(enum hrf_op op)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.alpha = op == HRF_OP_HARD_SIGMOID ? 0.2f : 1.0f;
+    a.beta = 0.5f;
+    return a;
+}
+
+static void skip_without_avx512(void)
+{
+    if (hrf_cpu_has_avx512())
+        return;
+    print_message("this processor has no AVX-512: these functions are not used\n");
+    skip();
+}
+
+/* Every 65521st float: all exponents and signs. */
+static float number(uint32_t i)
+{
+    const uint32_t bits = i * STEP_BITS;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void check_bound(const struct bound *b, float x, float y)
+{
+    const struct hrf_attributes a = attributes_of(b->op);
+    const double truth = exact(b->op, &a, (double)x);
+    if (isnan(truth) || isnan(y)) {
+        if (!isnan(truth) || !isnan(y))
+            fail_msg("%s(%g): %g, not %g", hrf_op_name(b->op), (double)x, (double)y, truth);
+        return;
+    }
+    const double largest = 0x1.fffffep127;
+    if (isinf(y) && fabs(truth) >= largest && (y > 0) == (truth > 0))
+        return;
+    if (!(fabs((double)y - truth) <= b->relative * 0x1p-24 * fabs(truth) + b->absolute))
+        fail_msg("%s(%.9g): %.9g, not %.9g", hrf_op_name(b->op), (double)x, (double)y, truth);
+}
+
+static void functions_keep_within_their_bounds(void **state)
+{
+    (void)state;
+    skip_without_avx512();
+    static float x[2 * N_NUMBERS], y[2 * N_NUMBERS];
+    for (uint32_t i = 0; i < N_NUMBERS; i++) {
+        x[i] = number(i);
+        x[N_NUMBERS + i] = ((float)i - N_NUMBERS / 2) * (24.0f / N_NUMBERS);
+    }
+    for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
+        const struct hrf_attributes a = attributes_of(bounds[k].op);
+        assert_true(hrf_functions_have_avx512(bounds[k].op));
+        hrf_functions_avx512(bounds[k].op, &a, HRF_F32, x, HRF_F32, y, 2 * N_NUMBERS);
+        for (uint32_t i = 0; i < 2 * N_NUMBERS; i++)
+            check_bound(&bounds[k], x[i], y[i]);
+    }
+}
+
+static void infinities_and_nan_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    skip_without_avx512();
+    const float ends[] = {
+        INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 0x1.fffffep127f, -0x1.fffffep127f
+    };
+    enum { N = sizeof ends / sizeof ends[0] };
+    float y[N];
+    for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
+        const struct hrf_attributes a = attributes_of(bounds[k].op);
+        if (bounds[k].op == HRF_OP_GELU || bounds[k].op == HRF_OP_GELU_TANH)
+            continue; /* 0 times infinity in some orders of the same formula */
+        hrf_functions_avx512(bounds[k].op, &a, HRF_F32, ends, HRF_F32, y, N);
+        for (int i = 0; i < N; i++)
+            check_bound(&bounds[k], ends[i], y[i]);
+    }
+}
+
+static void a_number_gives_the_same_bits_wherever_it_stands(void **state)
+{
+    (void)state;
+    skip_without_avx512();
+    enum { N = 53 };
+    float x[N], all[N], one;
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i - 20) * 0.37f;
+    for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
+        const struct hrf_attributes a = attributes_of(bounds[k].op);
+        hrf_functions_avx512(bounds[k].op, &a, HRF_F32, x, HRF_F32, all, N);
+        for (int i = 0; i < N; i++) {
+            hrf_functions_avx512(bounds[k].op, &a, HRF_F32, x + i, HRF_F32, &one, 1);
+            assert_memory_equal(&one, all + i, sizeof one);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_keep_within_their_bounds),
+        cmocka_unit_test(infinities_and_nan_are_those_of_the_formula),
+        cmocka_unit_test(a_number_gives_the_same_bits_wherever_it_stands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
