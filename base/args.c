@@ -232,7 +232,7 @@ static void print_commands(const char *program, const char *summary,
     for (size_t i = 0; commands[i] != NULL; i++)
         if (commands[i]->summary != NULL)
             printf("  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    printf("\n'%s COMMAND --help' tells more of each.\n", program);
+    printf("\n'%s help COMMAND' or '%s COMMAND --help' tells more of each.\n", program, program);
 }
 
 /* A program may be started with 0, 1 or 2 closed; the next file opened would take that number, and
@@ -264,16 +264,25 @@ static int finish_output(const char *program, int code)
 static int run_command(const char *program, const char *summary,
                        const struct hrf_command *const commands[], int argc, char **argv)
 {
+    static char help[] = "--help";
+    char *only_help[] = { help };
     const char *name = argc > 1 ? argv[1] : "";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+    if (strcmp(name, "--help") == 0 || (strcmp(name, "help") == 0 && argc == 2)) {
         print_commands(program, summary, commands);
         return 0;
+    }
+    int n_words = argc > 2 ? argc - 2 : 0;
+    char **words = argv + argc - n_words;
+    if (strcmp(name, "help") == 0) { /* "help CMD" is "CMD --help" */
+        name = argv[2];
+        n_words = 1;
+        words = only_help;
     }
     if (strcmp(name, "--version") == 0)
         name = "version";
     for (size_t i = 0; commands[i] != NULL; i++)
         if (strcmp(commands[i]->name, name) == 0)
-            return commands[i]->run(commands[i], argc - 2, argv + 2);
+            return commands[i]->run(commands[i], n_words, words);
     if (argc < 2) {
         fprintf(stderr, "%s: a command is needed; see '%s --help'\n", program, program);
         return 2;

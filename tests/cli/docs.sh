@@ -58,6 +58,31 @@ if [ -e "$HRF_BIN_DIR/../cmake_install.cmake" ]; then
     done
     expect_code 0 "$scratch/usr/bin/hires-flow" check "$scratch/usr/share/hires-flow/workflows/demo.yaml"
     grep -q '^.TH HIRES' "$scratch/usr/share/man/man1/hires-engine.1" || fail "no manual page"
+
+    # Completion, made from --help: an option's words, a command, an option; another shell's parses.
+    expect_code 0 bash -c '. "$1/usr/share/bash-completion/completions/hires-flow"
+        complete_at() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hires_flow; echo "${COMPREPLY[@]}"; }
+        complete_at hires-flow run --executor ""
+        complete_at hires-flow ev
+        complete_at hires-flow plan w.yaml --time' bash "$scratch"
+    [ "$(cat "$scratch/out")" = "local slurm
+evaluate
+--timeline" ] || fail "completion in bash"
+    for shell in zsh fish; do
+        expect_code 0 "$HRF_SOURCE_DIR/tools/completion" $shell "$flow"
+        cp "$scratch/out" "$scratch/completion"
+        ! command -v $shell >/dev/null || expect_code 0 $shell -n "$scratch/completion"
+    done
+    expect_code 2 "$HRF_SOURCE_DIR/tools/completion" ksh "$flow"
+
+    # The demo of an installation finds its workflow and model there.
+    "$flow" demo-data "$scratch/demo/cohort" --slides 4 --size 1300 >/dev/null 2>&1
+    expect_code 0 "$scratch/usr/bin/hires-flow" demo "$scratch/demo" --set tiler.patch.size=64 \
+        --set tiler.patch.stride=64 --set engine.batch=8
+    expect_text "damaged on purpose"
+    rm "$scratch/demo/cohort/testing/images/test_001.tif" # a second failure is told
+    expect_code 3 "$scratch/usr/bin/hires-flow" demo "$scratch/demo" --set tiler.patch.size=32 \
+        --set tiler.patch.stride=32
 fi
 
 # The README names every command.

@@ -199,6 +199,9 @@ static void the_program_picks_its_command_and_knows_near_words(void **state)
     static const struct hrf_command *const commands[] = { &command, NULL };
     char *words[] = { (char[]){ "prog" }, (char[]){ "cut" }, (char[]){ "a" }, (char[]){ "b" } };
     assert_int_equal(hrf_args_main("prog", "p", commands, 4, words), 42);
+    assert_int_equal(hrf_args_main("prog", "p", commands, 2, words), 40);
+    char *help[] = { words[0], (char[]){ "help" }, words[1], words[2] };
+    assert_int_equal(hrf_args_main("prog", "p", commands, 4, help), 41); /* "cut --help" */
     struct capture c;
     capture_start(&c, STDERR_FILENO);
     assert_int_equal(

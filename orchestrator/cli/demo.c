@@ -1,0 +1,126 @@
+/* demo.c - `hires-flow demo [DIR]`: makes the synthetic cohort in DIR and runs the demo's workflow.
+ */
+#include "base/own_process.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "schema/yaml/tree.h"
+
+#include <stdio.h>
+
+static const char details[] =
+    "Makes a small synthetic cohort in DIR/cohort (default: hires-flow-demo), runs the demo's\n"
+    "workflow on it and writes the results to DIR/run. One slide of the cohort is damaged on\n"
+    "purpose, to show what a run does about it. The same command again continues where it ended.";
+
+/* The workflow that comes along: of an installation, or of the source tree that this program was
+ * built in. */
+static enum hrf_status find_workflow(char **out, struct hrf_error *err)
+{
+    static const char *const places[] = { "../share/hires-flow/workflows/demo.yaml",
+                                          "../../../workflows/demo.yaml" };
+    HRF_AUTO_FREE char *self = NULL;
+    HRF_TRY(hrf_process_self(&self, err));
+    HRF_AUTO_FREE char *directory = hrf_path_directory(self);
+    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        HRF_AUTO_FREE char *path = hrf_path_join(directory, places[i]);
+        HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+        if (hrf_path_exists(path))
+            return hrf_path_absolute(path, out, err);
+    }
+    return hrf_error_set(
+        err, HRF_E_EXTERNAL,
+        "the demo's workflow is in neither '%s/%s' nor '%s/%s'; install hires-flow "
+        "again, or run the program where it was built",
+        directory, places[0], directory, places[1]);
+}
+
+static enum hrf_status make_cohort(const char *cohort, int *exit_code, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *labels = hrf_path_join(cohort, "testing/reference.csv");
+    HRF_CHECK_MEMORY(labels != NULL, err, "no memory for a path");
+    const char *argv[] = { cohort };
+    *exit_code = hrf_path_exists(labels) /* it is written last */
+                     ? 0
+                     : hrf_cli_demo_data.run(&hrf_cli_demo_data, 1, (char **)(uintptr_t)argv);
+    return HRF_OK;
+}
+
+/* Slides that failed; -1: not known. */
+static int count_failed(const char *run)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    struct hrf_slide_rows slides;
+    int n = 0;
+    if (hrf_cli_open(run, &store, NULL) != HRF_OK ||
+        hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
+        return -1;
+    for (size_t i = 0; i < slides.n_items; i++)
+        n += slides.items[i].state == HRF_SLIDE_FAILED;
+    hrf_slide_rows_release(&slides);
+    return n;
+}
+
+/* Ends with 0 where the only slide that failed is the damaged one. */
+static int tell_damaged(int exit_code, const char *run)
+{
+    if (exit_code != HRF_EXIT_PARTIAL || count_failed(run) != 1)
+        return exit_code;
+    puts("one slide of this cohort was damaged on purpose: a run names such a slide, goes on with "
+         "the others, and ends with exit code 3 (the demo with 0)");
+    return 0;
+}
+
+static enum hrf_status run_demo(const char *directory, const struct hrf_option_list *set,
+                                int *exit_code, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *workflow = NULL, *base = NULL;
+    HRF_TRY(find_workflow(&workflow, err));
+    HRF_TRY(hrf_path_absolute(directory, &base, err));
+    HRF_AUTO_FREE char *cohort = hrf_path_join(base, "cohort"), *out = hrf_path_join(base, "run");
+    HRF_CHECK_MEMORY(cohort != NULL && out != NULL, err, "no memory for a path");
+    HRF_TRY(make_cohort(cohort, exit_code, err));
+    if (*exit_code != 0)
+        return HRF_OK;
+    HRF_AUTO_FREE char *quoted = hrf_yaml_quote(cohort);
+    HRF_AUTO_FREE char *root = quoted != NULL ? hrf_format("dataset.root=%s", quoted) : NULL;
+    HRF_CHECK_MEMORY(root != NULL, err, "no memory for a path");
+    const char *argv[2 * HRF_OPTION_LIST_MAX + 8] = { workflow, "--out", out, "--set", root };
+    int argc = 5;
+    for (size_t i = 0; i < set->n_items; i++) {
+        argv[argc++] = "--set";
+        argv[argc++] = set->items[i];
+    }
+    *exit_code = tell_damaged(hrf_cli_run.run(&hrf_cli_run, argc, (char **)(uintptr_t)argv), out);
+    return HRF_OK;
+}
+
+static int run(const struct hrf_command *command, int argc, char **argv)
+{
+    struct hrf_option_list set = { .n_items = 0 };
+    const struct hrf_option options[] = {
+        { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION_LIST,
+          &set },
+        { NULL },
+    };
+    const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    int exit_code = 0;
+    if (run_demo(args.n_operands > 0 ? args.operands[0] : "hires-flow-demo", &set, &exit_code,
+                 &err) != HRF_OK) {
+        const int failed = hrf_cli_fail(command->name, &err);
+        return err.status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : failed;
+    }
+    return exit_code;
+}
+
+const struct hrf_command hrf_cli_demo = {
+    .name = "demo",
+    .operands = "[DIR]",
+    .summary = "make a synthetic cohort and run it: what a run looks like",
+    .details = details,
+    .max_operands = 1,
+    .run = run,
+};
