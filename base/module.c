@@ -6,13 +6,25 @@
 #include "base/path.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+static char *own_directory; /* of hrf_module_look_in() */
+
+bool hrf_module_look_in(const char *directory)
+{
+    char *copy = hrf_strdup(directory);
+    if (copy == NULL)
+        return false;
+    hrf_free(own_directory);
+    own_directory = copy;
+    return true;
+}
+
 static enum hrf_status module_path(const char *name, char **out, struct hrf_error *err)
 {
-    const char *directory = getenv("HRF_MODULE_DIR");
+    const char *named = getenv("HRF_MODULE_DIR");
+    const char *directory = named != NULL ? named : own_directory;
     if (directory != NULL) {
         *out = hrf_format("%s/hrf_%s.so", directory, name);
     } else {

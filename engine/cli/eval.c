@@ -7,6 +7,7 @@
 #include "engine/planning/request.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/joined.h"
+#include "engine/run/nchw.h"
 #include "engine/run/network.h"
 #include "engine/run/noise.h"
 
@@ -22,46 +23,6 @@ struct request {
     double memory_gib;
     bool sqnr;
 };
-
-/* Arrays of rank 4 are N, C, H, W in files and N, H, W, C in networks. Others are the same. */
-struct file_source {
-    const float *data;
-    struct hrf_shape shape;
-};
-
-static enum hrf_status read_file(void *context, int32_t input, int64_t first, int64_t n,
-                                 const struct hrf_box *box, float *out, struct hrf_error *err)
-{
-    (void)input;
-    (void)err;
-    const struct file_source *file = context;
-    const struct hrf_shape *s = &file->shape;
-    const int64_t per_image = hrf_shape_count(s) / (s->rank > 0 ? s->dims[0] : 1);
-    if (s->rank != 4) {
-        memcpy(out, file->data + first * per_image, (size_t)(n * per_image) * sizeof *out);
-        return HRF_OK;
-    }
-    const int64_t channels = s->dims[1], rows = s->dims[2], columns = s->dims[3];
-    for (int64_t i = first; i < first + n; i++)
-        for (int64_t y = box->lo[0]; y < box->hi[0]; y++)
-            for (int64_t x = box->lo[1]; x < box->hi[1]; x++)
-                for (int64_t c = 0; c < channels; c++)
-                    *out++ = file->data[((i * channels + c) * rows + y) * columns + x];
-    return HRF_OK;
-}
-
-static void from_session(const float *nhwc, const struct hrf_shape *shape, float *nchw)
-{
-    if (shape->rank != 4) {
-        memcpy(nchw, nhwc, (size_t)hrf_shape_count(shape) * sizeof *nchw);
-        return;
-    }
-    int64_t channels = shape->dims[1], area = shape->dims[2] * shape->dims[3];
-    for (int64_t n = 0; n < shape->dims[0]; n++)
-        for (int64_t c = 0; c < channels; c++)
-            for (int64_t i = 0; i < area; i++)
-                nchw[(n * channels + c) * area + i] = nhwc[(n * area + i) * channels + c];
-}
 
 /* Runs the array in pieces of one batch, in one precision. */
 struct run {
@@ -145,8 +106,8 @@ static enum hrf_status run_piece(struct run *run, const float *images, const str
 {
     const struct hrf_shape in = run->piece, out = hrf_network_output_shape(run->network, 0);
     int64_t per_image = hrf_shape_count(&in) / (in.rank > 0 ? in.dims[0] : 1);
-    struct file_source source = { images + first * per_image, in };
-    HRF_TRY(hrf_network_run(run->network, read_file, &source, err));
+    struct hrf_nchw_source source = { images + first * per_image, in };
+    HRF_TRY(hrf_network_run(run->network, hrf_nchw_read, &source, err));
     bool whole = in.rank == 0 || in.dims[0] == all->dims[0];
     if (!whole && (out.rank == 0 || out.dims[0] != in.dims[0]))
         return hrf_error_set(err, HRF_E_USER,
@@ -163,8 +124,8 @@ static enum hrf_status run_piece(struct run *run, const float *images, const str
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
     }
     if (hrf_network_output(run->network, 0) != NULL) /* the first rank's */
-        from_session(hrf_network_output(run->network, 0), &out,
-                     *results + (whole ? 0 : first * per_result));
+        hrf_nchw_from_output(hrf_network_output(run->network, 0), &out,
+                             *results + (whole ? 0 : first * per_result));
     return HRF_OK;
 }
 
@@ -242,7 +203,7 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
 {
     struct hrf_noise noise = { .items = NULL };
     struct run full = { .request = run->request, .graph = run->graph, .precision = "fp32" };
-    struct file_source source = { images, run->piece };
+    struct hrf_nchw_source source = { images, run->piece };
     struct hrf_session *low = hrf_network_session(run->network);
     if (low == NULL || strcmp(hrf_network_device_name(run->network), "cuda") == 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
@@ -250,11 +211,11 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
     enum hrf_status status = open_network(&full, &run->piece, err);
     if (status == HRF_OK) {
         hrf_noise_record(hrf_network_session(full.network), &noise);
-        status = hrf_network_run(full.network, read_file, &source, err);
+        status = hrf_network_run(full.network, hrf_nchw_read, &source, err);
     }
     if (status == HRF_OK) {
         hrf_noise_compare(low, &noise);
-        status = hrf_network_run(run->network, read_file, &source, err);
+        status = hrf_network_run(run->network, hrf_nchw_read, &source, err);
         hrf_session_observe(low, NULL, NULL);
     }
     if (status == HRF_OK)

@@ -4,7 +4,7 @@ cd "$(dirname "$0")/../.." || exit 2
 bad=0
 ban() {
     found=$(git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs grep -nE "(^|[^A-Za-z0-9_.>])($1) ?\(" |
-        grep -vE 'ci-allow|^[^:]*:[0-9]+: \*|^[^:]*:[0-9]+:/\*|tests/lint/')
+        grep -vE 'ci-allow|^library/example/|^[^:]*:[0-9]+: \*|^[^:]*:[0-9]+:/\*|tests/lint/')
     if [ -n "$found" ]; then
         printf '%s\n  -> %s\n' "$found" "$2"
         bad=1
