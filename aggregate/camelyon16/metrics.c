@@ -46,6 +46,18 @@ static enum hrf_status sorted_copy(const struct hrf_labelled *items, size_t n,
     return HRF_OK;
 }
 
+struct hrf_pairs hrf_pairs_count(const struct hrf_labelled *items, size_t n_items)
+{
+    struct hrf_pairs pairs = { 0 };
+    for (size_t i = 0; i < n_items; i++)
+        for (size_t k = 0; items[i].positive && k < n_items; k++) {
+            pairs.total += !items[k].positive;
+            pairs.in_order += !items[k].positive && items[i].score > items[k].score;
+            pairs.tied += !items[k].positive && items[i].score == items[k].score;
+        }
+    return pairs;
+}
+
 /* counts[i]: how often sorted[i] is in the sample; NULL = once each. Pairs are counted twice
  * over, so that a tie is the whole number 1. */
 static double auc_of_sorted(const struct hrf_labelled *sorted, const uint32_t *counts, size_t n)

@@ -26,6 +26,13 @@ struct hrf_interval {
 
 #define HRF_BOOTSTRAP_RESAMPLES 2000
 
+/* Pairs of a positive and a negative slide: an AUC is (in_order + tied / 2) / total. */
+struct hrf_pairs {
+    int64_t in_order, tied, total;
+};
+/* Of scores that are not NaN. Time: positives times negatives. */
+struct hrf_pairs hrf_pairs_count(const struct hrf_labelled *items, size_t n_items);
+
 /* HRF_E_USER, with a text fit for a report, when there is no slide of one class or a score is
  * NaN; the order of the items does not matter. */
 HRF_CHECKED enum hrf_status hrf_auc(const struct hrf_labelled *items, size_t n_items, double *out,

@@ -25,7 +25,9 @@ static void times_reference(struct hrf_out *out, const struct hrf_figure *ratio,
 static void interval(struct hrf_out *out, const struct hrf_figure *figure,
                      const struct hrf_interval *ends, int decimals)
 {
-    if (!isnan(figure->value))
+    if (!isnan(figure->value) && isnan(ends->low))
+        hrf_out_adds(out, "<br><small>same order</small>");
+    else if (!isnan(figure->value))
         hrf_out_addf(out, "<br><small>%.*f to %.*f</small>", decimals, ends->low, decimals,
                      ends->high);
 }
@@ -148,8 +150,19 @@ static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     next_cell(out, &p->mean_abs_difference, -1);
     next_cell(out, &p->slide_auc, 4);
     interval(out, &p->slide_auc, &p->slide_auc_interval, 3);
+    if (!isnan(p->slide_auc.value))
+        hrf_out_addf(out,
+                     "<br><small title=\"of a positive and a negative slide; a tie is half a "
+                     "pair\">%lld of %lld pairs</small>",
+                     (long long)p->slide_pairs.in_order, (long long)p->slide_pairs.total);
     next_cell(out, &p->auc_difference, 4);
-    interval(out, &p->auc_difference, &p->auc_difference_interval, 4);
+    if (!is_reference)
+        interval(out, &p->auc_difference, &p->auc_difference_interval, 4);
+    next_cell(out, &p->patch_auc, 4);
+    interval(out, &p->patch_auc, &p->patch_auc_interval, 3);
+    next_cell(out, &p->patch_auc_difference, 5);
+    if (!is_reference)
+        interval(out, &p->patch_auc_difference, &p->patch_auc_difference_interval, 5);
     next_cell(out, &p->delong_p, 3);
     next_cell(out, &p->slide_accuracy, 4);
     hrf_out_addf(out, "</td><td class=\"n\">%zu", p->n_flips);
@@ -191,6 +204,8 @@ static void cost_table(struct hrf_out *out, const struct hrf_cohort *cohort)
         "<th class=\"n\">patch flips</th><th class=\"n\">max |Δp|</th>"
         "<th class=\"n\">mean |Δp|</th><th class=\"n\">slide AUC</th>"
         "<th class=\"n\">ΔAUC</th>"
+        "<th class=\"n\" title=\"against the outlines; intervals by slide\">patch AUC</th>"
+        "<th class=\"n\">Δ patch AUC</th>"
         "<th class=\"n\" title=\"DeLong's paired test against the reference\">DeLong p</th>"
         "<th class=\"n\">accuracy</th><th class=\"n\">slide flips</th>"
         "<th class=\"n\" title=\"expected calibration error\">ECE</th></tr></thead>"

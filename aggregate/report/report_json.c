@@ -140,12 +140,20 @@ static json_t *curve_json(const struct hrf_cohort_precision *p)
     return array;
 }
 
+static const char no_spread[] =
+    "degenerate: all is ordered alike, so that there is no spread to make an interval of";
+
 static void put_interval(json_t *object, const char *key, const struct hrf_figure *figure,
                          const struct hrf_interval *interval)
 {
     if (isnan(figure->value)) {
         put(object, key, json_null());
         put_reason(object, key, figure->reason);
+        return;
+    }
+    if (isnan(interval->low)) {
+        put(object, key, json_null());
+        put_reason(object, key, no_spread);
         return;
     }
     json_t *ends = json_array();
@@ -182,16 +190,25 @@ static void put_classes(json_t *object, const struct hrf_cohort *cohort,
     put_figure(object, "macro_auc", &p->macro_auc);
 }
 
+/* Slides with a truth whose lesions are not known well enough. */
+static json_t *gaps_json(const struct hrf_cohort *cohort)
+{
+    json_t *excluded = json_array();
+    for (size_t i = 0; i < cohort->n_lesion_gaps; i++)
+        json_array_append_new(
+            excluded, json_pack("{soso}", "slide", hrf_json_string(cohort->lesion_gaps[i].slide),
+                                "reason", hrf_json_string(cohort->lesion_gaps[i].reason)));
+    return excluded;
+}
+
 /* The lesion task by the official arithmetic; which slides are not part of it stands in "excluded".
  */
 static void put_froc(json_t *object, const struct hrf_cohort *cohort,
                      const struct hrf_cohort_precision *p)
 {
-    json_t *excluded = json_array();
     if (isnan(p->froc_score.value)) {
         put(object, "froc", json_null());
         put_reason(object, "froc", p->froc_score.reason);
-        json_decref(excluded);
         return;
     }
     json_t *froc = json_object(), *rates = json_array(), *sensitivities = json_array();
@@ -199,10 +216,6 @@ static void put_froc(json_t *object, const struct hrf_cohort *cohort,
         json_array_append_new(rates, json_real(hrf_froc_rates[i]));
         json_array_append_new(sensitivities, json_real(p->froc.sensitivity[i]));
     }
-    for (size_t i = 0; i < cohort->n_lesion_gaps; i++)
-        json_array_append_new(
-            excluded, json_pack("{soso}", "slide", hrf_json_string(cohort->lesion_gaps[i].slide),
-                                "reason", hrf_json_string(cohort->lesion_gaps[i].reason)));
     put_figure(froc, "score", &p->froc_score);
     put_interval(froc, "score_ci", &p->froc_score, &p->froc.interval);
     put_text(froc, "evaluation", hrf_froc_rule_name(HRF_FROC_OFFICIAL));
@@ -213,8 +226,28 @@ static void put_froc(json_t *object, const struct hrf_cohort *cohort,
     put(froc, "lesions_hit", json_integer((json_int_t)p->froc.n_hits));
     put(froc, "false_positives", json_integer((json_int_t)p->froc.n_false_positives));
     put(froc, "slides", json_integer((json_int_t)p->froc.n_slides));
-    put(froc, "excluded", excluded);
+    put(froc, "excluded", gaps_json(cohort));
     put(object, "froc", froc);
+}
+
+/* Patches against the outlines; the slides that are not part of it are those of the lesion task. */
+static void put_patch_task(json_t *object, const struct hrf_cohort *cohort,
+                           const struct hrf_cohort_precision *p)
+{
+    put_figure(object, "patch_auc", &p->patch_auc);
+    put_interval(object, "patch_auc_ci", &p->patch_auc, &p->patch_auc_interval);
+    put_figure(object, "patch_auc_difference", &p->patch_auc_difference);
+    put_interval(object, "patch_auc_difference_ci", &p->patch_auc_difference,
+                 &p->patch_auc_difference_interval);
+    if (isnan(p->patch_auc.value)) {
+        put(object, "patch_task", json_null());
+        put_reason(object, "patch_task", p->patch_auc.reason);
+        return;
+    }
+    put(object, "patch_task",
+        json_pack("{sIsIsIso}", "slides", (json_int_t)p->n_patch_slides, "positive",
+                  (json_int_t)p->n_positive_patches, "negative", (json_int_t)p->n_negative_patches,
+                  "excluded", gaps_json(cohort)));
 }
 
 static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
@@ -222,6 +255,10 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
 {
     put_figure(object, "slide_auc", &p->slide_auc);
     put_interval(object, "slide_auc_ci", &p->slide_auc, &p->slide_auc_interval);
+    if (!isnan(p->slide_auc.value))
+        put(object, "slide_auc_pairs",
+            json_pack("{sIsIsI}", "in_order", (json_int_t)p->slide_pairs.in_order, "tied",
+                      (json_int_t)p->slide_pairs.tied, "total", (json_int_t)p->slide_pairs.total));
     put_text(object, "slide_auc_ci_method", HRF_AUC_INTERVAL_METHOD);
     put_interval(object, "slide_auc_bootstrap_ci", &p->slide_auc, &p->slide_auc_bootstrap);
     if (!isnan(p->slide_auc.value))
@@ -237,6 +274,7 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
     put_figure(object, "slide_accuracy", &p->slide_accuracy);
     put_figure(object, "balanced_accuracy", &p->balanced_accuracy);
     put_classes(object, cohort, p);
+    put_patch_task(object, cohort, p);
     put_froc(object, cohort, p);
     put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
     put(object, "labelled_slides_without_score", json_integer((json_int_t)p->n_unscored));

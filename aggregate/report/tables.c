@@ -89,7 +89,9 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
 static const char study_columns[] =
     "precision,device,patches,patches_compared,patch_agreement,patch_flips,max_abs_difference,"
     "mean_abs_difference,slides_labelled,slide_auc,slide_auc_low,slide_auc_high,auc_difference,"
-    "auc_difference_low,auc_difference_high,delong_p,slide_accuracy,slide_flips,calibration_error,"
+    "auc_difference_low,auc_difference_high,patch_auc,patch_auc_low,patch_auc_high,"
+    "patch_auc_difference,patch_auc_difference_low,patch_auc_difference_high,delong_p,slide_"
+    "accuracy,slide_flips,calibration_error,"
     "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
     "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
     "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
@@ -134,6 +136,8 @@ static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
     next_count(out, (int64_t)p->n_labelled, true);
     next_interval(out, &p->slide_auc, &p->slide_auc_interval);
     next_interval(out, &p->auc_difference, &p->auc_difference_interval);
+    next_interval(out, &p->patch_auc, &p->patch_auc_interval);
+    next_interval(out, &p->patch_auc_difference, &p->patch_auc_difference_interval);
     next_number(out, p->delong_p.value);
     next_number(out, p->slide_accuracy.value);
     next_count(out, (int64_t)p->n_flips, true);

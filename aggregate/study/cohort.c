@@ -2,6 +2,7 @@
 #include "aggregate/study/cohort.h"
 
 #include "aggregate/study/lesion_task.h"
+#include "aggregate/study/patch_task.h"
 #include "base/strbuf.h"
 
 #include <math.h>
@@ -88,6 +89,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
     for (size_t i = 0; cohort->classes != NULL && i < cohort->n_classes; i++)
         hrf_free(cohort->classes[i]);
     hrf_lesion_task_release(cohort);
+    hrf_patch_task_release(cohort);
     for (size_t i = 0; cohort->slides != NULL && i < cohort->n_slides; i++)
         release_slide(&cohort->slides[i], cohort->n_precisions);
     for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++)

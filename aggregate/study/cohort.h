@@ -74,6 +74,14 @@ struct hrf_reliability_bin {
     double score_sum;
 };
 
+/* Of all patches of the slides that are judged by patch (patch_task.h), slide by slide. */
+struct hrf_patch_truths {
+    bool *is_positive;
+    uint32_t *slides; /* index of its slide */
+    size_t n_items, n_room;
+    size_t n_last; /* how many of them are of the slide that was added last */
+};
+
 /* A slide at one precision. */
 struct hrf_cohort_score {
     bool has_features; /* all its patches have embeddings */
@@ -144,22 +152,29 @@ struct hrf_cohort_precision {
     /* The cosine of a patch's embedding and the reference's: over patches. */
     struct hrf_figure cosine_mean, cosine_median, cosine_percentile1, cosine_least;
     struct hrf_figure auc_difference; /* this less the reference, over slides that both scored */
-    struct hrf_interval auc_difference_interval; /* valid when auc_difference is; 95 %, DeLong */
-    struct hrf_figure delong_p;                  /* of it; see delong.h */
+    /* 95 %, DeLong; NaN when both precisions order every pair alike (or auc_difference is NaN). */
+    struct hrf_interval auc_difference_interval;
+    struct hrf_figure delong_p; /* of it; see delong.h */
     struct hrf_reliability_bin reliability[HRF_RELIABILITY_BINS];
     /* Expected calibration error: |mean score - positive fraction| over the tenths, weighted by
      * slides. Source: Naeini, Cooper and Hauskrecht, AAAI 2015. */
     struct hrf_figure calibration_error;
     struct hrf_figure slide_auc;
+    struct hrf_pairs slide_pairs; /* what slide_auc counts; valid when it is */
     /* Valid when slide_auc is; 95 %: hrf_auc_newcombe(), and the percentile bootstrap. */
     struct hrf_interval slide_auc_interval, slide_auc_bootstrap;
     struct hrf_figure slide_accuracy;    /* labels that are the truth's */
     struct hrf_figure balanced_accuracy; /* mean over the classes of their recall */
     struct hrf_confusion confusion;      /* over the n_labelled slides: positive or not */
     /* Of three or more classes; else NULL. Rows of the matrix are truths, columns labels. */
-    struct hrf_class_figures *by_class; /* [n_classes] */
-    size_t *class_confusion;            /* [n_classes][n_classes] */
-    struct hrf_figure macro_auc;        /* mean of the classes' */
+    struct hrf_class_figures *by_class;                /* [n_classes] */
+    size_t *class_confusion;                           /* [n_classes][n_classes] */
+    struct hrf_figure macro_auc;                       /* mean of the classes' */
+    float *patch_scores;                               /* [cohort.patches.n_items], NaN = none */
+    struct hrf_figure patch_auc, patch_auc_difference; /* the latter less the reference's */
+    /* Valid when those are; 95 %, by slide (clustered_auc.h); NaN: without spread. */
+    struct hrf_interval patch_auc_interval, patch_auc_difference_interval;
+    size_t n_positive_patches, n_negative_patches, n_patch_slides;
     struct hrf_froc_slide *froc_slides; /* the slides of the lesion task; see lesion_task.h */
     size_t n_froc_slides;
     struct hrf_figure froc_score;
@@ -190,6 +205,7 @@ struct hrf_cohort {
     struct hrf_slide_rule rule;
     struct hrf_lesion_rule lesion_rule;
     bool is_camelyon16;
+    struct hrf_patch_truths patches;
     struct hrf_lesion_gap *lesion_gaps;
     size_t n_lesion_gaps;
     double threshold;

@@ -1,5 +1,6 @@
 /* figures.c - what a cohort's truths, scores and times come to. Pure. */
 #include "aggregate/study/lesion_task.h"
+#include "aggregate/study/patch_task.h"
 
 #include <math.h>
 #include <string.h>
@@ -158,6 +159,7 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
         size_t n_positive = 0;
         for (size_t i = 0; i < p->n_labelled; i++)
             n_positive += items[i].positive;
+        p->slide_pairs = hrf_pairs_count(items, p->n_labelled);
         p->slide_auc_interval = hrf_auc_newcombe(p->slide_auc.value, (int64_t)n_positive,
                                                  (int64_t)(p->n_labelled - n_positive));
         return hrf_auc_interval(items, p->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed,
@@ -256,7 +258,8 @@ static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, st
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s", why.text);
     p->auc_difference.value = test.difference;
-    if (test.variance <= 0.0) /* the interval is the point 0: nothing is known of its width */
+    p->auc_difference_interval = (struct hrf_interval){ NAN, NAN };
+    if (test.variance <= 0.0)
         return set_reason(&p->delong_p,
                           index == 0 ? "this is the reference"
                                      : "degenerate: both precisions order every pair of slides "
@@ -300,6 +303,7 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
     count_states(cohort);
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         HRF_TRY(hrf_lesion_task_finish(cohort, i, err));
+        HRF_TRY(hrf_patch_task_finish(cohort, i, err));
         HRF_TRY(finish_difference(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_drift(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));

@@ -21,38 +21,47 @@ static enum hrf_status leave_out(struct hrf_cohort *cohort, const char *slide, c
     return HRF_OK;
 }
 
-enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
-                                      const struct hrf_cohort_slide *slide,
-                                      struct hrf_lesions **out, bool *is_judged,
-                                      struct hrf_error *err)
+void hrf_lesion_truth_release(struct hrf_lesion_truth *truth)
+{
+    hrf_lesion_mask_destroy(truth->mask);
+    hrf_lesions_destroy(truth->lesions);
+}
+
+static enum hrf_status read_truth(const struct hrf_cohort *cohort,
+                                  const struct hrf_cohort_slide *slide,
+                                  struct hrf_lesion_truth *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_outlines) outlines = NULL;
-    HRF_AUTO(hrf_lesion_mask) mask = NULL;
+    HRF_TRY(hrf_outlines_read(slide->annotation, &outlines, err));
+    HRF_TRY(hrf_lesion_mask_draw(outlines, slide->width, slide->height, &out->mask, NULL, err));
+    if (cohort->lesion_rule.method == HRF_LESIONS_NONE)
+        return HRF_OK;
+    return hrf_lesions_find(out->mask, &out->lesions, err);
+}
+
+enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
+                                      const struct hrf_cohort_slide *slide,
+                                      struct hrf_lesion_truth *out, struct hrf_error *err)
+{
     struct hrf_error why = { .status = HRF_OK };
     const struct hrf_exclusion *known = cohort->is_camelyon16
                                             ? hrf_camelyon16_exclusion(slide->name)
                                             : NULL;
-    *is_judged = false;
-    if (cohort->lesion_rule.method == HRF_LESIONS_NONE || slide->truth == HRF_TRUTH_UNKNOWN)
+    if (cohort->is_embedding || slide->truth == HRF_TRUTH_UNKNOWN)
         return HRF_OK;
     if (known != NULL)
         return leave_out(cohort, slide->name, known->reason, err);
-    *is_judged = true;
-    if (slide->truth == HRF_TRUTH_NEGATIVE)
+    out->is_judged = slide->truth == HRF_TRUTH_NEGATIVE;
+    if (out->is_judged)
         return HRF_OK;
-    *is_judged = false;
     if (slide->annotation == NULL)
         return leave_out(cohort, slide->name, "positive, and there are no outlines", err);
-    enum hrf_status status = hrf_outlines_read(slide->annotation, &outlines, &why);
-    if (status == HRF_OK)
-        status = hrf_lesion_mask_draw(outlines, slide->width, slide->height, &mask, NULL, &why);
-    if (status == HRF_OK)
-        status = hrf_lesions_find(mask, out, &why);
+    enum hrf_status status = read_truth(cohort, slide, out, &why);
     if (status == HRF_E_NOMEM)
         return hrf_error_set(err, status, "%s", why.text);
     if (status != HRF_OK)
         return leave_out(cohort, slide->name, why.text, err);
-    *is_judged = true;
+    out->is_judged = true;
     return HRF_OK;
 }
 

@@ -9,11 +9,18 @@
 
 #include "aggregate/study/cohort.h"
 
-/* *is_judged: the slide is part of the task; *out (NULL on entry) are its lesions, NULL of a
- * negative one. A slide that is left out although it has a truth is noted in the cohort. */
+/* What is known of the places of a slide's lesions. */
+struct hrf_lesion_truth {
+    bool is_judged;               /* the slide is part of the task */
+    struct hrf_lesion_mask *mask; /* NULL of a negative one */
+    struct hrf_lesions *lesions;  /* NULL of a negative one, and if lesions were not asked for */
+};
+void hrf_lesion_truth_release(struct hrf_lesion_truth *truth);
+
+/* A slide that is left out although it has a truth is noted in the cohort. */
 HRF_CHECKED enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
                                                   const struct hrf_cohort_slide *slide,
-                                                  struct hrf_lesions **out, bool *is_judged,
+                                                  struct hrf_lesion_truth *out,
                                                   struct hrf_error *err);
 /* Adds what one precision finds on a slide that is judged. */
 HRF_CHECKED enum hrf_status hrf_lesion_task_add(struct hrf_cohort *cohort, size_t precision,

@@ -2,6 +2,7 @@
 #include "aggregate/study/cohort.h"
 
 #include "aggregate/study/lesion_task.h"
+#include "aggregate/study/patch_task.h"
 #include "base/text.h"
 #include "schema/store/tasks.h"
 
@@ -53,42 +54,68 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     return HRF_OK;
 }
 
-/* Patch scores of one slide at every precision. */
-static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *cohort,
-                                    struct hrf_cohort_slide *slide,
-                                    const struct hrf_tile_plan *plan, struct hrf_error *err)
+/* What the patch scores of one slide at one precision add to the figures. */
+static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_slide *slide,
+                                   size_t precision, const struct hrf_tile_plan *plan,
+                                   const struct hrf_lesion_truth *truth,
+                                   const struct hrf_scores *scores,
+                                   const struct hrf_scores *reference, struct hrf_error *err)
 {
     const size_t index = (size_t)(slide - cohort->slides);
+    HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[precision], scores, err));
+    if (plan->n_patches > 0 && !cohort->is_embedding)
+        HRF_TRY(hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[precision], err));
+    if (truth->is_judged) {
+        hrf_patch_task_add_scores(cohort, precision, scores);
+        if (cohort->lesion_rule.method != HRF_LESIONS_NONE)
+            HRF_TRY(
+                hrf_lesion_task_add(cohort, precision, slide, plan, scores, truth->lesions, err));
+    }
+    if (reference != NULL)
+        HRF_TRY(hrf_cohort_add_difference(cohort, precision, index, plan, scores, reference, err));
+    slide->scores[precision].has_features = cohort->is_embedding;
+    return HRF_OK;
+}
+
+/* Patch scores of one slide at every precision. */
+static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *cohort,
+                                   struct hrf_cohort_slide *slide, const struct hrf_tile_plan *plan,
+                                   const struct hrf_lesion_truth *truth, struct hrf_error *err)
+{
     HRF_AUTO(hrf_scores) reference = NULL;
-    HRF_AUTO(hrf_lesions) lesions = NULL;
-    bool is_judged = false;
-    HRF_TRY(hrf_lesion_truth_load(cohort, slide, &lesions, &is_judged, err));
     for (size_t i = 0; i < cohort->n_precisions; i++) {
-        struct hrf_cohort_precision *precision = &cohort->precisions[i];
         HRF_AUTO(hrf_scores) scores = NULL;
         struct hrf_error why = { .status = HRF_OK };
-        enum hrf_status status = hrf_store_get_scores(store, slide->id, precision->name, &scores,
-                                                      &why);
+        enum hrf_status status = hrf_store_get_scores(store, slide->id, cohort->precisions[i].name,
+                                                      &scores, &why);
         if (status == HRF_E_AGAIN) /* not scored (yet) at this precision */
             continue;
         if (status == HRF_OK)
-            status = hrf_cohort_add_scores(precision, scores, &why);
-        if (status == HRF_OK && plan->n_patches > 0 && !cohort->is_embedding)
-            status = hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[i], &why);
-        if (status == HRF_OK && is_judged)
-            status = hrf_lesion_task_add(cohort, i, slide, plan, scores, lesions, &why);
-        if (status == HRF_OK && (i == 0 || reference != NULL))
-            status = hrf_cohort_add_difference(cohort, i, index, plan, scores,
-                                               i == 0 ? scores : reference, &why);
+            status = add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : reference,
+                                 &why);
         if (status != HRF_OK)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
-        cohort->slides[index].scores[i].has_features = cohort->is_embedding;
         if (i == 0) {
             reference = scores;
             scores = NULL;
         }
     }
     return HRF_OK;
+}
+
+static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *cohort,
+                                    struct hrf_cohort_slide *slide,
+                                    const struct hrf_tile_plan *plan, struct hrf_error *err)
+{
+    struct hrf_lesion_truth truth = { 0 };
+    enum hrf_status status = hrf_lesion_truth_load(cohort, slide, &truth, err);
+    if (status == HRF_OK && truth.is_judged)
+        status = hrf_patch_task_add_slide(cohort, (size_t)(slide - cohort->slides), plan,
+                                          truth.mask, err);
+    if (status == HRF_OK)
+        status = load_scores(store, cohort, slide, plan, &truth, err);
+    hrf_lesion_truth_release(&truth);
+    return status;
 }
 
 /* Scores of some precisions may be there where others failed. */

@@ -14,12 +14,17 @@ static void show(void *context, int done, int total)
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    int64_t slides = 10, seed = 1, size = 6000;
+    int64_t slides = 42, seed = 1, size = 2800;
+    double difficulty = 1;
     const struct hrf_option options[] = {
-        { "slides", "N", "number of slides, at least 4 (default 10)", HRF_OPTION_INT, &slides },
+        { "slides", "N", "number of slides, at least 4 (default 42)", HRF_OPTION_INT, &slides },
         { "seed", "N", "random seed (default 1)", HRF_OPTION_INT, &seed },
-        { "size", "PX", "approximate height and width of a slide in px (default 6000)",
+        { "size", "PX", "approximate height and width of a slide in px (default 2800)",
           HRF_OPTION_INT, &size },
+        { "difficulty", "D",
+          "0: lesions are plain, and nothing else resembles them; up to 2: lesions and benign "
+          "look-alikes overlap (default 1)",
+          HRF_OPTION_REAL, &difficulty },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -31,9 +36,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                 HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    struct hrf_synth_params params = { .n_slides = (int)slides,
-                                       .seed = (uint64_t)seed,
-                                       .size = size };
+    if (!(difficulty >= 0 && difficulty <= 2)) {
+        fprintf(stderr, "%s demo-data: --difficulty must be 0 to 2\n", HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
+    struct hrf_synth_params params = {
+        .n_slides = (int)slides, .seed = (uint64_t)seed, .size = size, .difficulty = difficulty
+    };
     if (hrf_synth_cohort(args.operands[0], &params, show, NULL, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     hrf_cli_printf("cohort: %s\n", args.operands[0]);

@@ -59,7 +59,7 @@ expect_text "calibrated:"
 [ "$(kept calibration)" = 4 ] || fail "$(kept calibration) calibrations, not 4"
 
 # Slides of its own: named, sampled and not evaluated, nor are copies of them; another cohort finds them. One of both is left out.
-"$flow" demo-data "$scratch/own" --slides 4 --size 1300 --seed 9 >/dev/null 2>&1
+"$flow" demo-data "$scratch/own" --slides 4 --size 1300 --difficulty 0 --seed 9 >/dev/null 2>&1
 cat >"$scratch/own.yaml" <<END
 $(grep -v '^calibrate' "$scratch/w.yaml")
 calibrate: {samples: 40, slides: {layout: camelyon16, root: $scratch/own, split: testing, exclude: [test_004]}}
@@ -69,7 +69,7 @@ expect_code 3 "$flow" run "$scratch/own.yaml" --out "$scratch/own1"
 report "$scratch/own1" 'v["calibration"]["sample_of"] == "calibrate.slides" and v["slides"]["total"] == 4 and not v["calibration"]["cached"]'
 [ "$(cut -d, -f1 "$scratch/own1/results/labels.csv" | sort -u | tr '\n' ' ')" = "slide test_001 test_002 test_003 test_004 " ] || fail "labels.csv has other slides"
 [ "$(sqlite3 "$scratch/own1/run.db" 'SELECT min(slide_id) FROM task WHERE kind=2')" -gt 4 ] || fail "the cohort was sampled"
-"$flow" demo-data "$scratch/more" --slides 4 --size 1300 --seed 11 >/dev/null 2>&1
+"$flow" demo-data "$scratch/more" --slides 4 --size 1300 --difficulty 0 --seed 11 >/dev/null 2>&1
 cp "$scratch/more/testing/images/test_001.tif" "$scratch/fifth.tif"
 ln -s "$scratch/own/testing/images/test_002.tif" "$scratch/both.tif"
 sed -i "s|^dataset:.*|dataset: {layout: files, files: [$scratch/fifth.tif, $scratch/both.tif]}|" "$scratch/own.yaml"

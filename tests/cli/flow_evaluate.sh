@@ -107,7 +107,7 @@ wrong "declares the entity" --truth "$scratch/zipped" --lesions "$golden/plain"
 wrong "not a ZIP archive" --truth "$scratch/zipped" --lesions "$golden/plain"
 
 # A run's own lesions: its report says the same as judging its files.
-"$flow" demo-data "$scratch/cohort" --slides 4 --size 2600 >/dev/null 2>&1
+"$flow" demo-data "$scratch/cohort" --slides 4 --size 2600 --difficulty 0 >/dev/null 2>&1
 make_workflow "$scratch/w.yaml"
 # Ten slides that are not there are one line.
 for i in 0 1 2 3 4 5 6 7 8 9; do echo "test_10$i,Normal,None,None"; done >>"$scratch/cohort/testing/reference.csv"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A store whose values were changed by anything: every command reads it or refuses it by a sentence.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
-"$flow" demo-data "$scratch/cohort" --slides 4 --size 1300 >/dev/null 2>&1
+"$flow" demo-data "$scratch/cohort" --slides 4 --size 1300 --difficulty 0 >/dev/null 2>&1
 make_workflow "$scratch/w.yaml"
 sed -i "s|^dataset:.*|dataset: {layout: files, files: [\"$scratch/cohort/testing/images/test_00[12].tif\"]}|" "$scratch/w.yaml"
 echo 'report: {heatmaps: false, html: false}' >>"$scratch/w.yaml"

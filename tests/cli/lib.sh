@@ -18,7 +18,7 @@ expect_code() { # wanted, command...
 expect_text() { grep -qF -- "$1" "$scratch/out" "$scratch/err" || { cat "$scratch/out" "$scratch/err"; fail "no '$1'"; }; }
 
 # Three small slides that can be read and one that is cut short.
-make_cohort() { "$flow" demo-data "$scratch/cohort" --slides 4 --size 1300 >/dev/null 2>&1; }
+make_cohort() { "$flow" demo-data "$scratch/cohort" --slides 4 --size 1300 --difficulty 0 >/dev/null 2>&1; }
 make_workflow() { # file
     cat >"$1" <<END
 version: 1

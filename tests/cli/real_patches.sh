@@ -5,7 +5,7 @@ patches=$HRF_SHARED_DATA/camelyon16-patches
 python=/usr/bin/python3
 [ -d "$patches" ] || { echo "no real patches in $HRF_SHARED_DATA"; exit 77; }
 $python -c 'import numpy, PIL' 2>/dev/null || { echo "$python has no numpy and PIL"; exit 77; }
-"$flow" demo-data "$scratch/cohort" --slides 4 --size 2600 >/dev/null 2>&1
+"$flow" demo-data "$scratch/cohort" --slides 4 --size 2600 --difficulty 0 >/dev/null 2>&1
 $python "$HRF_SOURCE_DIR/tools/reference/fit_methods.py" --bin "$HRF_BIN_DIR" --model "$HRF_SOURCE_DIR/models/demo.onnx" \
     --cohort "$scratch/cohort" --patches "$patches" --samples 128 --json >"$scratch/out" || fail "fit_methods.py"
 $python - "$scratch/out" <<'END' || fail "a precision does not agree with FP32"

@@ -7,7 +7,7 @@ build=$(sha256sum "$flow" "$engine" "$0" | sha256sum)
 [ "${1-}" != --if-older ] || [ "$(cat "$to/build" 2>/dev/null)" != "$build" ] || exit 0
 rm -rf "$to"
 mkdir -p "$to"
-"$flow" demo-data "$to/cohort" --slides 4 --size 1300 >/dev/null 2>&1
+"$flow" demo-data "$to/cohort" --slides 4 --size 1300 --difficulty 0 >/dev/null 2>&1
 cat >"$to/w.yaml" <<END
 version: 1
 name: faults

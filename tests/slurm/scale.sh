@@ -20,7 +20,7 @@ printf 'Slots=2\nMaxArraySize=100001\nMaxJobCount=300000\n' >"$HRF_FAKE_SLURM/co
 # Three slides that can be read; so large that their tissue holds the wanted number of patches.
 side=$(awk -v n="$jobs" 'BEGIN { s = int(18.5 * sqrt(n)); print s < 1100 ? 1100 : s }')
 mkdir "$scratch/big"
-"$flow" demo-data "$scratch/big/cohort" --slides 4 --size "$side" >/dev/null
+"$flow" demo-data "$scratch/big/cohort" --slides 4 --size "$side" --difficulty 0 >/dev/null
 cat >"$scratch/big/w.yaml" <<END
 version: 1
 name: scale

@@ -2,7 +2,8 @@
  *
  * Everything follows from the seed: the same parameters give the same bytes. Slides are
  * pyramidal tiled-JPEG BigTIFF at 0.25 um/px, as CAMELYON16's are; a cohort lies in that data
- * set's layout (testing/images, testing/reference.csv, testing/lesion_annotations).
+ * set's layout (testing/images, testing/reference.csv, testing/lesion_annotations). What was drawn
+ * stands in drawn.csv beside it: one line for each lesion and look-alike.
  */
 #ifndef HRF_TILER_SYNTH_SYNTH_H
 #define HRF_TILER_SYNTH_SYNTH_H
@@ -15,6 +16,10 @@ struct hrf_synth_params {
     int n_slides; /* >= 4: the last but one is almost empty, the last is cut short on purpose */
     uint64_t seed;
     int64_t size; /* px a side, about: each slide varies by a sixth */
+    /* 0: every lesion is plain tumour, and nothing else resembles it. Above: benign look-alikes
+     * stand in all slides, and the cells of lesions and look-alikes are drawn from two
+     * distributions that overlap the more, the larger it is (synth_cohort.c). */
+    double difficulty;
 };
 
 typedef void hrf_synth_progress(void *context, int done, int total);

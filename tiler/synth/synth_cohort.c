@@ -45,10 +45,41 @@ static struct hrf_blob random_blob(struct hrf_random *random, double x, double y
                               .y = y,
                               .rx = r * (0.8 + 0.5 * hrf_random_unit(random)),
                               .ry = r * (0.8 + 0.5 * hrf_random_unit(random)),
-                              .phase = 6.28 * hrf_random_unit(random) };
+                              .phase = 6.28 * hrf_random_unit(random),
+                              .atypia = 1 };
 }
 
-static struct hrf_synth_slide make_slide(const struct hrf_synth_params *params, int i)
+/* Makes a slide hard: its lesions less plain, and one or two benign look-alikes anywhere in its
+ * tissue. At difficulty 1 the means of the two distributions of atypia, 0.75 and 0.2, are less than
+ * five deviations apart; a small patch of tissue shows few cells, so that a model errs. Lesions are
+ * not smaller than a patch of the demo. The rest of the slide is the same at every difficulty. */
+static void make_hard(struct hrf_synth_slide *s, const struct hrf_synth_params *params, int i)
+{
+    static const double lookalike_mean = 0.2, lesion_loss = 0.25, deviation = 0.12;
+    static const double least_radius = 260; /* px */
+    const double difficulty = params->difficulty;
+    struct hrf_random random = hrf_random_init(params->seed * 7368787u + (uint64_t)i * 104729u);
+    double least = (double)(s->width < s->height ? s->width : s->height);
+    double drawn = 1 - difficulty * (lesion_loss + deviation * hrf_random_normal(&random));
+    for (int l = 0; l < s->n_lesions; l++) {
+        s->lesions[l].atypia = fmin(fmax(drawn, 0), 1);
+        s->lesions[l].rx = fmax(s->lesions[l].rx, least_radius);
+        s->lesions[l].ry = fmax(s->lesions[l].ry, least_radius);
+    }
+    int n = s->n_tissue == 1 ? 0 : 1 + (int)hrf_random_below(&random, 2);
+    while (s->n_lookalikes < n) {
+        const struct hrf_blob *tissue = &s->tissue[s->n_lookalikes];
+        struct hrf_blob blob = random_blob(
+            &random, tissue->x + tissue->rx * (hrf_random_unit(&random) - 0.5),
+            tissue->y + tissue->ry * (hrf_random_unit(&random) - 0.5),
+            least * (0.07 + 0.06 * hrf_random_unit(&random)));
+        drawn = lookalike_mean + difficulty * deviation * hrf_random_normal(&random);
+        blob.atypia = fmin(fmax(drawn, 0), 1);
+        s->lookalikes[s->n_lookalikes++] = blob;
+    }
+}
+
+static struct hrf_synth_slide plain_slide(const struct hrf_synth_params *params, int i)
 {
     struct hrf_random random = hrf_random_init(params->seed * 1000003u + (uint64_t)i * 7919u + 17u);
     double size = (double)params->size;
@@ -73,6 +104,14 @@ static struct hrf_synth_slide make_slide(const struct hrf_synth_params *params, 
     s.lesions[s.n_lesions++] = random_blob(
         &random, s.tissue[0].x + 0.3 * s.tissue[0].rx * hrf_random_unit(&random),
         s.tissue[0].y - 0.3 * s.tissue[0].ry * hrf_random_unit(&random), r);
+    return s;
+}
+
+static struct hrf_synth_slide make_slide(const struct hrf_synth_params *params, int i)
+{
+    struct hrf_synth_slide s = plain_slide(params, i);
+    if (params->difficulty > 0)
+        make_hard(&s, params, i);
     return s;
 }
 
@@ -199,6 +238,35 @@ static enum hrf_status write_reference(const char *directory, const struct hrf_s
     return status;
 }
 
+static void add_drawn(struct hrf_strbuf *csv, int i, const char *kind, const struct hrf_blob *blobs,
+                      int n)
+{
+    for (int b = 0; b < n; b++)
+        hrf_strbuf_addf(csv, "test_%03d,%s,%.0f,%.0f,%.0f,%.0f,%.3f\n", i + 1, kind, blobs[b].x,
+                        blobs[b].y, blobs[b].rx, blobs[b].ry, blobs[b].atypia);
+}
+
+/* What no model is told: where the lesions and look-alikes lie, and how atypical each is. */
+static enum hrf_status write_drawn(const char *directory, const struct hrf_synth_params *params,
+                                   struct hrf_error *err)
+{
+    struct hrf_strbuf csv = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "testing/drawn.csv");
+    hrf_strbuf_adds(&csv, "slide,kind,x,y,rx,ry,atypia\n");
+    for (int i = 0; i < params->n_slides; i++) {
+        struct hrf_synth_slide s = make_slide(params, i);
+        add_drawn(&csv, i, "lesion", s.lesions, s.n_lesions);
+        add_drawn(&csv, i, "look-alike", s.lookalikes, s.n_lookalikes);
+    }
+    enum hrf_status status = hrf_strbuf_status(&csv, err);
+    if (status == HRF_OK && path == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (status == HRF_OK)
+        status = hrf_file_write_atomic(path, csv.text, csv.length, err);
+    hrf_strbuf_release(&csv);
+    return status;
+}
+
 enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_params *params,
                                  hrf_synth_progress *progress, void *context, struct hrf_error *err)
 {
@@ -212,6 +280,7 @@ enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_p
         .directory = directory, .params = params, .progress = progress, .context = context
     };
     HRF_TRY(write_slides(&job, err));
+    HRF_TRY(write_drawn(directory, params, err));
     return write_reference(directory, params,
                            err); /* written last: if it exists, the cohort is complete */
 }

@@ -75,19 +75,43 @@ static double noise_at(const struct canvas *c, double x, double y)
     return top * (1 - fy) + bottom * fy;
 }
 
-static double deepest(const struct hrf_blob *blobs, int n, double x, double y)
+static double deepest(const struct hrf_blob *blobs, int n, double x, double y,
+                      const struct hrf_blob **which)
 {
     double depth = -1e9;
-    for (int i = 0; i < n; i++)
-        depth = fmax(depth, hrf_blob_depth(&blobs[i], x, y));
+    for (int i = 0; i < n; i++) {
+        double own = hrf_blob_depth(&blobs[i], x, y);
+        if (own > depth && which != NULL)
+            *which = &blobs[i];
+        depth = fmax(depth, own);
+    }
     return depth;
 }
 
-/* What is at (x, y): tissue, with a rim that noise makes rough; lesion; the share of lymphoid
- * tissue. */
+/* The lesion at (x, y), else the look-alike there, else NULL. `rough` shifts their rims. */
+static const struct hrf_blob *atypical_at(const struct hrf_synth_slide *s, double x, double y,
+                                          double rough)
+{
+    const struct hrf_blob *blob = NULL;
+    if (deepest(s->lesions, s->n_lesions, x, y, &blob) + rough > 0)
+        return blob;
+    return deepest(s->lookalikes, s->n_lookalikes, x, y, &blob) + rough > 0 ? blob : NULL;
+}
+
+/* No two fields of a lesion are alike: its atypia varies by a tenth or so from place to place. That
+ * of a plain tumour (1) does not. */
+static double atypia_at(const struct canvas *c, const struct hrf_blob *blob, double x, double y)
+{
+    double varied = blob->atypia + 0.3 * (noise_at(c, x / 40 + 311, y / 40 + 17) - 0.5);
+    return blob->atypia >= 1 ? 1 : fmin(fmax(varied, 0), 1);
+}
+
+/* What is at (x, y): tissue, with a rim that noise makes rough; lesion or look-alike; the share of
+ * lymphoid tissue. */
 struct ground {
-    bool is_tissue, is_lesion;
-    double lymphoid; /* 0 stroma .. 1 lymphoid */
+    bool is_tissue, is_atypical; /* is_atypical: in a lesion or a look-alike */
+    double atypia;               /* there: 0 lymphoid .. 1 tumour; nothing else tells them apart */
+    double lymphoid;             /* 0 stroma .. 1 lymphoid */
     bool is_fat;
 };
 
@@ -96,20 +120,28 @@ static struct ground ground_at(const struct canvas *c, double x, double y)
     const struct hrf_synth_slide *s = c->slide;
     double rough = (noise_at(c, x / 60, y / 60) - 0.5) * 0.12 +
                    (noise_at(c, x / 14 + 99, y / 14) - 0.5) * 0.03;
-    struct ground g = { .is_tissue = deepest(s->tissue, s->n_tissue, x, y) + rough > 0 };
+    struct ground g = { .is_tissue = deepest(s->tissue, s->n_tissue, x, y, NULL) + rough > 0 };
     if (!g.is_tissue)
         return g;
-    g.is_lesion = deepest(s->lesions, s->n_lesions, x, y) + rough > 0;
+    const struct hrf_blob *blob = atypical_at(s, x, y, rough);
+    g.is_atypical = blob != NULL;
+    g.atypia = blob != NULL ? atypia_at(c, blob, x, y) : 0;
     double zone = noise_at(c, x / 130 + 7, y / 130 + 31);
     g.lymphoid = zone > 0.62 ? 1 : zone < 0.42 ? 0 : (zone - 0.42) / 0.2;
     double fat = noise_at(c, x / 26 + 200, y / 26 + 50);
-    g.is_fat = !g.is_lesion && zone < 0.36 && fat > 0.6;
+    g.is_fat = !g.is_atypical && zone < 0.36 && fat > 0.6;
     return g;
 }
 
 /* Computes the ground on a coarse lattice; each pixel takes its nearest lattice point (16 px are 4
  * um). */
 enum { LATTICE = 8 };
+
+/* Exactly `high` for a share of 1. */
+static double between(double low, double high, double share)
+{
+    return share * high + (1 - share) * low;
+}
 
 static void paint_ground(const struct canvas *c, int64_t y0, int64_t y1, struct ground *line)
 {
@@ -131,7 +163,8 @@ static void paint_ground(const struct canvas *c, int64_t y0, int64_t y1, struct 
                 double v = p->glass[k] + 4 * n;
                 if (g->is_tissue && !g->is_fat) {
                     double tissue = p->stroma[k] + (p->lymphoid[k] - p->stroma[k]) * g->lymphoid;
-                    tissue = g->is_lesion ? p->tumour[k] : tissue;
+                    if (g->is_atypical)
+                        tissue = between(p->lymphoid[k], p->tumour[k], g->atypia);
                     tissue += (k == 1 ? 60 : 30) * fibre + 14 * n;
                     v = tissue + (p->glass[k] - tissue) * s->faint;
                 }
@@ -141,9 +174,10 @@ static void paint_ground(const struct canvas *c, int64_t y0, int64_t y1, struct 
     }
 }
 
-/* A nucleus: an ellipse, darker at its rim when `vesicular`, blended over the ground. */
+/* A nucleus: an ellipse, darker at its rim as far as it is `vesicular` (0..1), blended over the
+ * ground. */
 static void draw_nucleus(const struct canvas *c, double cx, double cy, double rx, double ry,
-                         double angle, const double colour[3], bool vesicular)
+                         double angle, const double colour[3], double vesicular)
 {
     const struct hrf_synth_slide *s = c->slide;
     double reach = fmax(rx, ry) + 1, co = cos(angle), si = sin(angle);
@@ -158,13 +192,31 @@ static void draw_nucleus(const struct canvas *c, double cx, double cy, double rx
             if (r2 >= 1)
                 continue;
             double n = (double)c->noise[((x * 5) & NOISE_MASK) + ((y * 5) & NOISE_MASK) * NOISE];
-            double strength = vesicular ? 0.45 + 0.4 * r2 : 0.85 - 0.1 * r2;
+            double strength = between(0.85 - 0.1 * r2, 0.45 + 0.4 * r2, vesicular);
             strength *= (1 - s->faint) * (0.75 + 0.5 * n) * fmin((1 - r2) * 6, 1);
             unsigned char *p = c->rgb + (y * s->width + x) * 3;
             for (int k = 0; k < 3; k++)
                 p[k] = (unsigned char)(p[k] + (colour[k] - p[k]) * fmin(strength, 0.95));
         }
     }
+}
+
+/* A cell of a lesion or a look-alike. Larger cells lie further apart. */
+static void draw_atypical_cell(const struct canvas *c, double x, double y, double angle,
+                               double dice, double atypia, struct hrf_random *random)
+{
+    const struct palette *p = &c->palette;
+    double density = between(0.98, 0.42, atypia), colour[3];
+    if (dice > density)
+        return;
+    double rx = between(12, 24, atypia) + between(1.5, 4.5, atypia) * hrf_random_normal(random);
+    double ratio = between(0.92, 0.6 + 0.4 * dice, atypia);
+    rx = rx < between(8, 14, atypia) ? between(8, 14, atypia) : rx > 36 ? 36 : rx;
+    for (int k = 0; k < 3; k++)
+        colour[k] = between(p->nucleus[k], p->tumour_nucleus[k], atypia);
+    draw_nucleus(c, x, y, rx, rx * ratio, angle, colour, atypia);
+    if (atypia > 0.3)
+        draw_nucleus(c, x + rx * 0.2, y, 4 * atypia, 4 * atypia, 0, p->nucleus, 0); /* nucleolus */
 }
 
 static void draw_cell(const struct canvas *c, int64_t gx, int64_t gy)
@@ -178,13 +230,8 @@ static void draw_cell(const struct canvas *c, int64_t gx, int64_t gy)
     struct ground g = ground_at(c, x, y);
     if (!g.is_tissue || g.is_fat)
         return;
-    if (g.is_lesion) {
-        if (dice > 0.42) /* larger cells lie further apart */
-            return;
-        double rx = 24 + 9 * hrf_random_normal(&random) * 0.5, ratio = 0.6 + 0.4 * dice;
-        rx = rx < 14 ? 14 : rx > 36 ? 36 : rx;
-        draw_nucleus(c, x, y, rx, rx * ratio, angle, c->palette.tumour_nucleus, true);
-        draw_nucleus(c, x + rx * 0.2, y, 4, 4, 0, c->palette.nucleus, false); /* nucleolus */
+    if (g.is_atypical) {
+        draw_atypical_cell(c, x, y, angle, dice, g.atypia, &random);
         return;
     }
     if (dice > 0.12 + 0.86 * g.lymphoid)
@@ -192,7 +239,7 @@ static void draw_cell(const struct canvas *c, int64_t gx, int64_t gy)
     bool spindle = g.lymphoid < 0.3; /* fibroblasts are long and thin */
     double r = 12 + 1.5 * hrf_random_normal(&random);
     draw_nucleus(c, x, y, spindle ? 17 : r, spindle ? 5 : r * 0.92, spindle ? 0.4 * angle : angle,
-                 c->palette.nucleus, false);
+                 c->palette.nucleus, 0);
 }
 
 static struct palette make_palette(struct hrf_random *random)

@@ -9,6 +9,8 @@
 /* An ellipse with a wavy rim, px. */
 struct hrf_blob {
     double x, y, rx, ry, phase;
+    double
+        atypia; /* of a lesion or look-alike: 0 = cells as in lymphoid tissue, 1 = plain tumour */
 };
 
 enum { HRF_SYNTH_MAX_BLOBS = 8 };
@@ -16,7 +18,8 @@ struct hrf_synth_slide {
     int64_t width, height;
     uint64_t seed;
     struct hrf_blob tissue[HRF_SYNTH_MAX_BLOBS], lesions[HRF_SYNTH_MAX_BLOBS];
-    int n_tissue, n_lesions;
+    struct hrf_blob lookalikes[HRF_SYNTH_MAX_BLOBS]; /* benign, with cells that resemble tumour */
+    int n_tissue, n_lesions, n_lookalikes;
     double faint; /* 0 = full stain, towards 1 = paler */
 };
 

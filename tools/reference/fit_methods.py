@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each precision, and INT8 by each fitting method, costs on real patches.
 
-    hires-flow demo-data COHORT
+    hires-flow demo-data COHORT --slides 10 --size 6000 --difficulty 0
     fit_methods.py --bin BUILD/bin --model models/demo.onnx --cohort COHORT --patches DIR
 
 DIR holds real patches as normal/*.png and tumor/*.png, 256 px at about 0.24 um/px. INT8 is calibrated on COHORT alone, so

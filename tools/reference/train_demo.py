@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the demo model and writes it as ONNX with a record of how it was made.
 
-    hires-flow demo-data COHORT --seed N      for each of the cohorts below
+    hires-flow demo-data COHORT --slides 10 --size 6000 --difficulty 0 --seed N      for each of the cohorts below
     train_demo.py --train COHORT [COHORT ...] --held-out COHORT --patches DIR --output models/demo.onnx
 
 DIR holds real patches as normal/*.png and tumor/*.png (256 px at about 0.24 um/px); every fourth

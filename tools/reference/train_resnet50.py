@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a ResNet-50 on made-up tissue and tells what INT8 costs it, by every fitting method.
 
-    hires-flow demo-data COHORT --seed N      for each of the cohorts below
+    hires-flow demo-data COHORT --slides 10 --size 6000 --difficulty 0 --seed N      for each of the cohorts below
     train_resnet50.py --train COHORT [COHORT ...] --held-out COHORT [COHORT ...] --engine BIN/hires-engine --output DIR
 
 The scales come from patches of the training cohorts, the figures from the held-out ones. Patches may lie across the rim

@@ -1,0 +1,59 @@
+#!/bin/sh
+# A cohort that is hard to judge: the figures of the study are counted again from the run's files and
+# from the truth as it was drawn.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+expect_code 2 "$flow" demo-data "$scratch/cohort" --difficulty 3
+expect_text "--difficulty must be 0 to 2"
+expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 14 --size 2400 --difficulty 2
+make_workflow "$scratch/w.yaml"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" \
+    --set "precision=[fp32, int8]" --set calibrate.method=percentile
+/usr/bin/python3 - "$scratch" <<'END' || fail "the study is not what its files say"
+import csv, json, sys
+at = sys.argv[1]
+report = json.load(open(at + "/run/report/report.json"))
+labels = list(csv.DictReader(open(at + "/run/results/labels.csv")))
+drawn = list(csv.DictReader(open(at + "/cohort/testing/drawn.csv")))
+reference = dict(line.strip().split(",")[:2] for line in open(at + "/cohort/testing/reference.csv"))
+page = open(at + "/run/report/index.html").read()
+for p in report["precisions"]:
+    own = [r for r in labels if r["precision"] == p["precision"] and r["score"] and r["truth"]]
+    assert all(reference[r["slide"]].lower() == r["truth"] for r in own)
+    assert all(any(d["slide"] == r["slide"] and d["kind"] == "lesion" for d in drawn) == (r["truth"] == "tumor") for r in own)
+    positive, negative = ([float(r["score"]) for r in own if (r["truth"] == "tumor") == t] for t in (True, False))
+    won = sum(a > b for a in positive for b in negative)
+    tied = sum(a == b for a in positive for b in negative)
+    n = len(positive) * len(negative)
+    assert p["slide_auc_pairs"] == {"in_order": won, "tied": tied, "total": n}, p["slide_auc_pairs"]
+    assert f"{won} of {n} pairs" in page
+    assert abs(p["slide_auc"] - (won + tied / 2) / n) < 1e-12
+    # Hard, and not hopeless: neither every pair in order nor no better than chance.
+    assert 0.6 < p["slide_auc"] < 1, p["slide_auc"]
+    low, high = p["slide_auc_ci"]
+    assert 0 < low < p["slide_auc"] < high < 1
+    # Of patches: their truth is counted from the ellipses as they were drawn, away from the rims.
+    assert 0.6 < p["patch_auc"] < 1 and p["patch_auc_ci"][0] < p["patch_auc"] < p["patch_auc_ci"][1]
+    task = p["patch_task"]
+    assert task["slides"] == len(own) and task["positive"] + task["negative"] == p["patches"], (task, p["patches"])
+    inside = sure = 0
+    scores = {True: [], False: []}
+    for r in own:
+        for row in csv.DictReader(open(f'{at}/run/results/{p["precision"]}/model-outputs-csv/{r["slide"]}.csv')):
+            x, y = (float(row["min" + a]) + float(row[b]) / 2 for a, b in (("x", "width"), ("y", "height")))
+            depth = [((x - float(d["x"])) / float(d["rx"])) ** 2 + ((y - float(d["y"])) / float(d["ry"])) ** 2
+                     for d in drawn if d["slide"] == r["slide"] and d["kind"] == "lesion"] or [9]
+            if min(depth) < 0.5 or min(depth) > 1.8:
+                sure += min(depth) > 1.8
+                inside += min(depth) < 0.5
+                scores[min(depth) < 0.5].append(float(row["prob_tumor"]))
+    assert inside <= task["positive"] and sure <= task["negative"], (inside, sure, task)
+    rough = sum((a > b) + (a == b) / 2 for a in scores[True] for b in scores[False]) / len(scores[True]) / len(scores[False])
+    assert abs(rough - p["patch_auc"]) < 0.06, (rough, p["patch_auc"])
+reference, low = report["precisions"]
+assert abs(low["patch_auc_difference"] - (low["patch_auc"] - reference["patch_auc"])) < 1e-12
+a, b = low["patch_auc_difference_ci"]
+assert a < low["patch_auc_difference"] < b and b - a < 0.05, (a, b)
+if low["auc_difference_ci"] is None:
+    assert low["auc_difference"] == 0 and "alike" in low["auc_difference_ci_reason"]
+END
+echo "1 passed, 0 failed"
