@@ -14,9 +14,11 @@
 
 /* Patches that a reader claims at once: enough to stay on one tile, few enough to share a batch. */
 enum { CLAIM = 4 };
-/* Edge of the blocks in which patches are visited, level-0 px: two to four tiles of the usual
- * 256 or 512 px, so that a block's tiles fit OpenSlide's cache of 32 MB many times over. */
-enum { BLOCK_PX = 1024 };
+/* Edge of the blocks in which patches are visited, px of the level that is read: one or two tiles
+ * of the usual 256 or 512 px. */
+enum { BLOCK_PX = 512 };
+
+enum { LINE_BYTES = 64 }; /* of the caches */
 
 struct slot {
     void *pixels;    /* by config.type, or bytes when raw */
@@ -28,18 +30,20 @@ struct slot {
 
 struct hrf_feed {
     struct hrf_feed_config config;
-    int64_t *order;        /* [n_patches]: visiting order -> patch */
-    int64_t n_batches;     /* total number; INT64_MAX: not known yet */
-    float table[3][256];   /* per channel: byte -> normalised value */
+    int64_t *order;    /* [n_patches]: visiting order -> patch */
+    int64_t n_batches; /* total number; INT64_MAX: not known yet */
+    struct hrf_normaliser normaliser;
     uint8_t bytes[3][256]; /* the same table in S8 or U8 */
     uint16_t halves[3][256];
     struct slot *slots;
     pthread_t *threads;
     int32_t n_threads;
     pthread_mutex_t lock;
-    pthread_cond_t space, ready; /* readers wait for space, the consumer for a full batch */
-    int64_t next_claim;          /* batch that readers are filling */
-    int64_t next_batch;          /* batch that the consumer gets next */
+    pthread_cond_t space, ready;        /* readers wait for space, the consumer for a full batch */
+    int64_t next_claim;                 /* batch that readers are filling */
+    int64_t next_batch;                 /* batch that the consumer gets next */
+    struct hrf_patch_reader *announcer; /* which announced the patches; NULL: they are not */
+    int64_t n_passed; /* batches in the visiting order that were opened or that others read */
     bool stop;
     enum hrf_status status; /* the first failure */
     struct hrf_error error;
@@ -52,30 +56,49 @@ struct claim {
 };
 
 struct visit {
-    int64_t column, row, index;
+    int64_t band, block, index;
 };
 
 static int compare_visits(const void *a, const void *b)
 {
     const struct visit *u = a, *v = b;
-    if (u->column != v->column)
-        return u->column < v->column ? -1 : 1;
-    if (u->row != v->row)
-        return u->row < v->row ? -1 : 1;
+    if (u->band != v->band)
+        return u->band < v->band ? -1 : 1;
+    if (u->block != v->block)
+        return u->block < v->block ? -1 : 1;
     return u->index < v->index ? -1 : u->index > v->index;
 }
 
-/* Blocks column by column; within a block the tile plan's order. */
+/* True if bands are rows of blocks: the tissue is not wider than high. */
+static bool bands_are_rows(const struct hrf_patch *patches, int64_t n)
+{
+    int32_t low[2] = { INT32_MAX, INT32_MAX }, high[2] = { INT32_MIN, INT32_MIN };
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t at[2] = { patches[i].x, patches[i].y };
+        for (int k = 0; k < 2; k++) {
+            low[k] = at[k] < low[k] ? at[k] : low[k];
+            high[k] = at[k] > high[k] ? at[k] : high[k];
+        }
+    }
+    return n > 0 && (int64_t)high[0] - low[0] <= (int64_t)high[1] - low[1];
+}
+
+/* Bands of blocks across the shorter side of the tissue, so that the tiles on the border of two
+ * bands are few; within a block the tile plan's order. */
 enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch, int64_t n,
                                int64_t *out, struct hrf_error *err)
 {
     const struct hrf_patch *patches = plan->patches + first_patch;
+    const bool is_rows = bands_are_rows(patches, n);
+    const double edge = BLOCK_PX * (plan->read_downsample >= 1 ? plan->read_downsample : 1);
     HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n + 1, sizeof *visits);
     HRF_CHECK_MEMORY(visits != NULL, err, "no memory to order %lld patches", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        visits[i] = (struct visit){ .column = patches[i].x / BLOCK_PX,
-                                    .row = patches[i].y / BLOCK_PX,
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t column = (int64_t)(patches[i].x / edge), row = (int64_t)(patches[i].y / edge);
+        visits[i] = (struct visit){ .band = is_rows ? row : column,
+                                    .block = is_rows ? column : row,
                                     .index = i };
+    }
     qsort(visits, (size_t)n, sizeof visits[0], compare_visits);
     for (int64_t i = 0; i < n; i++)
         out[i] = visits[i].index;
@@ -97,6 +120,28 @@ static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
     return left < feed->config.batch ? left : feed->config.batch;
 }
 
+/* The patch at a position of a batch in the visiting order, and that it will not be read again. */
+static const struct hrf_patch *patch_at(const struct hrf_feed *feed, int64_t batch, int64_t place)
+{
+    const int64_t index = feed->order[batch * feed->config.batch + place];
+    return &feed->config.plan->patches[feed->config.first_patch + index];
+}
+
+static void patch_done(const struct hrf_feed *feed, const struct hrf_patch_reader *reader,
+                       const struct hrf_patch *patch)
+{
+    hrf_patch_reader_done(reader, patch->x, patch->y, feed->config.first_row, feed->config.n_rows);
+}
+
+/* Batches that others read are not waited for by tiles. Called with the lock. */
+static void pass_batches(struct hrf_feed *feed, int64_t number)
+{
+    for (; feed->n_passed < number; feed->n_passed++)
+        for (int64_t i = 0; i < batch_size(feed, feed->n_passed); i++)
+            patch_done(feed, feed->announcer, patch_at(feed, feed->n_passed, i));
+    feed->n_passed = feed->n_passed > number + 1 ? feed->n_passed : number + 1;
+}
+
 /* Assigns the next batch to the slot. False: there is none left. Called with the lock. */
 static bool open_slot(struct hrf_feed *feed, struct slot *slot)
 {
@@ -104,8 +149,10 @@ static bool open_slot(struct hrf_feed *feed, struct slot *slot)
         return true;
     slot->number = feed->config.next != NULL ? feed->config.next(feed->config.context)
                                              : slot->batch;
-    if (slot->number >= 0)
+    if (slot->number >= 0) {
+        pass_batches(feed, slot->number);
         return true;
+    }
     feed->n_batches = slot->batch;
     pthread_cond_broadcast(&feed->space);
     pthread_cond_broadcast(&feed->ready);
@@ -170,9 +217,7 @@ static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, voi
                 halves[i + c] = feed->halves[c][rgb[i + c]];
         break;
     default:
-        for (int64_t i = 0; i < n; i += 3)
-            for (int c = 0; c < 3; c++)
-                floats[i + c] = feed->table[c][rgb[i + c]];
+        hrf_normalise(&feed->normaliser, rgb, n, floats);
     }
 }
 
@@ -190,21 +235,19 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
     const struct hrf_feed_config *config = &feed->config;
     const int64_t n = patch_numbers(config);
     for (int64_t i = 0; i < claim->n; i++) {
-        int64_t place = claim->first + i;
-        int64_t index = feed->order[claim->batch * feed->config.batch + place];
-        const struct hrf_patch *patch =
-            &feed->config.plan->patches[feed->config.first_patch + index];
+        const int64_t place = claim->first + i;
+        const struct hrf_patch *patch = patch_at(feed, claim->batch, place);
+        uint8_t *out = (uint8_t *)claim->slot->pixels + (size_t)(place * n) * number_bytes(config);
+        unsigned char *rgb = config->raw ? out : reader->rgb;
         HRF_TRY(hrf_patch_reader_read_rows(reader->patches, patch->x, patch->y, config->first_row,
-                                           config->n_rows, reader->rgb, &reader->decode_ns,
+                                           config->n_rows, rgb, &reader->decode_ns,
                                            &reader->prepare_ns, err));
+        patch_done(feed, reader->patches, patch);
         int64_t start = hrf_clock_ns();
         HRF_TRY(hrf_level_check_rows(reader->check, patch->x, patch->y, config->first_row,
-                                     config->n_rows, reader->rgb, err));
-        uint8_t *out = (uint8_t *)claim->slot->pixels + (size_t)(place * n) * number_bytes(config);
-        if (config->raw)
-            memcpy(out, reader->rgb, (size_t)n);
-        else
-            normalise(feed, reader->rgb, out);
+                                     config->n_rows, rgb, err));
+        if (!config->raw)
+            normalise(feed, rgb, out);
         reader->prepare_ns += hrf_clock_ns() - start;
     }
     return HRF_OK;
@@ -286,8 +329,8 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
-        feed->slots[i].pixels = hrf_alloc_array((size_t)config->batch * patch,
-                                                number_bytes(config));
+        feed->slots[i].pixels = hrf_alloc_aligned(
+            (size_t)config->batch * patch * number_bytes(config), LINE_BYTES);
         HRF_CHECK_MEMORY(feed->slots[i].pixels != NULL, err,
                          "no memory for %d batches of %lld patches", config->n_ahead,
                          (long long)config->batch);
@@ -300,14 +343,28 @@ static void make_tables(struct hrf_feed *feed)
 {
     const struct hrf_feed_config *config = &feed->config;
     const enum hrf_dtype type = config->type;
-    hrf_normalise_table(config->mean, config->std, feed->table);
+    hrf_normaliser_init(&feed->normaliser, config->mean, config->std);
     for (int c = 0; c < 3; c++) {
         if (type == HRF_F16 || type == HRF_B16)
-            hrf_floats_to(type, feed->table[c], feed->halves[c], 256);
+            hrf_floats_to(type, feed->normaliser.table[c], feed->halves[c], 256);
         for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)
-            feed->bytes[c][v] =
-                (uint8_t)(hrf_quantize(feed->table[c][v], type, &config->quantization) & 0xff);
+            feed->bytes[c][v] = (uint8_t)(hrf_quantize(feed->normaliser.table[c][v], type,
+                                                       &config->quantization) &
+                                          0xff);
     }
+}
+
+/* Tells the slide which patches will be read. */
+static enum hrf_status announce(struct hrf_feed *feed, struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    const struct hrf_patch *patches = config->plan->patches + config->first_patch;
+    HRF_AUTO(hrf_level_check) check = NULL;
+    HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &feed->announcer, &check, err));
+    for (int64_t i = 0; i < config->n_patches; i++)
+        HRF_TRY(hrf_patch_reader_expect(feed->announcer, patches[i].x, patches[i].y,
+                                        config->first_row, config->n_rows, err));
+    return HRF_OK;
 }
 
 enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,
@@ -332,6 +389,10 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
                           : (config->n_patches + config->batch - 1) / config->batch;
     make_tables(feed);
     HRF_TRY(allocate(feed, err));
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = announce(feed, &why);
+    if (status != HRF_OK) /* said by hrf_feed_next, as what a reader cannot do */
+        fail(feed, status, &why);
     for (int32_t i = 0; i < config->n_readers; i++) {
         int native = pthread_create(&feed->threads[i], NULL, reader_main, feed);
         if (native != 0)
@@ -354,6 +415,9 @@ void hrf_feed_destroy(struct hrf_feed *feed)
         pthread_join(feed->threads[i], NULL);
     for (int32_t i = 0; feed->slots != NULL && i < feed->config.n_ahead; i++)
         hrf_free(feed->slots[i].pixels);
+    if (feed->announcer != NULL)
+        hrf_patch_reader_expect_none(feed->announcer);
+    hrf_patch_reader_destroy(feed->announcer);
     pthread_cond_destroy(&feed->ready);
     pthread_cond_destroy(&feed->space);
     pthread_mutex_destroy(&feed->lock);

@@ -9,6 +9,24 @@
 
 #include "engine/backend/device.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The table, and the same as a product and a sum in double that were found to round to it. */
+struct hrf_normaliser {
+    float table[3][256];
+    double scale[3], shift[3];
+    bool is_wide; /* the processor computes them faster than it reads the table */
+};
+void hrf_normaliser_init(struct hrf_normaliser *normaliser, const double mean[3],
+                         const double std[3]);
+/* out[i] = table[i % 3][rgb[i]], n of them. */
+void hrf_normalise(const struct hrf_normaliser *normaliser, const unsigned char *rgb, int64_t n,
+                   float *out);
+/* Makes the first whole groups of 48 numbers and returns how many numbers those are. */
+int64_t hrf_normalise_avx512(const double scale[3], const double shift[3], const unsigned char *rgb,
+                             int64_t n, float *out);
+
 void hrf_normalise_table(const double mean[3], const double std[3], float table[3][256]);
 struct hrf_pixel_form hrf_normalise_form(const double mean[3], const double std[3]);
 

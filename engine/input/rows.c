@@ -16,7 +16,7 @@ struct work {
     const struct hrf_rows_config *config;
     float *out;
     int64_t n_columns;
-    float table[3][256]; /* per channel: byte -> normalised value */
+    struct hrf_normaliser normaliser;
     pthread_mutex_t lock;
     int64_t next; /* row */
     int64_t decode_ns, prepare_ns;
@@ -44,9 +44,8 @@ static void normalise(const struct work *work, const unsigned char *rgb, int64_t
     const int64_t first = work->config->first_column, n_columns = work->n_columns;
     for (int64_t row = 0; row < n; row++) {
         const unsigned char *in = rgb + 3 * (row * width + first);
-        for (int64_t i = 0; i < 3 * n_columns; i += 3, out += 3)
-            for (int c = 0; c < 3; c++)
-                out[c] = work->table[c][in[i + c]];
+        hrf_normalise(&work->normaliser, in, 3 * n_columns, out);
+        out += 3 * n_columns;
     }
 }
 
@@ -125,7 +124,7 @@ enum hrf_status hrf_rows_read(const struct hrf_rows_config *config, float *out,
     assert(config->first_column >= 0 &&
            config->first_column + work.n_columns <= config->plan->patch_size);
     int64_t start = hrf_clock_ns();
-    hrf_normalise_table(config->mean, config->std, work.table);
+    hrf_normaliser_init(&work.normaliser, config->mean, config->std);
     pthread_mutex_init(&work.lock, NULL);
     enum hrf_status status = run_readers(&work, err);
     pthread_mutex_destroy(&work.lock);

@@ -1,14 +1,16 @@
 /* bench_feed - whether the engine waits for patches: decoding alone, computing alone, both at once.
  *
- * bench_feed [--model FILE] [--size PX] [--batch N] [--patches N] [--threads N] [--precision P]
+ * bench_feed [--slide FILE --slide-mpp UM --mpp UM] [--model FILE|none] [--size PX] [--batch N]
+ *            [--patches N] [--threads N] [--precision P]
  *
- * The slide is made: a tiled JPEG of tissue-like noise at the model's own resolution, so a patch
- * costs what it costs on a scan. Prints one JSON object: patches per second and cores in use
- * (processor time over time) of one reader and of all readers without a consumer, there with the
- * patches and the processor time of each reader by itself; of the network on one batch again and
- * again, and of both together, with the part of the time that the network waited. Where
- * compute is slower than decoding, that part should be small; where it is not, all cores should be
- * decoding.
+ * Without --slide the slide is made: a tiled JPEG of tissue-like noise at the model's own
+ * resolution, so a patch costs what it costs on a scan. Prints one JSON object of patches per
+ * second, per processor second, and cores in use (processor time over time): of libjpeg-turbo
+ * alone, which decodes every tile of the level in one thread and does nothing else (its patches are
+ * the pixels of a patch in the level); of one reader and of all readers without a consumer, once
+ * for bytes (what a GPU is fed) and once for floats; of the network on one batch again and again;
+ * and of both together, with the part of the time that the network waited. Where compute is slower
+ * than decoding, that part should be small; where it is not, all cores should be decoding.
  */
 #include "base/args.h"
 #include "base/clock.h"
@@ -19,72 +21,21 @@
 #include "engine/run/session.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tiler/slide/patch_reader.h"
+#include "tiler/slide/slide_private.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 struct bench {
-    const char *model, *precision;
+    const char *model, *precision, *path;
+    double slide_mpp, mpp;
     int64_t size, batch, n_patches, n_threads;
     struct hrf_slide *slide;
     struct hrf_tile_plan plan;
     struct hrf_session *session;
 };
-
-/* What each reader thread has used since it began, kept at the end of every read: the linker puts
- * __wrap_ in the place of what the feed calls. */
-enum { MOST_READERS = 256 };
-struct reader_use {
-    double seconds; /* of a processor */
-    int64_t n_patches;
-};
-static struct reader_use uses[MOST_READERS];
-static atomic_int n_uses;
-
-static double thread_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-enum hrf_status __real_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
-                                             int64_t *resample_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
-                                             int64_t *resample_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x0,
-                                             int64_t y0, unsigned char *rgb, int64_t *decode_ns,
-                                             int64_t *resample_ns, struct hrf_error *err)
-{
-    static _Thread_local int who = -1;
-    if (who < 0)
-        who = atomic_fetch_add(&n_uses, 1);
-    const enum hrf_status status = __real_hrf_patch_reader_read(reader, x0, y0, rgb, decode_ns,
-                                                                resample_ns, err);
-    if (who < MOST_READERS) {
-        uses[who].seconds = thread_seconds();
-        uses[who].n_patches++;
-    }
-    return status;
-}
-
-/* The threads from `first` on, in the order in which they began; they are done. */
-static json_t *reader_uses(int first)
-{
-    json_t *list = json_array();
-    const int end = atomic_load(&n_uses) < MOST_READERS ? atomic_load(&n_uses) : MOST_READERS;
-    for (int i = first; i < end; i++) {
-        json_t *use = json_pack("{sI}", "patches", (json_int_t)uses[i].n_patches);
-        json_object_set_new(use, "processor_seconds", hrf_json_number(uses[i].seconds));
-        json_array_append_new(list, use);
-    }
-    return list;
-}
 
 struct watch {
     double wall;
@@ -96,13 +47,14 @@ static struct watch watch_start(void)
     return (struct watch){ .wall = hrf_clock_seconds(), .processor = clock() };
 }
 
-/* {"patches_per_second", "seconds", "cores"} of `n` patches since. */
+/* {"patches_per_second", "per_processor_second", "seconds", "cores"} of `n` patches since. */
 static json_t *watch_stop(struct watch since, int64_t n)
 {
     const double seconds = hrf_clock_seconds() - since.wall;
     const double used = (double)(clock() - since.processor) / CLOCKS_PER_SEC;
     json_t *result = json_object();
     json_object_set_new(result, "patches_per_second", hrf_json_number((double)n / seconds));
+    json_object_set_new(result, "per_processor_second", hrf_json_number((double)n / used));
     json_object_set_new(result, "seconds", hrf_json_number(seconds));
     json_object_set_new(result, "cores", hrf_json_number(used / seconds));
     return result;
@@ -143,6 +95,55 @@ static enum hrf_status make_slide(struct bench *b, const char *path, struct hrf_
     return hrf_slide_open(path, &b->slide, err);
 }
 
+/* Patches side by side all over a slide that is there. */
+static enum hrf_status take_slide(struct bench *b, struct hrf_error *err)
+{
+    HRF_TRY(hrf_slide_open(b->path, &b->slide, err));
+    const struct hrf_slide_info *info = hrf_slide_info(b->slide);
+    const int64_t step = llround((double)b->size * b->mpp / b->slide_mpp);
+    const int64_t columns = info->width / step, rows = info->height / step;
+    if (columns * rows < b->n_patches)
+        b->n_patches = columns * rows;
+    b->plan = (struct hrf_tile_plan){ .mpp_x = b->slide_mpp,
+                                      .mpp_y = b->slide_mpp,
+                                      .patch_mpp = b->mpp,
+                                      .patch_size = b->size,
+                                      .n_patches = b->n_patches };
+    b->plan.patches = hrf_alloc_array((size_t)b->n_patches, sizeof b->plan.patches[0]);
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_CHECK_MEMORY(b->plan.patches != NULL, err, "no memory for the patches");
+    HRF_TRY(hrf_patch_reader_create(b->slide, b->slide_mpp, b->slide_mpp, b->size, b->mpp, &reader,
+                                    err));
+    b->plan.read_level = hrf_patch_reader_level(reader);
+    b->plan.read_downsample = info->level[b->plan.read_level].downsample;
+    for (int64_t i = 0; i < b->n_patches; i++)
+        b->plan.patches[i] = (struct hrf_patch){ .x = (int32_t)(i % columns * step),
+                                                 .y = (int32_t)(i / columns * step) };
+    return HRF_OK;
+}
+
+/* libjpeg-turbo on every tile of the level that patches are read from, in this thread. */
+static enum hrf_status measure_decoder(const struct bench *b, json_t **out, struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &b->slide->table.level[b->plan.read_level];
+    const double scale = b->plan.patch_mpp /
+                         (b->plan.mpp_x * b->slide->info.level[b->plan.read_level].downsample);
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc(
+        (size_t)(table->tile_width * table->tile_height * 3));
+    HRF_CHECK_MEMORY(rgb != NULL, err, "no memory for a tile");
+    if (table->offsets == NULL)
+        return HRF_OK;
+    const struct watch since = watch_start();
+    for (int64_t i = 0; i < table->columns * table->rows; i++)
+        if (table->lengths[i] > 0 &&
+            !hrf_tile_table_decode(&b->slide->table, b->plan.read_level, i % table->columns,
+                                   i / table->columns, 1, rgb))
+            return hrf_error_set(err, HRF_E_USER, "tile %lld is damaged", (long long)i);
+    const double side = (double)b->size * scale;
+    *out = watch_stop(since, (int64_t)((double)table->width * (double)table->height / side / side));
+    return HRF_OK;
+}
+
 static enum hrf_status make_session(struct bench *b, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -156,8 +157,8 @@ static enum hrf_status make_session(struct bench *b, struct hrf_error *err)
     return hrf_session_create(graph, &config, &b->session, err);
 }
 
-static enum hrf_status start_feed(const struct bench *b, int64_t n_readers, struct hrf_feed **out,
-                                  struct hrf_error *err)
+static enum hrf_status start_feed(const struct bench *b, int64_t n_readers, bool raw,
+                                  struct hrf_feed **out, struct hrf_error *err)
 {
     const struct hrf_feed_config config = { .slide = b->slide,
                                             .plan = &b->plan,
@@ -165,24 +166,28 @@ static enum hrf_status start_feed(const struct bench *b, int64_t n_readers, stru
                                             .batch = b->batch,
                                             .mean = { 0.5, 0.5, 0.5 },
                                             .std = { 0.25, 0.25, 0.25 },
+                                            .raw = raw,
                                             .n_readers = (int32_t)n_readers,
                                             .n_ahead = 4 };
     return hrf_feed_create(&config, out, err);
 }
 
-static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers, json_t *list,
-                                        struct hrf_error *err)
+static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers, bool raw,
+                                        json_t *list, struct hrf_error *err)
 {
     HRF_AUTO(hrf_feed) feed = NULL;
     struct hrf_feed_batch batch = { .n = 1 };
-    const int first = atomic_load(&n_uses);
+    const struct hrf_tile_counts before = hrf_tile_cache_counts(b->slide->cache);
     const struct watch since = watch_start();
-    HRF_TRY(start_feed(b, n_readers, &feed, err));
+    HRF_TRY(start_feed(b, n_readers, raw, &feed, err));
     while (batch.n > 0)
         HRF_TRY(hrf_feed_next(feed, &batch, err));
     json_t *result = watch_stop(since, b->n_patches);
     json_object_set_new(result, "readers", json_integer(n_readers));
-    json_object_set_new(result, "each_reader", reader_uses(first));
+    json_object_set_new(result, "form", json_string(raw ? "bytes" : "floats"));
+    const struct hrf_tile_counts counts = hrf_tile_cache_counts(b->slide->cache);
+    json_object_set_new(result, "tiles_decoded", json_integer(counts.loads - before.loads));
+    json_object_set_new(result, "peak_tile_bytes", json_integer(counts.peak_bytes));
     json_array_append_new(list, result);
     return HRF_OK;
 }
@@ -203,7 +208,7 @@ static enum hrf_status measure_both(const struct bench *b, json_t **out, struct 
     HRF_AUTO(hrf_feed) feed = NULL;
     double first_wait = 0;
     const struct watch since = watch_start();
-    HRF_TRY(start_feed(b, b->n_threads, &feed, err));
+    HRF_TRY(start_feed(b, b->n_threads, false, &feed, err));
     for (int64_t done = 0; done < b->n_patches;) {
         struct hrf_feed_batch batch;
         HRF_TRY(hrf_feed_next(feed, &batch, err));
@@ -231,11 +236,17 @@ static enum hrf_status measure(struct bench *b, const char *path, json_t *result
 {
     json_t *decoding = json_array(), *part = NULL;
     json_object_set_new(result, "decoding", decoding);
-    HRF_TRY(make_slide(b, path, err));
+    HRF_TRY(b->path != NULL ? take_slide(b, err) : make_slide(b, path, err));
+    HRF_TRY(measure_decoder(b, &part, err));
+    json_object_set_new(result, "decoder", part != NULL ? part : json_null());
+    for (int raw = 1; raw >= 0; raw--) {
+        HRF_TRY(measure_decoding(b, 1, raw != 0, decoding, err));
+        if (b->n_threads > 1)
+            HRF_TRY(measure_decoding(b, b->n_threads, raw != 0, decoding, err));
+    }
+    if (strcmp(b->model, "none") == 0)
+        return HRF_OK;
     HRF_TRY(make_session(b, err));
-    HRF_TRY(measure_decoding(b, 1, decoding, err));
-    if (b->n_threads > 1)
-        HRF_TRY(measure_decoding(b, b->n_threads, decoding, err));
     HRF_TRY(measure_compute(b, &part, err));
     json_object_set_new(result, "compute", part);
     HRF_TRY(measure_both(b, &part, err));
@@ -247,12 +258,18 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct bench b = { .model = "models/demo.onnx",
                        .precision = "fp32",
+                       .slide_mpp = 0.25,
+                       .mpp = 0.25,
                        .size = 256,
                        .batch = 16,
                        .n_patches = 256,
                        .n_threads = hrf_process_cpu_count() };
     const struct hrf_option options[] = {
-        { "model", "FILE", "ONNX (models/demo.onnx)", HRF_OPTION_TEXT, &b.model },
+        { "model", "FILE", "ONNX (models/demo.onnx); none: decoding alone", HRF_OPTION_TEXT,
+          &b.model },
+        { "slide", "FILE", "read this slide (one is made)", HRF_OPTION_TEXT, &b.path },
+        { "slide-mpp", "UM", "its resolution (0.25)", HRF_OPTION_REAL, &b.slide_mpp },
+        { "mpp", "UM", "of patches of it (0.25)", HRF_OPTION_REAL, &b.mpp },
         { "precision", "P", "fp32, fp16 or bf16", HRF_OPTION_TEXT, &b.precision },
         { "size", "PX", "of a patch (256)", HRF_OPTION_INT, &b.size },
         { "batch", "N", "patches at once (16)", HRF_OPTION_INT, &b.batch },

@@ -29,6 +29,7 @@ struct hrf_level_check {
     int32_t level;                   /* the patch's */
     struct hrf_patch_reader *coarse; /* n + 2 cells, one of them a border on each side */
     uint32_t *sums;                  /* [n][3]: of a row of cells */
+    uint16_t *columns;               /* [size][3]: sums of rows of pixels */
     unsigned char *cells,
         *around; /* [n][n][3] means of the patch, [n + 2][n + 2][3] of the coarser level */
 };
@@ -39,6 +40,7 @@ void hrf_level_check_destroy(struct hrf_level_check *check)
         return;
     hrf_patch_reader_destroy(check->coarse);
     hrf_free(check->sums);
+    hrf_free(check->columns);
     hrf_free(check->cells);
     hrf_free(check->around);
     hrf_free(check);
@@ -132,9 +134,11 @@ static enum hrf_status alloc_scratch(struct hrf_level_check *check, struct hrf_e
 {
     size_t n = (size_t)check->n;
     check->sums = hrf_alloc_array(n, 3 * sizeof check->sums[0]);
+    check->columns = hrf_alloc_array((size_t)check->size, 3 * sizeof check->columns[0]);
     check->cells = hrf_alloc_array(n * n, 3);
     check->around = hrf_alloc_array((n + 2) * (n + 2), 3);
-    return check->sums != NULL && check->cells != NULL && check->around != NULL
+    return check->sums != NULL && check->columns != NULL && check->cells != NULL &&
+                   check->around != NULL
                ? HRF_OK
                : hrf_error_set(err, HRF_E_NOMEM, "no memory to compare two levels of '%s'",
                                check->slide->shown);
@@ -183,29 +187,38 @@ static int64_t cell_begin(const struct hrf_level_check *check, int64_t i)
     return i * check->size / check->n;
 }
 
+/* Adds every second row, n of them, to `columns`: a loop that the compiler vectorises. */
+static void add_rows(const unsigned char *rgb, int64_t n, int64_t width, uint16_t *columns)
+{
+    memset(columns, 0, (size_t)width * sizeof *columns);
+    for (int64_t y = 0; y < n; y++) {
+        const unsigned char *row = rgb + 2 * y * width;
+        for (int64_t i = 0; i < width; i++)
+            columns[i] = (uint16_t)(columns[i] + row[i]);
+    }
+}
+
 /* The mean colours of one row of cells; rgb points to its first row of pixels. Every second row
  * suffices for a mean and takes half the time. */
 static void average_cells(const struct hrf_level_check *check, const unsigned char *rgb,
                           int64_t n_rows, unsigned char *out)
 {
+    enum { AT_ONCE = 256 }; /* 256 * 255 < 65536 */
+    const int64_t width = check->size * 3, n_read = (n_rows + 1) / 2;
     memset(check->sums, 0, (size_t)check->n * 3 * sizeof check->sums[0]);
-    for (int64_t y = 0; y < n_rows; y += 2)
+    for (int64_t y = 0; y < n_read; y += AT_ONCE) {
+        add_rows(rgb + 2 * y * width, n_read - y < AT_ONCE ? n_read - y : AT_ONCE, width,
+                 check->columns);
         for (int64_t i = 0; i < check->n; i++) {
-            uint32_t r = 0, g = 0, b = 0;
-            const unsigned char *row = rgb + y * check->size * 3;
-            const unsigned char *end = row + cell_begin(check, i + 1) * 3;
-            for (const unsigned char *p = row + cell_begin(check, i) * 3; p < end; p += 3) {
-                r += p[0];
-                g += p[1];
-                b += p[2];
-            }
-            check->sums[3 * i] += r;
-            check->sums[3 * i + 1] += g;
-            check->sums[3 * i + 2] += b;
+            const int64_t end = cell_begin(check, i + 1) * 3;
+            for (int64_t k = cell_begin(check, i) * 3; k < end; k += 3)
+                for (int c = 0; c < 3; c++)
+                    check->sums[3 * i + c] += check->columns[k + c];
         }
+    }
     for (int64_t i = 0; i < check->n; i++) {
-        const int64_t width = cell_begin(check, i + 1) - cell_begin(check, i);
-        const uint32_t n = (uint32_t)(width * ((n_rows + 1) / 2));
+        const int64_t cell = cell_begin(check, i + 1) - cell_begin(check, i);
+        const uint32_t n = (uint32_t)(cell * n_read);
         for (int c = 0; c < 3; c++)
             out[3 * i + c] = (unsigned char)((check->sums[3 * i + c] + n / 2) / n);
     }

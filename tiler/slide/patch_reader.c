@@ -2,6 +2,7 @@
 #include "tiler/slide/patch_reader.h"
 
 #include "base/clock.h"
+#include "tiler/slide/level_read.h"
 #include "tiler/slide/slide_private.h"
 
 #include <assert.h>
@@ -31,12 +32,14 @@ struct axis {
 struct hrf_patch_reader {
     struct hrf_slide *slide;
     int32_t level;
-    double downsample;
+    int32_t reduction; /* the level is read at 1/reduction of its resolution */
+    double downsample; /* level-0 px per px that is read */
+    bool has_tiles;    /* else read by OpenSlide */
     int64_t size;
     bool is_copy; /* nothing is resampled */
     struct axis x, y;
     int64_t strip_rows;
-    uint32_t *argb;       /* [strip_rows][x.extent] */
+    uint32_t *argb;       /* [strip_rows][x.extent]; NULL: not read by OpenSlide */
     unsigned char *strip; /* the same in RGB */
     int32_t n_open;       /* the largest number of output rows that one input row contributes to */
     float *sums;          /* [n_open][x.extent][3] of the output rows that are not complete */
@@ -60,6 +63,17 @@ static int32_t best_level(const struct hrf_slide_info *info, double wanted)
         if (info->level[i].downsample <= wanted * level_slack &&
             info->level[i].downsample > info->level[best].downsample)
             best = i;
+    return best;
+}
+
+/* The largest reduction of JPEG tiles that keeps the resolution that is wanted. */
+static int32_t best_reduction(const struct hrf_slide *slide, int32_t level, double wanted)
+{
+    const double downsample = slide->info.level[level].downsample;
+    int32_t best = 1;
+    for (int32_t r = 2; r <= HRF_JPEG_MAX_REDUCTION; r *= 2)
+        if (downsample * r <= wanted * level_slack && hrf_level_has_tiles(slide, level, r))
+            best = r;
     return best;
 }
 
@@ -137,15 +151,16 @@ static enum hrf_status alloc_scratch(struct hrf_patch_reader *reader, struct hrf
     int64_t rows = width < STRIP_PIXELS ? STRIP_PIXELS / width : 1;
     reader->strip_rows = rows < height ? rows : height;
     size_t n = (size_t)(reader->strip_rows * width);
-    reader->argb = hrf_alloc_array(n, sizeof reader->argb[0]);
+    reader->argb = reader->has_tiles ? NULL : hrf_alloc_array(n, sizeof reader->argb[0]);
     reader->strip = hrf_alloc_array(n, 3);
     double per_row = ceil(1 /
                           reader->y.scale); /* number of output rows that begin in one input row */
     reader->n_open = 2 * (int32_t)per_row + 2;
     reader->sums = hrf_alloc_array((size_t)reader->n_open * (size_t)width,
                                    3 * sizeof reader->sums[0]);
-    HRF_CHECK_MEMORY(reader->argb != NULL && reader->strip != NULL && reader->sums != NULL, err,
-                     "no memory to read patches of %lld px", (long long)reader->size);
+    HRF_CHECK_MEMORY((reader->has_tiles || reader->argb != NULL) && reader->strip != NULL &&
+                         reader->sums != NULL,
+                     err, "no memory to read patches of %lld px", (long long)reader->size);
     return HRF_OK;
 }
 
@@ -162,16 +177,20 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
     HRF_CHECK_MEMORY(reader != NULL, err, "no memory for a patch reader");
     reader->slide = slide;
     reader->size = size;
-    reader->level = best_level(&slide->info, mpp / fmax(mpp_x, mpp_y));
-    reader->downsample = slide->info.level[reader->level].downsample;
+    const double wanted = mpp / fmax(mpp_x, mpp_y);
+    reader->level = best_level(&slide->info, wanted);
+    reader->has_tiles = hrf_level_has_tiles(slide, reader->level, 1);
+    reader->reduction = best_reduction(slide, reader->level, wanted);
+    reader->downsample = slide->info.level[reader->level].downsample * reader->reduction;
     double scale_x = mpp / (mpp_x * reader->downsample);
     double scale_y = mpp / (mpp_y * reader->downsample);
-    if (fmax(scale_x, scale_y) > MAX_REDUCTION)
+    if (fmax(scale_x, scale_y) * reader->reduction > MAX_REDUCTION)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "'%s' has no level near %g um/px: its coarsest is %g um/px, and "
                              "reducing more than %d times is refused; give the slide a pyramid "
                              "or take a finer tiler.patch.mpp",
-                             slide->shown, mpp, mpp_x * reader->downsample, MAX_REDUCTION);
+                             slide->shown, mpp, mpp_x * slide->info.level[reader->level].downsample,
+                             MAX_REDUCTION);
     reader->is_copy = fmax(fabs(scale_x - 1), fabs(scale_y - 1)) * (double)size < 1;
     HRF_TRY(init_axis(&reader->x, size, scale_x, err));
     HRF_TRY(init_axis(&reader->y, size, scale_y, err));
@@ -224,14 +243,29 @@ static int64_t last_row(const struct axis *y, int64_t j)
 }
 
 struct region {
+    int64_t x, y;          /* its corner in px of the level; of levels that have tiles */
     int64_t x0, y0;        /* its corner in level-0 px */
     int64_t width, height; /* level px */
 };
+
+static struct hrf_level_region part_of(const struct hrf_patch_reader *reader,
+                                       const struct region *region, int64_t first, int64_t n)
+{
+    return (struct hrf_level_region){ .grid = { reader->level, reader->reduction },
+                                      .x = region->x,
+                                      .y = region->y + first,
+                                      .width = region->width,
+                                      .height = n };
+}
 
 static enum hrf_status read_rows(struct hrf_patch_reader *reader, const struct region *region,
                                  int64_t first, int64_t n, unsigned char *rgb,
                                  struct hrf_error *err)
 {
+    if (reader->has_tiles) {
+        const struct hrf_level_region part = part_of(reader, region, first, n);
+        return hrf_level_read(reader->slide, &part, rgb, err);
+    }
     int64_t y0 = region->y0 + llround((double)first * reader->downsample);
     return hrf_slide_read_argb(reader->slide, reader->level, region->x0, y0, region->width, n,
                                reader->argb, rgb, err);
@@ -242,22 +276,32 @@ struct rows {
     int64_t first, n;
 };
 
-/* Without resampling: the level's pixels nearest to the patch, centre on centre. Strips begin at
- * the same rows as for the whole patch, so that a row's bytes do not depend on which rows are asked
- * for. */
+/* Where a patch that is not resampled begins: at the level pixel nearest to it, centre on centre.
+ */
+static struct region copied_region(const struct hrf_patch_reader *reader, int64_t x0, int64_t y0)
+{
+    double downsample = reader->downsample;
+    double x = floor((double)x0 / downsample + reader->x.centring + 0.5);
+    double y = floor((double)y0 / downsample + reader->y.centring + 0.5);
+    return (struct region){ .x = (int64_t)x,
+                            .y = (int64_t)y,
+                            .x0 = llround(x * downsample),
+                            .y0 = llround(y * downsample),
+                            .width = reader->size };
+}
+
+/* Without resampling. OpenSlide's strips begin at the same rows as for the whole patch, so that a
+ * row's bytes do not depend on which rows are asked for. */
 static enum hrf_status copy_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                  struct rows rows, unsigned char *rgb, int64_t *decode_ns,
                                  struct hrf_error *err)
 {
     int64_t start = hrf_clock_ns(), size = reader->size, strip = reader->strip_rows;
-    double downsample = reader->downsample;
-    double x = floor((double)x0 / downsample + reader->x.centring + 0.5);
-    double y = floor((double)y0 / downsample + reader->y.centring + 0.5);
-    struct region region = { .x0 = llround(x * downsample),
-                             .y0 = llround(y * downsample),
-                             .width = size };
+    const struct region region = copied_region(reader, x0, y0);
     int64_t end = rows.first + rows.n;
-    for (int64_t row = rows.first / strip * strip; row < end; row += strip) {
+    if (reader->has_tiles)
+        HRF_TRY(read_rows(reader, &region, rows.first, rows.n, rgb, err));
+    for (int64_t row = rows.first / strip * strip; row < end && !reader->has_tiles; row += strip) {
         int64_t n = size - row < strip ? size - row : strip;
         int64_t begin = row > rows.first ? row : rows.first;
         int64_t stop = row + n < end ? row + n : end;
@@ -272,12 +316,30 @@ static enum hrf_status copy_rows(struct hrf_patch_reader *reader, int64_t x0, in
 /* Reading begins one level pixel before the one that contains `at`, at a whole pixel of the level
  * if there is one (OpenSlide would interpolate between two), else at the nearest level-0 px.
  * *phase: the distance from the second pixel that is read to `at`, in level px. */
-static int64_t read_origin(double downsample, int64_t at, double *phase)
+static int64_t read_origin(const struct hrf_patch_reader *reader, int64_t at, int64_t *pixel,
+                           double *phase)
 {
-    double pixel = floor((double)at / downsample + 1e-9);
-    int64_t origin = llround((pixel - 1) * downsample);
-    *phase = (double)(at - origin) / downsample - 1;
+    const double downsample = reader->downsample, exact = (double)at / downsample;
+    *pixel = (int64_t)floor(exact + 1e-9) - 1;
+    int64_t origin = llround((double)*pixel * downsample);
+    *phase = reader->has_tiles ? fmax(0, exact - (double)(*pixel + 1))
+                               : (double)(at - origin) / downsample - 1;
     return origin;
+}
+
+/* The region of a patch that is resampled; sets the tables for it. */
+static struct region resampled_region(struct hrf_patch_reader *reader, int64_t x0, int64_t y0)
+{
+    const int64_t size = reader->size;
+    double phase_x, phase_y;
+    struct region region;
+    region.x0 = read_origin(reader, x0, &region.x, &phase_x);
+    region.y0 = read_origin(reader, y0, &region.y, &phase_y);
+    set_phase(&reader->x, size, phase_x);
+    set_phase(&reader->y, size, phase_y);
+    region.width = reader->x.first[size - 1] + reader->x.n_taps;
+    region.height = last_row(&reader->y, size - 1) + 1;
+    return region;
 }
 
 /* Adds input row r to every output row that it contributes to, and writes those that it completes.
@@ -307,15 +369,9 @@ static enum hrf_status resample_rows(struct hrf_patch_reader *reader, int64_t x0
                                      struct rows rows, unsigned char *rgb, int64_t *decode_ns,
                                      int64_t *resample_ns, struct hrf_error *err)
 {
-    int64_t start = hrf_clock_ns(), size = reader->size, done = rows.first;
+    int64_t start = hrf_clock_ns(), done = rows.first;
     int64_t strip = reader->strip_rows;
-    double phase_x, phase_y;
-    struct region region = { .x0 = read_origin(reader->downsample, x0, &phase_x),
-                             .y0 = read_origin(reader->downsample, y0, &phase_y) };
-    set_phase(&reader->x, size, phase_x);
-    set_phase(&reader->y, size, phase_y);
-    region.width = reader->x.first[size - 1] + reader->x.n_taps;
-    region.height = last_row(&reader->y, size - 1) + 1;
+    const struct region region = resampled_region(reader, x0, y0);
     int64_t first = reader->y.first[rows.first];
     int64_t end = last_row(&reader->y, rows.first + rows.n - 1) + 1;
     for (int64_t row = first / strip * strip; row < end; row += strip) {
@@ -354,4 +410,47 @@ enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x
 {
     return hrf_patch_reader_read_rows(reader, x0, y0, 0, reader->size, rgb, decode_ns, resample_ns,
                                       err);
+}
+
+/* What of the level's pixels those rows of a patch need, and perhaps a pixel or two more. */
+static struct hrf_level_region needed(const struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                                      struct rows rows)
+{
+    if (reader->is_copy) {
+        const struct region region = copied_region(reader, x0, y0);
+        return part_of(reader, &region, rows.first, rows.n);
+    }
+    double phase;
+    struct region region = { .width = reader->x.extent };
+    read_origin(reader, x0, &region.x, &phase);
+    read_origin(reader, y0, &region.y, &phase);
+    const double scale = reader->y.scale;
+    return part_of(reader, &region, (int64_t)floor((double)rows.first * scale),
+                   (int64_t)ceil((double)rows.n * scale) + reader->y.n_taps + 4);
+}
+
+enum hrf_status hrf_patch_reader_expect(const struct hrf_patch_reader *reader, int64_t x0,
+                                        int64_t y0, int64_t first_row, int64_t n_rows,
+                                        struct hrf_error *err)
+{
+    if (!reader->has_tiles)
+        return HRF_OK;
+    const struct hrf_level_region region = needed(reader, x0, y0,
+                                                  (struct rows){ first_row, n_rows });
+    return hrf_level_expect(reader->slide, &region, err);
+}
+
+void hrf_patch_reader_done(const struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                           int64_t first_row, int64_t n_rows)
+{
+    if (!reader->has_tiles)
+        return;
+    const struct hrf_level_region region = needed(reader, x0, y0,
+                                                  (struct rows){ first_row, n_rows });
+    hrf_level_done(reader->slide, &region);
+}
+
+void hrf_patch_reader_expect_none(const struct hrf_patch_reader *reader)
+{
+    hrf_level_expect_none(reader->slide);
 }

@@ -10,6 +10,9 @@
  * resampled: its bytes are the level's own pixels, centred to the nearest pixel. So a slide of
  * 0.499 um/px is not blurred for a model that wants 0.5.
  *
+ * A level that is JPEG in the file is first read at 1/2 or 1/4 of its resolution where that is not
+ * coarser than wanted (level_read.h).
+ *
  * One reader per thread; many readers may share one slide, which must outlive them. Everything
  * outside the image is white. Memory: some rows of the patch and about 15 MiB at most for the
  * level's pixels, whatever the scale.
@@ -45,8 +48,18 @@ HRF_CHECKED enum hrf_status hrf_patch_reader_read_rows(struct hrf_patch_reader *
                                                        int64_t n_rows, unsigned char *rgb,
                                                        int64_t *decode_ns, int64_t *resample_ns,
                                                        struct hrf_error *err);
+/* Announces a patch (its rows [first_row, first_row + n_rows)) that readers like this one will
+ * read, and says that it has been read or will not be. The slide's tiles are then decoded once and
+ * kept until the last announced patch on them is done. Announce all patches before the first is
+ * read; expect_none ends it. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_expect(const struct hrf_patch_reader *reader,
+                                                    int64_t x0, int64_t y0, int64_t first_row,
+                                                    int64_t n_rows, struct hrf_error *err);
+void hrf_patch_reader_done(const struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
+                           int64_t first_row, int64_t n_rows);
+void hrf_patch_reader_expect_none(const struct hrf_patch_reader *reader);
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
-/* Level pixels per patch pixel; exactly 1 and 1 where the level's own pixels are the patch. */
+/* Pixels that are read per patch pixel; exactly 1 and 1 where they are the patch's own. */
 void hrf_patch_reader_scale(const struct hrf_patch_reader *reader, double *scale_x,
                             double *scale_y);
 

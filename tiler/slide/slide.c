@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "tiler/slide/level_read.h"
 #include "tiler/slide/slide_private.h"
 
 #include <errno.h>
@@ -13,6 +14,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Decoded tiles that are kept: a row of tiles of 512 px across 128,000 px of tissue. */
+enum { CACHE_BYTES = 192 << 20 };
 
 /* The user can correct a path that does not exist; a file system that fails may recover. */
 static enum hrf_status cannot_open(const char *name, int native, struct hrf_error *err)
@@ -31,7 +35,9 @@ static enum hrf_status cannot_open(const char *name, int native, struct hrf_erro
     }
 }
 
-static enum hrf_status check_file(const char *path, const char *name, struct hrf_error *err)
+/* Opens the file; what is no file that can be read is refused with its reason. */
+static enum hrf_status open_file(const char *path, const char *name, int *out,
+                                 struct hrf_error *err)
 {
     HRF_AUTO_CLOSE int fd = -1;
     struct hrf_error why = { .status = HRF_OK };
@@ -47,6 +53,8 @@ static enum hrf_status check_file(const char *path, const char *name, struct hrf
         return cannot_open(name, errno, err);
     if (st.st_size == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' is empty (0 bytes)", name);
+    *out = fd;
+    fd = -1;
     return HRF_OK;
 }
 
@@ -108,8 +116,9 @@ enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct 
     HRF_AUTO(hrf_slide) slide = hrf_calloc(1, sizeof *slide);
     if (slide == NULL || (slide->shown = hrf_text_printable(path)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to open a slide");
+    slide->fd = -1;
     pthread_mutex_init(&slide->lock, NULL);
-    HRF_TRY(check_file(path, slide->shown, err));
+    HRF_TRY(open_file(path, slide->shown, &slide->fd, err));
     hrf_tiff_take_messages();
     slide->handle = openslide_open(path);
     if (slide->handle == NULL)
@@ -120,6 +129,8 @@ enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct 
                              error);
     HRF_TRY(fill_info(slide, err));
     HRF_TRY(hrf_generic_tiff_load(path, slide, err));
+    HRF_TRY(hrf_tile_table_load(&slide->info, slide->fd, slide->shown, &slide->table, err));
+    HRF_TRY(hrf_tile_cache_create(CACHE_BYTES, &slide->cache, err));
     HRF_MOVE(*out, slide);
     return HRF_OK;
 }
@@ -133,6 +144,10 @@ void hrf_slide_close(struct hrf_slide *slide)
     if (slide->shown != NULL)
         pthread_mutex_destroy(&slide->lock);
     hrf_sparse_destroy(slide->sparse);
+    hrf_tile_table_release(&slide->table);
+    hrf_tile_cache_destroy(slide->cache);
+    if (slide->shown != NULL && slide->fd >= 0)
+        close(slide->fd);
     hrf_free(slide->shown);
     hrf_free(slide);
 }
@@ -168,6 +183,16 @@ static enum hrf_status report_damage(struct hrf_slide *slide, const char *error,
                          slide->damage);
 }
 
+enum hrf_status hrf_slide_check_damage(struct hrf_slide *slide, struct hrf_error *err)
+{
+    pthread_mutex_lock(&slide->lock);
+    const bool is_damaged = slide->damage[0] != '\0';
+    pthread_mutex_unlock(&slide->lock);
+    return is_damaged ? hrf_error_set(err, HRF_E_USER, "slide '%s' is damaged: reading fails %s",
+                                      slide->shown, slide->damage)
+                      : HRF_OK;
+}
+
 enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                     int64_t width, int64_t height, uint32_t *argb,
                                     unsigned char *rgb, struct hrf_error *err)
@@ -185,6 +210,15 @@ enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int6
     return HRF_OK;
 }
 
+/* The level pixel at which a read from x0 begins. False: it lies between two pixels, by more than
+ * rounding to a pixel of level 0 explains. */
+static bool whole_pixel(int64_t x0, double downsample, int64_t *out)
+{
+    const double exact = (double)x0 / downsample;
+    *out = llround(exact);
+    return fabs(exact - (double)*out) <= 0.5 / downsample * (downsample > 1);
+}
+
 enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                int64_t width, int64_t height, unsigned char *rgb,
                                struct hrf_error *err)
@@ -193,12 +227,16 @@ enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x
     if (level < 0 || level >= slide->info.n_levels || width < 1 || height < 1)
         return hrf_error_set(err, HRF_E_BUG, "slide '%s': a read of %lld x %lld px of level %d",
                              slide->shown, (long long)width, (long long)height, level);
+    double downsample = slide->info.level[level].downsample;
+    struct hrf_level_region region = { .grid = { level, 1 }, .width = width, .height = height };
+    if (hrf_level_has_tiles(slide, level, 1) && whole_pixel(x0, downsample, &region.x) &&
+        whole_pixel(y0, downsample, &region.y))
+        return hrf_level_read(slide, &region, rgb, err);
     int64_t rows = width < CHUNK_PIXELS ? CHUNK_PIXELS / width : 1;
     rows = rows < height ? rows : height;
     HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(rows * width), sizeof *argb);
     HRF_CHECK_MEMORY(argb != NULL, err, "no memory for %lld x %lld px of '%s'", (long long)width,
                      (long long)rows, slide->shown);
-    double downsample = slide->info.level[level].downsample;
     for (int64_t y = 0; y < height; y += rows) {
         int64_t n = height - y < rows ? height - y : rows;
         int64_t at = y0 + llround((double)y * downsample);

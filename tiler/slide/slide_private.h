@@ -3,6 +3,8 @@
 #define HRF_TILER_SLIDE_SLIDE_PRIVATE_H
 
 #include "tiler/slide/slide.h"
+#include "tiler/slide/tile_cache.h"
+#include "tiler/slide/tile_table.h"
 
 #include <openslide/openslide.h>
 #include <pthread.h>
@@ -15,8 +17,11 @@ struct hrf_slide {
     struct hrf_sparse *sparse; /* NULL = none that OpenSlide does not know of */
     char *shown;               /* the path as printable text, for messages */
     struct hrf_slide_info info;
-    pthread_mutex_t lock; /* guards the writing of `damage` */
-    char damage[512];     /* where and how reading failed first; "" = it did not */
+    struct hrf_tile_table table;  /* of levels that are read in tiles */
+    struct hrf_tile_cache *cache; /* of those tiles */
+    int fd;                       /* of raw tiles; -1 = none */
+    pthread_mutex_t lock;         /* guards `damage` */
+    char damage[512];             /* where and how reading failed first; "" = it did not */
 };
 
 /* hrf_slide_read in one piece, with the caller's scratch: argb[height][width]. */
@@ -24,6 +29,9 @@ HRF_CHECKED enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t
                                                 int64_t y0, int64_t width, int64_t height,
                                                 uint32_t *argb, unsigned char *rgb,
                                                 struct hrf_error *err);
+
+/* HRF_E_USER if an earlier read has failed. */
+HRF_CHECKED enum hrf_status hrf_slide_check_damage(struct hrf_slide *slide, struct hrf_error *err);
 
 /* For a generic TIFF: fills slide->sparse, and removes levels that read as blank from slide->info.
  * HRF_E_UNSUPPORTED: level 0 is one of them. */

@@ -167,17 +167,25 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
 
 /* Of one image: n channels from `first` on. Runs of 2 KiB are read at a time, as each pixel's lie
  * far from the next one's; their sums stay in the first-level cache. */
-enum { CHANNEL_BLOCK = 512 };
+enum { CHANNEL_BLOCK = 512, NARROW = 8 };
 
 static void average_image(const struct hrf_operand *in, const float *image, int64_t first,
                           int64_t n, add_function *add, float *out)
 {
     const int64_t area = in->shape.dims[2] * in->shape.dims[3];
     double sums[CHANNEL_BLOCK] = { 0 };
-    for (int64_t i = 0; i < area; i++)
-        add(image + i * in->pixel_stride + first, n, sums);
-    for (int64_t c = 0; c < n; c++)
+    /* Pixels of few channels are added many at once: one alone would fill no vector. */
+    const bool is_narrow = n <= NARROW && in->pixel_stride == n;
+    const int64_t group = is_narrow ? CHANNEL_BLOCK / n : 1;
+    int64_t i = 0;
+    for (; i + group <= area; i += group)
+        add(image + i * in->pixel_stride + first, group * n, sums);
+    add(image + i * in->pixel_stride + first, (area - i) * n, sums);
+    for (int64_t c = 0; c < n; c++) {
+        for (int64_t k = 1; k < group; k++)
+            sums[c] += sums[k * n + c];
         out[first + c] = (float)(sums[c] / (double)area);
+    }
 }
 
 static void max_image(const struct hrf_operand *in, const float *image, int64_t first, int64_t n,

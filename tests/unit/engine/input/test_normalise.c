@@ -30,11 +30,35 @@ static void a_device_computes_what_the_table_holds(void **state)
                 fail_msg("byte %d of channel %d: %.9g", v, c, (double)table[c][v]);
 }
 
+/* Whichever way the processor takes, at any alignment and length. */
+static void what_the_processor_computes_is_the_table(void **state)
+{
+    (void)state;
+    enum { MOST = 1000 };
+    static unsigned char rgb[MOST];
+    static float out[MOST + 17];
+    const double means[3] = { 0.7, 0.1234567, 0.5 }, deviations[3] = { 0.3, 0.017, 1 / 255.0 };
+    struct hrf_normaliser normaliser;
+    hrf_normaliser_init(&normaliser, means, deviations);
+    print_message("computed: %s\n", normaliser.is_wide ? "AVX-512" : "table");
+    for (int i = 0; i < MOST; i++)
+        rgb[i] = (unsigned char)(i * 7 % 256);
+    for (int64_t n = 0; n <= MOST; n += 37)
+        for (int from = 0; from <= 16; from += 8) {
+            out[from + n] = 4711;
+            hrf_normalise(&normaliser, rgb, n, out + from);
+            for (int64_t i = 0; i < n; i++)
+                assert_true(out[from + i] == normaliser.table[i % 3][rgb[i]]);
+            assert_true(out[from + n] == 4711);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_holds_the_byte_less_the_mean_over_the_deviation),
         cmocka_unit_test(a_device_computes_what_the_table_holds),
+        cmocka_unit_test(what_the_processor_computes_is_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,187 @@
+/* level_read.c - see level_read.h. */
+#include "tiler/slide/level_read.h"
+
+#include "tiler/slide/slide_private.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+bool hrf_level_has_tiles(const struct hrf_slide *slide, int32_t level, int32_t reduction)
+{
+    const struct hrf_level_table *table = &slide->table.level[level];
+    if (table->width == 0 || reduction == 1)
+        return table->width > 0;
+    return table->offsets != NULL && reduction <= HRF_JPEG_MAX_REDUCTION &&
+           table->tile_width % reduction == 0 && table->tile_height % reduction == 0;
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Size of a tile of the grid in its own px. */
+static void tile_size(const struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t *width,
+                      int64_t *height)
+{
+    const struct hrf_level_table *table = &slide->table.level[grid.level];
+    *width = table->tile_width / grid.reduction;
+    *height = table->tile_height / grid.reduction;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+/* The tiles that the region meets. */
+static struct hrf_tile_range tiles_of(const struct hrf_slide *slide,
+                                      const struct hrf_level_region *region)
+{
+    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
+    int64_t width, height;
+    tile_size(slide, region->grid, &width, &height);
+    return (struct hrf_tile_range){
+        .left = clamp(floor_div(region->x, width), 0, table->columns),
+        .top = clamp(floor_div(region->y, height), 0, table->rows),
+        .right = clamp(floor_div(region->x + region->width - 1, width) + 1, 0, table->columns),
+        .bottom = clamp(floor_div(region->y + region->height - 1, height) + 1, 0, table->rows),
+    };
+}
+
+/* Pixels [begin, end) of the region in one direction that lie in the tile and in the image. */
+struct span {
+    int64_t begin, end; /* counted from the region's corner */
+    int64_t skip;       /* pixels of the tile before them */
+};
+
+static struct span span_of(int64_t tile, int64_t tile_size_px, int64_t origin, int64_t length,
+                           int64_t image)
+{
+    const int64_t first = tile * tile_size_px;
+    const int64_t edge = first + tile_size_px < image ? first + tile_size_px : image;
+    struct span span = { .begin = clamp(first - origin, 0, length),
+                         .end = clamp(edge - origin, 0, length) };
+    span.skip = span.begin + origin - first;
+    return span;
+}
+
+/* The pixels of a tile by OpenSlide, reduced by averaging: of tiles that are not JPEG, and of those
+ * that are damaged, where it decides what can be saved. */
+static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_tile_grid grid,
+                                         int64_t column, int64_t row, unsigned char *rgb,
+                                         struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[grid.level];
+    const int64_t width = table->tile_width, height = table->tile_height, r = grid.reduction;
+    const double downsample = slide->info.level[grid.level].downsample;
+    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(width * height), sizeof *argb);
+    HRF_AUTO_FREE unsigned char *whole = r > 1 ? hrf_alloc_array((size_t)(width * height), 3)
+                                               : NULL;
+    HRF_CHECK_MEMORY(argb != NULL && (r == 1 || whole != NULL), err, "no memory for a tile of '%s'",
+                     slide->shown);
+    HRF_TRY(hrf_slide_read_argb(slide, grid.level, llround((double)(column * width) * downsample),
+                                llround((double)(row * height) * downsample), width, height, argb,
+                                r > 1 ? whole : rgb, err));
+    for (int64_t y = 0; y < height / r && r > 1; y++)
+        for (int64_t x = 0; x < width / r; x++)
+            for (int64_t c = 0; c < 3; c++) {
+                int64_t sum = r * r / 2;
+                for (int64_t k = 0; k < r * r; k++)
+                    sum += whole[((y * r + k / r) * width + x * r + k % r) * 3 + c];
+                rgb[(y * (width / r) + x) * 3 + c] = (unsigned char)(sum / (r * r));
+            }
+    return HRF_OK;
+}
+
+static enum hrf_status load_tile(void *context, struct hrf_tile_grid grid, int64_t column,
+                                 int64_t row, unsigned char *rgb, struct hrf_error *err)
+{
+    struct hrf_slide *slide = context;
+    if (slide->table.level[grid.level].offsets != NULL &&
+        hrf_tile_table_decode(&slide->table, grid.level, column, row, grid.reduction, rgb))
+        return HRF_OK;
+    return load_by_openslide(slide, grid, column, row, rgb, err);
+}
+
+static bool is_left_out(const struct hrf_level_table *table, int64_t column, int64_t row)
+{
+    return table->offsets != NULL && table->lengths[row * table->columns + column] == 0;
+}
+
+/* Copies the part of a tile that lies in the region. */
+static enum hrf_status copy_tile(struct hrf_slide *slide, const struct hrf_level_region *region,
+                                 int64_t column, int64_t row, unsigned char *rgb,
+                                 struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
+    const int64_t r = region->grid.reduction;
+    int64_t width, height;
+    tile_size(slide, region->grid, &width, &height);
+    const struct span x = span_of(column, width, region->x, region->width,
+                                  (table->width + r - 1) / r);
+    const struct span y = span_of(row, height, region->y, region->height,
+                                  (table->height + r - 1) / r);
+    if (x.begin >= x.end || y.begin >= y.end || is_left_out(table, column, row))
+        return HRF_OK;
+    struct hrf_tile *tile = NULL;
+    const unsigned char *pixels = NULL;
+    HRF_TRY(hrf_tile_cache_get(slide->cache, region->grid, column, row,
+                               (size_t)(width * height * 3), load_tile, slide, &tile, &pixels,
+                               err));
+    for (int64_t v = y.begin; v < y.end; v++)
+        memcpy(rgb + (v * region->width + x.begin) * 3,
+               pixels + ((v - y.begin + y.skip) * width + x.skip) * 3,
+               (size_t)(x.end - x.begin) * 3);
+    hrf_tile_cache_put(slide->cache, tile);
+    return HRF_OK;
+}
+
+/* True if every pixel of the region is one of a tile. */
+static bool is_covered(const struct hrf_slide *slide, const struct hrf_level_region *region,
+                       struct hrf_tile_range range)
+{
+    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
+    const int64_t r = region->grid.reduction;
+    if (region->x < 0 || region->y < 0 || region->x + region->width > (table->width + r - 1) / r ||
+        region->y + region->height > (table->height + r - 1) / r)
+        return false;
+    for (int64_t row = range.top; row < range.bottom; row++)
+        for (int64_t column = range.left; column < range.right; column++)
+            if (is_left_out(table, column, row))
+                return false;
+    return true;
+}
+
+enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_region *region,
+                               unsigned char *rgb, struct hrf_error *err)
+{
+    assert(hrf_level_has_tiles(slide, region->grid.level, region->grid.reduction));
+    const struct hrf_tile_range range = tiles_of(slide, region);
+    if (!is_covered(slide, region, range))
+        memset(rgb, 255, (size_t)(region->width * region->height) * 3);
+    HRF_TRY(hrf_slide_check_damage(slide, err));
+    for (int64_t row = range.top; row < range.bottom; row++)
+        for (int64_t column = range.left; column < range.right; column++)
+            HRF_TRY(copy_tile(slide, region, column, row, rgb, err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_level_expect(struct hrf_slide *slide, const struct hrf_level_region *region,
+                                 struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
+    return hrf_tile_cache_expect(slide->cache, region->grid, table->columns, table->rows,
+                                 tiles_of(slide, region), err);
+}
+
+void hrf_level_done(struct hrf_slide *slide, const struct hrf_level_region *region)
+{
+    hrf_tile_cache_done(slide->cache, region->grid, tiles_of(slide, region));
+}
+
+void hrf_level_expect_none(struct hrf_slide *slide)
+{
+    hrf_tile_cache_expect_none(slide->cache);
+}

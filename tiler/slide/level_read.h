@@ -1,0 +1,40 @@
+/* level_read.h - pixels of a level at whole pixels, from decoded tiles that are kept.
+ *
+ * A level that is JPEG in the file may also be read at 1/2 or 1/4 of its resolution, which the
+ * inverse DCT makes. That is faster than decoding all pixels and averaging them. On 57 real H&E
+ * patches (JPEG of quality 80, chroma at 1/2) it differs from the averages by 0.65 (1/2) and 0.69
+ * (1/4) in the mean of R, G and B, by at most 3.5 and 2.9 in 99 % of the values, and by at most 15
+ * and 10 anywhere, in 255.
+ */
+#ifndef HRF_TILER_SLIDE_LEVEL_READ_H
+#define HRF_TILER_SLIDE_LEVEL_READ_H
+
+#include "tiler/slide/slide.h"
+#include "tiler/slide/tile_cache.h"
+
+#include <stdbool.h>
+
+/* True if hrf_level_read can read the level at 1/reduction of its resolution. */
+bool hrf_level_has_tiles(const struct hrf_slide *slide, int32_t level, int32_t reduction);
+
+/* A region of a level, in px of the grid: of the level at 1/reduction of its resolution. */
+struct hrf_level_region {
+    struct hrf_tile_grid grid;
+    int64_t x, y, width, height;
+};
+
+/* rgb[height][width][3] of a level that has tiles. White outside the image and where tiles are left
+ * out. HRF_E_USER when the slide's data is damaged, as hrf_slide_read has it. */
+HRF_CHECKED enum hrf_status hrf_level_read(struct hrf_slide *slide,
+                                           const struct hrf_level_region *region,
+                                           unsigned char *rgb, struct hrf_error *err);
+/* Announces that a region of that place and size will be read, and that it has been read: its tiles
+ * are kept until the last announced region on them is done. */
+HRF_CHECKED enum hrf_status hrf_level_expect(struct hrf_slide *slide,
+                                             const struct hrf_level_region *region,
+                                             struct hrf_error *err);
+void hrf_level_done(struct hrf_slide *slide, const struct hrf_level_region *region);
+/* No announced region is read any more. */
+void hrf_level_expect_none(struct hrf_slide *slide);
+
+#endif
