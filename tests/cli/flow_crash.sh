@@ -4,10 +4,13 @@
 # flow_crash.sh 0 takes every other point, flow_crash.sh 1 those between, without it takes all.
 half=${1:-all}
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
-make_cohort
+# A run this small takes two fifths of the time of the other flows' and passes the same points: the
+# largest slide is left out, and so are heat maps.
+"$flow" demo-data "$scratch/cohort" --slides 4 --size 1024 >/dev/null 2>&1
 make_workflow "$scratch/w.yaml"
+sed -i 's/^dataset: {/&exclude: [test_002], /; s/patches_per_job: 20/patches_per_job: 16/' "$scratch/w.yaml"
 echo "precision: [fp32, int8]" >>"$scratch/w.yaml"
-echo "report: {heatmaps: false}" >>"$scratch/w.yaml" # a third of the time of a run this small
+echo "report: {heatmaps: false}" >>"$scratch/w.yaml"
 expect_code 3 env HRF_CRASH_LIST="$scratch/points" "$flow" run "$scratch/w.yaml" --out "$scratch/clean"
 n_tasks=$(sqlite3 "$scratch/clean/run.db" "SELECT count(*) FROM event WHERE subject='task'")
 points=$(sort -u "$scratch/points")
@@ -32,5 +35,5 @@ for point in $points; do
     done
 done
 echo "points: $(echo "$points" | tr '\n' ' ')"
-[ "$n_points" -gt 30 ] || fail "only $n_points crash points were met"
+[ "$n_points" -gt 40 ] || fail "only $n_points crash points were met"
 echo "$passed passed, 0 failed"

@@ -66,10 +66,12 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
     const int64_t per_word = words == HRF_PAIRS ? 2 : 1;
     float *floats = packed;
     uint16_t *halves = packed;
-    for (int64_t panel = 0; panel < hrf_product_count_panels(columns); panel++)
+    const int64_t n_panels = hrf_product_count_panels(columns);
+    for (int64_t panel = 0; panel < n_panels; panel++) {
+        const int64_t begin = hrf_product_panel_begin(columns, panel);
+        const int64_t end = hrf_product_panel_begin(columns, panel + 1);
         for (int64_t k = 0; k < depth; k += per_word)
-            for (int64_t c = hrf_product_panel_begin(columns, panel);
-                 c < hrf_product_panel_begin(columns, panel + 1); c++)
+            for (int64_t c = begin; c < end; c++)
                 for (int64_t i = k; i < k + per_word; i++) {
                     const float x = c < columns ? w[i * depth_stride + c * column_stride] : 0.0f;
                     if (words == HRF_PAIRS)
@@ -77,4 +79,5 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
                     else
                         *floats++ = x;
                 }
+    }
 }
