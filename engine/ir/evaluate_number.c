@@ -310,11 +310,11 @@ static enum hrf_status sums(struct hrf_inference *in, int64_t count, void *out)
             whole[o] = (int64_t)((uint64_t)whole[o] * (uint64_t)integer);
             break;
         case HRF_OP_REDUCE_MAX:
-            sum[o] = real > sum[o] ? real : sum[o];
+            sum[o] = real > sum[o] || isnan(real) ? real : sum[o];
             whole[o] = integer > whole[o] ? integer : whole[o];
             break;
         case HRF_OP_REDUCE_MIN:
-            sum[o] = real < sum[o] ? real : sum[o];
+            sum[o] = real < sum[o] || isnan(real) ? real : sum[o];
             whole[o] = integer < whole[o] ? integer : whole[o];
             break;
         default:

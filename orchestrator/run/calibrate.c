@@ -332,15 +332,19 @@ static enum hrf_status fit(struct run *run, const struct sample *sample, const c
     return describe(run, sample, key, *out, err);
 }
 
-/* Writes the calibration into the run directory, for the jobs. */
+/* Writes the calibration into the run directory, for the jobs, and into the run's database, for
+ * reports. */
 static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibration, bool cached,
                              struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("calibration-%.16s.json", (*calibration)->key);
     HRF_AUTO_FREE char *path = name != NULL ? hrf_path_join(run->directory, name) : NULL;
     HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    HRF_AUTO_FREE char *record = NULL;
     HRF_TRY(hrf_calibration_write(*calibration, path, err));
+    HRF_TRY(hrf_calibration_encode(*calibration, &record, err));
     HRF_TRY(hrf_store_set_fact(run->store, "calibration", name, err));
+    HRF_TRY(hrf_store_set_fact(run->store, "calibration_record", record, err));
     HRF_TRY(hrf_store_set_fact(run->store, "calibration_cached", cached ? "yes" : "no", err));
     run->calibration = *calibration;
     run->calibration_path = path;
@@ -354,6 +358,22 @@ static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibrati
         hrf_log_warning("calibrate", "'%s' stays in float32: %s", run->calibration->keep[i].name,
                         run->calibration->keep[i].reason);
     return HRF_OK;
+}
+
+enum hrf_status run_read_calibration(struct hrf_store *store, const char *directory,
+                                     struct hrf_calibration **out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *record = NULL, *name = NULL;
+    HRF_TRY(hrf_store_get_fact(store, "calibration_record", &record, err));
+    if (record != NULL)
+        return hrf_calibration_decode(record, strlen(record), "the calibration in run.db", out,
+                                      err);
+    HRF_TRY(hrf_store_get_fact(store, "calibration", &name, err));
+    if (name == NULL)
+        return HRF_OK;
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    return hrf_calibration_read(path, out, err);
 }
 
 static bool observing_is_over(const struct run *run)

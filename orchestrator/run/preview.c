@@ -122,11 +122,9 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
  * the same. */
 static void find_scales(struct scene *scene, const char *directory)
 {
-    HRF_AUTO_FREE char *name = NULL, *path = NULL;
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    if (hrf_store_get_fact(scene->store, "calibration", &name, NULL) != HRF_OK || name == NULL ||
-        (path = hrf_path_join(directory, name)) == NULL ||
-        hrf_calibration_read(path, &calibration, NULL) != HRF_OK)
+    if (run_read_calibration(scene->store, directory, &calibration, NULL) != HRF_OK ||
+        calibration == NULL)
         return;
     snprintf(scene->scales, sizeof scene->scales, "%s", calibration->key);
 }

@@ -7,7 +7,7 @@
 #include "base/path.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/run/params.h"
-#include "orchestrator/run/run.h"
+#include "orchestrator/run/run_private.h"
 #include "schema/record/calibration.h"
 #include "schema/store/tasks.h"
 
@@ -121,29 +121,27 @@ static enum hrf_status timed_phase(struct hrf_store *store, const char *name, do
     return hrf_store_put_phase(store, &row, err);
 }
 
-/* The outcome of the calibration, from its record in the run directory. */
+/* The outcome of the calibration. */
 static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf_store *store,
                                         const char *directory, struct params *p,
                                         struct hrf_error *err)
 {
     struct hrf_calibration_facts *facts = &p->aggregate.calibration;
-    HRF_AUTO_FREE char *name = NULL, *cached = NULL;
+    HRF_AUTO_FREE char *cached = NULL;
     bool is_needed = false;
     for (size_t i = 0; i < w->n_precisions; i++)
         is_needed |= w->precision[i] == HRF_INT8;
     facts->reason = "no precision of this run needs one";
     if (!is_needed)
         return HRF_OK;
-    HRF_TRY(hrf_store_get_fact(store, "calibration", &name, err));
     HRF_TRY(hrf_store_get_fact(store, "calibration_cached", &cached, err));
     HRF_TRY(hrf_store_get_fact(store, "calibration_failure", &p->calibration_failure, err));
     const bool has_failed = p->calibration_failure != NULL && p->calibration_failure[0] != '\0';
     facts->reason = has_failed ? p->calibration_failure : "there is none yet";
-    if (name == NULL || has_failed)
+    if (!has_failed)
+        HRF_TRY(run_read_calibration(store, directory, &p->calibration, err));
+    if (p->calibration == NULL)
         return HRF_OK;
-    HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_calibration_read(path, &p->calibration, err));
     facts->reason = NULL;
     facts->key = p->calibration->key;
     facts->method = p->calibration->method;

@@ -150,6 +150,11 @@ HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err
 /* To be called once per loop iteration. Renews this run's claim on the calibration that it makes,
  * or checks whether the run that makes it has finished or is gone. */
 HRF_CHECKED enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err);
+/* The run's last calibration: from its database, or, in a run of an earlier version, from the file
+ * in the run directory. *out stays NULL if there is none. */
+HRF_CHECKED enum hrf_status run_read_calibration(struct hrf_store *store, const char *directory,
+                                                 struct hrf_calibration **out,
+                                                 struct hrf_error *err);
 /* Gives up the claim, so that another run may make the calibration. */
 void run_give_up_calibration(struct run *run);
 

@@ -34,6 +34,15 @@ expect_text "found in the cache"
 diff -r "$scratch/first" "$scratch/run/results" || fail "a second run changed the results"
 diff -r "$scratch/first" "$scratch/other/results" || fail "another directory has other results"
 
+# The database and the workflow are enough for results and report.
+cp -r "$scratch/run" "$scratch/moved"
+rm -r "$scratch/moved"/calibration-*.json "$scratch/moved"/jobs "$scratch/moved"/plans "$scratch/moved"/results "$scratch/moved"/report
+for command in report aggregate; do
+    expect_code 0 "$flow" $command "$scratch/moved"
+    diff -r "$scratch/first" "$scratch/moved/results" || fail "$command without the files of the jobs gives other results"
+    report "$scratch/moved" 'v["calibration"]["cached"] and len(v["calibration"]["key"]) == 64'
+done
+
 # Another method or sample is another calibration; the store can be looked into and cleared.
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/run" --set calibrate.method=entropy
 expect_text "calibrated:"

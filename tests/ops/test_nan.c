@@ -150,6 +150,62 @@ static void pools_keep_it(void **state)
     }
 }
 
+/* Over rows, over columns, and of a constant, which is computed before anything runs. */
+static void reductions_keep_it(void **state)
+{
+    (void)state;
+    static const enum hrf_op ops[] = { HRF_OP_REDUCE_MEAN,       HRF_OP_REDUCE_SUM,
+                                       HRF_OP_REDUCE_MAX,        HRF_OP_REDUCE_MIN,
+                                       HRF_OP_REDUCE_PROD,       HRF_OP_REDUCE_L1,
+                                       HRF_OP_REDUCE_L2,         HRF_OP_REDUCE_LOG_SUM,
+                                       HRF_OP_REDUCE_SUM_SQUARE, HRF_OP_REDUCE_LOG_SUM_EXP };
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        for (int32_t axis = 2; axis < 4; axis++) {
+            struct build b = build_start(i);
+            struct hrf_attributes a = hrf_attributes_default();
+            a.axes[a.n_axes++] = axis;
+            const int32_t x = add_image(&b);
+            check(&b, build_node(&b, ops[i], &x, 1, &a), hrf_op_name(ops[i]));
+        }
+    for (size_t i = 0; i < 4; i++) {
+        struct build b = build_start(i);
+        struct hrf_attributes a = hrf_attributes_default();
+        a.axes[a.n_axes++] = 3;
+        const int32_t x = build_input(&b, SHAPE(2, CHANNELS, SIDE, SIDE));
+        const int32_t spot = build_constant(&b, SHAPE(1, 1, SIDE, SIDE), 0, 1);
+        ((float *)b.graph->values[spot].data)[4 * SIDE + 4] = NAN;
+        check(&b, build_binary(&b, HRF_OP_ADD, x, build_node(&b, ops[i], &spot, 1, &a)),
+              "a reduced constant");
+    }
+}
+
+/* What is added up is infinite, not NaN, where a number is. */
+static void a_log_of_sums_of_infinite_numbers_is_infinite(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const float infinite = i == 0 ? INFINITY : -INFINITY;
+        struct build b = build_start((uint64_t)i);
+        struct hrf_attributes a = hrf_attributes_default();
+        a.axes[a.n_axes++] = 3;
+        const int32_t x = build_input(&b, SHAPE(1, 2, SIDE, SIDE));
+        const int32_t row = build_constant(&b, SHAPE(1, 1, SIDE, SIDE), 0, 0);
+        for (int k = 0; k < SIDE; k++)
+            ((float *)b.graph->values[row].data)[4 * SIDE + k] = infinite;
+        const int32_t both = build_binary(&b, HRF_OP_ADD, x, row);
+        const int32_t y = build_node(&b, HRF_OP_REDUCE_LOG_SUM_EXP, &both, 1, &a);
+        HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+        int64_t n;
+        HRF_AUTO_FREE float *truth = run_graph(graph, "ref", 1, 7, 1, &n);
+        HRF_AUTO_FREE float *own = run_graph(graph, "cpu", 1, 7, 1, &n);
+        for (int64_t k = 0; k < n; k++)
+            if (isinf(truth[k]) ? own[k] != truth[k] : !isfinite(own[k]))
+                fail_msg("output %lld: %g, not %g", (long long)k, (double)own[k],
+                         (double)truth[k]);
+        assert_true(own[4] == infinite && isfinite(own[3]));
+    }
+}
+
 /* ---- numbers that 16 bits do not hold ---- */
 
 /* The convolution with ReLU, and behind it (`next`) another, so that what is between them has 16
@@ -210,6 +266,8 @@ int main(void)
         cmocka_unit_test(functions_of_a_number_keep_it),
         cmocka_unit_test(larger_and_smaller_numbers_keep_it),
         cmocka_unit_test(pools_keep_it),
+        cmocka_unit_test(reductions_keep_it),
+        cmocka_unit_test(a_log_of_sums_of_infinite_numbers_is_infinite),
         cmocka_unit_test(what_fp16_does_not_hold_is_infinite_behind_relu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

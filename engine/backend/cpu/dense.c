@@ -219,6 +219,7 @@ enum hrf_status hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_
         hrf_floats(call)[i] = (float)(spec->op == HRF_OP_REDUCE_MEAN      ? sums[i] * scale
                                       : spec->op == HRF_OP_REDUCE_L2      ? sqrt(sums[i])
                                       : spec->op == HRF_OP_REDUCE_LOG_SUM ? log(sums[i])
+                                      : shifts && isinf(high[i])          ? high[i]
                                       : shifts                            ? log(sums[i]) + high[i]
                                                                           : sums[i]);
     return HRF_OK;
