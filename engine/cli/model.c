@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "engine/cli/cli.h"
 #include "engine/onnx/onnx.h"
+#include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "engine/planning/request.h"
 #include "engine/run/rank.h"
@@ -46,6 +47,8 @@ static enum hrf_status print_hash(const char *file, struct hrf_error *err)
     char sha256[HRF_HASH_HEX];
     HRF_TRY(hrf_onnx_read_named(file, sha256, &graph, err));
     printf("%s\n", sha256);
+    if (hrf_lower_brings_scales(graph))
+        printf("own scales\n");
     return HRF_OK;
 }
 

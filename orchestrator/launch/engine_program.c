@@ -62,7 +62,9 @@ static enum hrf_status hash_file(int fd, const char *path, char out[HRF_HASH_HEX
     return HRF_OK;
 }
 
-static enum hrf_status ask_engine(const char *path, char out[HRF_HASH_HEX], struct hrf_error *err)
+/* What `hires-engine model hash` prints: the hash, and whether the model has scales of its own. */
+static enum hrf_status ask_engine(const char *path, char out[HRF_HASH_HEX], bool *brings_scales,
+                                  struct hrf_error *err)
 {
     enum { PATIENCE_MS = 600000 }; /* weights of some GB on a slow disk */
     HRF_AUTO_FREE char *program = NULL;
@@ -71,21 +73,28 @@ static enum hrf_status ask_engine(const char *path, char out[HRF_HASH_HEX], stru
     HRF_TRY(hrf_launch_find_engine(&program, err));
     const char *const argv[] = { program, "model", "hash", path, NULL };
     HRF_TRY(hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, &said, &wrong, &result, err));
-    if (!result.exited || result.exit_code != 0 || said.length != HRF_HASH_HEX) {
+    if (!result.exited || result.exit_code != 0 || said.length < HRF_HASH_HEX) {
         const char *why = wrong.length > 0 ? wrong.text : "the engine ended without a message";
         return hrf_error_set(err, HRF_E_USER, "%.*s", (int)strcspn(why, "\n"), why);
     }
     memcpy(out, said.text, HRF_HASH_HEX - 1);
     out[HRF_HASH_HEX - 1] = '\0';
+    *brings_scales = strstr(said.text, "own scales") != NULL;
     return HRF_OK;
+}
+
+enum hrf_status hrf_launch_model_brings_scales(const char *path, bool *out, struct hrf_error *err)
+{
+    char sha256[HRF_HASH_HEX];
+    return ask_engine(path, sha256, out, err);
 }
 
 enum hrf_status hrf_launch_model_hash(const char *path, char out[HRF_HASH_HEX],
                                       struct hrf_error *err)
 {
     HRF_AUTO_CLOSE int fd = -1;
-    bool has_external = false;
+    bool has_external = false, ignored;
     HRF_TRY(hrf_file_open(path, &fd, err));
     HRF_TRY(hash_file(fd, path, out, &has_external, err));
-    return has_external ? ask_engine(path, out, err) : HRF_OK;
+    return has_external ? ask_engine(path, out, &ignored, err) : HRF_OK;
 }

@@ -30,4 +30,9 @@ HRF_CHECKED enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error
 HRF_CHECKED enum hrf_status hrf_launch_model_hash(const char *path, char out[HRF_HASH_HEX],
                                                   struct hrf_error *err);
 
+/* Asks the engine whether a model brings its own INT8 scales (pairs of QuantizeLinear and
+ * DequantizeLinear), so that it needs no calibration. */
+HRF_CHECKED enum hrf_status hrf_launch_model_brings_scales(const char *path, bool *out,
+                                                           struct hrf_error *err);
+
 #endif

@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "calibrate/fit/fit.h"
 #include "calibrate/observe/codec.h"
+#include "orchestrator/launch/launch.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/store/calibrations.h"
 
@@ -22,17 +23,32 @@
 
 static const char version[] = "hires-flow calibrate 4";
 
-bool run_wants_int8(const struct run *run)
+static bool has_int8(const struct hrf_workflow *w)
 {
-    for (size_t i = 0; i < run->workflow->n_precisions; i++)
-        if (run->workflow->precision[i] == HRF_INT8)
+    for (size_t i = 0; i < w->n_precisions; i++)
+        if (w->precision[i] == HRF_INT8)
             return true;
     return false;
 }
 
+bool run_wants_calibration(const struct run *run)
+{
+    return has_int8(run->workflow) && !run->brings_scales;
+}
+
+enum hrf_status run_find_own_scales(const struct hrf_workflow *workflow, bool *out,
+                                    struct hrf_error *err)
+{
+    *out = false;
+    if (!has_int8(workflow) || workflow->calibrate.keep.n_items > 0)
+        return HRF_OK;
+    return hrf_launch_model_brings_scales(workflow->model.file, out, err);
+}
+
 bool run_waits_for_calibration(const struct run *run)
 {
-    return run_wants_int8(run) && run->calibration == NULL && run->calibration_failure == NULL;
+    return run_wants_calibration(run) && run->calibration == NULL &&
+           run->calibration_failure == NULL;
 }
 
 static enum hrf_fit_kind fit_kind(enum hrf_fit_method method)

@@ -172,7 +172,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
         HRF_TRY(plan_slide(run, &run->slides.items[i], err));
     HRF_TRY(run_reload_tasks(run, err));
     HRF_TRY(revive(run, err));
-    for (size_t i = 0; i < n && !run_wants_int8(run); i++)
+    for (size_t i = 0; i < n && !run_wants_calibration(run); i++)
         HRF_TRY(hrf_store_plan_tasks(run->store, run->slides.items[i].id, HRF_TASK_CALIBRATE, NULL,
                                      0, err));
     hrf_crash_point("run.plan.before_commit");
@@ -247,7 +247,8 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     }
     HRF_AUTO_FREE struct hrf_task_row *rows = NULL;
     size_t n = 0;
-    const char *scales = run->calibration != NULL           ? run->calibration->key
+    const char *scales = run->brings_scales                 ? RUN_OWN_SCALES
+                         : run->calibration != NULL         ? run->calibration->key
                          : run->calibration_failure != NULL ? "failed"
                                                             : NULL;
     HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256, scales, slide, plan, &rows, &n, err));

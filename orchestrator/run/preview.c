@@ -30,6 +30,7 @@ struct scene {
     struct hrf_preview *preview;
     size_t capacity;
     char model_sha256[HRF_HASH_HEX];
+    bool brings_scales;
     char scales[HRF_HASH_HEX]; /* key of the run's calibration; "": not known before the run */
 };
 
@@ -118,10 +119,14 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
     return HRF_OK;
 }
 
-/* The run's last calibration. The keys of INT8 tasks contain its key as long as the sample stays
- * the same. */
+/* The run's last calibration, unless the model brings its own scales. The keys of INT8 tasks
+ * contain its key as long as the sample stays the same. */
 static void find_scales(struct scene *scene, const char *directory)
 {
+    if (scene->brings_scales) {
+        snprintf(scene->scales, sizeof scene->scales, "%s", RUN_OWN_SCALES);
+        return;
+    }
     HRF_AUTO(hrf_calibration) calibration = NULL;
     if (run_read_calibration(scene->store, directory, &calibration, NULL) != HRF_OK ||
         calibration == NULL)
@@ -163,6 +168,7 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
     struct hrf_preview *p = scene->preview;
     HRF_TRY(hrf_ingest(scene->workflow, &p->slides, &p->warnings, err));
     HRF_TRY(hrf_launch_model_hash(scene->workflow->model.file, scene->model_sha256, err));
+    HRF_TRY(run_find_own_scales(scene->workflow, &scene->brings_scales, err));
     HRF_TRY(open_store(scene, directory, err));
     for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++)
         if (p->slides.items[i].state == HRF_SLIDE_PENDING)

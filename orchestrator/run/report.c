@@ -127,12 +127,16 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
                                         struct hrf_error *err)
 {
     struct hrf_calibration_facts *facts = &p->aggregate.calibration;
-    HRF_AUTO_FREE char *cached = NULL;
+    HRF_AUTO_FREE char *cached = NULL, *own = NULL;
     bool is_needed = false;
     for (size_t i = 0; i < w->n_precisions; i++)
         is_needed |= w->precision[i] == HRF_INT8;
     facts->reason = "no precision of this run needs one";
     if (!is_needed)
+        return HRF_OK;
+    HRF_TRY(hrf_store_get_fact(store, "own_scales", &own, err));
+    facts->reason = "the model brings its own INT8 scales";
+    if (own != NULL && strcmp(own, "yes") == 0)
         return HRF_OK;
     HRF_TRY(hrf_store_get_fact(store, "calibration_cached", &cached, err));
     HRF_TRY(hrf_store_get_fact(store, "calibration_failure", &p->calibration_failure, err));

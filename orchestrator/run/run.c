@@ -135,7 +135,15 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     if (is_shared) /* files of another machine may become visible up to a minute late */
         run->executor->grace_ms *= SHARED_PATIENCE;
     HRF_TRY(hrf_launch_model_hash(run->workflow->model.file, run->model_sha256, err));
-    return hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err);
+    HRF_TRY(hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err));
+    HRF_TRY(run_find_own_scales(run->workflow, &run->brings_scales, err));
+    if (run->brings_scales && run->calibrate_only)
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "'%s' brings its own INT8 scales (QuantizeLinear): there is nothing to "
+            "calibrate",
+            run->workflow->model.file);
+    return hrf_store_set_fact(run->store, "own_scales", run->brings_scales ? "yes" : "no", err);
 }
 
 /* Sets the state of each slide whose tasks have all ended. Every slide ends in exactly one state.

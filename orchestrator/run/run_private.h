@@ -89,6 +89,7 @@ struct run {
     struct hrf_calibration *calibration;       /* for int8; NULL: not needed, or not made yet */
     char *calibration_path;                    /* file of its record, which jobs read */
     char *calibration_failure;                 /* why it failed in this run; NULL: it did not */
+    bool brings_scales; /* the model has INT8 scales of its own, and none are wanted besides */
     bool calibration_planned, calibration_cached;
     /* Key of the calibration that this run has claimed and makes, or, if calibration_awaited, that
      * another run makes; "" = none. */
@@ -119,7 +120,8 @@ HRF_CHECKED enum hrf_status run_tile_key(const struct hrf_workflow *workflow,
                                          const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],
                                          struct hrf_error *err);
 /* The infer tasks of a tiled slide for all precisions; *out is heap. `scales` is the key of the
- * calibration; NULL: not known yet, so that int8 is left out. */
+ * calibration, or RUN_OWN_SCALES; NULL: not known yet, so that int8 is left out. */
+#define RUN_OWN_SCALES "own"
 HRF_CHECKED enum hrf_status
 run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256, const char *scales,
                 const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
@@ -141,7 +143,12 @@ struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
 HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err);
 
 /* calibrate.c */
-bool run_wants_int8(const struct run *run);
+bool run_wants_calibration(const struct run *run);
+/* True if INT8 runs with the scales that the model brings: it has some, and the workflow asks for
+ * nothing that only a calibration tells (calibrate.keep). The engine is asked if the workflow has
+ * int8. */
+HRF_CHECKED enum hrf_status run_find_own_scales(const struct hrf_workflow *workflow, bool *out,
+                                                struct hrf_error *err);
 /* True if int8 is wanted and its calibration has neither been made nor failed. */
 bool run_waits_for_calibration(const struct run *run);
 /* Continues the calibration as far as the tasks allow: plans it, or fits and stores it. If it

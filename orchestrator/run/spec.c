@@ -122,7 +122,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     const char *precision = run->tasks.items[batch->tasks[0]].precision;
     const bool is_int8 = strcmp(precision, "int8") == 0;
     e->precision = hrf_strdup(kind == HRF_TASK_CALIBRATE ? "fp32" : precision);
-    e->scales = is_int8 ? hrf_strdup(run->calibration_path) : NULL;
+    e->scales = is_int8 && !run->brings_scales ? hrf_strdup(run->calibration_path) : NULL;
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
     e->batch = w->engine.batch;
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
@@ -136,7 +136,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     if (t->mode == NULL || t->tissue_method == NULL || e->model_file == NULL ||
         e->model_sha256 == NULL || e->precision == NULL || e->device == NULL || e->layout == NULL ||
-        (is_int8 && e->scales == NULL))
+        (is_int8 && !run->brings_scales && e->scales == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;
 }

@@ -11,6 +11,14 @@ kept="node 'conv_23_node' (Conv) stays in float32: the model gives its weights n
 
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set 'precision=[fp32, int8]' # one slide is broken
 report "$scratch/run" 'v["precisions"][0]["notes"] == []'
+# Nothing is calibrated for scales that are there.
+[ "$(sqlite3 "$scratch/run/run.db" "SELECT count(*) FROM task WHERE kind=2")" = 0 ] || fail "patches were observed"
+[ ! -e "$XDG_CACHE_HOME/hires-flow/calibrations.db" ] && ! ls "$scratch"/run/calibration-* 2>/dev/null || fail "a calibration was made"
+report "$scratch/run" 'v["calibration"]["key"] is None and v["calibration"]["key_reason"] == "the model brings its own INT8 scales"'
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set 'precision=[fp32, int8]'
+[ "$(sqlite3 "$scratch/run/run.db" "SELECT count(*) FROM event WHERE subject='task'")" = "$(sqlite3 "$scratch/run/run.db" "SELECT count(*) FROM task WHERE state=2")" ] || fail "something was computed twice"
+expect_code 2 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/nothing"
+expect_text "brings its own INT8 scales (QuantizeLinear): there is nothing to calibrate"
 report "$scratch/run" "any(n == \"$kept\" for n in v['precisions'][1]['notes'])"
 report "$scratch/run" "not any('conv_5' in n for n in v['precisions'][1]['notes'])" # zero point 128
 # FP32 computes the pairs as they are, so the two agree to the rounding of a step.

@@ -200,8 +200,7 @@ static void a_log_of_sums_of_infinite_numbers_is_infinite(void **state)
         HRF_AUTO_FREE float *own = run_graph(graph, "cpu", 1, 7, 1, &n);
         for (int64_t k = 0; k < n; k++)
             if (isinf(truth[k]) ? own[k] != truth[k] : !isfinite(own[k]))
-                fail_msg("output %lld: %g, not %g", (long long)k, (double)own[k],
-                         (double)truth[k]);
+                fail_msg("output %lld: %g, not %g", (long long)k, (double)own[k], (double)truth[k]);
         assert_true(own[4] == infinite && isfinite(own[3]));
     }
 }

@@ -39,19 +39,19 @@ static const struct network {
     bool is_deeper; /* than another that consists of the same layers: computed once, with all
                        instructions */
 } networks[] = {
-    { "resnet18", 32, true },
-    { "resnet50", 32, true },
+    { "resnet18", 32, true, false },
+    { "resnet50", 32, true, false },
     { "resnet101", 32, true, true },
     { "resnet152", 32, true, true },
-    { "resnet-v2-101-hires", 32, true },
-    { "vgg19:4,64", 224, true },
-    { "alexnet:8,64", 224, true },
-    { "googlenet", 32, true },
-    { "inception-v3", 75, true },
-    { "amoebanet-d:3,64", 33, true },
-    { "unet:3,8", 32, true },
-    { "hct", 127, false },
-    { "hct-softmax", 127, false },
+    { "resnet-v2-101-hires", 32, true, false },
+    { "vgg19:4,64", 224, true, false },
+    { "alexnet:8,64", 224, true, false },
+    { "googlenet", 32, true, false },
+    { "inception-v3", 75, true, false },
+    { "amoebanet-d:3,64", 33, true, false },
+    { "unet:3,8", 32, true, false },
+    { "hct", 127, false, false },
+    { "hct-softmax", 127, false, false },
 };
 
 static void check(const struct network *network)

@@ -76,9 +76,9 @@ DEVICE double joined(hrf_k_reduction reduction, double sum, double x)
 {
     switch (reduction) {
     case HRF_K_MOST:
-        return x > sum ? x : sum;
+        return x > sum || x != x ? x : sum; /* a NaN stays */
     case HRF_K_LEAST:
-        return x < sum ? x : sum;
+        return x < sum || x != x ? x : sum;
     case HRF_K_PRODUCT:
         return sum * x;
     default:
@@ -96,7 +96,7 @@ DEVICE double finished(hrf_k_reduction reduction, double sum, double most, int64
     case HRF_K_LOG_SUM:
         return log(sum);
     case HRF_K_LOG_SUM_EXP:
-        return log(sum) + most;
+        return isinf(most) && sum == sum ? most : log(sum) + most;
     default:
         return sum;
     }
