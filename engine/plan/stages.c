@@ -2,6 +2,7 @@
 #include "engine/plan/stages.h"
 
 #include <math.h>
+#include <string.h>
 
 static double value_bytes(const struct hrf_graph *graph, int32_t value)
 {
@@ -30,7 +31,7 @@ struct facts {
     const struct hrf_graph *graph;
     const struct hrf_stage_costs *costs;
     int32_t *last_use; /* [values] node; -1: none */
-    double *alive;     /* [nodes] bytes of the values that are live while the node runs */
+    double *alive;     /* [nodes + 1] bytes of the values that are live while the node runs */
     double *constants; /* [nodes] bytes, each constant with the last node that reads it */
     int32_t *counted;  /* [values] scratch: the end of the stage for which it is counted as taken */
 };
@@ -64,9 +65,11 @@ static void find_memory(struct facts *f)
         }
         const int32_t begin = graph->values[v].producer > 0 ? graph->values[v].producer : 0;
         const int32_t end = f->last_use[v] > begin ? f->last_use[v] : begin;
-        for (int32_t n = begin; n <= end; n++)
-            f->alive[n] += value_bytes(graph, v);
+        f->alive[begin] += value_bytes(graph, v); /* what begins and ends; summed up below */
+        f->alive[end + 1] -= value_bytes(graph, v);
     }
+    for (int32_t n = 1; n < graph->n_nodes; n++)
+        f->alive[n] += f->alive[n - 1];
 }
 
 /* The cost of a stage with a fixed end, while its begin moves back. */
@@ -164,16 +167,50 @@ struct table {
     size_t width;
 };
 
-/* The first `stage->end` nodes with `stage` as the last of s + 1 stages, for every s. */
-static void relax(struct table *t, const struct stage *stage, int32_t n_stages)
+/* The slowest stage of a cut after equal shares of the nodes' seconds: no better one has a stage
+ * slower than that. INFINITY: its stages need too much memory, or no seconds are known. */
+static double bound_of(const struct facts *f, const double *before, int32_t n_stages)
+{
+    const int32_t n = f->graph->n_nodes;
+    double slowest = 0;
+    for (int32_t s = n_stages - 1, end = n; s >= 0; s--) {
+        struct stage stage = { .begin = end, .end = end };
+        while (stage.begin > s &&
+               (stage.begin == end || s == 0 || before[stage.begin] > before[n] * s / n_stages))
+            grow(f, &stage);
+        slowest = fits(f, &stage) ? fmax(slowest, seconds_of(&stage)) : INFINITY;
+        end = stage.begin;
+    }
+    memset(f->counted, 0, (size_t)f->graph->n_values * sizeof *f->counted);
+    return slowest > 0 ? slowest * (1 + 1e-9)
+                       : INFINITY; /* sums in another order round otherwise */
+}
+
+/* Which stages can be the last one over the first `end` nodes, if none takes longer than `bound`:
+ * the stages up to it hold those nodes, and the stages behind it all others. */
+struct range {
+    int32_t first, last;
+};
+
+static struct range possible_stages(const double *before, int32_t n, int32_t end, int32_t n_stages,
+                                    double bound)
+{
+    const double from = ceil(before[end] / bound) - 1;
+    const double to = n_stages - 1 - ceil((before[n] - before[end]) / bound);
+    return (struct range){ from > 0 ? (int32_t)from : 0, to >= 0 ? (int32_t)to : -1 };
+}
+
+/* The first `stage->end` nodes with `stage` as the last of s + 1 stages, for every possible s. */
+static void relax(struct table *t, const struct stage *stage, struct range possible)
 {
     const double own = seconds_of(stage);
-    const int32_t first = stage->begin == 0 ? 0 : 1, end = stage->begin == 0 ? 1 : n_stages;
-    for (int32_t s = first; s < end; s++) {
+    const int32_t first = stage->begin == 0 ? 0 : possible.first == 0 ? 1 : possible.first;
+    const int32_t last = stage->begin == 0 ? 0 : possible.last;
+    for (int32_t s = first; s <= last; s++) {
         const size_t cell = (size_t)s * t->width + (size_t)stage->end;
-        const double before = s == 0 ? 0
-                                     : t->best[(size_t)(s - 1) * t->width + (size_t)stage->begin];
-        const double slowest = fmax(before, own);
+        const double slowest_before =
+            s == 0 ? 0 : t->best[(size_t)(s - 1) * t->width + (size_t)stage->begin];
+        const double slowest = fmax(slowest_before, own);
         if (slowest < t->best[cell]) {
             t->best[cell] = slowest;
             t->from[cell] = stage->begin;
@@ -181,18 +218,27 @@ static void relax(struct table *t, const struct stage *stage, int32_t n_stages)
     }
 }
 
-static void fill_table(const struct facts *f, int32_t n_stages, struct table *t)
+/* `before`: [nodes + 1] the seconds of all nodes before. What is left out is slower than `bound`,
+ * so that the best cut is found as if nothing were: of 50,000 equal nodes a few ends a stage are
+ * looked at, and not the square of their number. */
+static void fill_table(const struct facts *f, const double *before, int32_t n_stages,
+                       struct table *t)
 {
+    const int32_t n = f->graph->n_nodes;
+    const double bound = bound_of(f, before, n_stages);
     for (size_t i = 0; i < (size_t)n_stages * t->width; i++)
         t->best[i] = INFINITY;
     /* The cost of one stage depends only on the end of the graph. */
-    for (int32_t end = n_stages == 1 ? f->graph->n_nodes : 1; end <= f->graph->n_nodes; end++) {
+    for (int32_t end = n_stages == 1 ? n : 1; end <= n; end++) {
         struct stage last = { .begin = end, .end = end };
+        const struct range possible = possible_stages(before, n, end, n_stages, bound);
+        if (possible.first > possible.last)
+            continue;
         while (last.begin > 0) {
             grow(f, &last);
-            if (!fits(f, &last))
-                break; /* a longer one fits no better */
-            relax(t, &last, n_stages);
+            if (!fits(f, &last) || last.seconds > bound)
+                break; /* a longer one fits no better, and is no faster */
+            relax(t, &last, possible);
         }
     }
 }
@@ -215,9 +261,13 @@ static enum hrf_status cut(const struct facts *f, int32_t n_stages, int32_t *sta
     const size_t width = (size_t)n + 1, cells = width * (size_t)n_stages;
     HRF_AUTO_FREE double *best = hrf_alloc_array(cells, sizeof *best);
     HRF_AUTO_FREE int32_t *from = hrf_calloc(cells, sizeof *from);
-    HRF_CHECK_MEMORY(best != NULL && from != NULL, err, "no memory to cut %d nodes", n);
+    HRF_AUTO_FREE double *before = hrf_calloc(width, sizeof *before);
+    HRF_CHECK_MEMORY(best != NULL && from != NULL && before != NULL, err,
+                     "no memory to cut %d nodes", n);
     struct table table = { best, from, width };
-    fill_table(f, n_stages, &table);
+    for (int32_t i = 0; i < n; i++)
+        before[i + 1] = before[i] + f->costs->seconds[i];
+    fill_table(f, before, n_stages, &table);
     if (isinf(best[(size_t)(n_stages - 1) * width + (size_t)n]))
         return refuse_memory(f, n_stages, err);
     for (int32_t s = n_stages - 1, end = n; s >= 0; s--) {

@@ -146,6 +146,43 @@ static struct scene make_row(double *seconds)
     return s;
 }
 
+/* So many that the square of their number would take minutes: each stage gets a share whose time
+ * is within one node's of every other's. */
+static void a_long_chain_is_cut_into_equal_times(void **state)
+{
+    (void)state;
+    enum { N = 100000, N_STAGES = 6 };
+    const struct hrf_attributes attributes = hrf_attributes_default();
+    const struct hrf_shape shape = { 1, { 10 } };
+    struct hrf_random random = hrf_random_init(3);
+    struct scene s = { .graph = NULL };
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array(N, sizeof *seconds);
+    HRF_AUTO_FREE int32_t *stage_of = hrf_alloc_array(N, sizeof *stage_of);
+    int32_t value, next;
+    assert_true(seconds != NULL && stage_of != NULL);
+    assert_int_equal(hrf_graph_create("chain", &s.graph, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(s.graph, "v", HRF_F32, &shape, NULL, &value, NULL),
+                     HRF_OK);
+    double all = 0, each[N_STAGES] = { 0 };
+    for (int i = 0; i < N; i++, value = next) {
+        assert_int_equal(hrf_graph_add_value(s.graph, "v", HRF_F32, &shape, NULL, &next, NULL),
+                         HRF_OK);
+        assert_int_equal(
+            hrf_graph_add_node(s.graph, HRF_OP_RELU, "n", &value, 1, &next, 1, &attributes, NULL),
+            HRF_OK);
+        seconds[i] = (double)(1 + hrf_random_below(&random, 9));
+        all += seconds[i];
+    }
+    s.costs = (struct hrf_stage_costs){ .seconds = seconds, .seconds_per_message = 0.5 };
+    assert_int_equal(hrf_stages_cut(s.graph, &s.costs, N_STAGES, stage_of, NULL), HRF_OK);
+    for (int i = 0; i < N; i++)
+        each[stage_of[i]] += seconds[i];
+    for (int k = 0; k < N_STAGES; k++)
+        if (each[k] > all / N_STAGES + 10)
+            fail_msg("stage %d takes %g of %g s", k, each[k], all);
+    hrf_graph_destroy(s.graph);
+}
+
 static void a_wide_value_is_not_cut_where_a_narrow_one_costs_less(void **state)
 {
     (void)state;
@@ -182,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cut_is_the_best_of_all_cuts),
+        cmocka_unit_test(a_long_chain_is_cut_into_equal_times),
         cmocka_unit_test(a_wide_value_is_not_cut_where_a_narrow_one_costs_less),
         cmocka_unit_test(stages_that_cannot_be_are_refused_with_what_would_do),
     };
